@@ -1,0 +1,184 @@
+//! Reading and writing little-endian values. The reader never panics and never trusts a length.
+
+use crate::{Error, Result, Shape, limits};
+
+/// Appends values to a buffer.
+#[derive(Default)]
+pub struct Writer {
+    buf: Vec<u8>,
+}
+
+impl Writer {
+    /// An empty writer.
+    pub fn new() -> Self {
+        Writer::default()
+    }
+
+    /// A writer that goes on in a buffer (kept, to spare allocations).
+    pub fn over(mut buf: Vec<u8>) -> Self {
+        buf.clear();
+        Writer { buf }
+    }
+
+    /// What was written.
+    pub fn finish(self) -> Vec<u8> {
+        self.buf
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, v: u8) -> &mut Self {
+        self.buf.push(v);
+        self
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self, v: u16) -> &mut Self {
+        self.raw(&v.to_le_bytes())
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self, v: u32) -> &mut Self {
+        self.raw(&v.to_le_bytes())
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self, v: u64) -> &mut Self {
+        self.raw(&v.to_le_bytes())
+    }
+
+    /// Eight bytes, signed.
+    pub fn i64(&mut self, v: i64) -> &mut Self {
+        self.raw(&v.to_le_bytes())
+    }
+
+    /// Eight bytes, double precision.
+    pub fn f64(&mut self, v: f64) -> &mut Self {
+        self.raw(&v.to_le_bytes())
+    }
+
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.buf.extend_from_slice(bytes);
+        self
+    }
+
+    /// A length of four bytes, then the bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.u32(bytes.len() as u32).raw(bytes)
+    }
+
+    /// Text: a length of four bytes, then UTF-8.
+    pub fn str(&mut self, text: &str) -> &mut Self {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Rank in one byte, then the extents.
+    pub fn shape(&mut self, shape: &Shape) -> &mut Self {
+        self.extents(shape.extents())
+    }
+
+    /// A count in one byte, then the values.
+    pub fn extents(&mut self, extents: &[u64]) -> &mut Self {
+        self.u8(extents.len() as u8);
+        for e in extents {
+            self.u64(*e);
+        }
+        self
+    }
+}
+
+/// Takes values from bytes that nobody vouches for.
+#[derive(Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader from the first byte on.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes }
+    }
+
+    /// How much is left.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next `n` bytes.
+    pub fn raw(&mut self, n: usize) -> Result<&'a [u8]> {
+        if n > self.rest.len() {
+            return Err(Error::new(
+                crate::Code::Corrupt,
+                format!("a record ends after {} of {n} bytes it announced", self.rest.len()),
+            ));
+        }
+        let (head, rest) = self.rest.split_at(n);
+        self.rest = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.raw(N)?.try_into().expect("raw gives N bytes"))
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.raw(1)?[0])
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes, signed.
+    pub fn i64(&mut self) -> Result<i64> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes, double precision.
+    pub fn f64(&mut self) -> Result<f64> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// A length of four bytes, then the bytes.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let n = self.u32()? as usize;
+        self.raw(n)
+    }
+
+    /// Text.
+    pub fn str(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?)
+            .map_err(|e| Error::new(crate::Code::Corrupt, format!("text in a record is not UTF-8: {e}")))
+    }
+
+    /// A shape.
+    pub fn shape(&mut self) -> Result<Shape> {
+        let (n, extents) = self.extents()?;
+        Shape::new(&extents[..n])
+    }
+
+    /// A count of at most eight, then the values.
+    pub fn extents(&mut self) -> Result<(usize, [u64; limits::RANK])> {
+        let n = self.u8()? as usize;
+        if n > limits::RANK {
+            return Err(Error::new(crate::Code::Corrupt, format!("a record announces an array of rank {n}")));
+        }
+        let mut extents = [0; limits::RANK];
+        for e in &mut extents[..n] {
+            *e = self.u64()?;
+        }
+        Ok((n, extents))
+    }
+}

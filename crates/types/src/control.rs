@@ -1,0 +1,299 @@
+//! What is said over a Unix socket between the processes of one user, and the requests that
+//! travel through a session's ring: rare, so JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of every byte that two processes exchange. A different one is refused by name.
+pub const WIRE_VERSION: u32 = 1;
+
+/// The words of a segment's control page, by index. Each has one writer.
+pub mod word {
+    /// Owner: counts up while its heart beats.
+    pub const HEARTBEAT: usize = 0;
+    /// Owner: the session was taken over or ended; the rank writes no more.
+    pub const CLOSED: usize = 1;
+    /// Owner: sequence number up to which small records are committed.
+    pub const APPLIED: usize = 2;
+    /// Owner: highest durable step plus one; 0 for none.
+    pub const DURABLE: usize = 3;
+    /// Rank: the step it is about to compute, plus one; 0 before the loop.
+    pub const STEP: usize = 4;
+    /// Owner: the loop head stops at this step; `u64::MAX` for none.
+    pub const GATE: usize = 5;
+    /// Owner: counts up when the rank should look into the down ring.
+    pub const NOTICE: usize = 6;
+    /// Rank: nanoseconds spent visibly in output.
+    pub const VISIBLE_NS: usize = 7;
+    /// Owner: nanoseconds spent writing behind the run's back.
+    pub const HIDDEN_NS: usize = 8;
+    /// Owner: bytes made durable.
+    pub const WRITTEN_BYTES: usize = 9;
+    /// Rank: 1 while it is held at the gate.
+    pub const HELD: usize = 10;
+}
+
+/// How a run is opened, as in h5py.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// `r`: read only, must exist.
+    Read,
+    /// `r+`: read and write, must exist.
+    ReadWrite,
+    /// `a`: read and write, created when absent.
+    Append,
+    /// `w`: created anew; what was there is deleted.
+    Write,
+    /// `x`: created; must not exist.
+    Create,
+}
+
+impl Mode {
+    /// Reads `r`, `r+`, `a`, `w` or `x`.
+    pub fn parse(text: &str) -> crate::Result<Mode> {
+        Ok(match text {
+            "r" => Mode::Read,
+            "r+" => Mode::ReadWrite,
+            "a" => Mode::Append,
+            "w" => Mode::Write,
+            "x" | "w-" => Mode::Create,
+            _ => {
+                return Err(crate::Error::bad(format!(
+                    "{text:?} is not a mode; use \"r\", \"r+\", \"a\", \"w\" or \"x\""
+                )));
+            }
+        })
+    }
+
+    /// Whether the run may be changed.
+    pub fn writes(self) -> bool {
+        self != Mode::Read
+    }
+}
+
+/// What a step does when no buffer has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum WhenFull {
+    /// Wait for the disk.
+    #[default]
+    Block,
+    /// Give up the oldest step that is not yet being written.
+    DropOldest,
+    /// Give up the step being taken.
+    DropNewest,
+    /// Put it into a file beside the run.
+    Spill,
+}
+
+impl WhenFull {
+    /// Reads `block`, `drop_oldest`, `drop_newest` or `spill`.
+    pub fn parse(text: &str) -> crate::Result<WhenFull> {
+        Ok(match text {
+            "block" => WhenFull::Block,
+            "drop_oldest" => WhenFull::DropOldest,
+            "drop_newest" => WhenFull::DropNewest,
+            "spill" => WhenFull::Spill,
+            _ => {
+                return Err(crate::Error::bad(format!(
+                    "{text:?} is not a policy; use \"block\", \"drop_oldest\", \"drop_newest\" or \"spill\""
+                )));
+            }
+        })
+    }
+}
+
+/// How a rank asks the owner for a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenRun {
+    /// Absolute path of the run's directory.
+    pub path: String,
+    /// How.
+    pub mode: Mode,
+    /// This rank.
+    pub rank: u32,
+    /// Number of ranks.
+    pub size: u32,
+    /// What happens when buffers are full.
+    pub full: WhenFull,
+    /// Whether the run is deleted at the end.
+    pub scratch: bool,
+    /// Bytes of the rank's arena, for the owner's books.
+    pub buffer: u64,
+    /// Name of the program, for people.
+    pub program: String,
+}
+
+/// What the owner says to [`OpenRun`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOpened {
+    /// Identity of the run, in its catalog and in the names of its segments.
+    pub run_id: String,
+    /// Number of this session, unique in the run.
+    pub session: u64,
+    /// Name the rank gives its segment.
+    pub segment: String,
+    /// The owner's pid.
+    pub owner_pid: u32,
+    /// Whether the run was made by this opening.
+    pub created: bool,
+    /// Last complete step, if any.
+    pub last_step: Option<i64>,
+}
+
+/// A request of a rank to the owner, through the session's ring; answered in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Ask {
+    /// Everything put so far is durable. Answer: null.
+    Flush,
+    /// The step is durable. Answer: null.
+    WaitStep {
+        /// The step.
+        step: i64,
+    },
+    /// The rank leaves; everything is drained first. Answer: null.
+    Close,
+    /// Delete data sets by glob. Answer: how many.
+    Delete {
+        /// Glob over names.
+        pattern: String,
+        /// Set number, or all.
+        set: Option<i64>,
+    },
+    /// Rename a data set, all its sets. Answer: how many.
+    Rename {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// Copy a data set, all its sets. Answer: how many.
+    Copy {
+        /// Name of the original.
+        from: String,
+        /// Name of the copy.
+        to: String,
+    },
+    /// The version a conditional put of that sequence number made. Answer: the version, or `Conflict`.
+    Version {
+        /// Sequence number of the put.
+        seq: u64,
+    },
+    /// Change attributes: null values delete. Answer: null.
+    SetAttrs {
+        /// What carries them.
+        target: Target,
+        /// Name to value.
+        attrs: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Create or open a table. Answer: [`TableInfo`].
+    Table {
+        /// Its name.
+        name: String,
+        /// Columns; empty to open an existing one.
+        columns: Vec<Column>,
+        /// Whether rows belong to steps and go when a restart goes back.
+        history: bool,
+    },
+    /// Change rows. Answer: how many.
+    Update {
+        /// The table.
+        table: String,
+        /// Column to new value.
+        set: serde_json::Map<String, serde_json::Value>,
+        /// SQL condition with `?`, or empty for all.
+        condition: String,
+        /// Values for the `?`.
+        args: Vec<serde_json::Value>,
+    },
+    /// Remove rows. Answer: how many.
+    Remove {
+        /// The table.
+        table: String,
+        /// SQL condition with `?`, or empty for all.
+        condition: String,
+        /// Values for the `?`.
+        args: Vec<serde_json::Value>,
+    },
+    /// Go back to the last complete step: later rows of histories are removed. Answer: the step
+    /// with its parameters ([`Restarted`]), or null.
+    Restart,
+    /// Mark the last ended step as a restart point. Answer: its number.
+    Checkpoint {
+        /// Name for people.
+        tag: Option<String>,
+    },
+    /// Room in the store's own buffer. Answer: path of a segment, or null when there is none.
+    Overflow {
+        /// Bytes wanted.
+        bytes: u64,
+    },
+    /// Figures. Answer: an object of numbers.
+    Stats,
+    /// The page. Answer: [`PageLinks`].
+    Monitor,
+}
+
+/// What carries attributes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Target {
+    /// The run.
+    Run,
+    /// A data set.
+    DataSet {
+        /// Its name.
+        name: String,
+        /// Its set number.
+        set: i64,
+    },
+    /// A table.
+    Table {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// A dtype name (`f64`, `i64`, `str`, ...).
+    pub dtype: String,
+    /// Unit, or empty.
+    #[serde(default)]
+    pub unit: String,
+}
+
+/// A table as the owner knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// Number for [`crate::record::Record::Insert`].
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Whether rows go when a restart goes back.
+    pub history: bool,
+}
+
+/// Where a restart goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Restarted {
+    /// The last complete step.
+    pub step: i64,
+    /// Its time, if given.
+    pub time: Option<f64>,
+    /// Parameter values at that step.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// Whether the run had been closed as finished.
+    pub finished: bool,
+}
+
+/// The links of a run's page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PageLinks {
+    /// Looks and steers.
+    pub operator: String,
+    /// Looks.
+    pub viewer: String,
+}

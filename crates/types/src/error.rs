@@ -1,0 +1,123 @@
+//! One error for all crates: a code of `spec/errors.toml` and a text that says what happened,
+//! the value, and what to do.
+
+include!(concat!(env!("OUT_DIR"), "/codes.rs"));
+
+/// A code with its words.
+#[derive(Debug)]
+pub struct CodeInfo {
+    /// The code itself.
+    pub code: Code,
+    /// Its name, as users of every language see it.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What to do when the text of the error names nothing better.
+    pub remedy: &'static str,
+}
+
+impl Code {
+    /// The code of a number, as it came over a wire.
+    pub fn from_number(number: u32) -> Option<Code> {
+        CODES.iter().map(|c| c.code).find(|c| *c as u32 == number)
+    }
+
+    /// Name, meaning and remedy.
+    pub fn info(self) -> &'static CodeInfo {
+        CODES.iter().find(|c| c.code == self).expect("the table holds every code")
+    }
+
+    /// The name, as users see it.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+}
+
+/// A failure: what kind, and a text of the form *what happened: the value; what to do*.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    code: Code,
+    text: String,
+}
+
+/// The result of everything that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error with its text.
+    pub fn new(code: Code, text: impl Into<String>) -> Self {
+        Error { code, text: text.into() }
+    }
+
+    /// A failed system call: `what` says what was tried on what.
+    pub fn io(what: impl std::fmt::Display, cause: impl Into<std::io::Error>) -> Self {
+        use std::io::ErrorKind as K;
+        let cause = cause.into();
+        let code = match cause.kind() {
+            K::NotFound => Code::NotFound,
+            K::PermissionDenied | K::ReadOnlyFilesystem => Code::ReadOnly,
+            K::StorageFull | K::QuotaExceeded | K::OutOfMemory => Code::Full,
+            K::TimedOut => Code::Timeout,
+            K::BrokenPipe | K::ConnectionReset | K::ConnectionAborted | K::UnexpectedEof => Code::ServerLost,
+            _ => Code::Io,
+        };
+        Error::new(code, format!("{what}: {cause}"))
+    }
+
+    /// `BadArgument` with its text.
+    pub fn bad(text: impl Into<String>) -> Self {
+        Error::new(Code::BadArgument, text)
+    }
+
+    /// `Internal` with its text: a promise to ourselves was broken.
+    pub fn internal(text: impl Into<String>) -> Self {
+        Error::new(Code::Internal, text)
+    }
+
+    /// What kind of failure.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What happened, the value, what to do.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The same error with a word in front that says where it happened.
+    pub fn within(mut self, place: impl std::fmt::Display) -> Self {
+        self.text = format!("{place}: {}", self.text);
+        self
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_found_again_by_its_number() {
+        for info in CODES {
+            assert_eq!(Code::from_number(info.code as u32), Some(info.code));
+            assert!(!info.remedy.is_empty() && info.meaning.ends_with('.'), "{}", info.name);
+        }
+        assert_eq!(Code::from_number(0), None);
+        assert_eq!(Code::from_number(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_system_error_keeps_its_kind_and_its_words() {
+        let cause = std::io::Error::from_raw_os_error(28);
+        let e = Error::io("cannot write steps/0000000100.h5", cause);
+        assert_eq!(e.code(), Code::Full);
+        assert!(e.text().starts_with("cannot write steps/0000000100.h5: "));
+    }
+}

@@ -1,0 +1,29 @@
+//! The words of Forebay: names, dtypes, shapes, signatures, records and errors. Pure values;
+//! this crate does no input or output and knows no other crate.
+//!
+//! Everything that two processes must agree on about the *meaning* of bytes stands here; how
+//! the bytes travel is the business of `forebay-arena` and `forebay-link`.
+//!
+//! ```
+//! use forebay_types::{DType, Name, Shape};
+//! let name = Name::new("electrons/beam1/x").unwrap();
+//! let shape = Shape::new(&[1000, 3]).unwrap();
+//! assert_eq!(shape.bytes(DType::F64).unwrap(), 24_000);
+//! assert_eq!(name.leaf(), "x");
+//! ```
+#![forbid(unsafe_code)]
+
+mod array;
+pub mod codec;
+pub mod control;
+mod dtype;
+mod error;
+pub mod limits;
+mod name;
+pub mod record;
+pub mod watch;
+
+pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
+pub use dtype::DType;
+pub use error::{CODES, Code, CodeInfo, Error, Result};
+pub use name::Name;

@@ -1,0 +1,254 @@
+//! What people watch and steer: diagrams, parameters, commands, and the acts upon a run.
+
+use serde::{Deserialize, Serialize};
+
+/// A declaration by the simulation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Declare {
+    /// A diagram.
+    Diagram(Diagram),
+    /// A parameter.
+    Parameter(Parameter),
+    /// A button of the simulation's own.
+    Command {
+        /// What stands on it.
+        name: String,
+    },
+    /// How far the loop goes.
+    Progress {
+        /// First step.
+        start: i64,
+        /// One past the last step.
+        end: i64,
+    },
+    /// Where the points of a curve are: a triple buffer in a block of the arena.
+    Slot {
+        /// The diagram.
+        diagram: u32,
+        /// The curve's number.
+        curve: u32,
+        /// The curve's name, for the legend.
+        name: String,
+        /// Index of the block in the table of the rank's segment.
+        block: u32,
+        /// Most points of one buffer.
+        points: u32,
+    },
+}
+
+/// Kinds of diagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// y over x, replaced at each update.
+    Curve,
+    /// y over time, appended.
+    History,
+    /// Points.
+    Scatter,
+    /// Arrows.
+    Vector,
+    /// A field in colours.
+    Heatmap,
+    /// A field in lines.
+    Contour,
+    /// A field as a relief.
+    Surface,
+    /// Points in space.
+    Scatter3d,
+}
+
+impl Kind {
+    /// Reads the name of a kind.
+    pub fn parse(text: &str) -> crate::Result<Kind> {
+        serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
+            crate::Error::bad(format!(
+                "{text:?} is not a kind of diagram; use curve, history, scatter, vector, heatmap, contour, surface or scatter3d"
+            ))
+        })
+    }
+}
+
+/// How an axis is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Linear.
+    #[default]
+    Linear,
+    /// Logarithmic.
+    Log,
+}
+
+impl Scale {
+    /// Reads `linear` or `log`.
+    pub fn parse(text: &str) -> crate::Result<Scale> {
+        match text {
+            "linear" | "lin" => Ok(Scale::Linear),
+            "log" => Ok(Scale::Log),
+            _ => Err(crate::Error::bad(format!("{text:?} is not a scale; use \"linear\" or \"log\""))),
+        }
+    }
+}
+
+/// A diagram as the simulation declares it. Labels carry the unit in brackets: `x [m]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diagram {
+    /// Number, given by the rank, from 0.
+    pub id: u32,
+    /// Title, unique in the run.
+    pub title: String,
+    /// Kind.
+    pub kind: Kind,
+    /// Label of the abscissa.
+    pub x: String,
+    /// Label of the ordinate.
+    pub y: String,
+    /// Label of the value, for fields.
+    #[serde(default)]
+    pub v: Option<String>,
+    /// Scale of the abscissa.
+    #[serde(default)]
+    pub xscale: Scale,
+    /// Scale of the ordinate.
+    #[serde(default)]
+    pub yscale: Scale,
+    /// Steps between updates, as a hint.
+    #[serde(default)]
+    pub every: u32,
+}
+
+/// A steerable parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Its value: number, truth value or text.
+    pub value: serde_json::Value,
+    /// Least value.
+    #[serde(default)]
+    pub min: Option<f64>,
+    /// Greatest value.
+    #[serde(default)]
+    pub max: Option<f64>,
+    /// Unit, or empty.
+    #[serde(default)]
+    pub unit: String,
+    /// A sentence of explanation.
+    #[serde(default)]
+    pub help: String,
+}
+
+impl Parameter {
+    /// Checks a new value against type and limits; both ends call this.
+    pub fn check(&self, value: &serde_json::Value) -> crate::Result<()> {
+        use serde_json::Value as V;
+        let bad = |why: String| crate::Error::bad(format!("parameter {:?}: {why}", self.name));
+        match (&self.value, value) {
+            (V::Number(old), V::Number(new)) => {
+                if (old.is_i64() || old.is_u64()) && !(new.is_i64() || new.is_u64()) {
+                    return Err(bad(format!("{new} is not an integer, and its value is one")));
+                }
+                let v = new.as_f64().unwrap_or(f64::NAN);
+                if !v.is_finite() {
+                    return Err(bad(format!("{new} is not a finite number")));
+                }
+                if let Some(min) = self.min.filter(|m| v < *m) {
+                    return Err(bad(format!("{new} is below the least value {min} {}", self.unit)));
+                }
+                if let Some(max) = self.max.filter(|m| v > *m) {
+                    return Err(bad(format!("{new} is above the greatest value {max} {}", self.unit)));
+                }
+                Ok(())
+            }
+            (V::Bool(_), V::Bool(_)) | (V::String(_), V::String(_)) => Ok(()),
+            (old, new) => Err(bad(format!("{new} is not of the type of its value {old}"))),
+        }
+    }
+}
+
+/// An act upon the run, carried out by all ranks at the same step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "lowercase")]
+pub enum Act {
+    /// Go on.
+    Run,
+    /// Hold before the next step.
+    Stop,
+    /// Go on for so many steps, then hold.
+    Step {
+        /// How many.
+        n: u64,
+    },
+    /// Do what the simulation registered for Save.
+    Save,
+    /// End the loop gracefully.
+    Quit,
+    /// Give a parameter a value.
+    Set {
+        /// The parameter.
+        name: String,
+        /// The value.
+        value: serde_json::Value,
+    },
+    /// Press one of the simulation's own buttons.
+    Command {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The state of a run, in one word, as the page shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum State {
+    /// Connected, the loop has not begun.
+    Starting,
+    /// Computing.
+    Running,
+    /// Told to stop, not yet there.
+    Holding,
+    /// Waiting at a step.
+    Held,
+    /// Going a number of steps.
+    Stepping,
+    /// Carrying out Save.
+    Saving,
+    /// Told to end.
+    Quitting,
+    /// Closed.
+    Ended,
+    /// The process is gone without closing.
+    Lost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_parameter_refuses_what_its_declaration_excludes() {
+        let p = Parameter {
+            name: "e0".into(),
+            value: json!(0.0),
+            min: Some(-1.0),
+            max: Some(1.0),
+            unit: "V/m".into(),
+            help: String::new(),
+        };
+        assert!(p.check(&json!(0.5)).is_ok());
+        assert!(p.check(&json!(1)).is_ok());
+        assert!(p.check(&json!(1.5)).unwrap_err().text().contains("greatest value 1 V/m"));
+        assert!(p.check(&json!("x")).is_err());
+        let n = Parameter { value: json!(3), min: None, max: None, ..p };
+        assert!(n.check(&json!(2.5)).is_err());
+    }
+
+    #[test]
+    fn acts_are_written_as_people_would_type_them() {
+        let act: Act = serde_json::from_value(json!({"verb": "step", "n": 3})).unwrap();
+        assert_eq!(act, Act::Step { n: 3 });
+        assert_eq!(serde_json::to_value(Act::Stop).unwrap(), json!({"verb": "stop"}));
+    }
+}
