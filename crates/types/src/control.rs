@@ -150,7 +150,12 @@ pub enum Ask {
         step: i64,
     },
     /// The rank leaves; everything is drained first. Answer: null.
-    Close,
+    Close {
+        /// Whether the run came to its end (its loop did, or it had none and nothing failed), so
+        /// that a restart can say that there is nothing to go on with.
+        #[serde(default)]
+        finished: bool,
+    },
     /// Delete data sets by glob. Answer: how many.
     Delete {
         /// Glob over names.

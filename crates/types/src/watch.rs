@@ -21,6 +21,15 @@ pub enum Declare {
         /// One past the last step.
         end: i64,
     },
+    /// The name of a curve of a history, before its first point; it has no [`Declare::Slot`].
+    Curve {
+        /// The diagram.
+        diagram: u32,
+        /// The curve's number.
+        curve: u32,
+        /// The curve's name, for the legend.
+        name: String,
+    },
     /// Where the points of a curve are: a triple buffer in a block of the arena.
     Slot {
         /// The diagram.
