@@ -1,0 +1,39 @@
+# One line of work each; what it takes stands in scripts/. `make help` lists them.
+# Long lines of a recipe are not echoed: each script says itself what it does.
+
+.PHONY: help setup web build demo test bench install clean tidy
+.DEFAULT_GOAL := help
+
+CLIENT ?= python
+RANKS ?= 1
+PREFIX ?= /usr/local
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+setup: ## check the tools, install what is missing, make .venv
+	@scripts/setup
+
+web: ## build the monitor's page into web/dist
+	@scripts/web
+
+build: ## the page, the forebay command and the Python package, into .venv
+	@scripts/build
+
+demo: ## build, then run examples/01_two_stream (CLIENT=python RANKS=1)
+	@scripts/demo "$(CLIENT)" "$(RANKS)"
+
+test: ## build and run every check and test
+	@scripts/test
+
+bench: ## measure, with the machine's own limits beside
+	@scripts/bench
+
+install: ## put binary, library and headers under PREFIX (default /usr/local)
+	@scripts/install "$(PREFIX)"
+
+clean: ## remove what was built
+	@scripts/clean
+
+tidy: ## only the checks of the house rules (seconds)
+	@cargo test --quiet --package forebay-tests --test tidy

@@ -1,0 +1,41 @@
+"""The stages of `make test`, in order. `scripts/test NAME ...` runs only those named."""
+
+from __future__ import annotations
+
+import sys
+
+from runner import ROOT, Stage, main
+
+# One profile for everything that Rust builds: HDF5 and SQLite compile once.
+RELEASE = ("--release", "--locked", "--workspace")
+
+
+def pytest(*where: str, workers: str = "2") -> list[str]:
+    """pytest over folders, with a limit on each test."""
+    return ["python", "-m", "pytest", "-q", "-n", workers, *where]
+
+
+STAGES = [
+    Stage("rustfmt", ["cargo", "fmt", "--all", "--check"], 1),
+    Stage("ruff", ["sh", "-c", "ruff check && ruff format --check"], 1),
+    Stage("build", ["scripts/build"], 12),
+    Stage("mypy", ["mypy"], 2),
+    Stage("web types", ["npm", "--prefix", "web", "run", "--silent", "check"], 2, needs="web/package.json"),
+    Stage("clippy", ["cargo", "clippy", *RELEASE, "--all-targets", "--", "-D", "warnings"], 8),
+    Stage("cargo build", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-run"], 10),
+    Stage("cargo test", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"], 8),
+    Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
+    Stage("python", pytest("bindings/python/tests"), 6, needs="bindings/python/tests"),
+    Stage("examples", pytest("examples", workers="1"), 6, needs="examples"),
+    Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
+]
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:]
+    known = {stage.name for stage in STAGES}
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        sys.exit(f"error: there is no stage {unknown[0]!r}; the stages are: {', '.join(sorted(known))}")
+    if not (ROOT / ".venv/bin/python").exists():
+        sys.exit("error: there is no .venv; run  make setup")
+    sys.exit(main([stage for stage in STAGES if not chosen or stage.name in chosen], stop_after="build"))
