@@ -14,16 +14,23 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod check;
 pub mod codec;
 pub mod control;
+pub mod directory;
 mod dtype;
 mod error;
 pub mod limits;
 mod name;
 pub mod record;
+pub mod signature;
+mod value;
 pub mod watch;
 
 pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
+pub use check::Given;
 pub use dtype::DType;
 pub use error::{CODES, Code, CodeInfo, Error, Result};
 pub use name::Name;
+pub use signature::{Param, Signature, Way};
+pub use value::{Number, Scalar};

@@ -1,0 +1,123 @@
+//! What servers and clients say to a broker: requests as JSON over its socket, one answer each.
+//!
+//! A server keeps its connection open: it announces itself, then sends a heartbeat every
+//! [`HEARTBEAT_MS`]; the broker takes the closing of the connection as its death, and forgets a
+//! server that was silent for [`LEASE_MS`]. Everything a broker knows it knows from servers, so
+//! a new broker is complete as soon as they have announced themselves again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Code, Error, Result, limits};
+
+/// Time between heartbeats of a server, in milliseconds.
+pub const HEARTBEAT_MS: u64 = 1_000;
+/// Silence after which a server is taken for gone, in milliseconds.
+pub const LEASE_MS: u64 = 5_000;
+/// Most services of one server.
+pub const SERVICES: usize = 4_096;
+/// Most servers that one broker knows.
+pub const SERVERS: usize = 4_096;
+
+/// One life of one server: a new process, or the same one after a new start, has a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Incarnation(pub u64);
+
+/// What a server says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerInfo {
+    /// Its name for people; several servers may share it.
+    pub name: String,
+    /// This life of it.
+    pub incarnation: Incarnation,
+    /// Its process.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// Absolute path of its Unix socket.
+    pub socket: String,
+    /// The signatures of its services, in canonical text.
+    pub services: Vec<String>,
+}
+
+/// How busy a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Requests being served.
+    pub running: u32,
+    /// Requests that wait.
+    pub queued: u32,
+    /// Requests served so far.
+    pub served: u64,
+}
+
+/// A request to the broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum BrokerRequest {
+    /// A server is there, or has other services now. Answer: null.
+    Announce(ServerInfo),
+    /// It still is. Answer: true, or false when the broker does not know it (then it announces itself).
+    Heartbeat {
+        /// Who.
+        incarnation: Incarnation,
+        /// How busy.
+        load: Load,
+    },
+    /// It leaves. Answer: null.
+    Withdraw {
+        /// Who.
+        incarnation: Incarnation,
+    },
+    /// A client found a server dead or stopped. Answer: null. A report about an earlier life is ignored.
+    Failed {
+        /// Who.
+        incarnation: Incarnation,
+    },
+    /// Everything that is offered. Answer: [`Directory`].
+    Directory,
+}
+
+/// A server as the broker tells clients of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerEntry {
+    /// What it said about itself.
+    #[serde(flatten)]
+    pub info: ServerInfo,
+    /// How busy it was at its last heartbeat.
+    pub load: Load,
+}
+
+/// The table of services that a client keeps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Directory {
+    /// Counts the changes; equal numbers of one broker mean equal tables.
+    pub version: u64,
+    /// The servers, in the order in which they came.
+    pub servers: Vec<ServerEntry>,
+}
+
+impl ServerInfo {
+    /// Checks what came over a socket: lengths, numbers and signatures.
+    pub fn check(&self) -> Result<()> {
+        if self.services.len() > SERVICES {
+            return Err(Error::new(
+                Code::Full,
+                format!(
+                    "server {:?} offers {} services, more than {SERVICES}; start several servers",
+                    self.name,
+                    self.services.len()
+                ),
+            ));
+        }
+        if self.name.len() > limits::NAME_BYTES
+            || self.host.len() > limits::NAME_BYTES
+            || self.socket.len() > 107
+        {
+            return Err(Error::bad("the name, host or socket path of a server is too long"));
+        }
+        for text in &self.services {
+            crate::Signature::parse(text).map_err(|e| e.within(format_args!("server {:?}", self.name)))?;
+        }
+        Ok(())
+    }
+}

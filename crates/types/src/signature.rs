@@ -1,0 +1,417 @@
+//! The signature language: one line says what a service takes and gives, in Python, C, Fortran
+//! and IDL files alike.
+//!
+//! ```text
+//! dgemm(in m:i32, in n:i32, in k:i32, in a:f64[m,k], in b:f64[k,n], inout c:f64[m,n])
+//! log(in text:str, out line:i64) effects
+//! ```
+//!
+//! A parameter is `[in|out|inout] name:dtype[extents]`; without a direction it is `inout`. An
+//! extent is a number, a name, or a product such as `2*n`; a name is an integer scalar of the
+//! same signature or a free one, and free names must agree wherever they stand. The mark
+//! `effects` says that running the service twice is not the same as running it once: such calls
+//! are never issued again after a server was lost.
+//!
+//! ```
+//! use forebay_types::Signature;
+//! let axpy = Signature::parse("axpy(in a:f64, in x:f64[n], inout y:f64[n])").unwrap();
+//! assert_eq!(axpy.name().as_str(), "axpy");
+//! assert_eq!(axpy.to_string(), "axpy(in a:f64, in x:f64[n], inout y:f64[n])");
+//! ```
+
+use std::fmt;
+
+use crate::{DType, Error, Name, Result, limits};
+
+/// Longest text of a signature, in bytes.
+pub const SIGNATURE_BYTES: usize = 8 * 1024;
+
+/// Which way a parameter travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Way {
+    /// To the server.
+    In,
+    /// From the server.
+    Out,
+    /// Both ways.
+    #[default]
+    InOut,
+}
+
+impl Way {
+    /// Whether its value goes to the server.
+    pub fn goes(self) -> bool {
+        self != Way::Out
+    }
+
+    /// Whether its value comes back.
+    pub fn comes(self) -> bool {
+        self != Way::In
+    }
+
+    /// The word in a signature.
+    pub fn word(self) -> &'static str {
+        match self {
+            Way::In => "in",
+            Way::Out => "out",
+            Way::InOut => "inout",
+        }
+    }
+}
+
+/// An extent of an array parameter: a number times any names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The number; 1 when none is written.
+    pub factor: u64,
+    /// The names.
+    pub names: Vec<String>,
+}
+
+/// A parameter of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Which way it travels.
+    pub way: Way,
+    /// Its dtype; of an array, that of the elements.
+    pub dtype: DType,
+    /// The extents of an array; a scalar, text or bytes have none.
+    pub extents: Option<Vec<Extent>>,
+}
+
+impl Param {
+    /// Whether a caller passes it: all but pure results that are not arrays, which are returned.
+    pub fn is_passed(&self) -> bool {
+        self.way.goes() || self.extents.is_some()
+    }
+
+    /// Whether it is returned as a value: scalars, text and bytes that come back.
+    pub fn is_returned(&self) -> bool {
+        self.way.comes() && self.extents.is_none()
+    }
+
+    fn is_integer_scalar(&self) -> bool {
+        use DType::*;
+        self.extents.is_none() && matches!(self.dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+    }
+}
+
+/// What a service is called, takes and gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    name: Name,
+    params: Vec<Param>,
+    effects: bool,
+}
+
+impl Signature {
+    /// Reads `name(parameters)`, with or without ` effects` behind.
+    pub fn parse(text: &str) -> Result<Signature> {
+        if text.len() > SIGNATURE_BYTES {
+            return Err(Error::bad(format!(
+                "a signature of {} bytes is beyond the limit of {SIGNATURE_BYTES}",
+                text.len()
+            )));
+        }
+        let text = text.trim();
+        let wrong = |why: &str| Error::bad(format!("the signature {text:?} {why}"));
+        let open = text.find('(').ok_or_else(|| wrong("has no \"(\"; write name(in x:f64[n], ...)"))?;
+        let close = text.rfind(')').ok_or_else(|| wrong("has no \")\" at its end"))?;
+        let inside = text.get(open + 1..close).ok_or_else(|| wrong("has its parentheses the wrong way"))?;
+        let effects = match text.get(close + 1..).unwrap_or("").trim() {
+            "" => false,
+            "effects" => true,
+            _ => return Err(wrong("has something other than `effects` behind its \")\"")),
+        };
+        Ok(Signature::of(text[..open].trim(), inside)?.with_effects(effects))
+    }
+
+    /// A signature from a name and its parameters: `in a:f64, in x:f64[n]`.
+    pub fn of(name: &str, params: &str) -> Result<Signature> {
+        let name = Name::new(name)?;
+        if name.as_str().contains(['(', ')', ',']) || name.as_str().trim() != name.as_str() {
+            return Err(Error::bad(format!(
+                "the service name {name:?} has a parenthesis, comma or outer blank; leave them out",
+                name = name.as_str()
+            )));
+        }
+        let within = |e: Error| e.within(format_args!("signature of {name}"));
+        let params = read_params(params).map_err(within)?;
+        check_params(&params).map_err(within)?;
+        Ok(Signature { name, params, effects: false })
+    }
+
+    /// The same signature with or without the mark `effects`.
+    pub fn with_effects(mut self, effects: bool) -> Signature {
+        self.effects = effects;
+        self
+    }
+
+    /// The name of the service.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Its parameters, in order.
+    pub fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// Whether running it twice is not the same as running it once.
+    pub fn effects(&self) -> bool {
+        self.effects
+    }
+
+    /// The parameters that a caller passes, in order.
+    pub fn passed(&self) -> impl Iterator<Item = &Param> {
+        self.params.iter().filter(|p| p.is_passed())
+    }
+}
+
+fn read_params(text: &str) -> Result<Vec<Param>> {
+    let mut params = Vec::new();
+    if text.trim().is_empty() {
+        return Ok(params);
+    }
+    for piece in split_outside_brackets(text) {
+        if params.len() == limits::PARAMETERS {
+            return Err(Error::bad(format!(
+                "more than {} parameters; join some in an array",
+                limits::PARAMETERS
+            )));
+        }
+        params.push(read_param(piece.trim())?);
+    }
+    Ok(params)
+}
+
+/// Splits at commas that stand outside square brackets.
+fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0i32;
+    text.split(move |c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth <= 0
+    })
+}
+
+fn read_param(text: &str) -> Result<Param> {
+    let wrong = |why: &str| {
+        Error::bad(format!(
+            "the parameter {text:?} {why}; write [in|out|inout] name:dtype or name:dtype[n,m]"
+        ))
+    };
+    let (left, kind) = text.split_once(':').ok_or_else(|| wrong("has no \":dtype\""))?;
+    let words: Vec<&str> = left.split_whitespace().collect();
+    let (way, name) = match words.as_slice() {
+        [name] => (Way::InOut, *name),
+        ["in", name] => (Way::In, *name),
+        ["out", name] => (Way::Out, *name),
+        ["inout", name] => (Way::InOut, *name),
+        _ => return Err(wrong("begins with neither a direction nor a name")),
+    };
+    if !is_identifier(name) {
+        return Err(wrong("has a name that is not letters, digits and underscores"));
+    }
+    let kind = kind.trim();
+    let (dtype, extents) = match kind.split_once('[') {
+        None => (kind, None),
+        Some((dtype, rest)) => {
+            let inside = rest.strip_suffix(']').ok_or_else(|| wrong("has no \"]\" at its end"))?;
+            (dtype.trim(), Some(read_extents(inside)?))
+        }
+    };
+    let dtype = DType::parse(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?;
+    Ok(Param { name: name.to_owned(), way, dtype, extents })
+}
+
+fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && name.len() <= limits::NAME_BYTES
+}
+
+fn read_extents(text: &str) -> Result<Vec<Extent>> {
+    let extents: Vec<Extent> = text.split(',').map(read_extent).collect::<Result<_>>()?;
+    if extents.len() > limits::RANK {
+        return Err(Error::bad(format!(
+            "[{text}] has more than {} extents; reshape the array",
+            limits::RANK
+        )));
+    }
+    Ok(extents)
+}
+
+fn read_extent(text: &str) -> Result<Extent> {
+    let mut extent = Extent { factor: 1, names: Vec::new() };
+    for term in text.split('*').map(str::trim) {
+        if let Ok(number) = term.parse::<u64>() {
+            extent.factor = extent
+                .factor
+                .checked_mul(number)
+                .filter(|f| *f < 1 << 62)
+                .ok_or_else(|| Error::bad(format!("the extent {text:?} is beyond 2^62")))?;
+        } else if is_identifier(term) {
+            extent.names.push(term.to_owned());
+        } else {
+            return Err(Error::bad(format!(
+                "the extent {text:?} is not a number, a name or a product such as 2*n"
+            )));
+        }
+    }
+    if extent.factor == 0 && !extent.names.is_empty() {
+        return Err(Error::bad(format!("the extent {text:?} is always 0; leave the names out")));
+    }
+    Ok(extent)
+}
+
+/// What no single parameter shows: names given twice, and names in products that nothing determines.
+fn check_params(params: &[Param]) -> Result<()> {
+    for (i, param) in params.iter().enumerate() {
+        if params[..i].iter().any(|p| p.name == param.name) {
+            return Err(Error::bad(format!("two parameters are called {:?}; rename one", param.name)));
+        }
+        if param.extents.is_some() && matches!(param.dtype, DType::Str | DType::Bytes) {
+            return Err(Error::bad(format!(
+                "parameter {}: arrays of {} are not known; use u8[n] or one {0}",
+                param.name, param.dtype
+            )));
+        }
+    }
+    let extents = || params.iter().filter_map(|p| p.extents.as_ref()).flatten();
+    for name in extents().filter(|e| e.names.len() > 1).flat_map(|e| &e.names) {
+        let scalar = params.iter().any(|p| p.name == *name && p.is_integer_scalar() && p.way.goes());
+        let alone = extents().any(|e| e.names.len() == 1 && e.names[0] == *name);
+        if !scalar && !alone {
+            return Err(Error::bad(format!(
+                "the extent name {name:?} stands in products only; pass it as an integer: in {name}:i64"
+            )));
+        }
+    }
+    for name in extents().flat_map(|e| &e.names) {
+        let Some(param) = params.iter().find(|p| p.name == *name) else { continue };
+        if !param.is_integer_scalar() || !param.way.goes() {
+            return Err(Error::bad(format!(
+                "the extent name {name:?} is the parameter `{param}`, which is no integer that the caller passes"
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.factor, self.names.as_slice()) {
+            (factor, []) => write!(f, "{factor}"),
+            (1, names) => f.write_str(&names.join("*")),
+            (factor, names) => write!(f, "{factor}*{}", names.join("*")),
+        }
+    }
+}
+
+impl Param {
+    /// Dtype and extents: `f64[n,m]`.
+    pub fn kind(&self) -> String {
+        match &self.extents {
+            None => self.dtype.to_string(),
+            Some(extents) => {
+                let words: Vec<String> = extents.iter().map(Extent::to_string).collect();
+                format!("{}[{}]", self.dtype, words.join(","))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}:{}", self.way.word(), self.name, self.kind())
+    }
+}
+
+impl fmt::Display for Signature {
+    /// The canonical text, which [`Signature::parse`] reads back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.params.iter().map(Param::to_string).collect();
+        write!(f, "{}({})", self.name, words.join(", "))?;
+        if self.effects { f.write_str(" effects") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_text_of_a_signature_reads_back_the_same() {
+        for text in [
+            "nothing()",
+            "dgemm(in m:i32, in n:i32, in k:i32, in a:f64[m,k], in b:f64[k,n], inout c:f64[m,n])",
+            "log(in text:str, out line:i64) effects",
+            "lib/fft(in n:i64, in x:c128[2*n], out y:c128[3,2*n*n])",
+        ] {
+            assert_eq!(Signature::parse(text).unwrap().to_string(), text);
+        }
+        let loose = Signature::parse("  f ( x : f64[ n , 2 * n ],in y:bytes )").unwrap();
+        assert_eq!(loose.to_string(), "f(inout x:f64[n,2*n], in y:bytes)");
+    }
+
+    #[test]
+    fn a_faulty_signature_is_refused_with_its_place() {
+        for (text, says) in [
+            ("f", "has no \"(\""),
+            ("f(x:f64", "has no \")\""),
+            ("f(x:f64) twice", "other than `effects`"),
+            ("f(x)", "has no \":dtype\""),
+            ("f(x:float)", "parameter x: \"float\" is not a dtype"),
+            ("f(into x:f64)", "neither a direction nor a name"),
+            ("f(in x:f64[n)", "has no \"]\""),
+            ("f(in x:f64[n+1])", "a product such as 2*n"),
+            ("f(in x:f64[1,1,1,1,1,1,1,1,1])", "more than 8 extents"),
+            ("f(in x:f64, out x:f64)", "two parameters are called \"x\""),
+            ("f(in x:f64[n*m])", "in n:i64"),
+            ("f(in n:f64, in x:f64[n])", "no integer that the caller passes"),
+            ("f(out n:i64, in x:f64[n])", "no integer that the caller passes"),
+            ("f(in x:str[n])", "arrays of str are not known"),
+            ("(in x:f64)", "is empty"),
+            ("f(,)", "has no \":dtype\""),
+            (")(", "parentheses the wrong way"),
+        ] {
+            let e = Signature::parse(text).unwrap_err();
+            assert!(e.text().contains(says), "{text}: {e}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in "[ -~\\n]{0,80}") {
+            let _ = Signature::parse(&text);
+            let _ = Signature::parse(&format!("f({text})"));
+        }
+
+        #[test]
+        fn what_is_read_is_written_the_same(
+            params in proptest::collection::vec((0usize..3, 0usize..13, proptest::option::of(
+                proptest::collection::vec((1u64..9, 0usize..3), 1..4))), 0..6)
+        ) {
+            let names = ["n", "m", "k"];
+            let text: Vec<String> = params.iter().enumerate().map(|(i, (way, dtype, extents))| {
+                let dtype = DType::all().nth(*dtype).unwrap();
+                let extents = extents.as_ref().map(|e| {
+                    let e: Vec<String> = e.iter().map(|(f, n)| format!("{f}*{}", names[*n])).collect();
+                    format!("[{}]", e.join(", "))
+                });
+                format!("{} p{i}:{dtype}{}", ["in", "out", ""][*way], extents.unwrap_or_default())
+            }).collect();
+            let once = Signature::of("f", &text.join(",")).unwrap();
+            let twice = Signature::parse(&once.to_string()).unwrap();
+            prop_assert_eq!(once, twice);
+        }
+    }
+}
