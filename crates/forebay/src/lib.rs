@@ -1,1 +1,50 @@
+//! Forebay in one crate: [`open`] a run to keep, snapshot, watch and steer; [`connect`] to call
+//! services; `Server` to offer them. All language bindings stand on this.
 //!
+//! The way of the data: a `put` or a snapshot is copied once, into shared memory that outlives
+//! the process, and drained to disk by the owner of the run (the node's agent, or threads of
+//! this process when there is none); a read happens in the caller's thread, straight from the
+//! files; the loop head reads one word of shared memory.
+//!
+//! ```no_run
+//! use forebay::{Mode, OpenOptions, View};
+//! # fn main() -> forebay::Result<()> {
+//! let run = forebay::open("two_stream", Mode::Append, OpenOptions::default())?;
+//! let field = vec![0.0f64; 64];
+//! run.put("E", View::of(&field, &[64])?, Default::default())?;
+//! let mut steps = run.steps(600, 0)?;
+//! while let Some(step) = steps.next()? {
+//!     let snapshot = run.snapshot(step, Some(step as f64 * 0.1))?;
+//!     snapshot.put("E", View::of(&field, &[64])?, Default::default())?;
+//!     snapshot.end()?;
+//! }
+//! run.close()
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod data;
+mod kept;
+pub mod launcher;
+mod looping;
+mod options;
+mod run;
+mod snapshot;
+mod table;
+mod watch;
+
+pub use data::{Array, DataSet};
+pub use forebay_client::run::{Element, View};
+pub use forebay_types::control::{Column, Mode, PageLinks, Target, WhenFull};
+pub use forebay_types::record::{Cell, Place};
+pub use forebay_types::watch::{Kind, Scale};
+pub use forebay_types::{
+    ArrayMeta, CODES, Code, DType, Error, Name, Order, Result, Selection, Shape, Slice, limits,
+};
+pub use kept::{Kept, KeptSnapshots, Restart};
+pub use looping::Steps;
+pub use options::{OpenOptions, parse_bytes, run_dir};
+pub use run::{PutOptions, Run, open};
+pub use snapshot::{Allocated, Piece, Snapshot};
+pub use table::{Rows, Table, TableOptions};
+pub use watch::{Diagram, DiagramOptions, Level, Parameter, ParameterOptions};

@@ -1,0 +1,105 @@
+//! Rank and size from the environment of the launcher that started this process.
+
+use forebay_types::{Error, Result, limits};
+
+/// Pairs of variables that launchers set, the most specific first.
+const PAIRS: [(&str, &str, &str); 5] = [
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MPICH", "PMI_RANK", "PMI_SIZE"),
+    ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PMIx", "PMIX_RANK", "PMIX_SIZE"),
+    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+];
+
+/// This process's rank and the number of ranks: from the arguments, else from the launcher,
+/// else 0 of 1.
+pub fn rank_and_size(rank: Option<u32>, size: Option<u32>) -> Result<(u32, u32)> {
+    rank_and_size_in(rank, size, |name| std::env::var(name).ok())
+}
+
+fn rank_and_size_in(
+    rank: Option<u32>,
+    size: Option<u32>,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(u32, u32)> {
+    let (rank, size) = match (rank, size) {
+        (Some(r), Some(s)) => (r, s),
+        (None, None) => from_environment(&env)?.unwrap_or((0, 1)),
+        (None, Some(1)) => (0, 1),
+        (r, s) => {
+            return Err(Error::bad(format!(
+                "rank {r:?} and size {s:?}: give both, or neither to take them from the launcher"
+            )));
+        }
+    };
+    if size == 0 || rank >= size || size as usize > limits::RANKS {
+        return Err(Error::bad(format!(
+            "rank {rank} of {size} is not possible; ranks count from 0 and there are at most {}",
+            limits::RANKS
+        )));
+    }
+    Ok((rank, size))
+}
+
+fn from_environment(env: &impl Fn(&str) -> Option<String>) -> Result<Option<(u32, u32)>> {
+    // `srun --pty bash` and `salloc` leave SLURM_PROCID=0 in a shell that launches nothing, so a
+    // step of one task says nothing more than "alone", which is the answer anyway.
+    for (launcher, rank, size) in PAIRS {
+        let (Some(r), Some(s)) = (env(rank), env(size)) else { continue };
+        match (r.trim().parse(), s.trim().parse()) {
+            (Ok(r), Ok(s)) => return Ok(Some((r, s))),
+            _ => {
+                return Err(Error::bad(format!(
+                    "{launcher} set {rank}={r:?} and {size}={s:?}, which are not numbers; give rank and size yourself"
+                )));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(vars: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> {
+        move |name| vars.iter().find(|v| v.0 == name).map(|v| v.1.to_owned())
+    }
+
+    #[test]
+    fn each_launcher_is_understood() {
+        for (rank, size) in [
+            ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+            ("PMI_RANK", "PMI_SIZE"),
+            ("PMIX_RANK", "PMIX_SIZE"),
+            ("SLURM_PROCID", "SLURM_NTASKS"),
+        ] {
+            let env = |name: &str| {
+                if name == rank { Some("3".to_owned()) } else { (name == size).then(|| "8".to_owned()) }
+            };
+            assert_eq!(rank_and_size_in(None, None, env).unwrap(), (3, 8));
+        }
+        assert_eq!(rank_and_size_in(None, None, with(&[])).unwrap(), (0, 1));
+    }
+
+    #[test]
+    fn the_launcher_inside_a_batch_job_counts_before_the_job() {
+        let env = with(&[
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "1"),
+            ("OMPI_COMM_WORLD_RANK", "2"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+        ]);
+        assert_eq!(rank_and_size_in(None, None, env).unwrap(), (2, 4));
+    }
+
+    #[test]
+    fn arguments_win_and_nonsense_is_refused() {
+        let env = with(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]);
+        assert_eq!(rank_and_size_in(Some(5), Some(6), &env).unwrap(), (5, 6));
+        assert!(rank_and_size_in(Some(6), Some(6), &env).is_err());
+        assert!(rank_and_size_in(Some(0), None, &env).is_err());
+        let odd = with(&[("PMI_RANK", "one"), ("PMI_SIZE", "2")]);
+        assert!(rank_and_size_in(None, None, odd).unwrap_err().text().contains("PMI_RANK=\"one\""));
+    }
+}
