@@ -101,6 +101,17 @@ impl WhenFull {
     }
 }
 
+/// What a rank asks over the owner's socket, one connection a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum RunRequest {
+    /// First. Answer: [`RunOpened`].
+    OpenRun(OpenRun),
+    /// Then, with the descriptor of the segment the rank made. Answer: null, with an eventfd that
+    /// the rank rings when the owner sleeps. From then on both sides are silent here; the end of
+    /// the connection is the death of the peer.
+    Attach,
+}
+
 /// How a rank asks the owner for a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenRun {
