@@ -92,6 +92,8 @@ pub struct ServerEntry {
 pub struct Directory {
     /// Counts the changes; equal numbers of one broker mean equal tables.
     pub version: u64,
+    /// Counts the askers, so that clients begin their round of servers at different places.
+    pub turn: u64,
     /// The servers, in the order in which they came.
     pub servers: Vec<ServerEntry>,
 }

@@ -1,0 +1,171 @@
+//! Servers, clients and failures in random order against a model of what must hold: the table
+//! holds exactly the servers that announced themselves and did not leave, die, fail or fall silent.
+
+use std::collections::BTreeMap;
+
+use forebay_broker::{Action, Broker, Event, Gone, Peer};
+use forebay_types::directory::{BrokerRequest, Directory, Incarnation, LEASE_MS, Load, ServerInfo};
+use forebay_types::{Code, Error};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+const LEASE: u64 = LEASE_MS * 1_000_000;
+
+fn info(id: u64) -> ServerInfo {
+    ServerInfo {
+        name: format!("server{id}"),
+        incarnation: Incarnation(id),
+        pid: id as u32,
+        host: "here".into(),
+        socket: format!("/run/{id}.sock"),
+        services: vec!["axpy(in a:f64, in x:f64[n], inout y:f64[n])".into()],
+    }
+}
+
+fn ask(broker: &mut Broker, now: u64, peer: u64, request: BrokerRequest) -> Result<serde_json::Value, Error> {
+    let actions = broker.handle(now, Event::Request { peer: Peer(peer), request });
+    let answers: Vec<_> = actions
+        .into_iter()
+        .filter_map(|a| match a {
+            Action::Answer { peer: p, answer } if p == Peer(peer) => Some(answer),
+            Action::Answer { .. } => panic!("an answer to somebody else"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers.len(), 1, "each request is answered once");
+    answers.into_iter().next().unwrap()
+}
+
+fn directory(broker: &mut Broker, now: u64) -> Directory {
+    serde_json::from_value(ask(broker, now, 99, BrokerRequest::Directory).unwrap()).unwrap()
+}
+
+#[test]
+fn a_name_offered_with_another_signature_is_refused_naming_the_other() {
+    let mut broker = Broker::new();
+    ask(&mut broker, 0, 1, BrokerRequest::Announce(info(1))).unwrap();
+    let other = ServerInfo { services: vec!["axpy(in a:f32)".into()], ..info(2) };
+    let e = ask(&mut broker, 0, 2, BrokerRequest::Announce(other.clone())).unwrap_err();
+    assert_eq!(e.code(), Code::Conflict);
+    assert!(e.text().contains("server1") && e.text().contains("axpy(in a:f32)"), "{e}");
+    broker.handle(0, Event::Lost { peer: Peer(1) });
+    ask(&mut broker, 0, 2, BrokerRequest::Announce(other)).unwrap();
+}
+
+#[test]
+fn a_faulty_announcement_is_refused() {
+    let mut broker = Broker::new();
+    let faulty = ServerInfo { services: vec!["axpy(in a:float)".into()], ..info(1) };
+    assert_eq!(
+        ask(&mut broker, 0, 1, BrokerRequest::Announce(faulty)).unwrap_err().code(),
+        Code::BadArgument
+    );
+    let long = ServerInfo { socket: "x".repeat(200), ..info(1) };
+    assert_eq!(ask(&mut broker, 0, 1, BrokerRequest::Announce(long)).unwrap_err().code(), Code::BadArgument);
+    assert!(!broker.has_servers());
+}
+
+#[test]
+fn a_broker_that_was_stopped_does_not_take_its_own_silence_for_a_death() {
+    let mut broker = Broker::new();
+    ask(&mut broker, 0, 1, BrokerRequest::Announce(info(1))).unwrap();
+    assert!(broker.handle(60 * SECOND, Event::Tick).is_empty());
+    let mut left = Vec::new();
+    for s in 61..70 {
+        left.extend(broker.handle(s * SECOND, Event::Tick));
+    }
+    assert_eq!(
+        left,
+        [Action::Left { incarnation: Incarnation(1), name: "server1".into(), why: Gone::Expired }]
+    );
+}
+
+#[test]
+fn the_end_of_an_old_connection_does_not_remove_a_server_that_came_back_on_a_new_one() {
+    let mut broker = Broker::new();
+    ask(&mut broker, 0, 1, BrokerRequest::Announce(info(1))).unwrap();
+    ask(&mut broker, 0, 2, BrokerRequest::Announce(info(1))).unwrap();
+    broker.handle(0, Event::Lost { peer: Peer(1) });
+    assert_eq!(directory(&mut broker, 0).servers.len(), 1);
+    let e = ask(&mut broker, 0, 3, BrokerRequest::Withdraw { incarnation: Incarnation(1) }).unwrap_err();
+    assert_eq!(e.code(), Code::Refused);
+}
+
+#[test]
+fn clients_begin_their_rounds_at_different_servers() {
+    let mut broker = Broker::new();
+    let turns: Vec<u64> = (0..3).map(|_| directory(&mut broker, 0).turn).collect();
+    assert_eq!(turns, [1, 2, 3]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Announce(u64),
+    Heartbeat(u64),
+    Withdraw(u64),
+    Failed(u64),
+    Lost(u64),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = 1u64..6;
+    prop_oneof![
+        3 => id.clone().prop_map(Step::Announce),
+        4 => id.clone().prop_map(Step::Heartbeat),
+        1 => id.clone().prop_map(Step::Withdraw),
+        1 => id.clone().prop_map(Step::Failed),
+        1 => id.prop_map(Step::Lost),
+        4 => (1u64..2_400).prop_map(|ms| Step::Wait(ms * 1_000_000)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_table_is_what_the_events_make_of_it(steps in proptest::collection::vec(step(), 1..200)) {
+        let mut broker = Broker::new();
+        let mut model: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut now = 0u64;
+        let mut last_version = 0;
+        for step in steps {
+            match step {
+                Step::Wait(ns) => {
+                    now += ns;
+                    broker.handle(now, Event::Tick);
+                    model.retain(|_, heard| now - *heard <= LEASE);
+                }
+                Step::Announce(id) => {
+                    ask(&mut broker, now, id, BrokerRequest::Announce(info(id))).unwrap();
+                    model.insert(id, now);
+                }
+                Step::Heartbeat(id) => {
+                    let load = Load { running: 1, queued: 2, served: now };
+                    let request = BrokerRequest::Heartbeat { incarnation: Incarnation(id), load };
+                    let known = ask(&mut broker, now, id, request).unwrap();
+                    prop_assert_eq!(known, model.contains_key(&id));
+                    if let Some(heard) = model.get_mut(&id) {
+                        *heard = now;
+                    }
+                }
+                Step::Withdraw(id) => {
+                    ask(&mut broker, now, id, BrokerRequest::Withdraw { incarnation: Incarnation(id) }).unwrap();
+                    model.remove(&id);
+                }
+                Step::Failed(id) => {
+                    ask(&mut broker, now, 50, BrokerRequest::Failed { incarnation: Incarnation(id) }).unwrap();
+                    model.remove(&id);
+                }
+                Step::Lost(id) => {
+                    broker.handle(now, Event::Lost { peer: Peer(id) });
+                    model.remove(&id);
+                }
+            }
+            let table = directory(&mut broker, now);
+            let mut listed: Vec<u64> = table.servers.iter().map(|s| s.info.incarnation.0).collect();
+            listed.sort();
+            prop_assert_eq!(listed, model.keys().copied().collect::<Vec<_>>());
+            prop_assert!(table.version >= last_version);
+            last_version = table.version;
+        }
+    }
+}
