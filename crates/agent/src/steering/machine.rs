@@ -1,0 +1,465 @@
+//! The state machine itself.
+
+use super::words::{Ack, Action, LogEntry, Phase, Seen};
+use forebay_types::watch::{Act, Declare, Parameter, State};
+use forebay_types::{Code, Error, Result};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Most acts that wait at a time; more are refused.
+const WAITING: usize = 256;
+/// Most steps of one `Step`.
+const STEPS: u64 = 1 << 40;
+
+/// One rank of the run, as far as steering knows it.
+#[derive(Debug, Default)]
+struct Rank {
+    step: Option<i64>,
+    /// Gate in force; `None` is open. Confirmed, or tentative while acts are forming.
+    gate: Option<i64>,
+    /// Numbers of confirmed acts that it has not carried out, oldest first.
+    pending: VecDeque<u64>,
+}
+
+/// An act on its way.
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    who: String,
+    at: f64,
+    act: Act,
+    gate: i64,
+    done: BTreeSet<u32>,
+    faults: Vec<String>,
+    words: String,
+    told: bool,
+}
+
+/// Where the run holds, and which act said so.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    step: i64,
+    by: u64,
+    /// Steps counted from the act; 0 for Stop.
+    after: i64,
+}
+
+/// The steering of one run.
+#[derive(Debug)]
+pub struct Steering {
+    size: u32,
+    ranks: BTreeMap<u32, Rank>,
+    left: BTreeSet<u32>,
+    parameters: BTreeMap<String, Parameter>,
+    commands: BTreeSet<String>,
+    forming: Vec<Entry>,
+    tentative: Option<i64>,
+    margin: i64,
+    acts: VecDeque<Entry>,
+    last_gate: i64,
+    hold: Option<Hold>,
+    quit: bool,
+    lost: bool,
+    next_id: u64,
+    shown: Option<(State, Option<i64>)>,
+}
+
+impl Steering {
+    /// Steering of a run of `size` ranks, none of which has come; acts are numbered from `first_id`.
+    pub fn new(size: u32, first_id: u64) -> Steering {
+        Steering {
+            size: size.max(1),
+            ranks: BTreeMap::new(),
+            left: BTreeSet::new(),
+            parameters: BTreeMap::new(),
+            commands: BTreeSet::new(),
+            forming: Vec::new(),
+            tentative: None,
+            margin: 0,
+            acts: VecDeque::new(),
+            last_gate: 0,
+            hold: None,
+            quit: false,
+            lost: false,
+            next_id: first_id.max(1),
+            shown: None,
+        }
+    }
+
+    /// The number the next act gets.
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// The declared parameters with the values that all ranks have confirmed.
+    pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.values()
+    }
+
+    /// Whether something is under way that only the steps of the ranks can tell.
+    pub fn in_motion(&self) -> bool {
+        matches!(self.state(), State::Holding | State::Stepping | State::Saving)
+            || self.acts.iter().any(|a| !a.told)
+    }
+
+    /// A rank has opened the run. The first one begins a new life of the run.
+    pub fn join(&mut self, rank: u32, size: u32, out: &mut Vec<Action>) {
+        if self.ranks.is_empty() {
+            *self = Steering::new(size, self.next_id);
+        }
+        self.left.remove(&rank);
+        let pending: VecDeque<u64> =
+            self.acts.iter().filter(|a| !a.done.contains(&rank)).map(|a| a.id).collect();
+        for id in &pending {
+            if let Some(a) = self.acts.iter().find(|a| a.id == *id) {
+                out.push(Action::Post { rank, id: a.id, step: a.gate, act: a.act.clone() });
+            }
+        }
+        self.ranks.insert(rank, Rank { step: None, gate: None, pending });
+        let step = self.gate_of(rank);
+        self.ranks.entry(rank).and_modify(|r| r.gate = step);
+        out.push(Action::Gate { rank, step });
+        self.show(out);
+    }
+
+    /// A rank has closed the run, or was lost.
+    pub fn leave(&mut self, rank: u32, lost: bool, out: &mut Vec<Action>) {
+        if self.ranks.remove(&rank).is_none() {
+            return;
+        }
+        self.left.insert(rank);
+        self.lost |= lost;
+        if self.ranks.is_empty() {
+            self.give_up(if lost { "the run was lost before it" } else { "the run ended before it" }, out);
+        } else {
+            self.settle(out);
+        }
+        self.show(out);
+    }
+
+    /// A rank has declared something. All ranks declare the same; the word of the first one counts.
+    pub fn declare(&mut self, rank: u32, declare: &Declare) {
+        let first = self.ranks.keys().next().is_none_or(|r| rank <= *r);
+        match declare {
+            Declare::Parameter(p) if first || !self.parameters.contains_key(&p.name) => {
+                self.parameters.insert(p.name.clone(), p.clone());
+            }
+            Declare::Command { name } => {
+                self.commands.insert(name.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Somebody wants something; the act's number, or why not.
+    pub fn act(&mut self, who: &str, at: f64, act: Act, out: &mut Vec<Action>) -> Result<u64> {
+        self.check(&act)?;
+        let id = self.next_id;
+        self.next_id += 1;
+        out.push(Action::Ack(Ack { id, phase: Phase::Queued, step: None, text: String::new() }));
+        self.forming.push(Entry {
+            id,
+            who: who.to_owned(),
+            at,
+            act,
+            gate: 0,
+            done: BTreeSet::new(),
+            faults: Vec::new(),
+            words: String::new(),
+            told: false,
+        });
+        if self.tentative.is_none() {
+            self.margin = 0;
+            self.propose(out);
+        }
+        Ok(id)
+    }
+
+    fn check(&self, act: &Act) -> Result<()> {
+        if self.ranks.is_empty() {
+            return Err(Error::new(
+                Code::Closed,
+                "the run has no live rank to steer: it has ended or not begun; start the program again",
+            ));
+        }
+        if self.quit {
+            return Err(Error::new(Code::Closed, "the run was told to quit and takes no further acts"));
+        }
+        if self.acts.len() + self.forming.len() >= WAITING {
+            return Err(Error::new(
+                Code::Full,
+                format!("{WAITING} acts wait for the next step already; wait until the run reaches it"),
+            ));
+        }
+        match act {
+            Act::Set { name, value } => match self.parameters.get(name) {
+                Some(p) => p.check(value),
+                None => Err(Error::new(
+                    Code::NotFound,
+                    format!(
+                        "the run declares no parameter {name:?}; it declares {}",
+                        names(self.parameters.keys())
+                    ),
+                )),
+            },
+            Act::Command { name } if !self.commands.contains(name) => Err(Error::new(
+                Code::NotFound,
+                format!("the run declares no command {name:?}; it declares {}", names(self.commands.iter())),
+            )),
+            Act::Step { n } if *n == 0 || *n > STEPS => {
+                Err(Error::bad(format!("{n} is no number of steps; give one from 1 to {STEPS}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Publishes a tentative gate ahead of every rank.
+    fn propose(&mut self, out: &mut Vec<Action>) {
+        let passed = self.ranks.keys().map(|r| self.passed(*r)).max().unwrap_or(-1);
+        self.tentative = Some(passed.saturating_add(self.margin.max(1)).max(self.last_gate));
+        self.set_gates(out);
+        out.push(Action::Look);
+    }
+
+    /// The last step whose head this rank may have passed.
+    fn passed(&self, rank: u32) -> i64 {
+        let step = self.ranks.get(&rank).and_then(|r| r.step).unwrap_or(-1);
+        self.confirmed_gate(rank).map_or(step, |gate| step.min(gate - 1))
+    }
+
+    /// The steps of all ranks, read after the last gates were stored.
+    pub fn looked(&mut self, seen: &[Seen], out: &mut Vec<Action>) {
+        for s in seen {
+            if let Some(rank) = self.ranks.get_mut(&s.rank) {
+                rank.step = s.step;
+            }
+        }
+        if let Some(n) = self.tentative {
+            if self.ranks.keys().any(|r| self.passed(*r) >= n) {
+                // The first proposal stood on steps read long ago; from the second on, ranks outrun us.
+                self.margin = if self.margin == 0 { 1 } else { (self.margin * 2).min(1 << 20) };
+                self.propose(out);
+            } else {
+                self.confirm(n, out);
+            }
+        }
+        self.show(out);
+    }
+
+    /// No rank has passed `n`: the acts get it as their step.
+    fn confirm(&mut self, n: i64, out: &mut Vec<Action>) {
+        self.tentative = None;
+        self.last_gate = n;
+        for mut entry in std::mem::take(&mut self.forming) {
+            entry.gate = n;
+            match &entry.act {
+                Act::Stop => self.hold = Some(Hold { step: n, by: entry.id, after: 0 }),
+                Act::Step { n: k } => {
+                    let after = *k as i64;
+                    self.hold = Some(Hold { step: n.saturating_add(after), by: entry.id, after });
+                }
+                Act::Run => self.hold = None,
+                Act::Quit => {
+                    self.hold = None;
+                    self.quit = true;
+                }
+                _ => {}
+            }
+            for (rank, state) in &mut self.ranks {
+                state.pending.push_back(entry.id);
+                out.push(Action::Post { rank: *rank, id: entry.id, step: n, act: entry.act.clone() });
+            }
+            self.acts.push_back(entry);
+        }
+        self.set_gates(out);
+    }
+
+    /// A rank has carried out an act, or could not.
+    pub fn applied(
+        &mut self,
+        rank: u32,
+        id: u64,
+        step: i64,
+        fault: Option<&str>,
+        words: &str,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(state) = self.ranks.get_mut(&rank) else { return };
+        let Some(at) = state.pending.iter().position(|p| *p == id) else { return };
+        state.pending.remove(at);
+        state.step = Some(state.step.map_or(step, |s| s.max(step)));
+        if let Some(entry) = self.acts.iter_mut().find(|a| a.id == id) {
+            // An act that came before the loop takes place at its first step, whatever its number.
+            if step > entry.gate {
+                entry.gate = step;
+                self.last_gate = self.last_gate.max(step);
+                if let Some(hold) = self.hold.as_mut().filter(|h| h.by == id) {
+                    hold.step = hold.step.max(step.saturating_add(hold.after));
+                }
+            }
+            entry.done.insert(rank);
+            match fault {
+                Some(text) => entry.faults.push(format!("rank {rank}: {text}")),
+                None if entry.words.is_empty() => entry.words = words.to_owned(),
+                None => {}
+            }
+        }
+        self.set_gates(out);
+        self.settle(out);
+        self.show(out);
+    }
+
+    /// Acknowledges acts that every rank in its loop has carried out, and forgets those that no
+    /// rank can still miss.
+    fn settle(&mut self, out: &mut Vec<Action>) {
+        for i in 0..self.acts.len() {
+            let a = &self.acts[i];
+            let waits = self.ranks.iter().any(|(r, s)| s.step.is_some() && !a.done.contains(r));
+            if !a.told && !a.done.is_empty() && !waits {
+                self.tell(i, out);
+            }
+        }
+        let (size, left) = (self.size, &self.left);
+        self.acts.retain(|a| !(a.told && (0..size).all(|r| a.done.contains(&r) || left.contains(&r))));
+        if self.acts.is_empty() && self.hold.is_none() {
+            self.last_gate = 0;
+        }
+    }
+
+    fn tell(&mut self, index: usize, out: &mut Vec<Action>) {
+        let entry = &mut self.acts[index];
+        entry.told = true;
+        let step = Some(entry.gate);
+        let mut old = None;
+        let (phase, text) = if entry.faults.is_empty() {
+            if let Act::Set { name, value } = &entry.act {
+                if let Some(p) = self.parameters.get_mut(name) {
+                    old = Some(std::mem::replace(&mut p.value, value.clone()));
+                }
+                out.push(Action::Parameter { name: name.clone(), value: value.clone(), step: entry.gate });
+            }
+            (Phase::Applied, entry.words.clone())
+        } else {
+            (Phase::Refused, entry.faults.join("; "))
+        };
+        let result = match (phase, text.is_empty()) {
+            (Phase::Applied, true) => "applied".to_owned(),
+            (Phase::Applied, false) => format!("applied: {text}"),
+            _ => format!("refused: {text}"),
+        };
+        out.push(Action::Ack(Ack { id: entry.id, phase, step, text }));
+        out.push(Action::Log(LogEntry {
+            id: entry.id,
+            who: entry.who.clone(),
+            at: entry.at,
+            step,
+            act: entry.act.clone(),
+            old,
+            result,
+        }));
+    }
+
+    /// No rank is left: what was not carried out never will be.
+    fn give_up(&mut self, why: &str, out: &mut Vec<Action>) {
+        for i in 0..self.acts.len() {
+            if !self.acts[i].told && !self.acts[i].done.is_empty() {
+                self.tell(i, out);
+            }
+        }
+        let entries = std::mem::take(&mut self.acts).into_iter().chain(std::mem::take(&mut self.forming));
+        for e in entries.filter(|e| !e.told) {
+            out.push(Action::Ack(Ack { id: e.id, phase: Phase::Refused, step: None, text: why.to_owned() }));
+            out.push(Action::Log(LogEntry {
+                id: e.id,
+                who: e.who,
+                at: e.at,
+                step: None,
+                act: e.act,
+                old: None,
+                result: format!("refused: {why}"),
+            }));
+        }
+        self.tentative = None;
+        self.hold = None;
+        self.last_gate = 0;
+    }
+
+    /// The gate that confirmed acts and the hold put before a rank.
+    fn confirmed_gate(&self, rank: u32) -> Option<i64> {
+        let first = self.ranks.get(&rank)?.pending.front();
+        let act = first.and_then(|id| self.acts.iter().find(|a| a.id == *id));
+        act.map(|a| a.gate).or(self.hold.map(|h| h.step))
+    }
+
+    /// The gate of a rank, a tentative one included.
+    fn gate_of(&self, rank: u32) -> Option<i64> {
+        match (self.confirmed_gate(rank), self.tentative) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn set_gates(&mut self, out: &mut Vec<Action>) {
+        let gates: Vec<(u32, Option<i64>)> = self.ranks.keys().map(|r| (*r, self.gate_of(*r))).collect();
+        for (rank, step) in gates {
+            if let Some(state) = self.ranks.get_mut(&rank)
+                && state.gate != step
+            {
+                state.gate = step;
+                out.push(Action::Gate { rank, step });
+            }
+        }
+    }
+
+    /// The state in one word.
+    pub fn state(&self) -> State {
+        if self.ranks.is_empty() {
+            return match (self.lost, self.left.is_empty()) {
+                (true, _) => State::Lost,
+                (false, true) => State::Starting,
+                (false, false) => State::Ended,
+            };
+        }
+        if self.quit {
+            return State::Quitting;
+        }
+        let arrived =
+            |a: &Entry, r: &u32, s: &Rank| !a.done.contains(r) && s.step.is_some_and(|s| s >= a.gate);
+        let saving = |a: &Entry| a.act == Act::Save && self.ranks.iter().any(|(r, s)| arrived(a, r, s));
+        if self.acts.iter().any(saving) {
+            return State::Saving;
+        }
+        if let Some(hold) = self.hold {
+            let there =
+                self.ranks.values().all(|r| r.pending.is_empty() && r.step.is_none_or(|s| s >= hold.step))
+                    && self.ranks.values().any(|r| r.step.is_some());
+            return match (there, hold.after) {
+                (true, _) => State::Held,
+                (false, 0) => State::Holding,
+                (false, _) => State::Stepping,
+            };
+        }
+        if self.ranks.values().all(|r| r.step.is_none()) { State::Starting } else { State::Running }
+    }
+
+    /// The foremost step of the ranks in their loops.
+    pub fn step(&self) -> Option<i64> {
+        self.ranks.values().filter_map(|r| r.step).max()
+    }
+
+    fn show(&mut self, out: &mut Vec<Action>) {
+        let state = self.state();
+        // While it runs, the step changes all the time and is read from the words instead.
+        let step = self.step();
+        let kept = self.shown.map(|(s, n)| (s, if matches!(s, State::Running) { None } else { n }));
+        let now = (state, if matches!(state, State::Running) { None } else { step });
+        if kept != Some(now) {
+            out.push(Action::State { state, step });
+        }
+        self.shown = Some((state, step));
+    }
+}
+
+fn names<'a>(of: impl Iterator<Item = &'a String>) -> String {
+    let list: Vec<&str> = of.map(String::as_str).collect();
+    if list.is_empty() { "none".into() } else { list.join(", ") }
+}

@@ -1,0 +1,233 @@
+//! Drifting ranks and a slow owner in every interleaving that a seed gives: each act is carried
+//! out by all ranks at the same step, and no rank passes a confirmed gate.
+
+use super::*;
+use forebay_types::watch::Act;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Where a rank stands in its loop head; each state is left by one access to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Computing,
+    StepStored,
+    AtGate,
+    Done,
+}
+
+struct Rank {
+    at: At,
+    next: i64,
+    step: i64,
+    word: Option<i64>,
+    gate: Option<i64>,
+    mail: VecDeque<(u64, i64, Act)>,
+    applied: BTreeMap<u64, i64>,
+    quit: bool,
+}
+
+struct World {
+    steering: Steering,
+    ranks: Vec<Rank>,
+    records: VecDeque<(u32, u64, i64)>,
+    /// Actions the owner has still to carry out, one shared-memory access at a time.
+    todo: VecDeque<Action>,
+    /// A look under way: what was read so far.
+    look: Option<Vec<Seen>>,
+    confirmed: BTreeMap<u64, i64>,
+    acks: BTreeMap<u64, i64>,
+    last: i64,
+}
+
+impl World {
+    fn new(size: usize, starts: i64, last: i64) -> World {
+        let rank = || Rank {
+            at: At::Computing,
+            next: starts,
+            step: -1,
+            word: None,
+            gate: None,
+            mail: VecDeque::new(),
+            applied: BTreeMap::new(),
+            quit: false,
+        };
+        let mut world = World {
+            steering: Steering::new(size as u32, 1),
+            ranks: (0..size).map(|_| rank()).collect(),
+            records: VecDeque::new(),
+            todo: VecDeque::new(),
+            look: None,
+            confirmed: BTreeMap::new(),
+            acks: BTreeMap::new(),
+            last,
+        };
+        for r in 0..size {
+            world.tell(|s, out| s.join(r as u32, size as u32, out));
+        }
+        world
+    }
+
+    fn tell<T>(&mut self, f: impl FnOnce(&mut Steering, &mut Vec<Action>) -> T) -> T {
+        let mut out = Vec::new();
+        let result = f(&mut self.steering, &mut out);
+        // What a look brings about comes before what was still to be done after it.
+        for action in out.into_iter().rev() {
+            self.todo.push_front(action);
+        }
+        result
+    }
+
+    /// One access by the owner.
+    fn owner(&mut self, act: Option<Act>) {
+        if let Some(mut seen) = self.look.take() {
+            let rank = seen.len();
+            seen.push(Seen { rank: rank as u32, step: self.ranks[rank].word });
+            if seen.len() == self.ranks.len() {
+                self.tell(|s, out| s.looked(&seen, out));
+            } else {
+                self.look = Some(seen);
+            }
+            return;
+        }
+        match self.todo.pop_front() {
+            Some(Action::Gate { rank, step }) => self.ranks[rank as usize].gate = step,
+            Some(Action::Look) => self.look = Some(Vec::new()),
+            Some(Action::Post { rank, id, step, act }) => {
+                self.confirmed.insert(id, step);
+                self.ranks[rank as usize].mail.push_back((id, step, act));
+            }
+            Some(Action::Ack(ack)) if ack.phase == Phase::Applied => {
+                self.acks.insert(ack.id, ack.step.unwrap());
+            }
+            Some(_) => {}
+            None => {
+                if let Some((rank, id, step)) = self.records.pop_front() {
+                    self.tell(|s, out| s.applied(rank, id, step, None, "", out));
+                } else if let Some(act) = act {
+                    let _ = self.tell(|s, out| s.act("somebody", 0.0, act, out));
+                }
+            }
+        }
+    }
+
+    /// One access by a rank.
+    fn rank(&mut self, r: usize) {
+        let last = self.last;
+        let rank = &mut self.ranks[r];
+        match rank.at {
+            At::Computing if rank.next >= last || rank.quit => rank.at = At::Done,
+            At::Computing => {
+                rank.step = rank.next;
+                rank.word = Some(rank.step);
+                rank.at = At::StepStored;
+            }
+            At::StepStored => match rank.gate {
+                Some(g) if rank.step >= g => rank.at = At::AtGate,
+                _ => self.pass(r),
+            },
+            At::AtGate => {
+                if let Some(i) = rank.mail.iter().position(|(_, n, _)| *n <= rank.step) {
+                    let (id, _, act) = rank.mail.remove(i).unwrap();
+                    rank.applied.insert(id, rank.step);
+                    rank.quit |= act == Act::Quit;
+                    self.records.push_back((r as u32, id, rank.step));
+                } else if rank.quit || rank.gate.is_none_or(|g| rank.step < g) {
+                    self.pass(r);
+                }
+            }
+            At::Done => {}
+        }
+    }
+
+    fn pass(&mut self, r: usize) {
+        let rank = &mut self.ranks[r];
+        for (id, n) in &self.confirmed {
+            assert!(
+                *n > rank.step || rank.applied.contains_key(id) || rank.quit,
+                "rank {r} passes step {} over act {id}, confirmed for {n}",
+                rank.step
+            );
+        }
+        rank.next = rank.step + 1;
+        rank.at = At::Computing;
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..200_000 {
+            self.owner(None);
+            for r in 0..self.ranks.len() {
+                self.rank(r);
+            }
+            if self.todo.is_empty() && self.look.is_none() && self.records.is_empty() {
+                let seen: Vec<Seen> = self
+                    .ranks
+                    .iter()
+                    .enumerate()
+                    .map(|(r, k)| Seen { rank: r as u32, step: k.word })
+                    .collect();
+                if self.ranks.iter().all(|r| r.at == At::Done || (r.at == At::AtGate && r.mail.is_empty())) {
+                    self.tell(|s, out| s.looked(&seen, out));
+                    return;
+                }
+            }
+        }
+        panic!("the ranks come to no rest");
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        Just(Act::Run),
+        Just(Act::Stop),
+        (1u64..4).prop_map(|n| Act::Step { n }),
+        Just(Act::Save),
+        Just(Act::Run),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    Rank(usize),
+    Owner,
+    Act(Act),
+}
+
+fn moves(size: usize) -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        8 => (0..size).prop_map(Move::Rank),
+        8 => Just(Move::Owner),
+        1 => act().prop_map(Move::Act),
+    ];
+    prop::collection::vec(one, 0..600)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_rank_applies_each_act_at_the_same_step(
+        (size, start, play, quits) in (1usize..5, 0i64..3, any::<bool>()).prop_flat_map(|(n, s, q)| (Just(n), Just(s * 50), moves(n), Just(q)))
+    ) {
+        let mut world = World::new(size, start, start + 60);
+        for m in play {
+            match m {
+                Move::Rank(r) => world.rank(r % size),
+                Move::Owner => world.owner(None),
+                Move::Act(act) => world.owner(Some(act)),
+            }
+        }
+        world.settle();
+        let end = if quits { Act::Quit } else { Act::Run };
+        world.tell(|s, out| s.act("somebody", 0.0, end, out)).unwrap();
+        world.settle();
+        for rank in &world.ranks {
+            prop_assert!(rank.at == At::Done || quits && rank.quit, "a rank is left at its gate: {:?}", rank.at);
+        }
+        let ids: Vec<u64> = world.ranks.iter().flat_map(|r| r.applied.keys().copied()).collect();
+        for id in ids {
+            let steps: Vec<Option<&i64>> = world.ranks.iter().map(|r| r.applied.get(&id)).collect();
+            prop_assert!(steps.windows(2).all(|w| w[0] == w[1]), "act {id} at steps {steps:?}");
+            prop_assert_eq!(world.acks.get(&id), steps[0], "act {} is acknowledged for its step", id);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What each verb does, told as short stories of one or two ranks.
+
+use super::*;
+use forebay_types::Code;
+use forebay_types::watch::{Act, Declare, Parameter, State};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The ranks as the machine sees them: each goes on until its gate and carries out what it is sent.
+struct Run {
+    steering: Steering,
+    steps: BTreeMap<u32, Option<i64>>,
+    gates: BTreeMap<u32, Option<i64>>,
+    mail: BTreeMap<u32, Vec<(u64, i64, Act)>>,
+    said: Vec<Action>,
+}
+
+impl Run {
+    fn of(size: u32) -> Run {
+        let mut run = Run {
+            steering: Steering::new(size, 1),
+            steps: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            mail: BTreeMap::new(),
+            said: Vec::new(),
+        };
+        for rank in 0..size {
+            run.steps.insert(rank, None);
+            run.with(|s, out| s.join(rank, size, out));
+        }
+        run
+    }
+
+    fn with<T>(&mut self, f: impl FnOnce(&mut Steering, &mut Vec<Action>) -> T) -> T {
+        let mut out = Vec::new();
+        let result = f(&mut self.steering, &mut out);
+        self.carry_out(out);
+        result
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match &action {
+                Action::Gate { rank, step } => {
+                    self.gates.insert(*rank, *step);
+                }
+                Action::Post { rank, id, step, act } => {
+                    self.mail.entry(*rank).or_default().push((*id, *step, act.clone()));
+                }
+                Action::Look => self.look(),
+                _ => {}
+            }
+            self.said.push(action);
+        }
+    }
+
+    fn look(&mut self) {
+        let seen: Vec<Seen> = self.steps.iter().map(|(r, s)| Seen { rank: *r, step: *s }).collect();
+        self.with(|s, out| s.looked(&seen, out));
+    }
+
+    fn act(&mut self, act: Act) -> forebay_types::Result<u64> {
+        self.with(|s, out| s.act("tran", 1.0, act, out))
+    }
+
+    /// The rank goes to the head of `step` if its gates let it; then does what waits for it there.
+    fn go(&mut self, rank: u32, step: i64) -> i64 {
+        let mut at = self.steps[&rank].unwrap_or_else(|| {
+            self.steps.insert(rank, Some(step));
+            self.answer(rank, step);
+            step
+        });
+        while at < step && self.gates[&rank].is_none_or(|g| at < g) {
+            at += 1;
+            self.steps.insert(rank, Some(at));
+            self.answer(rank, at);
+        }
+        at
+    }
+
+    fn answer(&mut self, rank: u32, at: i64) {
+        let mail = std::mem::take(self.mail.entry(rank).or_default());
+        let (now, later): (Vec<_>, Vec<_>) = mail.into_iter().partition(|(_, n, _)| *n <= at);
+        self.mail.insert(rank, later);
+        for (id, _, _) in now {
+            self.with(|s, out| s.applied(rank, id, at, None, "", out));
+        }
+    }
+
+    fn state(&mut self) -> State {
+        self.look();
+        self.steering.state()
+    }
+
+    fn acks(&self) -> Vec<(u64, Phase, Option<i64>)> {
+        self.said
+            .iter()
+            .filter_map(|a| match a {
+                Action::Ack(a) => Some((a.id, a.phase, a.step)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn stop_holds_all_ranks_at_one_step_ahead_of_the_foremost() {
+    let mut run = Run::of(2);
+    assert_eq!(run.state(), State::Starting);
+    run.go(0, 5);
+    run.go(1, 3);
+    assert_eq!(run.state(), State::Running);
+    let id = run.act(Act::Stop).unwrap();
+    assert_eq!(run.state(), State::Holding);
+    assert_eq!(run.go(0, 20), 6);
+    assert_eq!(run.state(), State::Holding);
+    assert_eq!(run.go(1, 20), 6);
+    assert_eq!(run.state(), State::Held);
+    assert_eq!(run.steering.step(), Some(6));
+    assert_eq!(run.acks(), [(id, Phase::Queued, None), (id, Phase::Applied, Some(6))]);
+    run.act(Act::Run).unwrap();
+    run.answer(0, 6);
+    run.answer(1, 6);
+    assert_eq!(run.state(), State::Running);
+    assert_eq!((run.go(0, 20), run.go(1, 20)), (20, 20));
+}
+
+#[test]
+fn step_goes_so_far_and_holds_again() {
+    let mut run = Run::of(1);
+    run.go(0, 2);
+    run.act(Act::Stop).unwrap();
+    run.go(0, 9);
+    run.act(Act::Step { n: 3 }).unwrap();
+    assert_eq!(run.state(), State::Stepping);
+    run.answer(0, 3);
+    assert_eq!(run.go(0, 99), 6);
+    assert_eq!(run.state(), State::Held);
+    run.act(Act::Step { n: 1 }).unwrap();
+    run.answer(0, 6);
+    assert_eq!(run.go(0, 99), 7);
+}
+
+#[test]
+fn a_held_run_takes_acts_at_the_step_where_it_is() {
+    let mut run = Run::of(1);
+    run.steering.declare(0, &Declare::Command { name: "dump".into() });
+    run.go(0, 4);
+    run.act(Act::Stop).unwrap();
+    run.go(0, 9);
+    let id = run.act(Act::Command { name: "dump".into() }).unwrap();
+    run.answer(0, 5);
+    assert!(run.acks().contains(&(id, Phase::Applied, Some(5))));
+    assert_eq!(run.state(), State::Held);
+}
+
+#[test]
+fn a_stop_before_the_loop_holds_its_first_step_wherever_that_is() {
+    let mut run = Run::of(1);
+    let id = run.act(Act::Stop).unwrap();
+    assert_eq!(run.go(0, 100), 100);
+    assert_eq!(run.go(0, 200), 100);
+    assert!(run.acks().contains(&(id, Phase::Applied, Some(100))));
+    assert_eq!(run.state(), State::Held);
+    run.act(Act::Step { n: 2 }).unwrap();
+    run.answer(0, 100);
+    assert_eq!(run.go(0, 200), 102);
+}
+
+#[test]
+fn a_step_before_the_loop_counts_from_its_first_step() {
+    let mut run = Run::of(2);
+    run.act(Act::Step { n: 3 }).unwrap();
+    run.go(0, 100);
+    run.go(1, 100);
+    assert_eq!((run.go(0, 200), run.go(1, 200)), (103, 103));
+}
+
+#[test]
+fn a_parameter_changes_for_the_viewers_only_when_all_ranks_have_it() {
+    let mut run = Run::of(2);
+    let p = Parameter {
+        name: "e0".into(),
+        value: json!(0.0),
+        min: Some(-1.0),
+        max: Some(1.0),
+        unit: "V/m".into(),
+        help: String::new(),
+    };
+    run.steering.declare(0, &Declare::Parameter(p));
+    run.go(0, 1);
+    run.go(1, 1);
+    let refused = run.act(Act::Set { name: "e0".into(), value: json!(2.0) }).unwrap_err();
+    assert_eq!(refused.code(), Code::BadArgument);
+    assert_eq!(run.act(Act::Set { name: "e1".into(), value: json!(0) }).unwrap_err().code(), Code::NotFound);
+    run.act(Act::Set { name: "e0".into(), value: json!(0.5) }).unwrap();
+    run.go(0, 3);
+    assert_eq!(run.steering.parameters().next().unwrap().value, json!(0.0));
+    run.go(1, 3);
+    assert_eq!(run.steering.parameters().next().unwrap().value, json!(0.5));
+    let log = run.said.iter().find_map(|a| match a {
+        Action::Log(l) => Some(l.clone()),
+        _ => None,
+    });
+    let log = log.unwrap();
+    assert_eq!((log.step, log.old, log.who.as_str()), (Some(2), Some(json!(0.0)), "tran"));
+}
+
+#[test]
+fn an_act_that_one_rank_refuses_is_reported_with_its_words() {
+    let mut run = Run::of(1);
+    run.go(0, 1);
+    let id = run.act(Act::Save).unwrap();
+    run.steps.insert(0, Some(2));
+    assert_eq!(run.state(), State::Saving);
+    run.with(|s, out| s.applied(0, id, 2, Some("disk full"), "", out));
+    let told = run
+        .said
+        .iter()
+        .any(|a| matches!(a, Action::Ack(a) if a.phase == Phase::Refused && a.text == "rank 0: disk full"));
+    assert!(told);
+    assert_eq!(run.state(), State::Running);
+}
+
+#[test]
+fn quit_ends_the_run_and_further_acts_are_refused() {
+    let mut run = Run::of(1);
+    run.go(0, 1);
+    run.act(Act::Quit).unwrap();
+    assert_eq!(run.state(), State::Quitting);
+    assert_eq!(run.act(Act::Stop).unwrap_err().code(), Code::Closed);
+    run.go(0, 2);
+    run.with(|s, out| s.leave(0, false, out));
+    assert_eq!(run.steering.state(), State::Ended);
+    assert_eq!(run.act(Act::Run).unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn acts_that_a_run_did_not_live_to_carry_out_are_refused() {
+    let mut run = Run::of(1);
+    run.go(0, 1);
+    let id = run.act(Act::Stop).unwrap();
+    run.with(|s, out| s.leave(0, true, out));
+    assert_eq!(run.acks().last().unwrap(), &(id, Phase::Refused, None));
+    assert_eq!(run.steering.state(), State::Lost);
+}
+
+#[test]
+fn a_late_rank_makes_up_for_the_acts_it_missed_at_their_steps() {
+    let mut late = Run { steering: Steering::new(2, 1), ..Run::of(0) };
+    late.steps.insert(0, None);
+    late.with(|s, out| s.join(0, 2, out));
+    late.go(0, 5);
+    late.act(Act::Save).unwrap();
+    assert_eq!(late.go(0, 9), 9);
+    late.steps.insert(1, None);
+    late.with(|s, out| s.join(1, 2, out));
+    assert_eq!(late.gates[&1], Some(6));
+    assert_eq!(late.go(1, 9), 9);
+    assert!(late.said.iter().any(|a| matches!(a, Action::Post { rank: 1, step: 6, .. })));
+}
+
+#[test]
+fn waiting_acts_are_bounded() {
+    let mut run = Run::of(1);
+    run.go(0, 1);
+    let refused = (0..1000).find_map(|_| run.act(Act::Save).err()).unwrap();
+    assert_eq!(refused.code(), Code::Full);
+}

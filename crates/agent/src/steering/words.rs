@@ -1,0 +1,101 @@
+//! What the state machine is told and what it wants done.
+
+use forebay_types::watch::{Act, State};
+use serde_json::Value;
+
+/// What the owner read in the words of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The rank.
+    pub rank: u32,
+    /// The step it is about to compute; `None` before its loop.
+    pub step: Option<i64>,
+}
+
+/// How far an act has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Accepted; it waits for its step.
+    Queued,
+    /// Carried out by every rank that is in its loop.
+    Applied,
+    /// Not carried out, or not by all; the text says why.
+    Refused,
+}
+
+/// An acknowledgement for whoever sent the act.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ack {
+    /// The act.
+    pub id: u64,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Its step, when known.
+    pub step: Option<i64>,
+    /// What was done, or why not.
+    pub text: String,
+}
+
+/// A line of the record of who steered what and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogEntry {
+    /// The act's number.
+    pub id: u64,
+    /// Who sent it.
+    pub who: String,
+    /// When it came, in seconds since 1970.
+    pub at: f64,
+    /// Where it was applied.
+    pub step: Option<i64>,
+    /// The act.
+    pub act: Act,
+    /// The value a parameter had before.
+    pub old: Option<Value>,
+    /// `applied` or `refused`, with the words of the ranks.
+    pub result: String,
+}
+
+/// What the owner must do, in the order given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Store the gate of a rank; `None` opens it.
+    Gate {
+        /// The rank.
+        rank: u32,
+        /// The loop head stops at this step.
+        step: Option<i64>,
+    },
+    /// Read the steps of all ranks and call [`super::Steering::looked`].
+    Look,
+    /// Send an act to a rank.
+    Post {
+        /// The rank.
+        rank: u32,
+        /// The act's number.
+        id: u64,
+        /// The step at which it acts.
+        step: i64,
+        /// The act.
+        act: Act,
+    },
+    /// Tell whoever sent it.
+    Ack(Ack),
+    /// Write it down.
+    Log(LogEntry),
+    /// A parameter has a new value in all ranks.
+    Parameter {
+        /// Its name.
+        name: String,
+        /// The value.
+        value: Value,
+        /// Since this step.
+        step: i64,
+    },
+    /// The state in words has changed.
+    State {
+        /// The state.
+        state: State,
+        /// The foremost step, if a loop has begun.
+        step: Option<i64>,
+    },
+}
