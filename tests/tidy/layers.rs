@@ -1,0 +1,138 @@
+//! Who may use whom: the table of ARCHITECTURE.md, held against every Cargo.toml.
+
+use crate::judge;
+use crate::tree::{files, root};
+
+/// Crates by row, lowest first; each may use what stands behind it, and nothing else of ours.
+const TABLE: &[(&str, &[&str])] = &[
+    ("crates/types", &[]),
+    ("crates/arena", &["types"]),
+    ("crates/link", &["types", "arena"]),
+    ("crates/broker", &["types"]),
+    ("crates/store", &["types", "arena"]),
+    ("crates/client", &["types", "arena", "link"]),
+    ("crates/server", &["types", "arena", "link"]),
+    ("crates/monitor", &["types", "arena"]),
+    ("crates/agent", &["types", "arena", "link", "broker", "store", "monitor"]),
+    (
+        "crates/forebay",
+        &["types", "arena", "link", "broker", "store", "client", "server", "monitor", "agent"],
+    ),
+    ("bindings/python", &["types", "forebay"]),
+];
+
+/// Foreign crates that have one home, so that what they stand for has one too.
+const HOMES: &[(&str, &[&str], &str)] = &[
+    ("tokio", &["crates/monitor", "crates/agent"], "only the page and the agent wait for many peers"),
+    ("axum", &["crates/monitor"], "only the monitor speaks HTTP"),
+    ("hdf5-metno", &["crates/store"], "only the store knows files of arrays"),
+    ("hdf5-metno-sys", &["crates/store"], "only the store knows files of arrays"),
+    ("rusqlite", &["crates/store"], "only the store knows the catalog"),
+    ("clap", &["crates/forebay"], "only the command line parses options"),
+    ("pyo3", &["bindings/python"], "only the binding knows Python"),
+    ("numpy", &["bindings/python"], "only the binding knows Python"),
+];
+
+/// What the sources of a pure state machine must not name.
+const IMPURE: &[&str] = &["std::fs", "std::net", "std::thread", "std::time", "Instant::now", "SystemTime"];
+
+fn manifest(folder: &str) -> toml::Table {
+    let path = root().join(folder).join("Cargo.toml");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    text.parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn dependencies(manifest: &toml::Table) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut take = |table: &toml::Table| {
+        for section in ["dependencies", "build-dependencies"] {
+            names.extend(
+                table.get(section).and_then(|d| d.as_table()).into_iter().flatten().map(|(n, _)| n.clone()),
+            );
+        }
+    };
+    take(manifest);
+    for (_, target) in manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten() {
+        target.as_table().into_iter().for_each(&mut take);
+    }
+    names
+}
+
+/// `forebay-types` -> `types`; `forebay` itself keeps its name; foreign crates give nothing.
+fn ours(name: &str) -> Option<&str> {
+    if name == "forebay" { Some(name) } else { name.strip_prefix("forebay-") }
+}
+
+#[test]
+fn every_crate_uses_lower_rows_only() {
+    let mut breaches = Vec::new();
+    for (folder, allowed) in TABLE {
+        for used in dependencies(&manifest(folder)) {
+            if let Some(short) = ours(&used).filter(|short| !allowed.contains(short)) {
+                breaches.push(format!(
+                    "{folder}/Cargo.toml uses {used}: {folder} must not know {short}; \
+                     move what is wanted to a lower row or let the caller hand it in"
+                ));
+            }
+        }
+    }
+    judge("a crate uses crates of lower rows only (ARCHITECTURE.md):", breaches);
+}
+
+#[test]
+fn every_crate_stands_in_the_table() {
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| f.path.ends_with("/Cargo.toml")) {
+        let folder = file.path.trim_end_matches("/Cargo.toml");
+        let listed = TABLE.iter().any(|(f, _)| *f == folder);
+        if !listed
+            && (folder.starts_with("crates/") || folder.starts_with("bindings/"))
+            && !folder.contains("/fuzz")
+        {
+            breaches.push(format!(
+                "{folder} is not in the table of tests/tidy/layers.rs: give it a row and a reason"
+            ));
+        }
+        if folder.starts_with("crates/")
+            && !folder.contains("/fuzz")
+            && !file.text.contains("[lints]\nworkspace = true")
+        {
+            breaches.push(format!("{} lacks `[lints] workspace = true`", file.path));
+        }
+    }
+    judge("every crate has a row, and the lints of the workspace:", breaches);
+}
+
+#[test]
+fn foreign_crates_stay_in_their_home() {
+    let mut breaches = Vec::new();
+    for (folder, _) in TABLE {
+        for used in dependencies(&manifest(folder)) {
+            for (name, homes, why) in HOMES {
+                if used == *name && !homes.contains(folder) {
+                    breaches.push(format!(
+                        "{folder}/Cargo.toml uses {used}: {why}; its home is {}",
+                        homes.join(", ")
+                    ));
+                }
+            }
+        }
+    }
+    judge("a foreign crate is used in its home only:", breaches);
+}
+
+#[test]
+fn the_broker_names_no_socket_clock_file_or_thread() {
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| f.path.starts_with("crates/broker/src/")) {
+        for (number, line) in file.lines() {
+            for word in IMPURE.iter().filter(|w| line.contains(**w)) {
+                breaches.push(format!(
+                    "{}:{number} names {word}: let time and the outer world come in as events",
+                    file.path
+                ));
+            }
+        }
+    }
+    judge("the broker is a pure state machine:", breaches);
+}

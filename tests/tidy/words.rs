@@ -1,0 +1,149 @@
+//! Words: no promises left open, nothing of the writer's machine, one word for one thing.
+
+use crate::judge;
+use crate::tree::{File, files, has_word, root};
+
+const SOURCES: &[&str] = &["rs", "py", "pyi", "ts", "js", "mjs", "c", "h", "f90", "md", "html", "css", "sh"];
+
+/// Marks of work put off, in halves so that this file does not name them itself.
+const PROMISES: &[(&str, &str)] = &[
+    ("to", "do"),
+    ("fix", "me"),
+    ("x", "xx"),
+    ("place", "holder"),
+    ("unimple", "mented!"),
+    ("not yet imple", "mented"),
+];
+
+/// Hosts of package registries, in halves for the same reason.
+const REGISTRIES: &[(&str, &str)] = &[
+    ("crates", ".io"),
+    ("pypi", ".org"),
+    ("npm", "js.org"),
+    ("npm", "js.com"),
+    ("deb.deb", "ian.org"),
+    ("pythonhosted", ".org"),
+];
+
+/// One word for one thing: what not to say, and what to say instead.
+const VOCABULARY: &[(&str, &str)] = &[
+    ("dataset", "data set"),
+    ("datasets", "data sets"),
+    ("timestep", "step"),
+    ("timesteps", "steps"),
+    ("daemon", "agent"),
+    ("shmem", "shared memory"),
+    ("behavior", "behaviour"),
+    ("color", "colour"),
+    ("colors", "colours"),
+    ("neighbor", "neighbour"),
+    ("initialize", "initialise"),
+    ("serialize", "serialise"),
+];
+
+fn is_lock(file: &File) -> bool {
+    file.path.ends_with("Cargo.lock") || file.path.ends_with("package-lock.json")
+}
+
+#[test]
+fn nothing_is_promised_for_later() {
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| f.is(SOURCES) || f.path.starts_with("scripts/")) {
+        for (number, line) in file.lines() {
+            let low = line.to_lowercase();
+            for (a, b) in PROMISES.iter().filter(|(a, b)| low.contains(&format!("{a}{b}"))) {
+                breaches.push(format!(
+                    "{}:{number} says {a}{b}: do it now, take it out, or say in the documents what is absent",
+                    file.path
+                ));
+            }
+        }
+    }
+    judge("no mark of unfinished work stands in the tree:", breaches);
+}
+
+#[test]
+fn no_file_names_the_machine_it_was_written_on() {
+    let top = root();
+    // The folder that holds this checkout, unless it is too common to mean anything.
+    let above = top.parent().map(|p| format!("{}/", p.display())).filter(|p| p.len() > 2 && p != "/tmp/");
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| !is_lock(f) && f.path != "tests/tidy/words.rs") {
+        for (number, line) in file.lines() {
+            let home = line
+                .split("/home/")
+                .nth(1)
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+            let here = above.as_ref().is_some_and(|a| line.contains(a.as_str()));
+            if here || home || line.contains("/root/") {
+                breaches.push(format!(
+                    "{}:{number} `{}`: write a path from the root of the tree",
+                    file.path,
+                    line.trim()
+                ));
+            }
+        }
+    }
+    judge("no tracked file names a path of somebody's machine:", breaches);
+}
+
+#[test]
+fn no_file_names_a_package_registry() {
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| !f.path.ends_with("Cargo.lock")) {
+        for (number, line) in file.lines() {
+            for (a, b) in REGISTRIES.iter().filter(|(a, b)| line.contains(&format!("{a}{b}"))) {
+                breaches.push(format!(
+                    "{}:{number} names {a}{b}: name the package and let the client find it \
+                     (npm: `npm install --omit-lockfile-registry-resolved`)",
+                    file.path
+                ));
+            }
+        }
+    }
+    judge("no tracked file names a package registry:", breaches);
+}
+
+/// The prose of a line: documents without code, and documentation comments.
+fn prose<'a>(file: &File, line: &'a str) -> Option<&'a str> {
+    let line = line.trim_start();
+    match file.path.rsplit('.').next() {
+        Some("md") => Some(line),
+        Some("rs") => line.strip_prefix("//!").or_else(|| line.strip_prefix("///")),
+        _ => None,
+    }
+}
+
+/// Without what stands in backticks or is the target of a link.
+fn spoken(line: &str) -> String {
+    let outside: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let mut words = String::new();
+    let mut rest = outside.as_str();
+    while let Some(at) = rest.find("](") {
+        words.push_str(&rest[..at]);
+        rest = rest[at..].find(')').map_or("", |end| &rest[at + end..]);
+    }
+    words + rest
+}
+
+#[test]
+fn one_thing_has_one_word() {
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| f.is(&["md", "rs"]) && f.path != "tests/tidy/words.rs") {
+        let mut fenced = false;
+        for (number, line) in file.lines() {
+            let Some(text) = prose(file, line) else { continue };
+            if text.trim_start().starts_with("```") {
+                fenced = !fenced;
+            }
+            if fenced || line.starts_with("    ") && file.is(&["md"]) {
+                continue;
+            }
+            let text = spoken(text).to_lowercase();
+            for (instead_of, say) in VOCABULARY.iter().filter(|(w, _)| has_word(&text, w)) {
+                breaches.push(format!("{}:{number} says {instead_of:?}: say {say:?}", file.path));
+            }
+        }
+    }
+    judge("one thing has one word, spelt one way:", breaches);
+}
