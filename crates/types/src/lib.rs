@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+pub mod call;
 mod check;
 pub mod codec;
 pub mod control;

@@ -1,0 +1,375 @@
+//! Requests and replies of calls: what stands behind the header of a frame.
+//!
+//! The way of an array: a small one travels *inline*, behind the words of the request, at an
+//! offset that is a multiple of 16; a large one lies in a block of the client's segment, where
+//! the service works on it in place. Results take the same way back: inline ones in the reply,
+//! blocks stay where they are.
+//!
+//! ```text
+//!  request: client u64 | sent u64 | time left u64 | service str | n u8 | n arguments | pad | inline data
+//!  argument: 0 | scalar: dtype u8, bytes          reply: code u32 | running u32 | queued u32
+//!            1 | text:   dtype u8, place                 | waited u64 | ran u64 | text str
+//!            2 | array:  dtype u8, order u8,             | n u8 | n results | pad | inline data
+//!                        shape, place
+//!  place:    0 | inline: at u32, bytes u32        result:   as an argument
+//!            1 | block:  segment u32, index u32, bytes u64
+//!            2 | none:   bytes u64 (the other side makes room)
+//! ```
+//!
+//! Nothing here trusts a length: [`get_call`] and [`get_outcome`] check every place against the array it belongs to and the bytes that are there.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{Reader, Writer};
+use crate::directory::Incarnation;
+use crate::record::BlockRef;
+use crate::{ArrayMeta, Code, DType, Error, Order, Result, Scalar, limits};
+
+/// Kinds of frames between a client and a server.
+pub mod kind {
+    /// A request; the header carries its id.
+    pub const REQUEST: u16 = 0x10;
+    /// A reply, or the last part of one.
+    pub const REPLY: u16 = 0x11;
+    /// A part of a reply that is larger than a record.
+    pub const REPLY_PART: u16 = 0x12;
+}
+
+/// Arguments up to this many bytes travel inside the request; larger ones in a block.
+pub const INLINE_BYTES: usize = 4 * 1024;
+/// All inline arguments of one request together.
+pub const INLINE_TOTAL: usize = 64 * 1024;
+/// Largest text, bytes or array that one argument may be.
+pub const ARGUMENT_BYTES: u64 = 1 << 40;
+/// Largest text and bytes that a reply may carry all together.
+pub const REPLY_BYTES: usize = 64 << 20;
+/// Largest part of a reply.
+pub const PART_BYTES: usize = 64 * 1024;
+/// Inline data begin, and each piece begins, at a multiple of this, counted from the frame's first byte.
+pub const ALIGN: usize = 16;
+
+/// The words of the control page of a client's segment. Each has one writer.
+pub mod word {
+    /// Server: counts up while its heart beats, however busy it is.
+    pub const HEARTBEAT: usize = 0;
+    /// Client: 1 when it has given the server up; nothing of this segment is executed any more.
+    pub const ABANDONED: usize = 1;
+    /// Client: first of [`CANCELS`] words; request `id` is not wanted any more if word
+    /// `CANCEL + id % CANCELS` holds it.
+    pub const CANCEL: usize = 16;
+    /// Number of those words.
+    pub const CANCELS: usize = 32;
+}
+
+/// What a client says to a server over its socket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ServerRequest {
+    /// Take my segment (first descriptor) and ring my eventfd (second). Answer: [`Attached`] with
+    /// the server's eventfd.
+    Attach {
+        /// Number of the client, unique for its life.
+        client: u64,
+    },
+    /// Take one more segment for large arguments (first descriptor). Answer: null.
+    Enlarge {
+        /// Its number, from 1.
+        segment: u32,
+    },
+    /// Let go of a segment that no request uses any more. Answer: null.
+    Shrink {
+        /// Its number.
+        segment: u32,
+    },
+}
+
+/// What a server says to a client that attached itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attached {
+    /// This life of the server.
+    pub incarnation: Incarnation,
+    /// Its pid.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// Where the bytes of an argument or result are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the frame, `at` bytes from the start of its inline data.
+    Inline {
+        /// Offset.
+        at: u32,
+        /// Length.
+        bytes: u32,
+    },
+    /// In a block of the client's segment of that number.
+    Block(BlockRef),
+    /// Nowhere yet, or in the place that the request named.
+    None {
+        /// Length.
+        bytes: u64,
+    },
+}
+
+impl Place {
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Place::Inline { bytes, .. } => (*bytes).into(),
+            Place::Block(block) => block.bytes,
+            Place::None { bytes } => *bytes,
+        }
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// An argument or a result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Item {
+    /// A scalar.
+    Scalar(Scalar),
+    /// Text (`Str`) or bytes (`Bytes`).
+    Text(DType, Place),
+    /// An array.
+    Array(ArrayMeta, Place),
+}
+
+/// The words of a request before its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// Number of the client.
+    pub client: u64,
+    /// When it was sent, in nanoseconds of the host's monotonic clock.
+    pub sent_ns: u64,
+    /// How long the client waits, from then; 0 for ever.
+    pub allowed_ns: u64,
+    /// Name of the service.
+    pub service: &'a str,
+}
+
+/// The words of a reply before its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome<'a> {
+    /// Code of the error, 0 when done.
+    pub code: u32,
+    /// Requests that the server works on.
+    pub running: u32,
+    /// Requests that wait there.
+    pub queued: u32,
+    /// Nanoseconds between the arrival of the request and its beginning.
+    pub waited_ns: u64,
+    /// Nanoseconds that the service ran.
+    pub ran_ns: u64,
+    /// Text of the error, empty when done.
+    pub text: &'a str,
+}
+
+/// Writes the words of a request; [`put_item`] and [`padding`] follow.
+pub fn put_call(w: &mut Writer, call: &Call, arguments: usize) {
+    w.u64(call.client).u64(call.sent_ns).u64(call.allowed_ns).str(call.service).u8(arguments as u8);
+}
+
+/// Writes the words of a reply; [`put_item`] and [`padding`] follow.
+pub fn put_outcome(w: &mut Writer, outcome: &Outcome, results: usize) {
+    w.u32(outcome.code).u32(outcome.running).u32(outcome.queued);
+    w.u64(outcome.waited_ns).u64(outcome.ran_ns).str(outcome.text).u8(results as u8);
+}
+
+/// Writes an argument or result.
+pub fn put_item(w: &mut Writer, item: &Item) {
+    match item {
+        Item::Scalar(s) => {
+            w.u8(0).u8(s.dtype() as u8).raw(s.bytes());
+        }
+        Item::Text(dtype, place) => {
+            w.u8(1).u8(*dtype as u8);
+            put_place(w, place);
+        }
+        Item::Array(meta, place) => {
+            w.u8(2).u8(meta.dtype as u8).u8(meta.order as u8).shape(&meta.shape);
+            put_place(w, place);
+        }
+    }
+}
+
+fn put_place(w: &mut Writer, place: &Place) {
+    match place {
+        Place::Inline { at, bytes } => w.u8(0).u32(*at).u32(*bytes),
+        Place::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u64(b.bytes),
+        Place::None { bytes } => w.u8(2).u64(*bytes),
+    };
+}
+
+/// Bytes of padding so that what follows `len` bytes begins at a multiple of [`ALIGN`].
+pub fn padding(len: usize) -> usize {
+    len.next_multiple_of(ALIGN) - len
+}
+
+fn corrupt(why: String) -> Error {
+    Error::new(Code::Corrupt, why)
+}
+
+fn get_place(r: &mut Reader) -> Result<Place> {
+    Ok(match r.u8()? {
+        0 => Place::Inline { at: r.u32()?, bytes: r.u32()? },
+        1 => Place::Block(BlockRef { segment: r.u32()?, index: r.u32()?, bytes: r.u64()? }),
+        2 => Place::None { bytes: r.u64()? },
+        other => return Err(corrupt(format!("{other} is no place of an argument"))),
+    })
+}
+
+fn get_item(r: &mut Reader) -> Result<Item> {
+    let (tag, dtype) = (r.u8()?, DType::from_code(r.u8()?).map_err(|e| corrupt(e.text().to_owned()))?);
+    Ok(match tag {
+        0 => {
+            Item::Scalar(Scalar::from_bytes(dtype, r.raw(dtype.size())?).map_err(|e| corrupt(e.to_string()))?)
+        }
+        1 if matches!(dtype, DType::Str | DType::Bytes) => Item::Text(dtype, get_place(r)?),
+        2 => {
+            let order = match r.u8()? {
+                0 => Order::C,
+                1 => Order::F,
+                other => return Err(corrupt(format!("{other} is no element order"))),
+            };
+            let shape = r.shape().map_err(|e| corrupt(e.to_string()))?;
+            let meta = ArrayMeta { dtype, shape, order };
+            let place = get_place(r)?;
+            let bytes = meta.bytes().map_err(|e| corrupt(e.to_string()))?;
+            if place.len() != bytes {
+                return Err(corrupt(format!("an array {meta} comes with {} bytes", place.len())));
+            }
+            Item::Array(meta, place)
+        }
+        other => return Err(corrupt(format!("{other} is no kind of argument"))),
+    })
+}
+
+/// Reads the items and returns them with the offset at which the inline data begin.
+fn get_items(bytes: &[u8], r: &mut Reader, before: usize, items: &mut Vec<Item>) -> Result<usize> {
+    items.clear();
+    let n = r.u8()? as usize;
+    if n > limits::PARAMETERS {
+        return Err(corrupt(format!("{n} arguments are beyond the limit of {}", limits::PARAMETERS)));
+    }
+    for _ in 0..n {
+        items.push(get_item(r)?);
+    }
+    let words = bytes.len() - r.remaining();
+    let data = words + padding(before + words);
+    let room = bytes.len().saturating_sub(data) as u64;
+    for item in items.iter() {
+        let (Item::Text(_, place) | Item::Array(_, place)) = item else { continue };
+        if place.len() > ARGUMENT_BYTES {
+            return Err(corrupt(format!("an argument of {} bytes is beyond the limit", place.len())));
+        }
+        if let Place::Inline { at, bytes } = place
+            && u64::from(*at) + u64::from(*bytes) > room
+        {
+            return Err(corrupt(format!("an argument of {bytes} bytes at {at} leaves its frame")));
+        }
+    }
+    Ok(data.min(bytes.len()))
+}
+
+/// Reads a request. `before` is how many bytes of the frame stand in front of it; the arguments
+/// go into `items`; the result says where in `bytes` the inline data begin.
+pub fn get_call<'a>(bytes: &'a [u8], before: usize, items: &mut Vec<Item>) -> Result<(Call<'a>, usize)> {
+    let mut r = Reader::new(bytes);
+    let (client, sent_ns, allowed_ns, service) = (r.u64()?, r.u64()?, r.u64()?, r.str()?);
+    let data = get_items(bytes, &mut r, before, items)?;
+    Ok((Call { client, sent_ns, allowed_ns, service }, data))
+}
+
+/// Reads a reply, as [`get_call`] reads a request.
+pub fn get_outcome<'a>(
+    bytes: &'a [u8],
+    before: usize,
+    items: &mut Vec<Item>,
+) -> Result<(Outcome<'a>, usize)> {
+    let mut r = Reader::new(bytes);
+    let (code, running, queued) = (r.u32()?, r.u32()?, r.u32()?);
+    let (waited_ns, ran_ns, text) = (r.u64()?, r.u64()?, r.str()?);
+    let data = get_items(bytes, &mut r, before, items)?;
+    Ok((Outcome { code, running, queued, waited_ns, ran_ns, text }, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+    use proptest::prelude::*;
+
+    const CALL: Call = Call { client: 7, sent_ns: 1, allowed_ns: 2, service: "axpy" };
+
+    fn sample() -> (Vec<Item>, Vec<u8>) {
+        let meta = ArrayMeta { dtype: DType::F64, shape: Shape::new(&[2, 3]).unwrap(), order: Order::F };
+        let block = BlockRef { segment: 1, index: 5, bytes: 48 };
+        let items = vec![
+            Item::Scalar(Scalar::from(2.5)),
+            Item::Text(DType::Str, Place::Inline { at: 0, bytes: 5 }),
+            Item::Array(meta, Place::Block(block)),
+            Item::Array(meta, Place::None { bytes: 48 }),
+            Item::Array(meta, Place::Inline { at: 16, bytes: 48 }),
+        ];
+        let mut w = Writer::new();
+        put_call(&mut w, &CALL, items.len());
+        items.iter().for_each(|i| put_item(&mut w, i));
+        let mut bytes = w.finish();
+        bytes.resize(bytes.len() + padding(64 + bytes.len()), 0);
+        bytes.extend_from_slice(&[9; 64]);
+        (items, bytes)
+    }
+
+    #[test]
+    fn a_request_reads_back_as_it_was_written() {
+        let (items, bytes) = sample();
+        let mut read = Vec::new();
+        let (call, data) = get_call(&bytes, 64, &mut read).unwrap();
+        assert_eq!((call, &read, data), (CALL, &items, bytes.len() - 64));
+        assert_eq!((64 + data) % ALIGN, 0);
+        for cut in 0..bytes.len() {
+            assert_eq!(get_call(&bytes[..cut], 64, &mut read).unwrap_err().code(), Code::Corrupt);
+        }
+    }
+
+    #[test]
+    fn a_reply_reads_back_as_it_was_written() {
+        let outcome = Outcome { code: 6, running: 1, queued: 2, waited_ns: 3, ran_ns: 4, text: "no" };
+        let mut w = Writer::new();
+        put_outcome(&mut w, &outcome, 1);
+        put_item(&mut w, &Item::Scalar(Scalar::from(true)));
+        let bytes = w.finish();
+        let mut read = Vec::new();
+        assert_eq!(get_outcome(&bytes, 0, &mut read).unwrap().0, outcome);
+        assert_eq!(read, [Item::Scalar(Scalar::from(true))]);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut items = Vec::new();
+            let _ = get_call(&bytes, 64, &mut items);
+            let _ = get_outcome(&bytes, 64, &mut items);
+        }
+
+        #[test]
+        fn a_flipped_bit_never_makes_a_place_leave_the_frame(at in 0usize..300, bit in 0u8..8) {
+            let (_, mut bytes) = sample();
+            let n = bytes.len();
+            bytes[at % n] ^= 1 << bit;
+            let mut items = Vec::new();
+            if let Ok((_, data)) = get_call(&bytes, 64, &mut items) {
+                for item in &items {
+                    if let Item::Text(_, Place::Inline { at, bytes: b }) | Item::Array(_, Place::Inline { at, bytes: b }) = item {
+                        prop_assert!(data + *at as usize + *b as usize <= n);
+                    }
+                }
+            }
+        }
+    }
+}
