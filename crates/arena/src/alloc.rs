@@ -1,0 +1,188 @@
+//! The creating side's allocator of blocks.
+//!
+//! Everything it decides by is in its own memory; the table in the segment only receives. Free
+//! extents are kept by offset (to join neighbours) and by length (to find the best fit, lowest
+//! address first, so that the same pages serve every step and stay warm). Blocks of a page or
+//! more are page aligned, for direct writes; smaller ones are cut from the end of the smallest
+//! extent that fits.
+
+use crate::block::Block;
+use crate::segment::{Inner, Segment};
+use crate::sync::Ordering;
+use crate::table::{EMPTY, RELEASED};
+use std::collections::{BTreeMap, BTreeSet};
+
+const PAGE: u64 = 4096;
+const LINE: u64 = 64;
+
+/// Hands out blocks; one a segment.
+pub struct Allocator {
+    segment: Segment,
+    by_offset: BTreeMap<u64, u64>,
+    by_len: BTreeSet<(u64, u64)>,
+    live: BTreeMap<u32, (u64, u64)>,
+    indices: Vec<u32>,
+    used: u64,
+    high_water: u64,
+    releases_seen: u64,
+}
+
+impl Allocator {
+    pub(crate) fn new(segment: Segment) -> Allocator {
+        let layout = *segment.layout();
+        let mut allocator = Allocator {
+            segment,
+            by_offset: BTreeMap::new(),
+            by_len: BTreeSet::new(),
+            live: BTreeMap::new(),
+            indices: (0..layout.blocks).rev().collect(),
+            used: 0,
+            high_water: 0,
+            releases_seen: 0,
+        };
+        if layout.block_bytes > 0 {
+            allocator.insert(layout.blocks_at, layout.block_bytes);
+        }
+        allocator
+    }
+
+    fn insert(&mut self, offset: u64, len: u64) {
+        self.by_offset.insert(offset, len);
+        self.by_len.insert((len, offset));
+    }
+
+    fn remove(&mut self, offset: u64, len: u64) {
+        self.by_offset.remove(&offset);
+        self.by_len.remove(&(len, offset));
+    }
+
+    /// A block of that length, or nothing when no free extent, no table entry or no page of the
+    /// system is left; look at [`Allocator::largest_free`] and [`Allocator::reap`].
+    pub fn alloc(&mut self, bytes: u64) -> Option<Block> {
+        let size = bytes.max(1).checked_next_multiple_of(if bytes >= PAGE { PAGE } else { LINE })?;
+        let (extent, extent_len, offset) = self.find(size, bytes >= PAGE)?;
+        let index = *self.indices.last()?;
+        let first = self.segment.layout().blocks_at;
+        if !self.segment.inner().take_up_to(offset - first + size) {
+            return None;
+        }
+        self.indices.pop();
+        self.remove(extent, extent_len);
+        if offset > extent {
+            self.insert(extent, offset - extent);
+        }
+        let end = offset + size;
+        if end < extent + extent_len {
+            self.insert(end, extent + extent_len - end);
+        }
+        self.live.insert(index, (offset, size));
+        self.used += size;
+        self.high_water = self.high_water.max(self.used);
+        self.segment.table().publish(index, offset, bytes);
+        Some(self.segment.handle(index, offset, bytes))
+    }
+
+    /// The best extent and the place in it.
+    fn find(&self, size: u64, paged: bool) -> Option<(u64, u64, u64)> {
+        self.by_len.range((size, 0)..).find_map(|&(len, extent)| {
+            let offset = if paged {
+                extent.next_multiple_of(PAGE)
+            } else if self.is_last(extent, len) {
+                extent // the rest of the area may not be taken yet: begin at its low end
+            } else {
+                extent + len - size
+            };
+            (offset + size <= extent + len).then_some((extent, len, offset))
+        })
+    }
+
+    fn is_last(&self, extent: u64, len: u64) -> bool {
+        let layout = self.segment.layout();
+        extent + len == layout.blocks_at + layout.block_bytes
+    }
+
+    /// Takes back a block that was never published.
+    pub fn free(&mut self, block: Block) {
+        if block.belongs_to(&self.segment) {
+            self.take_back(block.index());
+        }
+    }
+
+    /// Takes back what the other side released; returns how many blocks.
+    #[inline]
+    pub fn reap(&mut self) -> usize {
+        let releases = self.segment.table().releases().load(Ordering::Acquire);
+        if releases == self.releases_seen { 0 } else { self.reap_now(releases) }
+    }
+
+    fn reap_now(&mut self, releases: u64) -> usize {
+        self.releases_seen = releases;
+        let table = self.segment.table();
+        let back: Vec<u32> = self
+            .live
+            .keys()
+            .copied()
+            .filter(|index| table.state(*index).load(Ordering::Acquire) == RELEASED)
+            .collect();
+        for index in &back {
+            self.take_back(*index);
+        }
+        back.len()
+    }
+
+    fn take_back(&mut self, index: u32) {
+        let Some((mut offset, mut len)) = self.live.remove(&index) else { return };
+        self.segment.table().state(index).store(EMPTY, Ordering::Release);
+        self.indices.push(index);
+        self.used -= len;
+        if let Some((&before, &n)) = self.by_offset.range(..offset).next_back()
+            && before + n == offset
+        {
+            self.remove(before, n);
+            offset = before;
+            len += n;
+        }
+        if let Some((&after, &n)) = self.by_offset.range(offset + len..).next()
+            && offset + len == after
+        {
+            self.remove(after, n);
+            len += n;
+        }
+        self.insert(offset, len);
+    }
+
+    /// Largest block that could be handed out now, pages of the system allowing.
+    pub fn largest_free(&self) -> u64 {
+        if self.indices.is_empty() {
+            return 0;
+        }
+        let (len, offset) = self.by_len.last().copied().unwrap_or((0, 0));
+        len - (offset.next_multiple_of(PAGE) - offset).min(len)
+    }
+
+    /// Bytes handed out.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Most bytes that were handed out at a time.
+    pub fn high_water(&self) -> u64 {
+        self.high_water
+    }
+
+    /// Bytes of the block area.
+    pub fn capacity(&self) -> u64 {
+        self.segment.layout().block_bytes
+    }
+
+    /// Number of blocks handed out.
+    pub fn live(&self) -> usize {
+        self.live.len()
+    }
+}
+
+impl Drop for Allocator {
+    fn drop(&mut self) {
+        Inner::give_back_allocator(self.segment.inner());
+    }
+}

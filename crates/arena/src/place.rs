@@ -1,0 +1,217 @@
+//! Where things are: the directories and names that all parts of Forebay agree on, and the
+//! environment variables that move them. Nothing else reads these variables.
+//!
+//! | variable | default | holds |
+//! | --- | --- | --- |
+//! | `FOREBAY_RUNTIME_DIR` | `$XDG_RUNTIME_DIR/forebay`, else `/tmp/forebay-UID` | sockets, locks |
+//! | `FOREBAY_HOME` | `~/.forebay` | rendezvous files |
+//! | `FOREBAY_SHM_DIR` | `/dev/shm` | named segments |
+//! | `FOREBAY_SHM_PREFIX` | `forebay-UID` | first part of their names |
+//! | `FOREBAY_BROKER` | none | socket of an agent |
+//! | `FOREBAY_EXE` | none | the `forebay` program |
+
+use crate::Segment;
+use forebay_types::{Code, Error, Result};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Kinds of segments.
+pub mod kind {
+    /// Between a rank and the owner of its run; holds acknowledged data.
+    pub const RUN: u32 = 1;
+    /// Between a client and a server; nothing in it needs recovery.
+    pub const CALL: u32 = 2;
+    /// More room for a run; holds acknowledged data.
+    pub const OVERFLOW: u32 = 3;
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The directory of sockets and locks, made when absent: mode 0700 and owned by this user, or
+/// it is refused.
+pub fn runtime_dir() -> Result<PathBuf> {
+    let dir = variable("FOREBAY_RUNTIME_DIR")
+        .or_else(|| variable("XDG_RUNTIME_DIR").filter(|d| d.is_dir()).map(|d| d.join("forebay")))
+        .unwrap_or_else(|| PathBuf::from(format!("/tmp/forebay-{}", uid())));
+    private_dir(&dir)?;
+    Ok(dir)
+}
+
+/// The directory of rendezvous files, made when absent, private as above.
+pub fn home() -> Result<PathBuf> {
+    let dir = variable("FOREBAY_HOME").or_else(|| variable("HOME").map(|h| h.join(".forebay"))).ok_or_else(
+        || {
+            Error::new(
+                Code::NotFound,
+                "neither FOREBAY_HOME nor HOME is set; set one to a directory of yours",
+            )
+        },
+    )?;
+    private_dir(&dir)?;
+    Ok(dir)
+}
+
+/// Makes a directory with mode 0700, parents too, and checks that it is this user's alone.
+pub fn private_dir(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| Error::io(format!("cannot make the directory {shown}"), e))?;
+    let meta = std::fs::symlink_metadata(dir)
+        .map_err(|e| Error::io(format!("cannot look at the directory {shown}"), e))?;
+    let what = if meta.file_type().is_symlink() {
+        "is a symbolic link".to_owned()
+    } else if meta.uid() != uid() {
+        format!("belongs to user {}", meta.uid())
+    } else if meta.mode() & 0o077 != 0 {
+        format!("has mode {:o}, so others may enter it", meta.mode() & 0o777)
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(
+        Code::Refused,
+        format!(
+            "{shown} {what}; make it a directory of yours with mode 700, or set FOREBAY_RUNTIME_DIR (FOREBAY_HOME) to one"
+        ),
+    ))
+}
+
+/// The directory of named segments.
+pub fn shm_dir() -> PathBuf {
+    variable("FOREBAY_SHM_DIR").unwrap_or_else(|| PathBuf::from("/dev/shm"))
+}
+
+/// First part of the names of segments.
+pub fn shm_prefix() -> String {
+    match std::env::var("FOREBAY_SHM_PREFIX") {
+        Ok(prefix) if !prefix.is_empty() => prefix,
+        _ => format!("forebay-{}", uid()),
+    }
+}
+
+/// The name of a segment: the prefix, then the parts.
+pub fn segment_name(parts: &[&str]) -> String {
+    let mut name = shm_prefix();
+    for part in parts {
+        name.push('-');
+        name.push_str(part);
+    }
+    name
+}
+
+/// The path of a segment of that name.
+pub fn segment_path(name: &str) -> PathBuf {
+    shm_dir().join(name)
+}
+
+/// The socket of an agent that the environment names.
+pub fn broker() -> Option<PathBuf> {
+    variable("FOREBAY_BROKER")
+}
+
+/// The socket of this user's agent on this node.
+pub fn agent_socket() -> Result<PathBuf> {
+    Ok(runtime_dir()?.join("agent.sock"))
+}
+
+/// The `forebay` program, if the environment names it.
+pub fn exe() -> Option<PathBuf> {
+    variable("FOREBAY_EXE")
+}
+
+/// The name of this host.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The rendezvous file of this host.
+pub fn rendezvous() -> Result<PathBuf> {
+    Ok(home()?.join(format!("{}.json", host())))
+}
+
+/// A socket's path must fit into its address; sockets in deep directories do not.
+pub fn check_socket_path(path: &Path) -> Result<()> {
+    let bytes = path.as_os_str().len();
+    if bytes > 107 {
+        return Err(Error::bad(format!(
+            "the socket {} has {bytes} bytes in its name, 107 is the most; set FOREBAY_RUNTIME_DIR to a shorter directory",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// A plain file name: no path, nothing hidden, not too long.
+pub fn check_file_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(Error::bad(format!(
+            "{name:?} is no name for a segment; use up to 200 letters, digits, '-', '_' and '.'"
+        )));
+    }
+    Ok(())
+}
+
+/// A segment found in the shared-memory directory.
+pub struct Found {
+    /// Where.
+    pub path: PathBuf,
+    /// The segment, opened.
+    pub segment: Segment,
+}
+
+/// All segments of this user's prefix whose names go on with `stem`.
+pub fn segments(stem: &str) -> Vec<Found> {
+    let stem = segment_name(&[stem]);
+    let Ok(dir) = std::fs::read_dir(shm_dir()) else { return Vec::new() };
+    dir.flatten()
+        .filter(|e| e.file_name().to_str().is_some_and(|n| n.starts_with(&stem)))
+        .filter_map(|e| Some(Found { path: e.path(), segment: Segment::open(&e.path()).ok()? }))
+        .collect()
+}
+
+/// Removes segments of that kind whose creator is gone and that hold nothing to recover (the
+/// caller knows that of the kind); returns how many.
+pub fn sweep(kind: u32) -> usize {
+    segments("")
+        .into_iter()
+        .filter(|f| f.segment.kind() == kind && !f.segment.creator().alive())
+        .filter(|f| std::fs::remove_file(&f.path).is_ok())
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        private_dir(&inner).unwrap();
+        assert_eq!(std::fs::metadata(&inner).unwrap().mode() & 0o777, 0o700);
+        std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(private_dir(&inner).unwrap_err().code(), Code::Refused);
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path().join("a"), &link).unwrap();
+        assert!(private_dir(&link).unwrap_err().text().contains("symbolic link"));
+    }
+
+    #[test]
+    fn names_that_leave_the_directory_are_refused() {
+        assert!(check_file_name("forebay-1000-run-a1b2-3").is_ok());
+        for bad in ["", ".hidden", "../up", "a/b", "a b", "\u{e4}"] {
+            assert!(check_file_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_socket_path(Path::new(&"x".repeat(108))).is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! Processes: who they are, whether they live, and how a daemon cuts itself loose.
+//!
+//! A pid alone says nothing, since pids are given again: a process is its pid, the time it
+//! started (in clock ticks since boot) and the boot it started in.
+
+use forebay_types::{Error, Result};
+use rustix::process::{Pid, Signal};
+use std::os::fd::RawFd;
+use std::sync::OnceLock;
+
+/// The identity of a process on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_time: u64,
+    /// Which boot of the host.
+    pub boot_id: [u8; 16],
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It runs, or could.
+    Running,
+    /// It is stopped (SIGSTOP, a debugger) and does nothing.
+    Stopped,
+    /// It has ended, or was never of this boot.
+    Gone,
+}
+
+impl Process {
+    /// This process.
+    pub fn current() -> Process {
+        let pid = std::process::id();
+        let start_time = stat(pid).map(|(_, t)| t).unwrap_or(0);
+        Process { pid, start_time, boot_id: boot_id() }
+    }
+
+    /// The process that has that number now, if any.
+    pub fn of_pid(pid: u32) -> Option<Process> {
+        let (state, start_time) = stat(pid)?;
+        (state != ProcessState::Gone).then(|| Process { pid, start_time, boot_id: boot_id() })
+    }
+
+    /// What it does now.
+    pub fn state(&self) -> ProcessState {
+        if self.boot_id != boot_id() {
+            return ProcessState::Gone;
+        }
+        match stat(self.pid) {
+            Some((state, start_time)) if start_time == self.start_time => state,
+            _ => ProcessState::Gone,
+        }
+    }
+
+    /// Whether it has not ended; a stopped process lives.
+    pub fn alive(&self) -> bool {
+        self.state() != ProcessState::Gone
+    }
+}
+
+/// State and start time out of `/proc/PID/stat`; the name in it may hold spaces and brackets.
+fn stat(pid: u32) -> Option<(ProcessState, u64)> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&String::from_utf8_lossy(&text))
+}
+
+fn parse_stat(text: &str) -> Option<(ProcessState, u64)> {
+    let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = match words.next()? {
+        "T" | "t" => ProcessState::Stopped,
+        "Z" | "X" | "x" => ProcessState::Gone,
+        _ => ProcessState::Running,
+    };
+    Some((state, words.nth(18)?.parse().ok()?))
+}
+
+/// The number of this boot of the host.
+pub fn boot_id() -> [u8; 16] {
+    static ID: OnceLock<[u8; 16]> = OnceLock::new();
+    *ID.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let mut digits = text.chars().filter_map(|c| c.to_digit(16));
+        std::array::from_fn(|_| {
+            let high = digits.next().unwrap_or(0);
+            (high << 4 | digits.next().unwrap_or(0)) as u8
+        })
+    })
+}
+
+/// The boot's number as text, for files that people may read.
+pub fn boot_id_text() -> String {
+    boot_id().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Makes this process the leader of a session of its own and closes every descriptor above 2
+/// that it inherited. To be called first thing in a daemon's `main`, before anything is opened.
+pub fn detach_from_parent() -> Result<()> {
+    match rustix::process::setsid() {
+        Ok(_) | Err(rustix::io::Errno::PERM) => {} // PERM: leads a session already
+        Err(e) => return Err(Error::io("cannot start a session of its own", e)),
+    }
+    close_inherited()
+}
+
+/// Closes every descriptor above 2. To be called before this process has opened any.
+pub fn close_inherited() -> Result<()> {
+    let list = std::fs::read_dir("/proc/self/fd").map_err(|e| Error::io("cannot list /proc/self/fd", e))?;
+    let open: Vec<RawFd> = list
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2)
+        .collect();
+    for fd in open {
+        // SAFETY: nothing of this process uses these descriptors, as the caller promises; the
+        // one that listed the directory is closed already, which `close` ignores.
+        unsafe { rustix::io::close(fd) };
+    }
+    Ok(())
+}
+
+/// Asks the kernel to end this process when its parent ends. `parent` is the parent's pid, as it
+/// knew itself: when it is gone already, that is an error.
+pub fn stop_with_parent(parent: u32) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|e| Error::io("cannot tie the process to its parent", e))?;
+    let now = rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32);
+    if now != Some(parent) {
+        return Err(Error::io(
+            format!("the parent {parent} has ended"),
+            std::io::Error::from(std::io::ErrorKind::BrokenPipe),
+        ));
+    }
+    Ok(())
+}
+
+/// Starts a thread that ends this process when its standard input is closed: for servers that
+/// were started by another program and must not outlive it. `at_end` is called first.
+pub fn die_with_stdin(at_end: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name("stdin".into())
+        .spawn(move || {
+            let mut byte = [0; 64];
+            loop {
+                match rustix::io::read(std::io::stdin(), &mut byte) {
+                    Ok(0) => break,
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(_) => break,
+                }
+            }
+            at_end();
+            std::process::exit(0);
+        })
+        .map(drop)
+        .map_err(|e| Error::io("cannot start a thread", e))
+}
+
+/// Sends a signal to a process if it still is the one meant.
+pub fn signal(process: &Process, signal: Signal) -> Result<()> {
+    if !process.alive() {
+        return Err(Error::new(
+            forebay_types::Code::NotFound,
+            format!("process {} has ended already", process.pid),
+        ));
+    }
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Error::bad(format!("{} is no process number", process.pid)))?;
+    rustix::process::kill_process(pid, signal)
+        .map_err(|e| Error::io(format!("cannot signal process {}", process.pid), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_a_namesake_of_another_time_does_not() {
+        let me = Process::current();
+        assert!(me.start_time > 0);
+        assert_eq!(me.state(), ProcessState::Running);
+        assert_eq!(Process::of_pid(me.pid), Some(me));
+        assert!(!Process { start_time: me.start_time + 1, ..me }.alive());
+        assert!(!Process { boot_id: [0; 16], ..me }.alive());
+    }
+
+    #[test]
+    fn a_stat_line_with_brackets_in_the_name_is_read() {
+        let line = "7 (a) b) T 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 1000";
+        assert_eq!(parse_stat(line), Some((ProcessState::Stopped, 4242)));
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn a_stopped_child_is_told_from_a_dead_one() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::of_pid(child.id()).unwrap();
+        let until = |state| {
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            while process.state() != state {
+                assert!(std::time::Instant::now() < deadline, "never became {state:?}");
+                std::thread::yield_now();
+            }
+        };
+        signal(&process, Signal::STOP).unwrap();
+        until(ProcessState::Stopped);
+        signal(&process, Signal::KILL).unwrap();
+        until(ProcessState::Gone);
+        child.wait().unwrap();
+        assert!(signal(&process, Signal::KILL).is_err());
+    }
+}

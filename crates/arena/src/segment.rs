@@ -1,0 +1,435 @@
+//! A segment: a file in shared memory with rings, control words, a block table and blocks.
+//!
+//! A named one appears under its name only when it is complete, with mode 0600, and stays until
+//! somebody unlinks it: that is how acknowledged data outlive a killed process. One without a
+//! name is a sealed memory file that goes with its last user.
+
+use crate::alloc::Allocator;
+use crate::bell::Bell;
+use crate::block::Block;
+use crate::layout::{Cursor, Direction, HEADER_BYTES, Layout, MAGIC, PAGE, SegmentSpec, WORDS};
+use crate::map::Map;
+use crate::place;
+use crate::process::Process;
+use crate::ring::{self, RingMemory};
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::Table;
+use forebay_types::{Code, Error, Result};
+use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+/// Pages are taken in pieces of this size, each a few milliseconds.
+const CHUNK: u64 = 4 << 20;
+
+/// A segment; clones are handles to the same one.
+#[derive(Clone)]
+pub struct Segment {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    map: Arc<Map>,
+    layout: Layout,
+    path: Option<PathBuf>,
+    events: [Arc<OnceLock<OwnedFd>>; 2],
+    ends: [AtomicBool; 4],
+    allocator: AtomicBool,
+    growing: Mutex<()>,
+}
+
+/// A ring of a segment, as the ring code sees it.
+pub struct Mapped {
+    inner: Arc<Inner>,
+    which: Direction,
+    end: usize,
+}
+
+impl RingMemory for Mapped {
+    #[inline]
+    fn tail(&self) -> &AtomicU64 {
+        self.inner.map.atomic_u64(Layout::cursor(Cursor::tail(self.which)))
+    }
+
+    #[inline]
+    fn mark(&self) -> &AtomicU64 {
+        self.inner.map.atomic_u64(Layout::cursor(Cursor::mark(self.which)))
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.inner.layout.rings[self.which.index()].1
+    }
+
+    #[inline]
+    fn store(&self, at: u64, bytes: &[u8]) {
+        self.inner.map.store(self.inner.layout.rings[self.which.index()].0 + at, bytes);
+    }
+
+    #[inline]
+    fn load(&self, at: u64, out: &mut [u8]) {
+        self.inner.map.load(self.inner.layout.rings[self.which.index()].0 + at, out);
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.inner.ends[self.end].store(false, Ordering::Release);
+    }
+}
+
+/// The writing end of a segment's ring.
+pub type Producer = ring::Producer<Mapped>;
+/// The reading end of a segment's ring.
+pub type Consumer = ring::Consumer<Mapped>;
+
+impl Segment {
+    /// Makes a segment in the shared-memory directory ([`place::shm_dir`]), or, without a name,
+    /// a memory file. Fails with `Full` and the size needed when there is no room, and with
+    /// `Conflict` when the name is taken.
+    pub fn create(spec: &SegmentSpec) -> Result<Segment> {
+        if spec.name.is_empty() {
+            Segment::unnamed(spec)
+        } else {
+            Segment::create_in(&place::shm_dir(), spec)
+        }
+    }
+
+    /// The same; when the shared-memory directory is too small, in `fallback` (a directory of
+    /// the run, on disk: slower, and the system writes its pages out now and then).
+    pub fn create_or_in(spec: &SegmentSpec, fallback: &Path) -> Result<Segment> {
+        match Segment::create(spec) {
+            Err(e) if e.code() == Code::Full => {
+                Segment::create_in(fallback, spec).map_err(|second| e.within(second.text().to_owned()))
+            }
+            done => done,
+        }
+    }
+
+    /// Makes a named segment in a directory.
+    pub fn create_in(dir: &Path, spec: &SegmentSpec) -> Result<Segment> {
+        place::check_file_name(&spec.name)?;
+        let layout = Layout::of(spec, Process::current())?;
+        enough_room(dir, layout.total)?;
+        let path = dir.join(&spec.name);
+        let cannot = |e| Error::io(format!("cannot make the segment {}", path.display()), e);
+        let mode = Mode::RUSR | Mode::WUSR;
+        let unnamed = rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode);
+        let (file, link) = match unnamed {
+            Ok(file) => (file, true),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                (rustix::fs::open(&path, flags, mode).map_err(|e| taken(&path, e))?, false)
+            }
+            Err(e) => return Err(cannot(e)),
+        };
+        let segment = Segment::fill(file, layout, Some(path.clone()));
+        match segment {
+            Ok(segment) if link => {
+                let from = format!("/proc/self/fd/{}", segment.fd().as_raw_fd());
+                rustix::fs::linkat(CWD, from, CWD, &path, AtFlags::SYMLINK_FOLLOW)
+                    .map_err(|e| taken(&path, e))?;
+                Ok(segment)
+            }
+            Err(e) => {
+                if !link {
+                    let _ = std::fs::remove_file(&path);
+                }
+                Err(e.within(format!("cannot make the segment {}", path.display())))
+            }
+            done => done,
+        }
+    }
+
+    fn unnamed(spec: &SegmentSpec) -> Result<Segment> {
+        let layout = Layout::of(spec, Process::current())?;
+        let file = rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|e| Error::io("cannot make a memory file", e))?;
+        let segment = Segment::fill(file, layout, None)?;
+        // The peer may write the pages but can neither cut them off nor add to them.
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(segment.fd(), seals)
+            .map_err(|e| Error::io("cannot seal a memory file", e))?;
+        Ok(segment)
+    }
+
+    /// Sizes the file, takes the pages of everything but the blocks, writes the header.
+    fn fill(file: OwnedFd, layout: Layout, path: Option<PathBuf>) -> Result<Segment> {
+        let cannot = |e| Error::io(format!("cannot take {} bytes of shared memory", layout.total), e);
+        rustix::fs::ftruncate(&file, layout.total).map_err(cannot)?;
+        let map = Map::new(file, layout.total)?;
+        map.take(0, layout.blocks_at).map_err(cannot)?;
+        map.populate(0, layout.blocks_at);
+        let header = layout.encode();
+        map.store(8, &header[8..]);
+        map.atomic_u64(0).store(MAGIC, Ordering::Release);
+        Ok(Segment::over(map, layout, path))
+    }
+
+    fn over(map: Map, layout: Layout, path: Option<PathBuf>) -> Segment {
+        Segment {
+            inner: Arc::new(Inner {
+                map: Arc::new(map),
+                layout,
+                path,
+                events: Default::default(),
+                ends: Default::default(),
+                allocator: AtomicBool::new(false),
+                growing: Mutex::new(()),
+            }),
+        }
+    }
+
+    /// Opens a named segment of this user.
+    pub fn open(path: &Path) -> Result<Segment> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open the segment {}", path.display()), e))?;
+        Segment::adopt(file, Some(path.to_owned())).map_err(|e| e.within(path.display()))
+    }
+
+    /// Uses a segment whose descriptor came over a socket.
+    pub fn from_fd(fd: OwnedFd) -> Result<Segment> {
+        Segment::adopt(fd, None)
+    }
+
+    fn adopt(file: OwnedFd, path: Option<PathBuf>) -> Result<Segment> {
+        let stat = rustix::fs::fstat(&file).map_err(|e| Error::io("cannot look at a segment", e))?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+            return Err(Error::new(Code::Corrupt, "not a segment of Forebay: not a plain file"));
+        }
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(Error::new(
+                Code::Refused,
+                format!(
+                    "the segment belongs to user {}; segments are used by their own user only",
+                    stat.st_uid
+                ),
+            ));
+        }
+        let mut header = [0; HEADER_BYTES];
+        let bytes = stat.st_size as u64;
+        let read = rustix::io::pread(&file, &mut header[..], 0)
+            .map_err(|e| Error::io("cannot read the head of a segment", e))?;
+        if read < HEADER_BYTES || bytes < PAGE {
+            return Err(Error::new(Code::Corrupt, format!("not a segment of Forebay: it has {bytes} bytes")));
+        }
+        let layout = Layout::decode(&header, bytes)?;
+        let map = Map::new(file, layout.total)?;
+        Ok(Segment::over(map, layout, path))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    pub(crate) fn map(&self) -> &Arc<Map> {
+        &self.inner.map
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.inner.layout
+    }
+
+    pub(crate) fn table(&self) -> Table<'_> {
+        Table { map: &self.inner.map, layout: &self.inner.layout }
+    }
+
+    pub(crate) fn handle(&self, index: u32, offset: u64, len: u64) -> Block {
+        Block::new(self.inner.map.clone(), index, offset, len)
+    }
+
+    /// The name in the file system, if this handle knows it.
+    pub fn path(&self) -> Option<&Path> {
+        self.inner.path.as_deref()
+    }
+
+    /// The descriptor, to be sent over a socket.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.inner.map.fd()
+    }
+
+    /// Removes the name; the memory stays until the last user lets go. A name that is gone
+    /// already is no error.
+    pub fn unlink(&self) -> Result<()> {
+        match self.path().map(std::fs::remove_file) {
+            Some(Err(e)) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(format!("cannot remove {}", self.path().unwrap_or(Path::new("")).display()), e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who made it.
+    pub fn creator(&self) -> Process {
+        self.inner.layout.creator
+    }
+
+    /// What it is for.
+    pub fn kind(&self) -> u32 {
+        self.inner.layout.kind
+    }
+
+    /// Bytes of the block area.
+    pub fn block_bytes(&self) -> u64 {
+        self.inner.layout.block_bytes
+    }
+
+    /// Entries of the block table.
+    pub fn block_count(&self) -> u32 {
+        self.inner.layout.blocks
+    }
+
+    /// A control word; both sides see it, each word has one writer.
+    ///
+    /// # Panics
+    /// When there is no such word ([`WORDS`]).
+    #[inline]
+    pub fn word(&self, i: usize) -> &AtomicU64 {
+        assert!(i < WORDS, "there are {WORDS} control words");
+        self.inner.map.atomic_u64(Layout::word(i))
+    }
+
+    /// One end of a ring, handed out once at a time.
+    fn end(&self, which: Direction, writing: bool) -> Mapped {
+        let end = which.index() * 2 + usize::from(writing);
+        let held = self.inner.ends[end].swap(true, Ordering::AcqRel);
+        assert!(!held, "this end of the {which:?} ring is in use already: one thread, one end");
+        Mapped { inner: self.inner.clone(), which, end }
+    }
+
+    /// The writing end of a ring.
+    ///
+    /// # Panics
+    /// When this handle or a clone of it has handed it out and it still lives: a ring has one
+    /// writer.
+    pub fn producer(&self, which: Direction) -> Producer {
+        ring::Producer::new(self.end(which, true))
+    }
+
+    /// The reading end of a ring; starts at the release mark.
+    ///
+    /// # Panics
+    /// When this handle or a clone of it has handed it out and it still lives: a ring has one
+    /// reader.
+    pub fn consumer(&self, which: Direction) -> Consumer {
+        ring::Consumer::new(self.end(which, false))
+    }
+
+    /// The allocator of the creating side. Made anew it knows nothing of blocks handed out
+    /// before, so it is made once.
+    ///
+    /// # Panics
+    /// When it has been handed out and still lives.
+    pub fn allocator(&self) -> Allocator {
+        let held = self.inner.allocator.swap(true, Ordering::AcqRel);
+        assert!(!held, "a segment has one allocator");
+        Allocator::new(self.clone())
+    }
+
+    /// A block that the creating side published.
+    pub fn block(&self, index: u32) -> Result<Block> {
+        let (offset, len) = self.table().look_up(index)?;
+        Ok(self.handle(index, offset, len))
+    }
+
+    /// Gives a block back to the creating side's allocator; twice is the same as once, as long
+    /// as the creator has not handed out the entry again.
+    #[inline]
+    pub fn release(&self, index: u32) -> Result<()> {
+        self.table().release(index)
+    }
+
+    /// Takes the pages of all blocks in the background and enters them into this process's page
+    /// table, piece by piece. Ends early when the system has no more pages (blocks beyond are
+    /// then refused by the allocator) or when the segment is dropped.
+    pub fn prefault(&self) -> JoinHandle<()> {
+        let (total, weak) = (self.inner.layout.block_bytes, Arc::downgrade(&self.inner));
+        std::thread::Builder::new()
+            .name("prefault".into())
+            .spawn(move || {
+                let mut at = 0;
+                while at < total
+                    && let Some(inner) = weak.upgrade()
+                {
+                    let len = CHUNK.min(total - at);
+                    if !inner.take_up_to(at + len) {
+                        break;
+                    }
+                    inner.map.populate(inner.layout.blocks_at + at, len);
+                    at += len;
+                }
+            })
+            .unwrap_or_else(|_| std::thread::spawn(|| {}))
+    }
+
+    /// Bytes of the block area whose pages are taken from the system.
+    pub fn taken(&self) -> u64 {
+        self.table().taken().load(Ordering::Acquire)
+    }
+
+    /// The doorbell of a ring.
+    pub fn bell(&self, which: Direction) -> Bell {
+        Bell::new(self.inner.map.clone(), which, self.inner.events[which.index()].clone())
+    }
+}
+
+impl Inner {
+    /// Sees to it that the first `bytes` of the block area are taken; says whether they are.
+    pub fn take_up_to(&self, bytes: u64) -> bool {
+        let table = Table { map: &self.map, layout: &self.layout };
+        if bytes <= table.taken().load(Ordering::Acquire) {
+            return true;
+        }
+        let _one = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = table.taken().load(Ordering::Acquire);
+        if bytes <= taken {
+            return true;
+        }
+        if bytes > self.layout.block_bytes {
+            return false;
+        }
+        // A whole piece when there is room for it, else just what is wanted.
+        let piece = bytes.next_multiple_of(CHUNK).min(self.layout.block_bytes);
+        [piece, bytes].into_iter().any(|end| {
+            let done = self.map.take(self.layout.blocks_at + taken, end - taken).is_ok();
+            if done {
+                table.taken().store(end, Ordering::Release);
+            }
+            done
+        })
+    }
+
+    pub fn give_back_allocator(inner: &Arc<Inner>) {
+        inner.allocator.store(false, Ordering::Release);
+    }
+}
+
+fn taken(path: &Path, e: rustix::io::Errno) -> Error {
+    if e == rustix::io::Errno::EXIST {
+        return Error::new(Code::Conflict, format!("the segment {} exists already", path.display()));
+    }
+    Error::io(format!("cannot make the segment {}", path.display()), e)
+}
+
+fn enough_room(dir: &Path, bytes: u64) -> Result<()> {
+    let stat = rustix::fs::statvfs(dir)
+        .map_err(|e| Error::io(format!("cannot look at the directory {}", dir.display()), e))?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    // A file system that reports no size at all (some mounts do) is tried.
+    if stat.f_blocks > 0 && free < bytes {
+        return Err(Error::new(
+            Code::Full,
+            format!(
+                "{} has {free} bytes free and the segment needs {bytes}; make it larger \
+                 (`mount -o remount,size=...`, `docker run --shm-size=...`), ask for a smaller buffer, \
+                 or set FOREBAY_SHM_DIR to a directory with room",
+                dir.display()
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The block table: which blocks are handed out, for both sides to see.
+//!
+//! ```text
+//!  an entry:  0 offset in the segment (8)   8 length (8)   16 state (4)   20 generation (4)   24 zero (8)
+//! ```
+//!
+//! The creating side writes offset, length and generation, then the state `LIVE` with release
+//! order; the other side turns `LIVE` into `RELEASED` by one atomic exchange, and only the
+//! creating side turns that into `EMPTY`. What the creator needs to know it keeps to itself, so
+//! a table scribbled over by a broken peer harms no other block.
+
+use crate::layout::{Cursor, ENTRY_BYTES, Layout, TABLE_AT};
+use crate::map::Map;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use forebay_types::{Code, Error, Result};
+
+pub(crate) const EMPTY: u32 = 0;
+pub(crate) const LIVE: u32 = 1;
+pub(crate) const RELEASED: u32 = 2;
+
+/// The table of one segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    pub map: &'a Map,
+    pub layout: &'a Layout,
+}
+
+impl<'a> Table<'a> {
+    fn entry(&self, index: u32) -> u64 {
+        TABLE_AT + index as u64 * ENTRY_BYTES
+    }
+
+    pub fn state(&self, index: u32) -> &'a AtomicU32 {
+        self.map.atomic_u32(self.entry(index) + 16)
+    }
+
+    /// Count of releases; tells the allocator whether a look at the states is worth while.
+    pub fn releases(&self) -> &'a AtomicU64 {
+        self.map.atomic_u64(Layout::cursor(Cursor::Released))
+    }
+
+    /// Bytes of the block area whose pages are taken.
+    pub fn taken(&self) -> &'a AtomicU64 {
+        self.map.atomic_u64(Layout::cursor(Cursor::Taken))
+    }
+
+    /// Publishes a block.
+    pub fn publish(&self, index: u32, offset: u64, len: u64) {
+        let at = self.entry(index);
+        self.map.atomic_u64(at).store(offset, Ordering::Relaxed);
+        self.map.atomic_u64(at + 8).store(len, Ordering::Relaxed);
+        self.map.atomic_u32(at + 20).fetch_add(1, Ordering::Relaxed);
+        self.state(index).store(LIVE, Ordering::Release);
+    }
+
+    fn check(&self, index: u32) -> Result<()> {
+        if index >= self.layout.blocks {
+            return Err(corrupt(format!("block {index} is beyond the {} of the table", self.layout.blocks)));
+        }
+        Ok(())
+    }
+
+    /// Offset and length of a live block, copied out and checked.
+    pub fn look_up(&self, index: u32) -> Result<(u64, u64)> {
+        self.check(index)?;
+        if self.state(index).load(Ordering::Acquire) != LIVE {
+            return Err(corrupt(format!("block {index} is not handed out")));
+        }
+        let at = self.entry(index);
+        let offset = self.map.atomic_u64(at).load(Ordering::Relaxed);
+        let len = self.map.atomic_u64(at + 8).load(Ordering::Relaxed);
+        let first = self.layout.blocks_at;
+        let taken = self.taken().load(Ordering::Acquire).min(self.layout.block_bytes);
+        let inside = offset >= first && offset - first <= taken && len <= taken - (offset - first);
+        if !inside || !offset.is_multiple_of(64) {
+            return Err(corrupt(format!("block {index} announces {len} bytes at {offset}")));
+        }
+        Ok((offset, len))
+    }
+
+    /// The other side is done with a block. Once or twice is the same.
+    pub fn release(&self, index: u32) -> Result<()> {
+        self.check(index)?;
+        let done = self.state(index).compare_exchange(LIVE, RELEASED, Ordering::AcqRel, Ordering::Relaxed);
+        if done.is_ok() {
+            self.releases().fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+fn corrupt(what: String) -> Error {
+    Error::new(Code::Corrupt, format!("a block table in shared memory is damaged: {what}"))
+}
