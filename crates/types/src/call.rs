@@ -6,7 +6,7 @@
 //! blocks stay where they are.
 //!
 //! ```text
-//!  request: client u64 | sent u64 | time left u64 | service str | n u8 | n arguments | pad | inline data
+//!  request: client u64 | sent u64 | time left u64 | issue u32 | service str | n u8 | n arguments | pad | inline data
 //!  argument: 0 | scalar: dtype u8, bytes          reply: code u32 | running u32 | queued u32
 //!            1 | text:   dtype u8, place                 | waited u64 | ran u64 | text str
 //!            2 | array:  dtype u8, order u8,             | n u8 | n results | pad | inline data
@@ -69,16 +69,6 @@ pub enum ServerRequest {
     Attach {
         /// Number of the client, unique for its life.
         client: u64,
-    },
-    /// Take one more segment for large arguments (first descriptor). Answer: null.
-    Enlarge {
-        /// Its number, from 1.
-        segment: u32,
-    },
-    /// Let go of a segment that no request uses any more. Answer: null.
-    Shrink {
-        /// Its number.
-        segment: u32,
     },
 }
 
@@ -148,6 +138,8 @@ pub struct Call<'a> {
     pub sent_ns: u64,
     /// How long the client waits, from then; 0 for ever.
     pub allowed_ns: u64,
+    /// 0 when it is issued for the first time, 1 when another server was lost with it, and so on.
+    pub issue: u32,
     /// Name of the service.
     pub service: &'a str,
 }
@@ -171,7 +163,12 @@ pub struct Outcome<'a> {
 
 /// Writes the words of a request; [`put_item`] and [`padding`] follow.
 pub fn put_call(w: &mut Writer, call: &Call, arguments: usize) {
-    w.u64(call.client).u64(call.sent_ns).u64(call.allowed_ns).str(call.service).u8(arguments as u8);
+    w.u64(call.client)
+        .u64(call.sent_ns)
+        .u64(call.allowed_ns)
+        .u32(call.issue)
+        .str(call.service)
+        .u8(arguments as u8);
 }
 
 /// Writes the words of a reply; [`put_item`] and [`padding`] follow.
@@ -280,9 +277,10 @@ fn get_items(bytes: &[u8], r: &mut Reader, before: usize, items: &mut Vec<Item>)
 /// go into `items`; the result says where in `bytes` the inline data begin.
 pub fn get_call<'a>(bytes: &'a [u8], before: usize, items: &mut Vec<Item>) -> Result<(Call<'a>, usize)> {
     let mut r = Reader::new(bytes);
-    let (client, sent_ns, allowed_ns, service) = (r.u64()?, r.u64()?, r.u64()?, r.str()?);
+    let (client, sent_ns, allowed_ns) = (r.u64()?, r.u64()?, r.u64()?);
+    let (issue, service) = (r.u32()?, r.str()?);
     let data = get_items(bytes, &mut r, before, items)?;
-    Ok((Call { client, sent_ns, allowed_ns, service }, data))
+    Ok((Call { client, sent_ns, allowed_ns, issue, service }, data))
 }
 
 /// Reads a reply, as [`get_call`] reads a request.
@@ -304,7 +302,7 @@ mod tests {
     use crate::Shape;
     use proptest::prelude::*;
 
-    const CALL: Call = Call { client: 7, sent_ns: 1, allowed_ns: 2, service: "axpy" };
+    const CALL: Call = Call { client: 7, sent_ns: 1, allowed_ns: 2, issue: 3, service: "axpy" };
 
     fn sample() -> (Vec<Item>, Vec<u8>) {
         let meta = ArrayMeta { dtype: DType::F64, shape: Shape::new(&[2, 3]).unwrap(), order: Order::F };
