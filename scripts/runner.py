@@ -33,7 +33,7 @@ GRACE_S = 12.0  # an agent started by need leaves by itself after ten seconds
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.M)
 PYTEST = re.compile(r"^=* ?((?:\d+ \w+,? ?)+) in [\d.]+s", re.M)
 NODE = re.compile(r"^(?:#|\u2139) (pass|fail) (\d+)$", re.M)
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+COLOURS = re.compile(r"\x1b(\[[0-9;]*m|\(B)")
 
 
 @dataclass
@@ -97,6 +97,10 @@ class House:
                 "PATH": f"{ROOT / '.venv/bin'}:{os.environ.get('PATH', '')}",
                 "PYO3_PYTHON": os.environ.get("PYO3_PYTHON", str(ROOT / ".venv/bin/python")),
                 "VIRTUAL_ENV": str(ROOT / ".venv"),
+                "RUST_BACKTRACE": "0",
+                "CARGO_TERM_COLOR": "never",
+                "NO_COLOR": "1",
+                "TERM": "dumb",
             }
         )
         self.segments = self._segments()
@@ -227,7 +231,7 @@ def line(word: str, name: str, seconds: float, rest: str) -> None:
 def show(stage: Stage, tail: int = 80) -> None:
     """The end of a failed stage's log."""
     log = LOGS / f"{stage.name.replace(' ', '-')}.log"
-    lines = log.read_text(errors="replace").splitlines()
+    lines = COLOURS.sub("", log.read_text(errors="replace")).splitlines()
     failures = [text for text in lines if re.search(r"^(error|FAILED|test .* FAILED|not ok)", text)]
     for text in [*failures[:20], *lines[-tail:]]:
         print(f"    {text}")
@@ -256,7 +260,7 @@ def main(stages: Sequence[Stage], stop_after: str) -> int:
             failed += outcome.failed
             words = f"{outcome.passed} passed" + (f", {outcome.failed} failed" if outcome.failed else "")
             if outcome.failed:
-                line("FAIL", stage.name, outcome.seconds, f"{words}; {outcome.why}")
+                line("FAIL", stage.name, outcome.seconds, f"{words}; {outcome.why or 'see below'}")
                 show(stage)
                 if stage.name == stop_after:
                     break
