@@ -1,0 +1,105 @@
+//! `forebay ls`: what a run holds.
+
+use super::out::{Out, bytes};
+use super::{pick, print};
+use forebay::{DataSet, Mode, Result};
+use serde_json::json;
+
+/// List data sets, tables and snapshots of a run.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay ls two_stream 'electrons/*' --step 600")]
+pub struct Ls {
+    /// The run: a name such as two_stream, or its directory.
+    run: String,
+    /// Glob over the names.
+    #[arg(default_value = "*")]
+    pattern: String,
+    /// Only this set number.
+    #[arg(long, allow_negative_numbers = true)]
+    set: Option<i64>,
+    /// Data sets of this snapshot; -1 is the last one.
+    #[arg(long, allow_negative_numbers = true)]
+    step: Option<i64>,
+    /// List the snapshots.
+    #[arg(long, conflicts_with_all = ["set", "step"])]
+    steps: bool,
+}
+
+impl Ls {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let run = forebay::open(&self.run, Mode::Read, Default::default())?;
+        if self.steps {
+            return self.steps_of(&run, out);
+        }
+        if let Some(step) = self.step {
+            let kept = pick::snapshot(&run, step)?;
+            let mut list = Vec::new();
+            for name in kept.names()? {
+                if forebay::Name::new(name.as_str()).is_ok_and(|n| n.matches(&self.pattern)) {
+                    list.push(kept.dataset(&name)?);
+                }
+            }
+            return data_sets(out, &list);
+        }
+        let list = run.list(&self.pattern, self.set)?;
+        let (tables, snapshots) = (run.tables()?, run.snapshots()?);
+        if out.json {
+            return out.value(&json!({
+                "run": run.path(),
+                "data_sets": list.iter().map(print::describe).collect::<Vec<_>>(),
+                "tables": tables,
+                "steps": snapshots.numbers(),
+            }));
+        }
+        data_sets(out, &list)?;
+        if self.pattern == "*" {
+            if !tables.is_empty() {
+                out.line(format!("tables: {}", tables.join(", ")))?;
+            }
+            if let [first, .., last] = snapshots.numbers() {
+                out.line(format!("snapshots: {}, from step {first} to step {last}", snapshots.len()))?;
+            } else if let [one] = snapshots.numbers() {
+                out.line(format!("snapshots: 1, of step {one}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn steps_of(&self, run: &forebay::Run, out: &Out) -> Result<()> {
+        let snapshots = run.snapshots()?;
+        let mut rows = Vec::new();
+        for step in snapshots.numbers() {
+            let kept = snapshots.at(*step)?;
+            rows.push((*step, kept.time()));
+        }
+        if out.json {
+            return out
+                .value(&json!(rows.iter().map(|(s, t)| json!({"step": s, "time": t})).collect::<Vec<_>>()));
+        }
+        let time = |t: &Option<f64>| t.map_or(String::new(), |t| t.to_string());
+        let rows: Vec<Vec<String>> = rows.iter().map(|(s, t)| vec![s.to_string(), time(t)]).collect();
+        out.table(&["step", "time"], &rows)
+    }
+}
+
+fn data_sets(out: &Out, list: &[DataSet]) -> Result<()> {
+    if out.json {
+        return out.value(&json!(list.iter().map(print::describe).collect::<Vec<_>>()));
+    }
+    if list.is_empty() {
+        return Ok(());
+    }
+    let row = |d: &DataSet| {
+        vec![
+            d.name.clone(),
+            d.set.to_string(),
+            d.meta.dtype.to_string(),
+            d.meta.shape.to_string(),
+            d.unit.clone(),
+            bytes(d.nbytes),
+        ]
+    };
+    let rows: Vec<Vec<String>> = list.iter().map(row).collect();
+    out.table(&["name", "set", "dtype", "shape", "unit", "size"], &rows)
+}

@@ -1,0 +1,41 @@
+//! Which array of a run is meant: a data set outside steps, or one of a snapshot, whole or in part.
+
+use forebay::{Array, DataSet, Kept, Result, Run, Selection};
+
+/// The options that name one array.
+#[derive(clap::Args)]
+pub struct Pick {
+    /// Set number.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    pub set: i64,
+    /// Take it from this snapshot; -1 is the last one.
+    #[arg(long, allow_negative_numbers = true, conflicts_with = "set")]
+    pub step: Option<i64>,
+    /// Only this part, as NumPy writes it: "0:10,:,-1".
+    #[arg(long, allow_hyphen_values = true)]
+    pub sel: Option<String>,
+}
+
+impl Pick {
+    /// Describes the array and reads what is selected.
+    pub fn read(&self, run: &Run, name: &str) -> Result<(DataSet, Array)> {
+        let select = |d: &DataSet| -> Result<Option<Selection>> {
+            self.sel.as_deref().map(|s| Selection::parse(s, &d.meta.shape)).transpose()
+        };
+        if let Some(step) = self.step {
+            let kept = snapshot(run, step)?;
+            let d = kept.dataset(name)?;
+            let array = kept.get(name, select(&d)?.as_ref())?;
+            return Ok((d, array));
+        }
+        let d = run.dataset(name, self.set)?;
+        let array = run.get(name, self.set, select(&d)?.as_ref())?;
+        Ok((d, array))
+    }
+}
+
+/// A snapshot by its step; from the end when negative.
+pub fn snapshot(run: &Run, step: i64) -> Result<Kept> {
+    let snapshots = run.snapshots()?;
+    if step < 0 { snapshots.nth(step) } else { snapshots.at(step) }
+}

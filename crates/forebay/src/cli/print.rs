@@ -1,0 +1,213 @@
+//! Arrays, cells and attributes as text and as JSON.
+
+use forebay::{Array, Cell, DType, DataSet, Order, Rows};
+use serde_json::{Value, json};
+
+/// Arrays beyond this many elements are shown by their edges only.
+const WHOLE: u64 = 1000;
+/// Elements shown at each edge.
+const EDGE: u64 = 3;
+
+/// The description of a data set.
+pub fn describe(d: &DataSet) -> Value {
+    json!({
+        "name": d.name, "set": d.set, "dtype": d.meta.dtype.name(), "shape": d.meta.shape.extents(),
+        "order": if d.meta.order == Order::F { "F" } else { "C" },
+        "unit": d.unit, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
+    })
+}
+
+/// One element as JSON; what JSON cannot write (NaN, infinities) becomes text.
+fn element(dtype: DType, b: &[u8]) -> Value {
+    macro_rules! number {
+        ($t:ty) => {
+            <$t>::from_le_bytes(b.try_into().unwrap_or_default())
+        };
+    }
+    let real = |v: f64| if v.is_finite() { json!(v) } else { json!(v.to_string()) };
+    let pair = |n: usize| (&b[..n], &b[n..]);
+    match dtype {
+        DType::I8 => json!(number!(i8)),
+        DType::I16 => json!(number!(i16)),
+        DType::I32 => json!(number!(i32)),
+        DType::I64 => json!(number!(i64)),
+        DType::U8 | DType::Str | DType::Bytes => json!(number!(u8)),
+        DType::U16 => json!(number!(u16)),
+        DType::U32 => json!(number!(u32)),
+        DType::U64 => json!(number!(u64)),
+        DType::F32 => {
+            let v = number!(f32);
+            // The shortest text that reads back as the same f32.
+            if v.is_finite() {
+                v.to_string().parse::<f64>().map_or(Value::Null, real)
+            } else {
+                real(v.into())
+            }
+        }
+        DType::F64 => real(number!(f64)),
+        DType::C64 => json!([element(DType::F32, pair(4).0), element(DType::F32, pair(4).1)]),
+        DType::C128 => json!([element(DType::F64, pair(8).0), element(DType::F64, pair(8).1)]),
+        DType::Bool => json!(b[0] != 0),
+    }
+}
+
+fn element_text(dtype: DType, b: &[u8]) -> String {
+    match element(dtype, b) {
+        Value::String(s) => s,
+        Value::Array(c) => {
+            let part = |v: &Value| v.as_f64().map_or_else(|| v.to_string(), |v| v.to_string());
+            let imaginary = part(&c[1]);
+            let sign = if imaginary.starts_with('-') { "" } else { "+" };
+            format!("{}{sign}{imaginary}j", part(&c[0]))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Walks an array axis by axis, in the order of its indices whatever its layout.
+struct Walk<'a> {
+    array: &'a Array,
+    strides: [u64; forebay::limits::RANK],
+}
+
+impl<'a> Walk<'a> {
+    fn new(array: &'a Array) -> Walk<'a> {
+        Walk { array, strides: array.meta.shape.strides(array.meta.order) }
+    }
+
+    fn at(&self, index: u64) -> &'a [u8] {
+        let size = self.array.meta.dtype.size();
+        let from = index as usize * size;
+        &self.array.bytes[from..from + size]
+    }
+
+    fn json(&self, axis: usize, base: u64) -> Value {
+        match self.array.meta.shape.extents().get(axis) {
+            None => element(self.array.meta.dtype, self.at(base)),
+            Some(n) => {
+                Value::Array((0..*n).map(|i| self.json(axis + 1, base + i * self.strides[axis])).collect())
+            }
+        }
+    }
+
+    fn text(&self, axis: usize, base: u64, whole: bool, out: &mut String) {
+        let extents = self.array.meta.shape.extents();
+        let Some(n) = extents.get(axis).copied() else {
+            out.push_str(&element_text(self.array.meta.dtype, self.at(base)));
+            return;
+        };
+        let last = axis + 1 == extents.len();
+        let between = if last { ", ".to_owned() } else { ",\n".to_owned() + &" ".repeat(axis + 1) };
+        let cut = !whole && n > 2 * EDGE;
+        out.push('[');
+        let mut first = true;
+        for i in 0..n {
+            if cut && i == EDGE {
+                out.push_str(&between);
+                out.push_str("...");
+            }
+            if cut && i >= EDGE && i < n - EDGE {
+                continue;
+            }
+            if !first {
+                out.push_str(&between);
+            }
+            first = false;
+            self.text(axis + 1, base + i * self.strides[axis], whole, out);
+        }
+        out.push(']');
+    }
+}
+
+/// The values of an array as nested JSON lists; text as a string.
+pub fn values(array: &Array) -> Value {
+    match array.meta.dtype {
+        DType::Str => json!(String::from_utf8_lossy(&array.bytes)),
+        _ => Walk::new(array).json(0, 0),
+    }
+}
+
+/// The values of an array as NumPy would print them, large ones by their edges.
+pub fn text(array: &Array) -> String {
+    match array.meta.dtype {
+        DType::Str => String::from_utf8_lossy(&array.bytes).into_owned(),
+        _ => {
+            let mut out = String::new();
+            Walk::new(array).text(0, 0, array.meta.shape.len() <= WHOLE, &mut out);
+            out
+        }
+    }
+}
+
+/// A cell of a table as JSON.
+pub fn cell(cell: &Cell) -> Value {
+    match cell {
+        Cell::Null => Value::Null,
+        Cell::Int(v) => json!(v),
+        Cell::Real(v) if v.is_finite() => json!(v),
+        Cell::Real(v) => json!(v.to_string()),
+        Cell::Text(v) => json!(v),
+        Cell::Blob(v) => json!(v),
+    }
+}
+
+/// A cell of a table as text.
+pub fn cell_text(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => String::new(),
+        Cell::Int(v) => v.to_string(),
+        Cell::Real(v) => format!("{v:?}"),
+        Cell::Text(v) => v.clone(),
+        Cell::Blob(v) => format!("<{} bytes>", v.len()),
+    }
+}
+
+/// Rows of a table, as objects or as aligned columns.
+pub fn rows(out: &super::out::Out, rows: &Rows) -> forebay::Result<()> {
+    if !out.json {
+        let head: Vec<&str> = rows.columns.iter().map(String::as_str).collect();
+        let cells: Vec<Vec<String>> = rows.rows.iter().map(|r| r.iter().map(cell_text).collect()).collect();
+        return out.table(&head, &cells);
+    }
+    for row in &rows.rows {
+        let object: serde_json::Map<String, Value> =
+            rows.columns.iter().cloned().zip(row.iter().map(cell)).collect();
+        out.value(&Value::Object(object))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::{ArrayMeta, Shape};
+
+    fn array(extents: &[u64], order: Order, values: &[f64]) -> Array {
+        let meta = ArrayMeta { dtype: DType::F64, shape: Shape::new(extents).unwrap(), order };
+        Array { meta, bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
+    }
+
+    #[test]
+    fn an_array_is_shown_by_its_indices_whatever_its_layout() {
+        let c = array(&[2, 3], Order::C, &[0., 1., 2., 3., 4., 5.]);
+        let f = array(&[2, 3], Order::F, &[0., 3., 1., 4., 2., 5.]);
+        assert_eq!(text(&c), "[[0.0, 1.0, 2.0],\n [3.0, 4.0, 5.0]]");
+        assert_eq!(text(&f), text(&c));
+        assert_eq!(values(&f), json!([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]));
+        assert_eq!(text(&array(&[], Order::C, &[f64::NAN])), "NaN");
+        assert_eq!(text(&array(&[0], Order::C, &[])), "[]");
+    }
+
+    #[test]
+    fn a_large_array_shows_its_edges() {
+        let many: Vec<f64> = (0..2000).map(f64::from).collect();
+        assert_eq!(text(&array(&[2000], Order::C, &many)), "[0.0, 1.0, 2.0, ..., 1997.0, 1998.0, 1999.0]");
+    }
+
+    #[test]
+    fn complex_numbers_have_a_sign_between_their_parts() {
+        let meta = ArrayMeta { dtype: DType::C128, shape: Shape::new(&[1]).unwrap(), order: Order::C };
+        let bytes = [1.5f64, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        assert_eq!(text(&Array { meta, bytes }), "[1.5-2j]");
+    }
+}

@@ -1,0 +1,82 @@
+//! `forebay put`: an array, number or text into a run.
+
+use super::npy;
+use super::out::Out;
+use forebay::{Error, Mode, PutOptions, Result, View};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Store a .npy file, a number or a text as a data set.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  forebay put two_stream probe/positions positions.npy --unit m --attr kind='\"probe\"'"
+)]
+pub struct Put {
+    /// The run; it is made when there is none.
+    run: String,
+    /// The data set.
+    name: String,
+    /// A .npy file, or a number.
+    #[arg(allow_negative_numbers = true)]
+    value: String,
+    /// Take the value as a text.
+    #[arg(long)]
+    text: bool,
+    /// Set number.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    set: i64,
+    /// Its unit.
+    #[arg(long, default_value = "")]
+    unit: String,
+    /// An attribute as NAME=JSON; may be given several times.
+    #[arg(long = "attr", value_name = "NAME=JSON")]
+    attrs: Vec<String>,
+}
+
+impl Put {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let attrs = self.attributes()?;
+        let number;
+        let array;
+        let view = if self.text {
+            View::text(&self.value)
+        } else if self.value.ends_with(".npy") {
+            array = npy::read(Path::new(&self.value))?;
+            View::new(array.meta, &array.bytes)?
+        } else if let Ok(v) = self.value.parse::<i64>() {
+            number = v.to_le_bytes();
+            View::new(forebay::ArrayMeta::new(forebay::DType::I64, forebay::Shape::scalar()), &number)?
+        } else if let Ok(v) = self.value.parse::<f64>() {
+            number = v.to_le_bytes();
+            View::new(forebay::ArrayMeta::new(forebay::DType::F64, forebay::Shape::scalar()), &number)?
+        } else {
+            return Err(Error::bad(format!(
+                "{:?} is neither a .npy file nor a number; say --text to store it as a text",
+                self.value
+            )));
+        };
+        let run = forebay::open(&self.run, Mode::Append, Default::default())?;
+        let options = PutOptions { set: self.set, unit: &self.unit, attrs: attrs.as_ref() };
+        run.put(&self.name, view, options)?;
+        run.flush()?;
+        let meta = *view.meta();
+        run.close()?;
+        out.either(
+            || json!({"name": self.name, "set": self.set, "dtype": meta.dtype.name(), "shape": meta.shape.extents()}),
+            || format!("{}: {meta}", self.name),
+        )
+    }
+
+    fn attributes(&self) -> Result<Option<Map<String, Value>>> {
+        let mut map = Map::new();
+        for text in &self.attrs {
+            let (name, value) = text
+                .split_once('=')
+                .ok_or_else(|| Error::bad(format!("{text:?} is no attribute; write NAME=JSON")))?;
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+            map.insert(name.to_owned(), value);
+        }
+        Ok((!map.is_empty()).then_some(map))
+    }
+}
