@@ -1,4 +1,4 @@
-//! Processes: who they are, whether they live, and how a daemon cuts itself loose.
+//! Processes: who they are, whether they live, and how an agent cuts itself loose.
 //!
 //! A pid alone says nothing, since pids are given again: a process is its pid, the time it
 //! started (in clock ticks since boot) and the boot it started in.
@@ -96,7 +96,7 @@ pub fn boot_id_text() -> String {
 }
 
 /// Makes this process the leader of a session of its own and closes every descriptor above 2
-/// that it inherited. To be called first thing in a daemon's `main`, before anything is opened.
+/// that it inherited. To be called first thing in an agent's `main`, before anything is opened.
 pub fn detach_from_parent() -> Result<()> {
     match rustix::process::setsid() {
         Ok(_) | Err(rustix::io::Errno::PERM) => {} // PERM: leads a session already

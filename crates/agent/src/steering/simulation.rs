@@ -31,7 +31,7 @@ struct World {
     ranks: Vec<Rank>,
     records: VecDeque<(u32, u64, i64)>,
     /// Actions the owner has still to carry out, one shared-memory access at a time.
-    todo: VecDeque<Action>,
+    ahead: VecDeque<Action>,
     /// A look under way: what was read so far.
     look: Option<Vec<Seen>>,
     confirmed: BTreeMap<u64, i64>,
@@ -55,7 +55,7 @@ impl World {
             steering: Steering::new(size as u32, 1),
             ranks: (0..size).map(|_| rank()).collect(),
             records: VecDeque::new(),
-            todo: VecDeque::new(),
+            ahead: VecDeque::new(),
             look: None,
             confirmed: BTreeMap::new(),
             acks: BTreeMap::new(),
@@ -72,7 +72,7 @@ impl World {
         let result = f(&mut self.steering, &mut out);
         // What a look brings about comes before what was still to be done after it.
         for action in out.into_iter().rev() {
-            self.todo.push_front(action);
+            self.ahead.push_front(action);
         }
         result
     }
@@ -89,7 +89,7 @@ impl World {
             }
             return;
         }
-        match self.todo.pop_front() {
+        match self.ahead.pop_front() {
             Some(Action::Gate { rank, step }) => self.ranks[rank as usize].gate = step,
             Some(Action::Look) => self.look = Some(Vec::new()),
             Some(Action::Post { rank, id, step, act }) => {
@@ -158,7 +158,7 @@ impl World {
             for r in 0..self.ranks.len() {
                 self.rank(r);
             }
-            if self.todo.is_empty() && self.look.is_none() && self.records.is_empty() {
+            if self.ahead.is_empty() && self.look.is_none() && self.records.is_empty() {
                 let seen: Vec<Seen> = self
                     .ranks
                     .iter()
