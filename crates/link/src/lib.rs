@@ -1,1 +1,30 @@
+//! The data plane: frames, and the ways they travel between two processes.
 //!
+//! | module | what | waits by |
+//! | --- | --- | --- |
+//! | [`frame`] | the bytes of a frame, one codec for all transports | - |
+//! | [`wire`] | control connection: JSON frames and descriptors over a Unix socket | poll, with deadlines |
+//! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or eventfd |
+//! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
+//!
+//! The way of a call: the client makes a segment and hands it to the server over a [`wire::Wire`];
+//! from then on requests and replies are frames in its rings ([`shm::ShmLink`]), big arguments
+//! are blocks in it, and the socket only tells of death. This crate knows neither services nor
+//! runs nor brokers.
+#![forbid(unsafe_code)]
+
+pub mod frame;
+mod greeting;
+pub mod link;
+mod listener;
+pub mod shm;
+pub mod watch;
+pub mod wire;
+
+pub use frame::{Frame, Header};
+pub use greeting::Peer;
+pub use link::Link;
+pub use listener::{Incoming, Listener};
+pub use shm::{Doorbell, ShmLink, ShmReceiver, ShmSender};
+pub use watch::{PeerState, Watch};
+pub use wire::{Message, Wire};

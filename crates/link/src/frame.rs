@@ -1,0 +1,253 @@
+//! The bytes of a frame: a header of 64 bytes, then a JSON section, then a body.
+//!
+//! ```text
+//!   0         4         6         8                16
+//!   +---------+---------+---------+----------------+
+//!   | "FBAY"  | version | kind    | request id     |
+//!   +---------+---------+---------+----------------+
+//!   | flags   | JSON bytes        | body bytes     |   16, 20, 24
+//!   +---------+-------------------+----------------+
+//!   | number: meaning by kind     | zero           |   32, 40
+//!   +-----------------------------+------+---------+
+//!   | zero                               | crc32c  |   48, 60: of bytes 0 to 59
+//!   +------------------------------------+---------+
+//! ```
+//!
+//! Magic, version and checksum keep their places in all versions, so that a peer of another
+//! version is told by name. Decoding never panics and believes a length only within the limit
+//! that the transport gives.
+
+use forebay_types::codec::{Reader, Writer};
+use forebay_types::control::WIRE_VERSION;
+use forebay_types::{Code, Error, Result};
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 64;
+/// First bytes of every frame.
+pub const MAGIC: [u8; 4] = *b"FBAY";
+const CHECKED: usize = 60;
+
+/// The kinds of frames on a control connection. Kinds from 16 on belong to call links.
+pub mod kind {
+    /// The first frame of who connects.
+    pub const HELLO: u16 = 1;
+    /// The answer to it.
+    pub const WELCOME: u16 = 2;
+    /// A request; an answer of the same id follows.
+    pub const ASK: u16 = 3;
+    /// The answer, JSON of the result.
+    pub const ANSWER: u16 = 4;
+    /// The answer, JSON of code and text.
+    pub const ERROR: u16 = 5;
+    /// A message that nobody answers.
+    pub const NOTE: u16 = 6;
+}
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: u16,
+    /// Properties by kind.
+    pub flags: u32,
+    /// Which request it belongs to.
+    pub id: u64,
+    /// Bytes of the JSON section.
+    pub json: u32,
+    /// Bytes of the body.
+    pub body: u64,
+    /// A number by kind; on a control connection how many descriptors come with the frame.
+    pub number: u64,
+}
+
+/// A frame that was received.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// Its header.
+    pub header: Header,
+    /// All of it, header included; kept from frame to frame.
+    pub bytes: Vec<u8>,
+}
+
+impl Header {
+    /// A header without sections.
+    pub fn new(kind: u16, id: u64) -> Header {
+        Header { kind, id, ..Header::default() }
+    }
+
+    /// The bytes of the header.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut b = [0; HEADER_BYTES];
+        b[..4].copy_from_slice(&MAGIC);
+        b[4..6].copy_from_slice(&(WIRE_VERSION as u16).to_le_bytes());
+        b[6..8].copy_from_slice(&self.kind.to_le_bytes());
+        b[8..16].copy_from_slice(&self.id.to_le_bytes());
+        b[16..20].copy_from_slice(&self.flags.to_le_bytes());
+        b[20..24].copy_from_slice(&self.json.to_le_bytes());
+        b[24..32].copy_from_slice(&self.body.to_le_bytes());
+        b[32..40].copy_from_slice(&self.number.to_le_bytes());
+        let sum = crc32c::crc32c(&b[..CHECKED]);
+        b[CHECKED..].copy_from_slice(&sum.to_le_bytes());
+        b
+    }
+
+    /// Reads a header; `limit` is the largest frame, header included, that the transport takes.
+    #[inline]
+    pub fn decode(bytes: &[u8], limit: u64) -> Result<Header> {
+        let mut r = Reader::new(bytes);
+        let magic = r.raw(4)?;
+        if magic != MAGIC {
+            return Err(corrupt(format!("it begins with {magic:?} instead of \"FBAY\"")));
+        }
+        let head = bytes.get(..HEADER_BYTES).ok_or_else(|| corrupt("its header is cut off".into()))?;
+        let version = u32::from(r.u16()?);
+        let seen = u32::from_le_bytes([head[60], head[61], head[62], head[63]]);
+        if seen != crc32c::crc32c(&head[..CHECKED]) {
+            return Err(corrupt("the checksum of its header is wrong".into()));
+        }
+        if version != WIRE_VERSION {
+            return Err(Error::new(
+                Code::VersionMismatch,
+                format!(
+                    "the other side speaks version {version} of the wire, this program version {WIRE_VERSION}; \
+                     use the same version of Forebay on both sides"
+                ),
+            ));
+        }
+        let kind = r.u16()?;
+        let id = r.u64()?;
+        let (flags, json, body, number) = (r.u32()?, r.u32()?, r.u64()?, r.u64()?);
+        let header = Header { kind, flags, id, json, body, number };
+        match header.frame_bytes() {
+            Some(n) if n <= limit => Ok(header),
+            _ => Err(corrupt(format!("it announces {json} + {body} bytes, the limit is {limit}"))),
+        }
+    }
+
+    /// Bytes of the whole frame; `None` beyond 2^64.
+    #[inline]
+    pub fn frame_bytes(&self) -> Option<u64> {
+        (HEADER_BYTES as u64 + u64::from(self.json)).checked_add(self.body)
+    }
+}
+
+impl Frame {
+    /// Reads a whole frame out of `self.bytes`, which must hold it and nothing else.
+    #[inline]
+    pub fn decode_in_place(&mut self) -> Result<()> {
+        let n = self.bytes.len() as u64;
+        let header = Header::decode(&self.bytes, n)?;
+        if header.frame_bytes() != Some(n) {
+            return Err(corrupt(format!("{n} bytes came, it announces {} + {}", header.json, header.body)));
+        }
+        self.header = header;
+        Ok(())
+    }
+
+    /// Reads a frame out of bytes that hold it and nothing else.
+    pub fn decode(bytes: &[u8]) -> Result<Frame> {
+        let mut frame = Frame { header: Header::default(), bytes: bytes.to_vec() };
+        frame.decode_in_place()?;
+        Ok(frame)
+    }
+
+    /// A whole frame as bytes; lengths are those of the sections.
+    pub fn encode(header: &Header, json: &[u8], body: &[&[u8]]) -> Vec<u8> {
+        let body_bytes: usize = body.iter().map(|b| b.len()).sum();
+        let header = Header { json: json.len() as u32, body: body_bytes as u64, ..*header };
+        let mut w = Writer::over(Vec::with_capacity(HEADER_BYTES + json.len() + body_bytes));
+        w.raw(&header.encode()).raw(json);
+        for part in body {
+            w.raw(part);
+        }
+        w.finish()
+    }
+
+    /// The JSON section.
+    #[inline]
+    pub fn json(&self) -> &[u8] {
+        self.bytes.get(HEADER_BYTES..HEADER_BYTES + self.header.json as usize).unwrap_or_default()
+    }
+
+    /// The body.
+    #[inline]
+    pub fn body(&self) -> &[u8] {
+        self.bytes.get(HEADER_BYTES + self.header.json as usize..).unwrap_or_default()
+    }
+}
+
+fn corrupt(what: String) -> Error {
+    Error::new(Code::Corrupt, format!("not a frame of Forebay: {what}; close the connection"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_bytes_of_a_header_stay_as_they_are_for_ever() {
+        let header = Header { kind: 3, flags: 4, id: 5, json: 6, body: 7, number: 8 };
+        let mut expected = Vec::from(*b"FBAY\x01\x00\x03\x00");
+        for word in [5u64, 4 | 6 << 32, 7, 8, 0, 0] {
+            expected.extend(word.to_le_bytes());
+        }
+        expected.extend(0u32.to_le_bytes());
+        expected.extend(0x1b4b_be31_u32.to_le_bytes());
+        assert_eq!(header.encode()[..60], expected[..60]);
+        assert_eq!(header.encode()[60..], expected[60..], "{:02x?}", &header.encode()[60..]);
+    }
+
+    #[test]
+    fn a_peer_of_another_version_is_told_both_versions() {
+        let mut bytes = Header::new(kind::HELLO, 0).encode();
+        bytes[4] = 9;
+        let sum = crc32c::crc32c(&bytes[..60]);
+        bytes[60..].copy_from_slice(&sum.to_le_bytes());
+        let error = Header::decode(&bytes, 1 << 20).unwrap_err();
+        assert_eq!(error.code(), Code::VersionMismatch);
+        assert!(error.text().contains("version 9") && error.text().contains("version 1"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_is_decoded(
+            kind: u16, flags: u32, id: u64, number: u64,
+            json in proptest::collection::vec(any::<u8>(), 0..200),
+            body in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let header = Header { kind, flags, id, number, json: 0, body: 0 };
+            let bytes = Frame::encode(&header, &json, &[&body[..body.len() / 2], &body[body.len() / 2..]]);
+            let frame = Frame::decode(&bytes).unwrap();
+            prop_assert_eq!(frame.json(), &json[..]);
+            prop_assert_eq!(frame.body(), &body[..]);
+            prop_assert_eq!(Header { json: 0, body: 0, ..frame.header }, header);
+        }
+
+        #[test]
+        fn hostile_bytes_are_refused_and_never_believed(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200), mend: bool, limit in 0u64..1000,
+        ) {
+            if mend && bytes.len() >= HEADER_BYTES {
+                bytes[..4].copy_from_slice(&MAGIC);
+                bytes[4..6].copy_from_slice(&(WIRE_VERSION as u16).to_le_bytes());
+                let sum = crc32c::crc32c(&bytes[..60]);
+                bytes[60..64].copy_from_slice(&sum.to_le_bytes());
+            }
+            if let Ok(header) = Header::decode(&bytes, limit) {
+                prop_assert!(header.frame_bytes().unwrap() <= limit);
+            }
+            if let Ok(frame) = Frame::decode(&bytes) {
+                prop_assert_eq!(HEADER_BYTES + frame.json().len() + frame.body().len(), bytes.len());
+            }
+        }
+
+        #[test]
+        fn a_flipped_bit_in_a_header_is_noticed(id: u64, body in 0u64..1000, bit in 0usize..512) {
+            let mut bytes = Header { kind: 16, id, body, ..Header::default() }.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Header::decode(&bytes, u64::MAX).is_err());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The first words on a control connection: who speaks, and in which version.
+
+use crate::frame::{Header, kind};
+use crate::wire::{Message, Wire};
+use forebay_types::control::WIRE_VERSION;
+use forebay_types::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// Who is at the other end. The uid was checked by the system; the rest is its own word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Version of the wire it speaks.
+    pub version: u32,
+    /// What it is: `client`, `server`, `agent`, `run`, `cli`.
+    pub role: String,
+    /// Its pid.
+    pub pid: u32,
+    /// Version of its Forebay.
+    pub program: String,
+}
+
+impl Peer {
+    /// What this process says about itself.
+    pub fn ourselves(role: &str) -> Peer {
+        Peer {
+            version: WIRE_VERSION,
+            role: role.to_owned(),
+            pid: std::process::id(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// The connecting side: says hello, hears welcome.
+pub(crate) fn hello(wire: &mut Wire, role: &str, deadline: Instant) -> Result<Peer> {
+    wire.write(&Header::new(kind::HELLO, 0), &Peer::ourselves(role), &[], deadline)?;
+    let message = wire.read(Some(deadline))?.ok_or_else(|| {
+        Error::new(Code::Timeout, "the other side accepted the connection and did not greet; is it stopped?")
+    })?;
+    heard(&message, kind::WELCOME)
+}
+
+/// The accepting side: hears hello, says welcome, or says why not.
+pub(crate) fn welcome(wire: &mut Wire, role: &str, deadline: Instant) -> Result<Peer> {
+    let heard = match wire.read(Some(deadline)) {
+        Ok(Some(message)) => heard(&message, kind::HELLO),
+        Ok(None) => Err(Error::new(Code::Timeout, "who connected did not say hello")),
+        Err(e) => Err(e),
+    };
+    match heard {
+        Ok(peer) => {
+            wire.write(&Header::new(kind::WELCOME, 0), &Peer::ourselves(role), &[], deadline)?;
+            Ok(peer)
+        }
+        Err(e) => {
+            let _ = wire.refuse(0, &e);
+            Err(e)
+        }
+    }
+}
+
+fn heard(message: &Message, expected: u16) -> Result<Peer> {
+    message.failure()?;
+    if message.kind != expected {
+        return Err(Error::new(
+            Code::Corrupt,
+            format!("a frame of kind {} came where a greeting was due; close the connection", message.kind),
+        ));
+    }
+    let peer: Peer = message.parse()?;
+    if peer.version != WIRE_VERSION {
+        return Err(Error::new(
+            Code::VersionMismatch,
+            format!(
+                "the other side (pid {}, Forebay {}) speaks version {} of the wire, this program version {WIRE_VERSION}; \
+                 use the same version of Forebay on both sides",
+                peer.pid, peer.program, peer.version
+            ),
+        ));
+    }
+    Ok(peer)
+}

@@ -1,0 +1,119 @@
+//! Where control connections arrive: a Unix socket of this user alone.
+
+use crate::greeting;
+use crate::wire::{Wire, check_user, poll_for};
+use forebay_arena::place;
+use forebay_types::{Code, Error, Result};
+use rustix::event::PollFlags;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A listening socket; its name goes with it.
+pub struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+/// A connection that was accepted and not yet greeted.
+pub struct Incoming {
+    stream: UnixStream,
+}
+
+impl Listener {
+    /// Listens at a path with mode 0600. A socket that a dead process left there is replaced; a
+    /// living one gives `Conflict`.
+    pub fn bind(path: &Path) -> Result<Listener> {
+        place::check_socket_path(path)?;
+        let shown = path.display();
+        let cannot = |e| Error::io(format!("cannot listen at {shown}"), e);
+        let socket = match UnixListener::bind(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
+                if UnixStream::connect(path).is_ok() {
+                    return Err(Error::new(
+                        Code::Conflict,
+                        format!("another process listens at {shown} already"),
+                    ));
+                }
+                std::fs::remove_file(path).map_err(cannot)?;
+                UnixListener::bind(path).map_err(cannot)?
+            }
+            done => done.map_err(cannot)?,
+        };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
+        socket.set_nonblocking(true).map_err(cannot)?;
+        let meta = std::fs::metadata(path).map_err(cannot)?;
+        Ok(Listener { socket, path: path.to_owned(), inode: (meta.dev(), meta.ino()) })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next connection, waiting until the deadline; `None` when there was none. Connections
+    /// of other users are closed and give `Refused`.
+    pub fn accept(&self, deadline: Option<Instant>) -> Result<Option<Incoming>> {
+        loop {
+            match self.socket.accept() {
+                Ok((stream, _)) => {
+                    check_user(&stream)?;
+                    return Ok(Some(Incoming { stream }));
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    if !poll_for(self.socket.as_fd(), PollFlags::IN, deadline)? {
+                        return Ok(None);
+                    }
+                }
+                // The connecting side gave up, or a signal came.
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::Interrupted
+                    ) => {}
+                Err(e) => {
+                    return Err(Error::io(format!("cannot accept at {}", self.path.display()), e));
+                }
+            }
+        }
+    }
+
+    /// Accepts and greets in one, for who serves one connection at a time.
+    pub fn accept_wire(&self, role: &str, deadline: Option<Instant>) -> Result<Option<Wire>> {
+        match self.accept(deadline)? {
+            Some(incoming) => incoming.greet(role, Duration::from_secs(2)).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Incoming {
+    /// Hears hello and says welcome. May wait for a slow peer, so not in the accepting loop of a
+    /// server with many.
+    pub fn greet(self, role: &str, timeout: Duration) -> Result<Wire> {
+        let mut wire = Wire::over(self.stream)?;
+        let peer = greeting::welcome(&mut wire, role, Instant::now() + timeout)?;
+        wire.met(peer);
+        Ok(wire)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Only our own name: another process may have taken it over meanwhile.
+        if let Ok(meta) = std::fs::metadata(&self.path)
+            && (meta.dev(), meta.ino()) == self.inode
+        {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

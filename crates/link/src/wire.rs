@@ -1,0 +1,431 @@
+//! A control connection: JSON frames and descriptors over a Unix socket, with deadlines.
+//!
+//! One side connects and asks, the other one answers; either may send notes. Descriptors travel
+//! beside the frame that announces their number. The socket is used without blocking and waited
+//! for with `poll`, so a [`Wire`] may as well stand in epoll or tokio by its [`AsFd`] and be
+//! emptied with [`Wire::try_receive`].
+
+use crate::frame::{HEADER_BYTES, Header, kind};
+use crate::greeting::{self, Peer};
+use forebay_arena::{Process, place};
+use forebay_types::{Code, Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Largest control frame.
+pub const FRAME_LIMIT: u64 = 16 << 20;
+/// Most descriptors beside one frame.
+pub const DESCRIPTORS: usize = 8;
+/// How long a request waits for its answer unless told otherwise.
+pub const ASK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a frame may take to leave: the other side reads all the time.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most notes kept while an answer is awaited.
+const NOTES: usize = 4096;
+
+/// A control connection, greeted.
+#[derive(Debug)]
+pub struct Wire {
+    stream: UnixStream,
+    peer: Option<Peer>,
+    process: Option<Process>,
+    received: Vec<u8>,
+    descriptors: VecDeque<OwnedFd>,
+    notes: VecDeque<Message>,
+    next_id: u64,
+}
+
+/// A frame that came over a control connection.
+#[derive(Debug)]
+pub struct Message {
+    /// Its kind ([`kind`]).
+    pub kind: u16,
+    /// Its request id.
+    pub id: u64,
+    /// Its JSON.
+    pub json: Vec<u8>,
+    /// The descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Failure {
+    code: u32,
+    text: String,
+}
+
+impl Message {
+    /// The JSON as a value of that type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.json).map_err(|e| {
+            Error::new(
+                Code::Corrupt,
+                format!("a message is not what was expected: {e}; use one version on both sides"),
+            )
+        })
+    }
+
+    /// The error that an error frame carries.
+    pub fn failure(&self) -> Result<()> {
+        if self.kind != kind::ERROR {
+            return Ok(());
+        }
+        let failure: Failure = self.parse()?;
+        Err(Error::new(Code::from_number(failure.code).unwrap_or(Code::Internal), failure.text))
+    }
+
+    /// Whether it awaits an answer.
+    pub fn is_ask(&self) -> bool {
+        self.kind == kind::ASK
+    }
+}
+
+impl Wire {
+    /// Connects and greets as a `client`.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Wire> {
+        Wire::connect_as(path, "client", timeout)
+    }
+
+    /// Connects and greets. Nobody there gives `NotFound` (no such socket) or `ServerLost` (its
+    /// process died, or left between accepting and greeting).
+    pub fn connect_as(path: &Path, role: &str, timeout: Duration) -> Result<Wire> {
+        place::check_socket_path(path)?;
+        let deadline = Instant::now() + timeout;
+        let stream = UnixStream::connect(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::ConnectionRefused => {
+                Error::new(Code::ServerLost, format!("nobody listens at {} any more", path.display()))
+            }
+            _ => Error::io(format!("cannot connect to {}", path.display()), e),
+        })?;
+        check_user(&stream)?;
+        let mut wire = Wire::over(stream)?;
+        let peer = greeting::hello(&mut wire, role, deadline).map_err(|e| e.within(path.display()))?;
+        wire.met(peer);
+        Ok(wire)
+    }
+
+    pub(crate) fn over(stream: UnixStream) -> Result<Wire> {
+        let pid = peer_pid(&stream);
+        Ok(Wire {
+            stream,
+            peer: None,
+            process: pid.and_then(Process::of_pid),
+            received: Vec::new(),
+            descriptors: VecDeque::new(),
+            notes: VecDeque::new(),
+            next_id: 1,
+        })
+    }
+
+    pub(crate) fn met(&mut self, peer: Peer) {
+        self.peer = Some(peer);
+    }
+
+    /// Who is at the other end, in its own words.
+    pub fn peer(&self) -> &Peer {
+        self.peer.as_ref().expect("a wire is handed out after the greeting")
+    }
+
+    /// The process at the other end as the system knows it; `None` when it was gone at once.
+    pub fn process(&self) -> Option<Process> {
+        self.process
+    }
+
+    /// Another descriptor of the socket, for a thread that watches for its end.
+    pub fn watch_fd(&self) -> Result<OwnedFd> {
+        self.stream.as_fd().try_clone_to_owned().map_err(|e| Error::io("cannot copy a descriptor", e))
+    }
+
+    /// Sends a note: a message that nobody answers.
+    pub fn send<T: Serialize + ?Sized>(&mut self, value: &T, fds: &[BorrowedFd]) -> Result<()> {
+        self.write(&Header::new(kind::NOTE, 0), value, fds, Instant::now() + SEND_TIMEOUT)
+    }
+
+    /// The next note with its descriptors. `Timeout` when none came, `ServerLost` at the end.
+    pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> Result<(T, Vec<OwnedFd>)> {
+        let message = self.receive(timeout)?;
+        message.failure()?;
+        Ok((message.parse()?, message.fds))
+    }
+
+    /// The next message of any kind.
+    pub fn receive(&mut self, timeout: Duration) -> Result<Message> {
+        if let Some(note) = self.notes.pop_front() {
+            return Ok(note);
+        }
+        self.read(Some(Instant::now() + timeout))?.ok_or_else(|| self.too_late("nothing came", timeout))
+    }
+
+    /// The next message if one is there; for those who wait elsewhere.
+    pub fn try_receive(&mut self) -> Result<Option<Message>> {
+        if let Some(note) = self.notes.pop_front() {
+            return Ok(Some(note));
+        }
+        self.read_now()
+    }
+
+    /// Asks and waits for the answer.
+    pub fn ask<T: Serialize + ?Sized>(&mut self, request: &T) -> Result<Value> {
+        self.ask_with(request, &[], ASK_TIMEOUT).map(|(value, _)| value)
+    }
+
+    /// Asks with descriptors and a time of its own; the answer may bring descriptors too.
+    pub fn ask_with<T: Serialize + ?Sized>(
+        &mut self,
+        request: &T,
+        fds: &[BorrowedFd],
+        timeout: Duration,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        let deadline = Instant::now() + timeout;
+        let id = self.start_ask(request, fds)?;
+        loop {
+            let Some(message) = self.read(Some(deadline))? else {
+                return Err(self.too_late("no answer came", timeout));
+            };
+            match message.kind {
+                kind::ANSWER | kind::ERROR if message.id == id => {
+                    message.failure()?;
+                    return Ok((message.parse()?, message.fds));
+                }
+                // The answer to a request that was given up before.
+                kind::ANSWER | kind::ERROR => {}
+                _ if self.notes.len() < NOTES => self.notes.push_back(message),
+                _ => return Err(Error::new(Code::Full, format!("more than {NOTES} notes wait to be read"))),
+            }
+        }
+    }
+
+    /// Sends a request and returns its id; the answer comes by [`Wire::receive`].
+    pub fn start_ask<T: Serialize + ?Sized>(&mut self, request: &T, fds: &[BorrowedFd]) -> Result<u64> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.write(&Header::new(kind::ASK, id), request, fds, Instant::now() + SEND_TIMEOUT)?;
+        Ok(id)
+    }
+
+    /// Answers a request.
+    pub fn answer<T: Serialize + ?Sized>(&mut self, id: u64, value: &T, fds: &[BorrowedFd]) -> Result<()> {
+        self.write(&Header::new(kind::ANSWER, id), value, fds, Instant::now() + SEND_TIMEOUT)
+    }
+
+    /// Answers a request with an error.
+    pub fn refuse(&mut self, id: u64, error: &Error) -> Result<()> {
+        let failure = Failure { code: error.code() as u32, text: error.text().to_owned() };
+        self.write(&Header::new(kind::ERROR, id), &failure, &[], Instant::now() + SEND_TIMEOUT)
+    }
+
+    /// Answers a request with what its carrying out gave.
+    pub fn reply<T: Serialize>(&mut self, id: u64, result: &Result<T>) -> Result<()> {
+        match result {
+            Ok(value) => self.answer(id, value, &[]),
+            Err(e) => self.refuse(id, e),
+        }
+    }
+
+    /// Whether the other side has closed or died. What it sent before can still be received.
+    pub fn peer_gone(&self) -> bool {
+        hung_up(self.stream.as_fd())
+    }
+
+    fn too_late(&self, what: &str, timeout: Duration) -> Error {
+        let pid = self.peer.as_ref().map_or(0, |p| p.pid);
+        Error::new(Code::Timeout, format!("{what} from pid {pid} in {:.1} s", timeout.as_secs_f64()))
+    }
+
+    fn lost(&self) -> Error {
+        let who = match &self.peer {
+            Some(peer) => format!("the {} (pid {})", peer.role, peer.pid),
+            None => "the other side".to_owned(),
+        };
+        Error::new(Code::ServerLost, format!("{who} closed the connection or died; connect again"))
+    }
+
+    pub(crate) fn write<T: Serialize + ?Sized>(
+        &mut self,
+        header: &Header,
+        value: &T,
+        fds: &[BorrowedFd],
+        deadline: Instant,
+    ) -> Result<()> {
+        let json = serde_json::to_vec(value).map_err(|e| Error::internal(format!("no JSON: {e}")))?;
+        if fds.len() > DESCRIPTORS {
+            return Err(Error::bad(format!("{} descriptors at once, {DESCRIPTORS} are the most", fds.len())));
+        }
+        let header = Header { json: json.len() as u32, number: fds.len() as u64, ..*header };
+        if (HEADER_BYTES + json.len()) as u64 > FRAME_LIMIT {
+            return Err(Error::bad(format!("a message of {} bytes exceeds {FRAME_LIMIT}", json.len())));
+        }
+        let head = header.encode();
+        let mut sent = 0;
+        let total = head.len() + json.len();
+        while sent < total {
+            let parts = [
+                IoSlice::new(&head[sent.min(HEADER_BYTES)..]),
+                IoSlice::new(&json[sent.saturating_sub(HEADER_BYTES)..]),
+            ];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+            let mut beside = SendAncillaryBuffer::new(&mut space);
+            if sent == 0 && !fds.is_empty() {
+                beside.push(SendAncillaryMessage::ScmRights(fds));
+            }
+            match sendmsg(&self.stream, &parts, &mut beside, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(n) => sent += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if !poll_for(self.stream.as_fd(), PollFlags::OUT, Some(deadline))? {
+                        return Err(Error::new(
+                            Code::Timeout,
+                            "the other side does not read; is it stopped?",
+                        ));
+                    }
+                }
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Err(self.lost()),
+                Err(e) => return Err(Error::io("cannot send on a control connection", e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next frame, waiting until the deadline.
+    pub(crate) fn read(&mut self, deadline: Option<Instant>) -> Result<Option<Message>> {
+        loop {
+            if let Some(message) = self.read_now()? {
+                return Ok(Some(message));
+            }
+            if !poll_for(self.stream.as_fd(), PollFlags::IN, deadline)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn read_now(&mut self) -> Result<Option<Message>> {
+        loop {
+            if let Some(message) = self.take_frame()? {
+                return Ok(Some(message));
+            }
+            if !self.fetch()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes one whole frame out of what was received.
+    fn take_frame(&mut self) -> Result<Option<Message>> {
+        if self.received.len() < HEADER_BYTES {
+            return Ok(None);
+        }
+        let header = Header::decode(&self.received, FRAME_LIMIT)?;
+        let total = header.frame_bytes().unwrap_or(u64::MAX) as usize;
+        if self.received.len() < total {
+            return Ok(None);
+        }
+        let count = header.number as usize;
+        if header.number > DESCRIPTORS as u64 || count > self.descriptors.len() {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!("a frame announces {} descriptors, {} came", header.number, self.descriptors.len()),
+            ));
+        }
+        let json = self.received[HEADER_BYTES..HEADER_BYTES + header.json as usize].to_vec();
+        self.received.drain(..total);
+        let fds = self.descriptors.drain(..count).collect();
+        Ok(Some(Message { kind: header.kind, id: header.id, json, fds }))
+    }
+
+    /// Receives what is there; says whether there was anything.
+    fn fetch(&mut self) -> Result<bool> {
+        let mut chunk = [0; 16 * 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let got = loop {
+            match recvmsg(&self.stream, &mut [IoSliceMut::new(&mut chunk)], &mut beside, flags) {
+                Ok(got) => break got,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(self.lost()),
+                Err(e) => return Err(Error::io("cannot receive on a control connection", e)),
+            }
+        };
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.descriptors.extend(fds);
+            }
+        }
+        if self.descriptors.len() > 4 * DESCRIPTORS {
+            return Err(Error::new(Code::Corrupt, "more descriptors came than any frame announced"));
+        }
+        if got.bytes == 0 {
+            return Err(self.lost());
+        }
+        self.received.extend_from_slice(&chunk[..got.bytes]);
+        Ok(true)
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Waits until a descriptor is ready or the deadline is over; says which. An end of the
+/// connection counts as ready.
+pub(crate) fn poll_for(fd: BorrowedFd, events: PollFlags, deadline: Option<Instant>) -> Result<bool> {
+    loop {
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        let timeout = left.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        match poll(&mut [PollFd::from_borrowed_fd(fd, events)], timeout.as_ref()) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(Error::io("cannot wait for a connection", e)),
+        }
+    }
+}
+
+/// Whether the other end of a socket is closed.
+pub(crate) fn hung_up(fd: BorrowedFd) -> bool {
+    let mut one = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut one, Some(&now)) {
+        Ok(n) if n > 0 => {
+            one[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+        }
+        _ => false,
+    }
+}
+
+/// Only processes of this user are spoken to.
+pub(crate) fn check_user(stream: &UnixStream) -> Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)
+        .map_err(|e| Error::io("cannot learn who is at the other end of a socket", e))?;
+    let (theirs, ours) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
+    if theirs != ours {
+        return Err(Error::new(
+            Code::Refused,
+            format!(
+                "the process at the other end belongs to user {theirs}, this one to user {ours}; Forebay connects processes of one user only"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn peer_pid(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
