@@ -1,0 +1,281 @@
+//! Steering as the page sees it: who may ask for what, and what became of it.
+
+use std::collections::VecDeque;
+
+use forebay_types::watch::{Act, Parameter, State};
+use forebay_types::{Code, Error, Result};
+use serde::Serialize;
+
+use crate::token::Role;
+
+/// Most steps that one `Step` may go.
+pub const STEPS: u64 = 1_000_000_000;
+/// Longest text value of a parameter, in bytes.
+pub const VALUE_BYTES: usize = 1024;
+/// Acts remembered for the page; the whole record is in the run's catalog.
+const REMEMBERED: usize = 512;
+
+/// Whoever carries acts out: the owner of the run.
+pub trait Steer: Send + Sync {
+    /// Takes an act that was checked, and gives it a number; what becomes of it is told with
+    /// [`crate::Run::ack`]. Must not wait for the run.
+    fn act(&self, who: &str, act: &Act) -> Result<u64>;
+
+    /// State and step as they are now, if that is cheap to see; asked a few times a second while
+    /// somebody watches.
+    fn glance(&self) -> Option<StateInfo> {
+        None
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateInfo {
+    /// In a word.
+    pub state: State,
+    /// The step being computed, or held before; -1 before the loop.
+    pub step: i64,
+    /// Simulated time, when known.
+    pub time: Option<f64>,
+    /// Ranks that are connected.
+    pub ranks: u32,
+}
+
+impl Default for StateInfo {
+    fn default() -> Self {
+        StateInfo { state: State::Starting, step: -1, time: None, ranks: 1 }
+    }
+}
+
+/// How far an act has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// It waits for its step.
+    Queued,
+    /// Done by all ranks.
+    Applied,
+    /// Not done; the text says why.
+    Refused,
+}
+
+/// News of an act.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ack {
+    /// The act's number.
+    pub id: u64,
+    /// Who asked; empty when told before.
+    pub who: String,
+    /// The act; `None` when told before.
+    pub act: Option<Act>,
+    /// How far it is.
+    pub phase: Phase,
+    /// Its step, when known.
+    pub step: Option<i64>,
+    /// What was done, or why not.
+    pub text: String,
+}
+
+/// A line of the steering log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LogLine {
+    /// The act's number.
+    pub id: u64,
+    /// Who asked.
+    pub who: String,
+    /// What was asked.
+    pub act: Option<Act>,
+    /// How far it is.
+    pub phase: Phase,
+    /// Its step.
+    pub step: Option<i64>,
+    /// What was done, or why not.
+    pub text: String,
+    /// When it was asked, in milliseconds since 1970.
+    pub at: u64,
+    #[serde(skip)]
+    changed: u64,
+}
+
+/// The last acts and what became of them.
+#[derive(Debug, Default)]
+pub struct Log {
+    lines: VecDeque<LogLine>,
+    changes: u64,
+}
+
+impl Log {
+    /// Takes news in. News may come in any order; an act never goes back from applied to queued.
+    pub fn news(&mut self, ack: Ack, now_ms: u64) {
+        self.changes += 1;
+        let changes = self.changes;
+        let text = clipped(ack.text, 2000);
+        if let Some(line) = self.lines.iter_mut().rev().find(|l| l.id == ack.id) {
+            if !ack.who.is_empty() {
+                line.who = ack.who;
+            }
+            line.act = ack.act.or(line.act.take());
+            if ack.phase >= line.phase {
+                line.phase = ack.phase;
+                line.step = ack.step.or(line.step);
+                if !text.is_empty() {
+                    line.text = text;
+                }
+            }
+            line.changed = changes;
+            return;
+        }
+        if self.lines.len() == REMEMBERED {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(LogLine {
+            id: ack.id,
+            who: ack.who,
+            act: ack.act,
+            phase: ack.phase,
+            step: ack.step,
+            text,
+            at: now_ms,
+            changed: changes,
+        });
+    }
+
+    /// Lines that changed after `mark`, at most `most`, and the mark for the next time.
+    pub fn since(&self, mark: u64, most: usize) -> (Vec<LogLine>, u64) {
+        let mut lines: Vec<_> = self.lines.iter().filter(|l| l.changed > mark).cloned().collect();
+        lines.sort_by_key(|l| l.changed);
+        lines.truncate(most);
+        let mark = lines.last().map_or(mark, |l| l.changed);
+        (lines, mark)
+    }
+}
+
+/// Cuts a text to so many bytes, between characters.
+pub(crate) fn clipped(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        let mut end = bytes;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Checks role, state and the closed set of acts; what passes may go to [`Steer::act`].
+pub fn check(
+    role: Role,
+    act: &Act,
+    state: State,
+    parameters: &[Parameter],
+    commands: &[String],
+) -> Result<()> {
+    if role != Role::Operator {
+        return Err(Error::new(
+            Code::Refused,
+            "a viewer looks and does not steer; open the operator's link to act upon the run",
+        ));
+    }
+    if matches!(state, State::Ended | State::Lost) {
+        return Err(Error::new(Code::Closed, "the run has ended; there is nothing to steer"));
+    }
+    match act {
+        Act::Step { n } if *n == 0 || *n > STEPS => {
+            Err(Error::bad(format!("{n} steps cannot be gone; give a number from 1 to {STEPS}")))
+        }
+        Act::Set { name, value } => {
+            let Some(parameter) = parameters.iter().find(|p| p.name == *name) else {
+                return Err(Error::new(Code::NotFound, format!("the run has no parameter {name:?}")));
+            };
+            if value.as_str().is_some_and(|s| s.len() > VALUE_BYTES) {
+                return Err(Error::bad(format!("the text for {name:?} is longer than {VALUE_BYTES} bytes")));
+            }
+            parameter.check(value)
+        }
+        Act::Command { name } if !commands.contains(name) => {
+            Err(Error::new(Code::NotFound, format!("the run has no command {name:?}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parameter() -> Parameter {
+        serde_json::from_value(json!({"name": "e0", "value": 0.0, "min": -1.0, "max": 1.0, "unit": "V/m"}))
+            .unwrap()
+    }
+
+    fn refused(role: Role, act: Act) -> Code {
+        check(role, &act, State::Running, &[parameter()], &["dump".into()]).unwrap_err().code()
+    }
+
+    #[test]
+    fn a_viewer_may_do_nothing_to_the_run() {
+        for act in [Act::Run, Act::Stop, Act::Step { n: 1 }, Act::Save, Act::Quit] {
+            assert_eq!(refused(Role::Viewer, act), Code::Refused);
+        }
+    }
+
+    #[test]
+    fn the_set_of_acts_is_closed() {
+        let set = |name: &str, value| Act::Set { name: name.into(), value };
+        assert_eq!(refused(Role::Operator, set("e1", json!(0))), Code::NotFound);
+        assert_eq!(refused(Role::Operator, set("e0", json!(1.5))), Code::BadArgument);
+        assert_eq!(refused(Role::Operator, Act::Command { name: "rm".into() }), Code::NotFound);
+        assert_eq!(refused(Role::Operator, Act::Step { n: 0 }), Code::BadArgument);
+        let ok = |act| check(Role::Operator, &act, State::Running, &[parameter()], &["dump".into()]).is_ok();
+        assert!(
+            ok(set("e0", json!(0.5))) && ok(Act::Command { name: "dump".into() }) && ok(Act::Step { n: 7 })
+        );
+        assert!(check(Role::Operator, &Act::Run, State::Ended, &[], &[]).is_err());
+    }
+
+    #[test]
+    fn an_act_goes_from_queued_to_applied_in_one_line_whatever_comes_first() {
+        let mut log = Log::default();
+        let ack = |phase, step, act: Option<Act>| Ack {
+            id: 4,
+            who: if act.is_some() { "tran".into() } else { String::new() },
+            act,
+            phase,
+            step,
+            text: String::new(),
+        };
+        log.news(ack(Phase::Applied, Some(12), None), 1);
+        log.news(ack(Phase::Queued, None, Some(Act::Stop)), 2);
+        let (lines, mark) = log.since(0, 10);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(
+            (lines[0].phase, lines[0].step, lines[0].who.as_str()),
+            (Phase::Applied, Some(12), "tran")
+        );
+        assert_eq!(log.since(mark, 10).0, []);
+    }
+
+    #[test]
+    fn the_log_forgets_the_oldest() {
+        let mut log = Log::default();
+        for id in 0..(REMEMBERED as u64 + 10) {
+            log.news(
+                Ack {
+                    id,
+                    who: "a".into(),
+                    act: Some(Act::Run),
+                    phase: Phase::Queued,
+                    step: None,
+                    text: "é".repeat(3000),
+                },
+                id,
+            );
+        }
+        let (lines, _) = log.since(0, usize::MAX);
+        assert_eq!(lines.len(), REMEMBERED);
+        assert_eq!(lines[0].id, 10);
+        assert!(lines[0].text.len() < 2010);
+    }
+}
