@@ -194,7 +194,7 @@ mod tests {
             expected.extend(word.to_le_bytes());
         }
         expected.extend(0u32.to_le_bytes());
-        expected.extend(0x1b4b_be31_u32.to_le_bytes());
+        expected.extend(0x35c3_4009_u32.to_le_bytes());
         assert_eq!(header.encode()[..60], expected[..60]);
         assert_eq!(header.encode()[60..], expected[60..], "{:02x?}", &header.encode()[60..]);
     }
