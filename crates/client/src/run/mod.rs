@@ -1,5 +1,37 @@
-//! The rank's side of a run.
+//! The rank's side of a run: records go up to the owner, notices come down, arrays go through
+//! blocks of a segment that outlives the process.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `open`, `life` | greeting, segment; a watcher thread that sees the owner die or stop |
+//! | `log` | the custody log: numbered records in the up ring |
+//! | `down` | answers, acts of steering and late errors out of the down ring |
+//! | `room` | blocks of the arena and of overflow segments |
+//! | `step` | taking a snapshot, whole or in pieces |
+//! | `looping`, `steer` | the loop head; parameters and callbacks at the same step in all ranks |
+//! | `diagram`, `reduce` | curves through triple buffers, thinned and reduced at the source |
+//!
+//! The way of an array: the caller's memory -> one copy into a block -> a record that names the
+//! block. From then on it is the owner's. This module knows neither the store nor its files.
 
+mod core;
+mod diagram;
+mod down;
+mod life;
+mod log;
+mod looping;
+mod open;
+mod patience;
+mod reduce;
+mod room;
+mod session;
+mod steer;
+mod step;
 mod view;
 
+pub use diagram::Diagram;
+pub use looping::LoopHead;
+pub use session::{PutOptions, Session};
+pub use steer::{Callback, Parameter};
+pub use step::{Allocated, Piece, StepWriter};
 pub use view::{Element, View};

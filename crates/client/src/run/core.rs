@@ -1,0 +1,163 @@
+//! What all parts of a session share.
+
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use forebay_arena::Segment;
+use forebay_types::control::{Ask, RunOpened, WhenFull, word};
+use forebay_types::record::Record;
+use forebay_types::{Code, Error, Result, limits};
+use serde::de::DeserializeOwned;
+
+use super::down::Down;
+use super::life::Life;
+use super::log::Log;
+use super::patience::Patience;
+use super::room::Rooms;
+use super::steer::Steer;
+
+/// A check that waiting threads make now and then.
+pub type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// The shared middle of a session; every part holds it by `Arc`.
+pub struct Core {
+    pub opened: RunOpened,
+    pub rank: u32,
+    pub size: u32,
+    pub full: WhenFull,
+    pub segment: Segment,
+    pub life: Arc<Life>,
+    pub log: Log,
+    pub down: Down,
+    pub rooms: Mutex<Rooms>,
+    pub steer: Steer,
+    pub counts: Counts,
+    /// The step being computed; -1 outside the loop.
+    pub current: AtomicI64,
+    /// Simulated time as last told, bits of a double; NaN before.
+    pub time: AtomicU64,
+    /// The snapshot being taken, if any.
+    pub open_step: Mutex<Option<i64>>,
+    /// The last snapshot ended; `i64::MIN` for none.
+    pub last_ended: AtomicI64,
+    /// Diagrams declared.
+    pub diagrams: AtomicU32,
+    /// [`LOOPING`] from the beginning of a loop until it comes to its end.
+    pub looped: AtomicU8,
+    pub check: RwLock<Option<Check>>,
+}
+
+/// A loop has begun and not come to its end.
+pub const LOOPING: u8 = 1;
+/// A loop came to its end.
+pub const LOOPED: u8 = 2;
+
+/// What a session counts on its own.
+#[derive(Default)]
+pub struct Counts {
+    pub visible_ns: AtomicU64,
+    pub steps: AtomicU64,
+    pub dropped: AtomicU64,
+    pub snapshot_bytes: AtomicU64,
+    pub put_bytes: AtomicU64,
+    pub overflow_bytes: AtomicU64,
+    pub waited_ns: AtomicU64,
+}
+
+impl Core {
+    /// The first thing every call does: is the session good, and did something fail behind its back?
+    pub fn enter(&self) -> Result<()> {
+        self.life.check()?;
+        self.down.late()
+    }
+
+    /// A wait for the owner.
+    pub fn patience(&self) -> Patience<'_> {
+        Patience::new(self)
+    }
+
+    /// The user's check.
+    pub fn interrupted(&self) -> Result<()> {
+        let check = self.check.read().unwrap_or_else(|e| e.into_inner()).clone();
+        check.map_or(Ok(()), |check| check())
+    }
+
+    /// A message for people.
+    pub fn message(&self, level: u8, text: &str) -> Result<()> {
+        if text.len() > limits::JSON_BYTES {
+            return Err(Error::bad(format!(
+                "a message of {} bytes, {} are the most; shorten it",
+                text.len(),
+                limits::JSON_BYTES
+            )));
+        }
+        let step = self.current.load(Ordering::Relaxed);
+        self.publish(&Record::Message { level, step, text }).map(|_| ())
+    }
+
+    /// Asks the owner and waits for the answer.
+    pub fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
+        self.ask_within(ask, None)
+    }
+
+    /// The same, for at most so long.
+    pub fn ask_within<T: DeserializeOwned>(&self, ask: &Ask, timeout: Option<Duration>) -> Result<T> {
+        let json = to_json(ask)?;
+        let mut patience = self.patience().at_most(timeout);
+        let seq = self.publish_after(&Record::Ask { json: &json }, &mut |seq| self.down.expect(seq))?;
+        loop {
+            let came = self.down.answer(seq, patience.slice()).and_then(|a| match a {
+                Some(answer) => Ok(Some(answer)),
+                None => patience.look("the owner's answer").map(|()| None),
+            });
+            match came {
+                Ok(Some(answer)) => return from_json(&answer?),
+                Ok(None) => {}
+                Err(e) => {
+                    self.down.forget(seq);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// Time from here to the drop of the result counts as visible output time.
+    pub fn visible(&self) -> Visible<'_> {
+        Visible { core: self, began: Instant::now() }
+    }
+}
+
+/// Counts visible time while it lives.
+pub struct Visible<'a> {
+    core: &'a Core,
+    began: Instant,
+}
+
+impl Drop for Visible<'_> {
+    fn drop(&mut self) {
+        let ns = self.began.elapsed().as_nanos() as u64;
+        let total = self.core.counts.visible_ns.fetch_add(ns, Ordering::Relaxed) + ns;
+        self.core.segment.word(word::VISIBLE_NS).store(total, Ordering::Relaxed);
+    }
+}
+
+/// A value as the JSON that travels; refused beyond the limit.
+pub fn to_json(value: &impl serde::Serialize) -> Result<String> {
+    let json = serde_json::to_string(value)
+        .map_err(|e| Error::bad(format!("a value cannot be written as JSON: {e}")))?;
+    if json.len() > limits::JSON_BYTES {
+        return Err(Error::bad(format!(
+            "attributes, conditions or a declaration of {} bytes are beyond the limit of {}; make them shorter",
+            json.len(),
+            limits::JSON_BYTES
+        )));
+    }
+    Ok(json)
+}
+
+fn from_json<T: DeserializeOwned>(json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|e| {
+        Error::new(Code::VersionMismatch, format!("the owner's answer {json} is not understood: {e}"))
+    })
+}

@@ -1,0 +1,108 @@
+//! The custody log, writing side: records go into the up ring with a sequence number each, and
+//! belong to the owner from the moment they are published.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
+
+use forebay_arena::{Bell, Direction, Full, Producer, Segment};
+use forebay_types::codec::Writer;
+use forebay_types::control::word;
+use forebay_types::record::Record;
+use forebay_types::{Error, Result};
+
+use super::core::Core;
+
+struct State {
+    producer: Producer,
+    last: u64,
+    last_kept: u64,
+    buf: Vec<u8>,
+}
+
+/// The log of one session.
+pub struct Log {
+    state: Mutex<State>,
+    bell: Bell,
+}
+
+impl Log {
+    /// The log in the up ring of that segment.
+    pub fn new(segment: &Segment) -> Log {
+        let state =
+            State { producer: segment.producer(Direction::Up), last: 0, last_kept: 0, buf: Vec::new() };
+        Log { state: Mutex::new(state), bell: segment.bell(Direction::Up) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Number of the last record whose effect a reader can see only after it is applied.
+    pub fn last_kept(&self) -> u64 {
+        self.lock().last_kept
+    }
+
+    /// Publishes a record if the ring has room; its number.
+    fn try_push(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64, Full> {
+        let mut state = self.lock();
+        let seq = state.last + 1;
+        let mut w = Writer::over(std::mem::take(&mut state.buf));
+        record.encode(seq, &mut w);
+        state.buf = w.finish();
+        let State { producer, buf, .. } = &mut *state;
+        if producer.free() < buf.len() as u64 + 16 && buf.len() as u64 + 16 <= producer.capacity() {
+            return Err(Full {
+                needed: buf.len() as u64 + 16,
+                free: producer.free(),
+                largest: producer.capacity(),
+            });
+        }
+        before(seq);
+        producer.push(&[buf])?;
+        state.last = seq;
+        if matches!(record, Record::Put { .. } | Record::Insert { .. } | Record::Append { .. }) {
+            state.last_kept = seq;
+        }
+        drop(state);
+        self.bell.ring();
+        Ok(seq)
+    }
+}
+
+impl Core {
+    /// Publishes a record, waiting for room in the ring if need be; its number.
+    pub fn publish(&self, record: &Record) -> Result<u64> {
+        self.publish_after(record, &mut |_| {})
+    }
+
+    /// The same; `before` learns the number before the owner can see the record.
+    pub fn publish_after(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64> {
+        self.life.check()?;
+        let mut patience = self.patience();
+        loop {
+            match self.log.try_push(record, before) {
+                Ok(seq) => {
+                    // The owner takes a session over by closing it first and reading the ring
+                    // then: what is published and finds it open will be read.
+                    std::sync::atomic::fence(Ordering::SeqCst);
+                    if self.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0 {
+                        return Err(self.life.taken());
+                    }
+                    return Ok(seq);
+                }
+                Err(full) if full.for_ever() => return Err(Error::from(full)),
+                Err(_) => patience.pause("room in the ring to the owner")?,
+            }
+        }
+    }
+
+    /// Waits until the owner has committed what this session put, so that a reader sees it.
+    pub fn settle(&self) -> Result<()> {
+        let kept = self.log.last_kept();
+        let mut patience = self.patience();
+        while self.segment.word(word::APPLIED).load(Ordering::Acquire) < kept {
+            patience.pause("the owner to commit")?;
+        }
+        Ok(())
+    }
+}

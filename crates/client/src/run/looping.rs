@@ -1,0 +1,106 @@
+//! The loop head: stores the step it is about to compute, then looks at the gate. Whoever sets
+//! the gate looks at the steps afterwards; both in one total order, so that an act takes place
+//! at the same step in all ranks (`agent::steering` is the other half).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use forebay_types::control::word;
+use forebay_types::watch::Declare;
+use forebay_types::{Error, Result};
+
+use super::core::{Core, LOOPED, LOOPING};
+use super::patience::SLICE;
+
+/// Yields the steps of a run.
+pub struct LoopHead {
+    core: Arc<Core>,
+    next: i64,
+    end: i64,
+    ended: bool,
+}
+
+impl LoopHead {
+    pub(super) fn new(core: &Arc<Core>, n: i64, start: i64) -> Result<LoopHead> {
+        core.enter()?;
+        if start < 0 || n < 0 || n == i64::MAX {
+            return Err(Error::bad(format!(
+                "a loop from {start} to {n} is not possible; steps count from 0"
+            )));
+        }
+        core.declare(&Declare::Progress { start, end: n.max(start) })?;
+        core.looped.store(LOOPING, Ordering::Relaxed);
+        Ok(LoopHead { core: core.clone(), next: start, end: n, ended: false })
+    }
+
+    /// The step about to be computed; `None` at the end, or when somebody pressed Quit. Waits
+    /// while the run is held.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "it can fail, so it is no iterator")]
+    pub fn next(&mut self) -> Result<Option<i64>> {
+        let (core, step) = (&*self.core, self.next);
+        if step < self.end {
+            core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
+            let gate = core.segment.word(word::GATE).load(Ordering::SeqCst);
+            if (step as u64) < gate && core.life.good() && !core.down.news() {
+                core.current.store(step, Ordering::Relaxed);
+                self.next = step + 1;
+                return Ok(Some(step));
+            }
+        }
+        self.slow()
+    }
+
+    #[cold]
+    fn slow(&mut self) -> Result<Option<i64>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let step = self.next;
+        let last = step >= self.end;
+        if last {
+            self.core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
+        }
+        let go = self.attend(step, !last);
+        self.core.segment.word(word::HELD).store(0, Ordering::Release);
+        if go? && !last {
+            self.core.current.store(step, Ordering::Relaxed);
+            self.next = step + 1;
+            return Ok(Some(step));
+        }
+        self.ended = true;
+        self.core.current.store(-1, Ordering::Relaxed);
+        if last && !self.core.steer.quitting() {
+            self.core.looped.store(LOOPED, Ordering::Relaxed);
+        }
+        Ok(None)
+    }
+
+    /// Carries out what is due at this step and, if `hold`, waits before the gate. False: quit.
+    fn attend(&self, step: i64, hold: bool) -> Result<bool> {
+        let core = &*self.core;
+        loop {
+            core.enter()?;
+            let mut quit = core.steer.quitting();
+            for due in core.down.due(step) {
+                quit |= core.carry_out(due, step)?;
+            }
+            if quit {
+                return Ok(false);
+            }
+            let gate = || core.segment.word(word::GATE).load(Ordering::SeqCst);
+            if !hold || (step as u64) < gate() {
+                return Ok(true);
+            }
+            core.segment.word(word::HELD).store(1, Ordering::Release);
+            core.down.wait(SLICE, || (step as u64) < gate() || !core.life.good());
+            core.interrupted()?;
+        }
+    }
+}
+
+impl Drop for LoopHead {
+    fn drop(&mut self) {
+        self.core.current.store(-1, Ordering::Relaxed);
+    }
+}

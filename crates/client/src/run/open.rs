@@ -1,0 +1,100 @@
+//! Opening a session: greeting, the run, the segment, the watcher.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use forebay_arena::{Direction, Segment, SegmentSpec, place};
+use forebay_link::Wire;
+use forebay_types::control::{OpenRun, RunOpened, RunRequest, word};
+use forebay_types::{Code, Error, Result};
+
+use super::core::{Core, Counts};
+use super::down::Down;
+use super::life::{Life, Watcher};
+use super::log::Log;
+use super::room::Rooms;
+use super::session::Session;
+use super::steer::Steer;
+
+/// The ring of records to the owner: a few hundred inline arrays in flight.
+const UP_BYTES: u64 = 4 << 20;
+/// The ring of notices: a few of the largest answers.
+const DOWN_BYTES: u64 = 1 << 20;
+/// The least buffer, so that a diagram and a few arrays have room.
+const LEAST_BUFFER: u64 = 1 << 20;
+/// How long the owner may take to greet.
+const GREETING: Duration = Duration::from_millis(1900);
+/// How long it may take to open a run: recovery of an earlier session may be part of it.
+const OPENING: Duration = Duration::from_secs(120);
+
+impl Session {
+    /// Opens a run at the owner that listens at `socket`.
+    pub fn open(socket: &Path, open: &OpenRun) -> Result<Session> {
+        let mut wire = Wire::connect_as(socket, "run", GREETING)?;
+        let request = RunRequest::OpenRun(open.clone());
+        let (answer, _) = wire.ask_with(&request, &[], OPENING)?;
+        let opened: RunOpened = serde_json::from_value(answer).map_err(|e| {
+            Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}"))
+        })?;
+        let segment = make_segment(&opened, open.buffer)?;
+        match Session::attach(wire, open, opened, segment.clone()) {
+            Ok(session) => {
+                drop(segment.prefault());
+                Ok(session)
+            }
+            Err(e) => {
+                let _ = segment.unlink();
+                Err(e)
+            }
+        }
+    }
+
+    fn attach(mut wire: Wire, open: &OpenRun, opened: RunOpened, segment: Segment) -> Result<Session> {
+        let (_, mut events) = wire.ask_with(&RunRequest::Attach, &[segment.fd()], OPENING)?;
+        if let Some(event) = events.pop() {
+            segment.bell(Direction::Up).attach_eventfd(event);
+        }
+        let life = Arc::new(Life::new(opened.owner_pid, &open.path));
+        let watcher = Watcher::start(life.clone(), segment.clone(), wire.watch_fd()?)?;
+        let core = Core {
+            rank: open.rank,
+            size: open.size,
+            full: open.full,
+            life,
+            log: Log::new(&segment),
+            down: Down::new(&segment),
+            rooms: Mutex::new(Rooms::new(&segment)),
+            steer: Steer::default(),
+            counts: Counts::default(),
+            current: AtomicI64::new(-1),
+            time: AtomicU64::new(f64::NAN.to_bits()),
+            open_step: Mutex::new(None),
+            last_ended: AtomicI64::new(i64::MIN),
+            diagrams: AtomicU32::new(0),
+            looped: AtomicU8::new(0),
+            check: RwLock::new(None),
+            segment,
+            opened,
+        };
+        Ok(Session::new(Arc::new(core), wire, watcher))
+    }
+}
+
+fn make_segment(opened: &RunOpened, buffer: u64) -> Result<Segment> {
+    let buffer = buffer.max(LEAST_BUFFER).next_multiple_of(4096);
+    place::check_file_name(&opened.segment)?;
+    let spec = SegmentSpec {
+        name: opened.segment.clone(),
+        kind: place::kind::RUN,
+        up_bytes: UP_BYTES,
+        down_bytes: DOWN_BYTES,
+        block_bytes: buffer,
+        // One block an array that does not travel in the record.
+        blocks: (buffer / (16 << 10)).clamp(256, 16 << 10) as u32,
+    };
+    let segment = Segment::create(&spec)?;
+    segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
+    Ok(segment)
+}

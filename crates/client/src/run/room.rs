@@ -1,0 +1,205 @@
+//! Room for bytes: blocks of the rank's own arena, and of overflow segments that the store gives.
+//!
+//! What was published belongs to the owner until it releases it, so a wait for room ends only if
+//! something published is still out. The books kept here tell that: blocks that stay for ever
+//! (diagrams), blocks handed to the user and not yet published, blocks of the step being taken.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use forebay_arena::{Allocator, Block, Segment};
+use forebay_types::control::Ask;
+use forebay_types::record::BlockRef;
+use forebay_types::{Code, Error, Result};
+
+use super::core::Core;
+
+/// A refusal of more room by the store holds for so long.
+const REFUSAL: Duration = Duration::from_millis(500);
+/// Most overflow segments of a session.
+const OVERFLOWS: usize = 64;
+
+/// A block with the room it came from.
+#[derive(Debug)]
+pub struct Placed {
+    /// The block.
+    pub block: Block,
+    /// 0: the rank's own segment; n: the n-th overflow segment.
+    pub segment: u32,
+}
+
+impl Placed {
+    /// As records name it.
+    pub fn reference(&self) -> BlockRef {
+        BlockRef { segment: self.segment, index: self.block.index(), bytes: self.block.len() }
+    }
+}
+
+/// The allocators of a session and the books over their blocks.
+pub struct Rooms {
+    own: Allocator,
+    overflow: Vec<(Segment, Allocator)>,
+    refused: Option<Instant>,
+    /// Places of discarded snapshots that the user still holds.
+    held: Vec<Arc<Placed>>,
+    /// Blocks that are never released: triple buffers.
+    pub fixed: usize,
+    /// Blocks the user fills in place.
+    pub unpublished: usize,
+    /// Published blocks of the step being taken; the owner keeps them until its end.
+    pub of_step: usize,
+}
+
+impl Rooms {
+    /// The room of that segment.
+    pub fn new(segment: &Segment) -> Rooms {
+        Rooms {
+            own: segment.allocator(),
+            overflow: Vec::new(),
+            refused: None,
+            held: Vec::new(),
+            fixed: 0,
+            unpublished: 0,
+            of_step: 0,
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = (u32, &mut Allocator)> {
+        let overflow = self.overflow.iter_mut().map(|(_, a)| a);
+        std::iter::once(&mut self.own).chain(overflow).enumerate().map(|(i, a)| (i as u32, a))
+    }
+
+    /// A block of that length, if there is one.
+    pub fn alloc(&mut self, bytes: u64) -> Option<Placed> {
+        self.take_back_held();
+        self.all().find_map(|(segment, a)| {
+            a.reap();
+            a.alloc(bytes).map(|block| Placed { block, segment })
+        })
+    }
+
+    /// A block of the rank's own segment, which the monitor can see.
+    pub fn alloc_own(&mut self, bytes: u64) -> Option<Block> {
+        self.own.reap();
+        self.own.alloc(bytes)
+    }
+
+    /// The largest block that may be had now.
+    pub fn largest(&mut self) -> u64 {
+        self.all().map(|(_, a)| a.largest_free()).max().unwrap_or(0)
+    }
+
+    /// Takes back a block that was not published, once the user has let go of it.
+    pub fn give_back(&mut self, placed: Arc<Placed>) {
+        self.held.push(placed);
+        self.take_back_held();
+    }
+
+    fn take_back_held(&mut self) {
+        for placed in std::mem::take(&mut self.held) {
+            match Arc::try_unwrap(placed) {
+                Ok(Placed { block, segment }) => {
+                    if let Some((_, a)) = self.all().find(|(i, _)| *i == segment) {
+                        a.free(block);
+                    }
+                }
+                Err(placed) => self.held.push(placed),
+            }
+        }
+    }
+
+    /// Blocks that wait for nobody but this process.
+    fn mine(&self) -> usize {
+        self.fixed + self.unpublished + self.held.len()
+    }
+
+    fn live(&mut self) -> usize {
+        self.all().map(|(_, a)| a.live()).sum()
+    }
+
+    /// Whether the owner holds blocks other than those of the step being taken.
+    pub fn earlier_out(&mut self) -> bool {
+        self.live() > self.mine() + self.of_step
+    }
+
+    /// Whether the owner holds any block at all.
+    pub fn any_out(&mut self) -> bool {
+        self.live() > self.mine()
+    }
+
+    /// Bytes of the rank's own arena, and the most that were in use.
+    pub fn capacity_and_high_water(&mut self) -> (u64, u64) {
+        let high = self.all().map(|(_, a)| a.high_water()).sum();
+        (self.own.capacity(), high)
+    }
+}
+
+impl Core {
+    /// The rooms, locked.
+    pub fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Asks the store for room of its own; says whether there is some now.
+    pub fn overflow(&self, bytes: u64) -> Result<bool> {
+        {
+            let rooms = self.rooms();
+            let refused = rooms.refused.is_some_and(|at| at.elapsed() < REFUSAL);
+            if refused || rooms.overflow.len() >= OVERFLOWS {
+                return Ok(false);
+            }
+        }
+        let path: Option<PathBuf> = self.ask(&Ask::Overflow { bytes })?;
+        let mut rooms = self.rooms();
+        let Some(path) = path else {
+            rooms.refused = Some(Instant::now());
+            return Ok(false);
+        };
+        let segment = Segment::open(&path)?;
+        let allocator = segment.allocator();
+        rooms.overflow.push((segment, allocator));
+        Ok(true)
+    }
+
+    /// A block for a large data set outside steps: waits until there is one.
+    pub fn place_put(&self, name: &str, bytes: u64) -> Result<Placed> {
+        let mut patience = self.patience();
+        loop {
+            if let Some(placed) = self.rooms().alloc(bytes) {
+                self.note_overflow(&placed);
+                return Ok(placed);
+            }
+            if self.overflow(bytes)? {
+                continue;
+            }
+            let mut rooms = self.rooms();
+            if !rooms.earlier_out() || bytes > rooms.capacity_and_high_water().0 {
+                return Err(self.too_large(&format!("the data set {name:?}"), bytes, &mut rooms));
+            }
+            drop(rooms);
+            patience.pause("room in the buffer")?;
+        }
+    }
+
+    /// Counts what went past the rank's own arena.
+    pub fn note_overflow(&self, placed: &Placed) {
+        if placed.segment != 0 {
+            self.counts.overflow_bytes.fetch_add(placed.block.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// The error when waiting cannot help.
+    pub fn too_large(&self, what: &str, bytes: u64, rooms: &mut Rooms) -> Error {
+        let (capacity, _) = rooms.capacity_and_high_water();
+        Error::new(
+            Code::Full,
+            format!(
+                "{what} needs {bytes} bytes in one piece and the buffer of this rank has {capacity}, {} of them free; open the run with a larger buffer, for example buffer=\"{}MiB\"",
+                rooms.largest(),
+                ((bytes.max(capacity) >> 20) + 1) * 2
+            ),
+        )
+    }
+}

@@ -1,0 +1,378 @@
+//! A session: the rank's side of an open run.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use forebay_link::Wire;
+use forebay_types::control::{Ask, Column, PageLinks, Restarted, RunOpened, TableInfo, Target, word};
+use forebay_types::record::{Cell, Payload, Record};
+use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
+use forebay_types::{Error, Name, Result, codec, limits};
+use serde_json::{Map, Value};
+
+use super::View;
+use super::core::{Core, LOOPING, to_json};
+use super::diagram::Diagram;
+use super::life::Watcher;
+use super::looping::LoopHead;
+use super::room::Placed;
+use super::steer::{Callback, Parameter};
+use super::step::{StepWriter, check_unit};
+
+/// What may go with a put.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PutOptions<'a> {
+    /// Set number; 0 by default.
+    pub set: i64,
+    /// Unit, or empty.
+    pub unit: &'a str,
+    /// Attributes that replace those of an earlier version; none by default.
+    pub attrs: Option<&'a Map<String, Value>>,
+}
+
+/// The rank's side of an open run. Usable from every thread.
+pub struct Session {
+    core: Arc<Core>,
+    wire: Mutex<Option<Wire>>,
+    watcher: Mutex<Option<Watcher>>,
+}
+
+impl Session {
+    pub(super) fn new(core: Arc<Core>, wire: Wire, watcher: Watcher) -> Session {
+        Session { core, wire: Mutex::new(Some(wire)), watcher: Mutex::new(Some(watcher)) }
+    }
+
+    /// What the owner said at the opening.
+    pub fn opened(&self) -> &RunOpened {
+        &self.core.opened
+    }
+
+    /// This rank and the number of ranks.
+    pub fn rank_and_size(&self) -> (u32, u32) {
+        (self.core.rank, self.core.size)
+    }
+
+    /// Fails when the session is of no use now, or with an error that came late.
+    pub fn check(&self) -> Result<()> {
+        self.core.enter()
+    }
+
+    /// Whether this side has closed it.
+    pub fn closed(&self) -> bool {
+        self.core.life.closed()
+    }
+
+    /// Sets the check that waiting calls make every 100 ms in the waiting thread.
+    pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        *self.core.check.write().unwrap_or_else(|e| e.into_inner()) = Some(Arc::new(check));
+    }
+
+    /// Stores or replaces a data set; the bytes are copied when it returns.
+    pub fn put(&self, name: &str, view: View, options: PutOptions) -> Result<()> {
+        self.send_put(name, view, options, None).map(|_| ())
+    }
+
+    /// Stores only if the stored version is that one; returns the new version.
+    pub fn put_if_version(&self, name: &str, view: View, options: PutOptions, version: u64) -> Result<u64> {
+        let seq = self.send_put(name, view, options, Some(version))?;
+        self.core.ask(&Ask::Version { seq }).map_err(|e| e.within(format!("put of {name:?}")))
+    }
+
+    fn send_put(&self, name: &str, view: View, o: PutOptions, if_version: Option<u64>) -> Result<u64> {
+        let core = &*self.core;
+        let _visible = core.visible();
+        core.enter()?;
+        Name::new(name)?;
+        check_unit(o.unit)?;
+        let attrs = o.attrs.map(to_json).transpose()?.unwrap_or_default();
+        let bytes = view.bytes();
+        let record = |payload| Record::Put {
+            name,
+            set: o.set,
+            meta: *view.meta(),
+            unit: o.unit,
+            attrs: &attrs,
+            if_version,
+            payload,
+        };
+        core.counts.put_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if bytes.len() <= limits::INLINE_BYTES {
+            return core.publish(&record(Payload::Inline(bytes)));
+        }
+        let placed: Placed = core.place_put(name, bytes.len() as u64)?;
+        placed.block.write_from(0, bytes);
+        core.publish(&record(Payload::Block(placed.reference())))
+    }
+
+    /// Waits until the owner has committed what was put, so that a reader sees it.
+    pub fn settle(&self) -> Result<()> {
+        self.core.enter()?;
+        self.core.settle()
+    }
+
+    /// Waits until a snapshot that this rank ended is durable, if it is the only rank.
+    pub fn settle_steps(&self) -> Result<()> {
+        self.core.enter()?;
+        let last = self.core.last_ended.load(Ordering::Relaxed);
+        if self.core.size != 1 || last == i64::MIN {
+            return Ok(());
+        }
+        self.core.ask(&Ask::WaitStep { step: last })
+    }
+
+    /// Deletes data sets by glob; returns how many.
+    pub fn delete(&self, pattern: &str, set: Option<i64>) -> Result<u64> {
+        self.ask(&Ask::Delete { pattern: pattern.to_owned(), set })
+    }
+
+    /// Renames a data set, all its sets; returns how many.
+    pub fn rename(&self, from: &str, to: &str) -> Result<u64> {
+        Name::new(to)?;
+        self.ask(&Ask::Rename { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    /// Copies a data set, all its sets; returns how many.
+    pub fn copy(&self, from: &str, to: &str) -> Result<u64> {
+        Name::new(to)?;
+        self.ask(&Ask::Copy { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    /// Changes attributes; null values delete.
+    pub fn set_attrs(&self, target: Target, attrs: Map<String, Value>) -> Result<()> {
+        self.ask(&Ask::SetAttrs { target, attrs })
+    }
+
+    /// Creates or opens a table.
+    pub fn table(&self, name: &str, columns: Vec<Column>, history: bool) -> Result<TableInfo> {
+        Name::new(name)?;
+        if columns.len() > limits::COLUMNS {
+            return Err(Error::bad(format!(
+                "the table {name:?} has {} columns, {} are the most",
+                columns.len(),
+                limits::COLUMNS
+            )));
+        }
+        self.ask(&Ask::Table { name: name.to_owned(), columns, history })
+    }
+
+    /// Adds rows to a table.
+    pub fn insert(&self, table: &TableInfo, rows: &[Vec<Cell>]) -> Result<()> {
+        self.core.enter()?;
+        let wrong = rows.iter().find(|r| r.len() != table.columns.len());
+        if let Some(row) = wrong {
+            return Err(Error::bad(format!(
+                "a row of {} cells for the table {:?} of {} columns; give one for each column",
+                row.len(),
+                table.name,
+                table.columns.len()
+            )));
+        }
+        let mut batch = codec::Writer::new();
+        let (mut held, mut bytes) = (0u32, 0);
+        for row in rows {
+            let mut w = codec::Writer::new();
+            row.iter().for_each(|cell| cell.encode(&mut w));
+            let row = w.finish();
+            if row.len() > ROWS_BYTES {
+                return Err(Error::bad(format!(
+                    "a row of {} bytes for the table {:?}, {ROWS_BYTES} are the most; put large values as data sets",
+                    row.len(),
+                    table.name
+                )));
+            }
+            if bytes + row.len() > ROWS_BYTES {
+                self.send_rows(table, held, std::mem::take(&mut batch))?;
+                (held, bytes) = (0, 0);
+            }
+            batch.raw(&row);
+            held += 1;
+            bytes += row.len();
+        }
+        self.send_rows(table, held, batch)
+    }
+
+    fn send_rows(&self, table: &TableInfo, rows: u32, cells: codec::Writer) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let step = self.core.current.load(Ordering::Relaxed);
+        self.core.publish(&Record::Insert { table: table.id, step, rows, cells: &cells.finish() }).map(|_| ())
+    }
+
+    /// Changes rows; returns how many.
+    pub fn update(
+        &self,
+        table: &str,
+        set: Map<String, Value>,
+        condition: &str,
+        args: &[Value],
+    ) -> Result<u64> {
+        let (table, condition) = (table.to_owned(), condition.to_owned());
+        self.ask(&Ask::Update { table, set, condition, args: args.to_vec() })
+    }
+
+    /// Removes rows; returns how many.
+    pub fn remove(&self, table: &str, condition: &str, args: &[Value]) -> Result<u64> {
+        let (table, condition) = (table.to_owned(), condition.to_owned());
+        self.ask(&Ask::Remove { table, condition, args: args.to_vec() })
+    }
+
+    /// Begins a snapshot.
+    pub fn snapshot(&self, step: i64, time: Option<f64>) -> Result<StepWriter> {
+        StepWriter::begin(&self.core, step, time)
+    }
+
+    /// Goes back to the last complete step and restores the parameters.
+    pub fn restart(&self) -> Result<Option<Restarted>> {
+        let restarted: Option<Restarted> = self.ask(&Ask::Restart)?;
+        if let Some(r) = &restarted {
+            self.core.restore(&r.parameters)?;
+        }
+        Ok(restarted)
+    }
+
+    /// Marks the last ended step as a restart point; returns its number.
+    pub fn checkpoint(&self, tag: Option<&str>) -> Result<i64> {
+        self.ask(&Ask::Checkpoint { tag: tag.map(str::to_owned) })
+    }
+
+    /// Waits until everything put so far is durable.
+    pub fn flush(&self) -> Result<()> {
+        let _visible = self.core.visible();
+        self.core.enter()?;
+        let () = self.core.ask(&Ask::Flush)?;
+        self.core.down.late()
+    }
+
+    /// Figures of both sides.
+    pub fn stats(&self) -> Result<Map<String, Value>> {
+        let mut stats: Map<String, Value> = self.ask(&Ask::Stats)?;
+        let word = |i| self.core.segment.word(i).load(Ordering::Relaxed);
+        let counts = &self.core.counts;
+        let count = |c: &std::sync::atomic::AtomicU64| Value::from(c.load(Ordering::Relaxed));
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        let visible = seconds(counts.visible_ns.load(Ordering::Relaxed));
+        let hidden = seconds(word(word::HIDDEN_NS));
+        let (capacity, high_water) = self.core.rooms().capacity_and_high_water();
+        stats.insert("visible_s".into(), visible.into());
+        stats.insert("hidden_s".into(), hidden.into());
+        let overlap = if visible + hidden > 0.0 { hidden / (visible + hidden) } else { 0.0 };
+        stats.insert("overlap".into(), overlap.into());
+        stats.insert("waited_s".into(), seconds(counts.waited_ns.load(Ordering::Relaxed)).into());
+        stats.insert("steps".into(), count(&counts.steps));
+        stats.insert("dropped_steps".into(), count(&counts.dropped));
+        stats.insert("snapshot_bytes".into(), count(&counts.snapshot_bytes));
+        stats.insert("put_bytes".into(), count(&counts.put_bytes));
+        stats.insert("overflow_bytes".into(), count(&counts.overflow_bytes));
+        stats.insert("written_bytes".into(), word(word::WRITTEN_BYTES).into());
+        stats.insert("buffer_bytes".into(), capacity.into());
+        stats.insert("high_water_bytes".into(), high_water.into());
+        let durable = word(word::DURABLE);
+        let durable = if durable == 0 { Value::Null } else { (durable - 1).into() };
+        stats.insert("durable_step".into(), durable);
+        Ok(stats)
+    }
+
+    /// The loop head.
+    pub fn steps(&self, n: i64, start: i64) -> Result<LoopHead> {
+        LoopHead::new(&self.core, n, start)
+    }
+
+    /// Declares a diagram; its number is given here.
+    pub fn diagram(&self, mut declared: DeclaredDiagram) -> Result<Diagram> {
+        let id = self.core.diagrams.fetch_add(1, Ordering::Relaxed);
+        if id as usize >= limits::DIAGRAMS {
+            return Err(Error::new(
+                forebay_types::Code::Full,
+                format!(
+                    "the run has {} diagrams already; use more curves in fewer diagrams",
+                    limits::DIAGRAMS
+                ),
+            ));
+        }
+        declared.id = id;
+        Diagram::declare(&self.core, declared)
+    }
+
+    /// Declares a parameter.
+    pub fn parameter(&self, declared: DeclaredParameter) -> Result<Parameter> {
+        self.core.parameter(declared)
+    }
+
+    /// What Save does.
+    pub fn saves(&self, callback: Callback) -> Result<()> {
+        self.core.on_save(callback)
+    }
+
+    /// A button of the program's own.
+    pub fn command(&self, name: &str, callback: Callback) -> Result<()> {
+        self.core.on_command(name, callback)
+    }
+
+    /// A message for people; level 0 debug to 3 error.
+    pub fn message(&self, level: u8, text: &str) -> Result<()> {
+        self.core.enter()?;
+        self.core.message(level, text)
+    }
+
+    /// The links of the run's page.
+    pub fn monitor(&self) -> Result<PageLinks> {
+        self.ask(&Ask::Monitor)
+    }
+
+    fn ask<T: serde::de::DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
+        self.core.enter()?;
+        self.core.ask(ask)
+    }
+
+    /// Drains and closes; closing twice does nothing. `finished`: `None` means as the loop says.
+    pub fn close(&self, finished: Option<bool>) -> Result<()> {
+        let core = &*self.core;
+        if core.life.closed() {
+            return Ok(());
+        }
+        if core.life.is_child() {
+            // The parent's session is none of our business: not its socket, not its segment.
+            core.life.close();
+            return Ok(());
+        }
+        let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);
+        let done = core.life.check().and_then(|()| core.ask::<()>(&Ask::Close { finished }));
+        if let Err(e) = &done
+            && core.life.good()
+            && e.code() == forebay_types::Code::Cancelled
+        {
+            // Ctrl-C while it drains: the session is still there and may be closed again.
+            return done;
+        }
+        let late = core.down.late();
+        core.life.close();
+        self.leave(done.is_ok());
+        done.and(late)
+    }
+
+    fn leave(&self, drained: bool) {
+        drop(self.watcher.lock().unwrap_or_else(|e| e.into_inner()).take());
+        if drained {
+            // What is not drained stays under its name for whoever owns the run next.
+            let _ = self.core.segment.unlink();
+        }
+        drop(self.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
+    }
+
+    /// How long has gone visibly into output so far.
+    pub fn visible(&self) -> Duration {
+        Duration::from_nanos(self.core.counts.visible_ns.load(Ordering::Relaxed))
+    }
+}
+
+/// Most bytes of rows in one record.
+const ROWS_BYTES: usize = limits::RECORD_BYTES / 2;
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Nobody is left to hear an error; what was acknowledged is in the segment.
+        let _ = self.close(std::thread::panicking().then_some(false));
+    }
+}

@@ -1,0 +1,233 @@
+//! What steering does in the program: parameters, the Save callback, buttons of its own.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use forebay_types::record::Record;
+use forebay_types::watch::{Act, Declare, Parameter as Declared};
+use forebay_types::{Code, Error, Name, Result};
+use serde_json::{Map, Value};
+
+use super::core::{Core, to_json};
+use super::down::Due;
+
+/// Called in the thread of the loop head with the step.
+pub type Callback = Box<dyn FnMut(i64) -> Result<()> + Send>;
+
+/// The name under which the Save callback is kept; no command can have it.
+const SAVE: &str = "";
+
+#[derive(Default)]
+struct State {
+    parameters: HashMap<String, Arc<Cell>>,
+    callbacks: HashMap<String, Option<Callback>>,
+    /// Values that a restart brought back, for parameters declared later.
+    restored: Map<String, Value>,
+}
+
+/// Parameters and callbacks of a session.
+#[derive(Default)]
+pub struct Steer {
+    state: Mutex<State>,
+    quit: AtomicBool,
+}
+
+/// A parameter's value: for programs one atomic word, for the rest JSON.
+struct Cell {
+    declared: Mutex<Declared>,
+    number: AtomicU64,
+}
+
+impl Cell {
+    fn set(&self, value: Value) {
+        self.number.store(number_of(&value).to_bits(), Ordering::Release);
+        self.declared.lock().unwrap_or_else(|e| e.into_inner()).value = value;
+    }
+
+    fn declared(&self) -> Declared {
+        self.declared.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+}
+
+fn number_of(value: &Value) -> f64 {
+    match value {
+        Value::Bool(b) => f64::from(u8::from(*b)),
+        other => other.as_f64().unwrap_or(f64::NAN),
+    }
+}
+
+/// A whole number given for a parameter that is none becomes a real one, so that its type stays.
+fn like(old: &Value, new: Value) -> Value {
+    match (old, &new) {
+        (Value::Number(o), Value::Number(n)) if o.is_f64() && !n.is_f64() => {
+            n.as_f64().map_or(new, Value::from)
+        }
+        _ => new,
+    }
+}
+
+/// A steerable parameter. Cheap to clone.
+#[derive(Clone)]
+pub struct Parameter {
+    name: Arc<str>,
+    cell: Arc<Cell>,
+}
+
+impl Parameter {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its value at the step being computed: number, truth value or text.
+    pub fn value(&self) -> Value {
+        self.cell.declared().value
+    }
+
+    /// Its value as a number (texts are NaN); one atomic read.
+    #[inline]
+    pub fn number(&self) -> f64 {
+        f64::from_bits(self.cell.number.load(Ordering::Acquire))
+    }
+
+    /// Type, limits, unit and help, with the value of now.
+    pub fn declaration(&self) -> Declared {
+        self.cell.declared()
+    }
+}
+
+impl Steer {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether somebody pressed Quit.
+    pub fn quitting(&self) -> bool {
+        self.quit.load(Ordering::Acquire)
+    }
+}
+
+impl Core {
+    /// Declares a parameter.
+    pub fn parameter(&self, mut declared: Declared) -> Result<Parameter> {
+        self.enter()?;
+        Name::new(declared.name.as_str())?;
+        super::step::check_unit(&declared.unit)?;
+        declared.check(&declared.value)?;
+        let mut state = self.steer.lock();
+        if let Some(value) = state.restored.get(&declared.name) {
+            let value = like(&declared.value, value.clone());
+            // A value that the program no longer allows gives way to its default.
+            if declared.check(&value).is_ok() {
+                declared.value = value;
+            }
+        }
+        let name = declared.name.clone();
+        if state.parameters.contains_key(&name) {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("the parameter {name:?} is declared already; declare it once, before the loop"),
+            ));
+        }
+        self.declare(&Declare::Parameter(declared.clone()))?;
+        let number = AtomicU64::new(number_of(&declared.value).to_bits());
+        let cell = Arc::new(Cell { declared: Mutex::new(declared), number });
+        state.parameters.insert(name.clone(), cell.clone());
+        Ok(Parameter { name: name.into(), cell })
+    }
+
+    /// Gives parameters the values of a restart, those declared and those yet to come.
+    pub fn restore(&self, values: &Map<String, Value>) -> Result<()> {
+        let mut state = self.steer.lock();
+        state.restored = values.clone();
+        for (name, value) in values {
+            let Some(cell) = state.parameters.get(name) else { continue };
+            let mut declared = cell.declared();
+            let value = like(&declared.value, value.clone());
+            if declared.check(&value).is_ok() && value != declared.value {
+                declared.value = value.clone();
+                self.declare(&Declare::Parameter(declared))?;
+                cell.set(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// What Save does.
+    pub fn on_save(&self, callback: Callback) -> Result<()> {
+        self.enter()?;
+        self.steer.lock().callbacks.insert(SAVE.to_owned(), Some(callback));
+        Ok(())
+    }
+
+    /// A button.
+    pub fn on_command(&self, name: &str, callback: Callback) -> Result<()> {
+        self.enter()?;
+        Name::new(name)?;
+        self.declare(&Declare::Command { name: name.to_owned() })?;
+        self.steer.lock().callbacks.insert(name.to_owned(), Some(callback));
+        Ok(())
+    }
+
+    /// Sends a declaration.
+    pub fn declare(&self, declare: &Declare) -> Result<()> {
+        self.publish(&Record::Declare { json: &to_json(declare)? }).map(|_| ())
+    }
+
+    /// Carries out an act and reports it; says whether the loop is to end.
+    pub fn carry_out(&self, due: Due, step: i64) -> Result<bool> {
+        let mut quit = false;
+        let done = due.act.and_then(|act| match act {
+            Act::Run => Ok("running".to_owned()),
+            Act::Stop => Ok(format!("held before step {step}")),
+            Act::Step { n } => Ok(format!("{n} more steps")),
+            Act::Save => self.call(SAVE, step).map(|()| "saved".to_owned()),
+            Act::Command { name } => self.call(&name, step).map(|()| format!("{name} done")),
+            Act::Set { name, value } => self.set(&name, value),
+            Act::Quit => {
+                quit = true;
+                self.steer.quit.store(true, Ordering::Release);
+                Ok("the loop ends".to_owned())
+            }
+        });
+        let (code, text) = match &done {
+            Ok(text) => (0, text.as_str()),
+            Err(e) => (e.code() as u32, e.text()),
+        };
+        let mut end = text.len().min(forebay_types::limits::JSON_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.publish(&Record::Applied { id: due.id, step, code, text: &text[..end] })?;
+        Ok(quit)
+    }
+
+    fn set(&self, name: &str, value: Value) -> Result<String> {
+        let cell = self.steer.lock().parameters.get(name).cloned();
+        let cell = cell.ok_or_else(|| {
+            Error::new(Code::NotFound, format!("this program declares no parameter {name:?}"))
+        })?;
+        let declared = cell.declared();
+        let value = like(&declared.value, value);
+        declared.check(&value)?;
+        let text = format!("{name} = {value}");
+        cell.set(value);
+        Ok(text)
+    }
+
+    /// Calls what is registered; it is taken out meanwhile, so that it may use the run itself.
+    fn call(&self, name: &str, step: i64) -> Result<()> {
+        let found = self.steer.lock().callbacks.get_mut(name).and_then(Option::take);
+        let Some(mut callback) = found else {
+            let what = if name == SAVE { "Save; it calls run.saves(...) for that" } else { name };
+            return Err(Error::new(Code::NotFound, format!("this program registered nothing for {what}")));
+        };
+        let done = callback(step);
+        let mut state = self.steer.lock();
+        if let Some(place) = state.callbacks.get_mut(name).filter(|place| place.is_none()) {
+            *place = Some(callback);
+        }
+        done
+    }
+}

@@ -1,0 +1,472 @@
+//! Taking a snapshot: arrays go into the arena and into the log, in pieces when room is short;
+//! the step is acknowledged when its end is in the log.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use forebay_arena::Block;
+use forebay_types::control::{Ask, WhenFull, word};
+use forebay_types::record::{Payload, Place, Record, StepBlock};
+use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
+
+use super::View;
+use super::core::Core;
+use super::room::Placed;
+
+/// Pieces of an array are not made smaller than this while there is something to wait for.
+const PIECE: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// After so long without room the owner may release blocks of the unfinished step.
+const STUCK: Duration = Duration::from_secs(1);
+
+/// What goes with an array of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Unit, or empty.
+    pub unit: &'a str,
+    /// Where this rank's array lies in the whole.
+    pub place: Place,
+}
+
+impl Default for Piece<'_> {
+    fn default() -> Self {
+        Piece { unit: "", place: Place::Whole }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Given up because the policy says so when buffers are full.
+    Dropped,
+    Discarded,
+    Ended,
+}
+
+struct Reserved {
+    name: String,
+    unit: String,
+    meta: ArrayMeta,
+    place: Place,
+    placed: Arc<Placed>,
+}
+
+struct State {
+    phase: Phase,
+    records: u32,
+    early: bool,
+    names: HashMap<String, bool>,
+    reserved: VecDeque<Reserved>,
+}
+
+/// A snapshot being taken. Dropped before its end it is discarded.
+pub struct StepWriter {
+    core: Arc<Core>,
+    step: i64,
+    state: Mutex<State>,
+}
+
+/// A place in the arena for an array of a snapshot: filled in place, it costs no copy.
+#[derive(Clone)]
+pub struct Allocated {
+    meta: ArrayMeta,
+    placed: Arc<Placed>,
+}
+
+impl Allocated {
+    /// What the array is.
+    pub fn meta(&self) -> ArrayMeta {
+        self.meta
+    }
+
+    fn block(&self) -> &Block {
+        &self.placed.block
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.meta.bytes().unwrap_or(0) as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// First byte, 64-byte aligned (page aligned from 4 KiB on). Valid as long as this object or
+    /// a clone of it lives; arrays of other languages keep one.
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.block().as_ptr().cast_mut()
+    }
+
+    /// Writes bytes at an offset.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        let end = offset.checked_add(bytes.len()).filter(|end| *end <= self.len());
+        if end.is_none() {
+            return Err(Error::bad(format!(
+                "{} bytes at {offset} leave the array {} of {} bytes",
+                bytes.len(),
+                self.meta,
+                self.len()
+            )));
+        }
+        self.block().write_from(offset as u64, bytes);
+        Ok(())
+    }
+}
+
+impl StepWriter {
+    /// Begins a snapshot; one at a time in a session.
+    pub(super) fn begin(core: &Arc<Core>, step: i64, time: Option<f64>) -> Result<StepWriter> {
+        let _visible = core.visible();
+        core.enter()?;
+        if step < 0 {
+            return Err(Error::bad(format!("{step} is no number of a step; they count from 0")));
+        }
+        let mut open = core.open_step.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(other) = *open {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("the snapshot {other} is not ended yet; end or discard it before snapshot {step}"),
+            ));
+        }
+        core.publish(&Record::StepBegin { step, time: time.unwrap_or(f64::NAN) })?;
+        *open = Some(step);
+        if let Some(time) = time {
+            core.time.store(time.to_bits(), Ordering::Relaxed);
+        }
+        let state = State {
+            phase: Phase::Open,
+            records: 0,
+            early: false,
+            names: HashMap::new(),
+            reserved: VecDeque::new(),
+        };
+        Ok(StepWriter { core: core.clone(), step, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Its number.
+    pub fn step(&self) -> i64 {
+        self.step
+    }
+
+    /// Copies an array into the snapshot.
+    pub fn put(&self, name: &str, view: View, piece: Piece) -> Result<()> {
+        let _visible = self.core.visible();
+        self.core.enter()?;
+        let mut state = self.lock();
+        if !self.admit(&mut state, name, view.meta(), &piece)? {
+            return Ok(());
+        }
+        let bytes = view.bytes();
+        self.core.counts.snapshot_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let block = |part: u64, payload| {
+            Record::StepBlock(StepBlock {
+                step: self.step,
+                name,
+                unit: piece.unit,
+                meta: *view.meta(),
+                place: piece.place,
+                part,
+                payload,
+            })
+        };
+        if bytes.len() <= limits::INLINE_BYTES {
+            self.core.publish(&block(0, Payload::Inline(bytes)))?;
+            state.records += 1;
+            return Ok(());
+        }
+        let mut part = 0;
+        while part < bytes.len() as u64 {
+            let Some(placed) = self.place(&mut state, name, bytes.len() as u64 - part, true)? else {
+                return self.give_up(&mut state, Phase::Dropped);
+            };
+            let end = part + placed.block.len();
+            placed.block.write_from(0, &bytes[part as usize..end as usize]);
+            self.core.publish(&block(part, Payload::Block(placed.reference())))?;
+            self.core.rooms().of_step += 1;
+            state.records += 1;
+            part = end;
+        }
+        Ok(())
+    }
+
+    /// A place in the arena for an array; it becomes part of the snapshot at its end.
+    pub fn allocate(&self, name: &str, meta: ArrayMeta, piece: Piece) -> Result<Allocated> {
+        let _visible = self.core.visible();
+        self.core.enter()?;
+        let mut state = self.lock();
+        let bytes = meta.bytes()?;
+        if !self.admit(&mut state, name, &meta, &piece)? {
+            return Err(Error::new(
+                Code::Full,
+                format!("the snapshot {} was dropped since the buffers are full; skip it", self.step),
+            ));
+        }
+        let Some(placed) = self.place(&mut state, name, bytes.max(1), false)? else {
+            self.give_up(&mut state, Phase::Dropped)?;
+            return Err(Error::new(
+                Code::Full,
+                format!(
+                    "the buffers are full, so the snapshot {} is dropped as full=\"drop_newest\" says",
+                    self.step
+                ),
+            ));
+        };
+        self.core.counts.snapshot_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.core.rooms().unpublished += 1;
+        let placed = Arc::new(placed);
+        state.reserved.push_back(Reserved {
+            name: name.to_owned(),
+            unit: piece.unit.to_owned(),
+            meta,
+            place: piece.place,
+            placed: placed.clone(),
+        });
+        Ok(Allocated { meta, placed })
+    }
+
+    /// Checks an array before anything of it is sent; false when the snapshot is dropped already.
+    fn admit(&self, state: &mut State, name: &str, meta: &ArrayMeta, piece: &Piece) -> Result<bool> {
+        match state.phase {
+            Phase::Open => {}
+            Phase::Dropped => return Ok(false),
+            Phase::Ended | Phase::Discarded => {
+                return Err(Error::new(
+                    Code::Closed,
+                    format!("the snapshot {} is ended; {name:?} comes too late", self.step),
+                ));
+            }
+        }
+        check_piece(name, meta, piece)?;
+        let part = matches!(piece.place, Place::At { .. });
+        match state.names.insert(name.to_owned(), part) {
+            Some(before) if !(before && part) => Err(Error::bad(format!(
+                "{name:?} is in snapshot {} already; use another name, or give each piece its offset",
+                self.step
+            ))),
+            _ => Ok(true),
+        }
+    }
+
+    /// Room for `bytes`, or for a part of them; `None` when the policy gives the snapshot up.
+    fn place(&self, state: &mut State, name: &str, bytes: u64, parts: bool) -> Result<Option<Placed>> {
+        let core = &self.core;
+        let mut patience = core.patience();
+        let began = Instant::now();
+        loop {
+            let found = {
+                let mut rooms = core.rooms();
+                rooms.alloc(bytes).or_else(|| {
+                    let most = rooms.largest() / PAGE * PAGE;
+                    let piece = if most >= PIECE { most / PIECE * PIECE } else { most };
+                    let worth = piece >= PIECE || (piece > 0 && !rooms.any_out());
+                    (parts && worth && piece < bytes).then(|| rooms.alloc(piece)).flatten()
+                })
+            };
+            if let Some(placed) = found {
+                core.note_overflow(&placed);
+                core.counts.waited_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                return Ok(Some(placed));
+            }
+            if core.overflow(bytes)? {
+                continue;
+            }
+            if core.full == WhenFull::DropNewest {
+                return Ok(None);
+            }
+            self.make_room(state, name, bytes, parts, patience.so_far())?;
+            patience.pause("room in the buffer")?;
+        }
+    }
+
+    /// Sees to it that room will come, or says that it cannot.
+    fn make_room(
+        &self,
+        state: &mut State,
+        name: &str,
+        bytes: u64,
+        parts: bool,
+        waited: Duration,
+    ) -> Result<()> {
+        let mut rooms = self.core.rooms();
+        if !rooms.any_out() || (!parts && bytes > rooms.capacity_and_high_water().0) {
+            return Err(self.core.too_large(&format!("the array {name:?}"), bytes, &mut rooms));
+        }
+        if !state.early && (!rooms.earlier_out() || waited > STUCK) {
+            drop(rooms);
+            self.core.publish(&Record::StepEarly { step: self.step })?;
+            state.early = true;
+        }
+        Ok(())
+    }
+
+    /// Buffered when it returns: it survives the death of this process.
+    pub fn end(&self) -> Result<()> {
+        let _visible = self.core.visible();
+        let mut state = self.lock();
+        if state.phase != Phase::Open {
+            self.leave(&mut state, None);
+            return Ok(());
+        }
+        self.core.enter()?;
+        while let Some(r) = state.reserved.pop_front() {
+            let record = Record::StepBlock(StepBlock {
+                step: self.step,
+                name: &r.name,
+                unit: &r.unit,
+                meta: r.meta,
+                place: r.place,
+                part: 0,
+                payload: Payload::Block(forebay_types::record::BlockRef {
+                    bytes: r.meta.bytes()?,
+                    ..r.placed.reference()
+                }),
+            });
+            self.core.publish(&record)?;
+            state.records += 1;
+            self.core.rooms().unpublished -= 1;
+        }
+        self.core.publish(&Record::StepEnd { step: self.step, blocks: state.records })?;
+        self.core.counts.steps.fetch_add(1, Ordering::Relaxed);
+        self.core.last_ended.store(self.step, Ordering::Relaxed);
+        self.leave(&mut state, Some(Phase::Ended));
+        if state.early {
+            // Blocks of the step may be gone from the arena already, so only the disk can vouch.
+            return self.core.ask(&Ask::WaitStep { step: self.step });
+        }
+        Ok(())
+    }
+
+    /// Gives it up, as if it had never begun. After its end this does nothing.
+    pub fn discard(&self) -> Result<()> {
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Open => self.give_up(&mut state, Phase::Discarded),
+            _ => Ok(()),
+        }
+    }
+
+    fn give_up(&self, state: &mut State, how: Phase) -> Result<()> {
+        let sent = self.core.publish(&Record::StepDiscard { step: self.step });
+        let mut rooms = self.core.rooms();
+        for r in state.reserved.drain(..) {
+            rooms.unpublished -= 1;
+            rooms.give_back(r.placed);
+        }
+        drop(rooms);
+        if how == Phase::Dropped {
+            self.core.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        self.leave(state, Some(how));
+        sent.map(|_| ())
+    }
+
+    /// The snapshot is no longer the open one; a dropped one stays open for its user until `end`.
+    fn leave(&self, state: &mut State, phase: Option<Phase>) {
+        if let Some(phase) = phase {
+            state.phase = phase;
+            self.core.rooms().of_step = 0;
+        }
+        let mut open = self.core.open_step.lock().unwrap_or_else(|e| e.into_inner());
+        if *open == Some(self.step) {
+            *open = None;
+        }
+    }
+
+    /// Waits until the snapshot is durable on all ranks.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        self.core.enter()?;
+        match self.lock().phase {
+            Phase::Ended => {}
+            Phase::Open => {
+                return Err(Error::bad(format!(
+                    "the snapshot {} is not ended yet; end it, then wait",
+                    self.step
+                )));
+            }
+            Phase::Dropped | Phase::Discarded => {
+                return Err(Error::new(Code::NotFound, format!("the snapshot {} was given up", self.step)));
+            }
+        }
+        if self.core.size == 1
+            && self.core.segment.word(word::DURABLE).load(Ordering::Acquire) == self.step as u64 + 1
+        {
+            return Ok(());
+        }
+        self.core.ask_within(&Ask::WaitStep { step: self.step }, timeout)
+    }
+}
+
+impl Drop for StepWriter {
+    fn drop(&mut self) {
+        // Nothing to tell anybody if it fails: an owner that is gone discards the step itself.
+        let _ = self.discard();
+    }
+}
+
+fn check_piece(name: &str, meta: &ArrayMeta, piece: &Piece) -> Result<()> {
+    Name::new(name)?;
+    check_unit(piece.unit)?;
+    match &piece.place {
+        Place::Whole => Ok(()),
+        Place::Append if meta.shape.rank() == 0 => Err(Error::bad(format!(
+            "{name:?} is a scalar; only arrays can be appended along their first axis"
+        ))),
+        Place::Append => Ok(()),
+        Place::At { offset, global } => {
+            let local = meta.shape;
+            let fits = local.rank() == global.rank()
+                && offset.rank() == global.rank()
+                && local
+                    .extents()
+                    .iter()
+                    .zip(offset.extents())
+                    .zip(global.extents())
+                    .all(|((n, at), all)| at.checked_add(*n).is_some_and(|end| end <= *all));
+            if fits {
+                return Ok(());
+            }
+            Err(Error::bad(format!(
+                "the piece of {name:?} of shape {local} at {offset} leaves the whole of shape {global}; offset + shape must stay within it on every axis"
+            )))
+        }
+    }
+}
+
+/// A unit is short.
+pub fn check_unit(unit: &str) -> Result<()> {
+    if unit.len() > limits::UNIT_BYTES || unit.chars().any(char::is_control) {
+        return Err(Error::bad(format!(
+            "the unit {unit:?} is longer than {} bytes or has control characters; write for example \"m/s\"",
+            limits::UNIT_BYTES
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::{DType, Shape};
+
+    #[test]
+    fn a_piece_that_leaves_the_whole_is_refused_before_it_is_sent() {
+        let meta = ArrayMeta::new(DType::F64, Shape::new(&[4, 2]).unwrap());
+        let at = |offset: &[u64], global: &[u64]| Piece {
+            unit: "V",
+            place: Place::At { offset: Shape::new(offset).unwrap(), global: Shape::new(global).unwrap() },
+        };
+        assert!(check_piece("E", &meta, &at(&[4, 0], &[8, 2])).is_ok());
+        for bad in [at(&[5, 0], &[8, 2]), at(&[0], &[8]), at(&[u64::MAX >> 2, 0], &[8, 2])] {
+            assert!(check_piece("E", &meta, &bad).unwrap_err().text().contains("\"E\""));
+        }
+        assert!(check_unit(&"m".repeat(65)).is_err());
+    }
+}
