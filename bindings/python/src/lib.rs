@@ -1,1 +1,34 @@
+//! The native half of the Python package `forebay`: what touches memory, waits, or is called
+//! often. The other half, `python/forebay/*.py`, is what users see: names, defaults, docstrings
+//! and types; it stands on this module and on nothing else.
 //!
+//! The way of the data: an array of NumPy's is looked at where it lies (`arrays`, `ffi`) and
+//! copied once, by the facade, with the interpreter's lock released (`waits`). What is read
+//! comes back as an array over the memory that the facade read into.
+
+mod arrays;
+mod errors;
+mod ffi;
+mod json;
+mod kept;
+mod run;
+mod snapshot;
+mod table;
+mod waits;
+mod watch;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::register(module)?;
+    module.add_class::<run::Run>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<kept::Kept>()?;
+    module.add_class::<kept::KeptSnapshots>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<watch::Diagram>()?;
+    module.add_class::<watch::Parameter>()?;
+    module.add_class::<watch::Steps>()?;
+    Ok(())
+}

@@ -134,7 +134,9 @@ def _check(key: str, value: Any, rule: _Rule) -> Any:
 
 def _share(count: int, beams: int) -> int:
     if count % beams:
-        raise DeckError(f"{count} particles cannot be shared evenly by {beams} beams; give a multiple of {beams}")
+        raise DeckError(
+            f"{count} particles cannot be shared evenly by {beams} beams; give a multiple of {beams}"
+        )
     return count // beams
 
 
@@ -158,7 +160,9 @@ class _Reader:
         if abs(amplitude) > limit:
             raise self.fault("field", 0, "amplitude", f"{amplitude} is beyond the limit of {limit}")
         if time["dt"] * max(beam.plasma_frequency for beam in beams) >= 2.0:
-            raise self.fault("time", 0, "dt", "leap-frog is unstable: dt times the plasma frequency must be below 2")
+            raise self.fault(
+                "time", 0, "dt", "leap-frog is unstable: dt times the plasma frequency must be below 2"
+            )
         return Deck(
             length=box["length"],
             grid=box["grid"],

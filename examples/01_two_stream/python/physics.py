@@ -80,7 +80,7 @@ class Plasma:
         """Evenly spaced cold beams, each displaced in its mode; velocities still at t = 0."""
         species = []
         for beam in deck.beams:
-            x = (np.arange(beam.count) + 0.5) * (deck.length / beam.count)
+            x: Array = (np.arange(beam.count, dtype=np.float64) + 0.5) * (deck.length / beam.count)
             x += beam.displacement * np.cos(2.0 * np.pi * beam.mode / deck.length * x)
             x -= deck.length * np.floor(x / deck.length)
             species.append(Species(beam, deck, x, np.full(beam.count, beam.drift)))
@@ -182,7 +182,8 @@ class Plasma:
 def external_field(deck: Deck, amplitude: float) -> Array:
     """A standing wave in the deck's mode, on the grid."""
     points = np.arange(deck.grid) * (2.0 * np.pi * deck.field_mode / deck.grid)
-    return amplitude * np.cos(points)
+    field: Array = amplitude * np.cos(points)
+    return field
 
 
 def field_energy(deck: Deck, field: Array) -> float:

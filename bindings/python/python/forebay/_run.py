@@ -1,0 +1,385 @@
+"""A run: the data base, the snapshots and the page of one simulation."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import ArrayLike
+
+from . import _forebay
+from ._arrays import plain
+from ._attrs import Attributes, to_json
+from ._index import Selection, plan
+from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described
+from ._tables import Rows, Table, columns_of
+from ._watch import Diagram, Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+class RestartSnapshot(StoredSnapshot):
+    """The snapshot a restart goes on from."""
+
+    def __init__(self, native: _forebay.Kept, parameters: dict[str, Any], finished: bool) -> None:
+        super().__init__(native)
+        self.parameters = parameters
+        """Values of the parameters at that step; :meth:`Run.parameter` restores them."""
+        self.finished = finished
+        """Whether the run had come to its end: nothing is left to do unless it is to go further."""
+
+
+class DataSetHandle:
+    """A data set by its name and set number; nothing is read before it is asked for."""
+
+    def __init__(self, run: Run, name: str, set: int) -> None:
+        self._run, self.name, self.set = run, name, set
+
+    @property
+    def attrs(self) -> Attributes:
+        """Its attributes."""
+        return Attributes(self._run._native, "dataset", self.name, self.set)
+
+    @property
+    def info(self) -> DataSet:
+        """Its description; raises ``NotFound``."""
+        return described(self._run._native.dataset(self.name, self.set))
+
+    def get(self, sel: Selection | None = None) -> Any:
+        """Reads it, or a part of it."""
+        return self._run.get(self.name, self.set, sel)
+
+    def __repr__(self) -> str:
+        return f"<forebay data set {self.name!r}, set {self.set}>"
+
+
+class Run:
+    """An open run. Made by :func:`open`; a context manager that drains and closes."""
+
+    def __init__(self, native: _forebay.Run) -> None:
+        self._native = native
+        _open_runs.add(self)
+
+    # --- what it is --------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Its directory, absolute."""
+        return self._native.path
+
+    @property
+    def rank(self) -> int:
+        """This process's rank."""
+        return self._native.rank
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return self._native.size
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._native.closed
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened with mode ``r``."""
+        return self._native.read_only
+
+    # --- data sets ---------------------------------------------------------------------------
+
+    def put(
+        self,
+        name: str,
+        array: ArrayLike,
+        set: int = 0,
+        *,
+        unit: str | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        if_version: int | None = None,
+    ) -> int | None:
+        """Stores or replaces a data set.
+
+        ``array``: an array of any layout and byte order, a number, text or bytes. Copied when this
+        returns, durable at :meth:`flush`. With ``if_version`` it is stored only if the stored version is
+        still that one (0: must not exist), and the new version is returned; else ``Conflict`` is raised.
+
+        Raises ``BadArgument`` (name, dtype), ``ReadOnly``, ``Conflict``, ``ServerLost``, ``Closed``.
+        """
+        described_as = None if attrs is None else to_json(attrs)
+        return self._native.put(name, array, set, unit or "", described_as, if_version)
+
+    def get(self, name: str, set: int = 0, sel: Selection | None = None) -> Any:
+        """Reads a data set as an array (text as ``str``, bytes as ``bytes``), or only the part that ``sel``, a
+        basic index of NumPy's such as ``numpy.s_[0:10, ::2]``, selects. Raises ``NotFound``.
+        """
+        if sel is None:
+            return self._native.get(name, set, None)
+        axes, after = plan(sel, tuple(self._native.dataset(name, set)[3]))
+        found = self._native.get(name, set, axes)
+        return found if after is None else found[after]
+
+    def __getitem__(self, key: str | tuple[str, int]) -> Any:
+        name, number = key if isinstance(key, tuple) else (key, 0)
+        return self.get(name, number)
+
+    def __setitem__(self, key: str | tuple[str, int], array: ArrayLike) -> None:
+        name, number = key if isinstance(key, tuple) else (key, 0)
+        self.put(name, array, number)
+
+    def __delitem__(self, key: str | tuple[str, int]) -> None:
+        name, number = key if isinstance(key, tuple) else (key, 0)
+        self._native.dataset(name, number)
+        self._native.delete(_literal(name), number)
+
+    def __contains__(self, key: str | tuple[str, int]) -> bool:
+        name, number = key if isinstance(key, tuple) else (key, 0)
+        try:
+            self._native.dataset(name, number)
+        except _forebay.NotFound:
+            return False
+        return True
+
+    def dataset(self, name: str, set: int = 0) -> DataSetHandle:
+        """A data set by name, for its attributes and description."""
+        return DataSetHandle(self, name, set)
+
+    def list(self, pattern: str = "*", set: int | None = None) -> list[DataSet]:
+        """Describes the data sets whose names match a glob, of one set number or all, by name and set."""
+        return [described(row) for row in self._native.list(pattern, set)]
+
+    def delete(self, pattern: str, set: int | None = None) -> int:
+        """Deletes the data sets whose names match a glob; returns how many."""
+        return self._native.delete(pattern, set)
+
+    def rename(self, a: str, b: str) -> int:
+        """Renames a data set, all its sets; returns how many. Raises ``NotFound``, ``Conflict``."""
+        return self._native.rename(a, b)
+
+    def copy(self, a: str, b: str) -> int:
+        """Copies a data set, all its sets; returns how many. Raises ``NotFound``, ``Conflict``."""
+        return self._native.copy(a, b)
+
+    @property
+    def attrs(self) -> Attributes:
+        """The run's attributes."""
+        return Attributes(self._native, "run")
+
+    # --- tables ------------------------------------------------------------------------------
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
+        *,
+        history: bool = False,
+    ) -> Table:
+        """Creates a table, or opens it when it exists (``columns`` may then be left out).
+
+        ``columns``: name to dtype (``"f64"``, ``float``, ``numpy.int32``, ``"str"``, ...). With ``history``
+        each row belongs to the step it was made in, and a restart removes the rows of later steps.
+        Raises ``NotFound`` (no such table and no columns), ``Conflict`` (it has other columns).
+        """
+        return Table(self._native, self._native.table(name, columns_of(columns, units), history))
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """Names of the tables."""
+        return self._native.tables()
+
+    def sql(self, query: str, args: Sequence[Any] = ()) -> Rows:
+        """Reads with SQL: ``run.sql("select avg(mass) from stars where age > ?", [5])``. Read-only."""
+        return Rows(*self._native.sql(query, [plain(value) for value in args]))
+
+    # --- snapshots ---------------------------------------------------------------------------
+
+    def snapshot(self, step: int, time: float | None = None) -> Snapshot:
+        """Begins a snapshot; use it in a ``with`` statement.
+
+        It appears as a whole or not at all; an exception inside discards it. Raises ``Conflict`` when
+        the step exists or another snapshot of this rank is not yet ended.
+        """
+        return Snapshot(self._native.snapshot(step, time))
+
+    @property
+    def snapshots(self) -> StoredSnapshots:
+        """The complete snapshots: ``len``, ``[-1]``, ``.at(step)``, iteration, ``.numbers``."""
+        return StoredSnapshots(self._native.snapshots())
+
+    def restart(self) -> RestartSnapshot | None:
+        """Goes back to the last complete step and returns it; ``None`` when there is none.
+
+        Parameters declared from now on have their values of that step, and rows of later steps are
+        removed from tables that are histories. Go on with ``run.steps(n, start=snap.step)``.
+        """
+        found = self._native.restart()
+        if found is None:
+            return None
+        kept, parameters, finished = found
+        return RestartSnapshot(kept, json.loads(parameters), finished)
+
+    def checkpoint(self, tag: str | None = None) -> int:
+        """Marks the last snapshot as a restart point for people; returns its step."""
+        return self._native.checkpoint(tag)
+
+    def flush(self) -> None:
+        """Waits until everything put so far is durable; reports what could not be written."""
+        self._native.flush()
+
+    def stats(self) -> dict[str, Any]:
+        """Figures: ``visible_s`` (time this process spent in output), ``hidden_s`` (spent behind its back),
+        ``overlap``, ``overflow_bytes``, ``high_water_bytes``, ``lag_s``, ``durable_step``, ``written_bytes``, ...
+        """
+        found: dict[str, Any] = json.loads(self._native.stats())
+        return found
+
+    # --- watch and steer ---------------------------------------------------------------------
+
+    def steps(self, n: int, start: int = 0) -> Iterator[int]:
+        """The loop head: ``for step in run.steps(n)``. Yields the step about to be computed, from ``start`` to ``n - 1``.
+
+        Here Run, Step, Stop, Save and Quit act and parameters change, at the same step in all ranks.
+        Quit ends the loop early.
+        """
+        return self._native.steps(n, start)
+
+    def diagram(
+        self,
+        title: str,
+        kind: str = "curve",
+        x: str = "x",
+        y: str = "y",
+        v: str | None = None,
+        xscale: Literal["linear", "log"] = "linear",
+        yscale: Literal["linear", "log"] = "linear",
+        every: int = 1,
+    ) -> Diagram:
+        """Declares a diagram of the page: ``kind`` is ``curve``, ``history`` or ``scatter`` (and ``vector``,
+        ``heatmap``, ``contour``, ``surface``, ``scatter3d``). Labels carry the unit in brackets: ``"x [m]"``.
+        """
+        return Diagram(self._native.diagram(title, kind, x, y, v, xscale, yscale, every), title)
+
+    def parameter(
+        self,
+        name: str,
+        value: Any,
+        *,
+        min: float | None = None,
+        max: float | None = None,
+        unit: str | None = None,
+        help: str = "",
+    ) -> Parameter:
+        """Declares a parameter that may be changed while the run goes: a number, truth value or text.
+
+        A number is refused outside ``min`` and ``max``. Its ``.value`` changes at step boundaries only.
+        """
+        return Parameter(self._native.parameter(name, plain(value), min, max, unit or "", help))
+
+    def saves(self, fn: Callable[[int], object]) -> Callable[[int], object]:
+        """What Save does: ``fn(step)`` is called by the loop head, before that step is computed.
+
+        Its exception is shown to whoever pressed the button, and the run goes on. Usable as a decorator.
+        """
+        self._native.saves(fn)
+        return fn
+
+    def command(self, name: str, fn: Callable[[int], object]) -> None:
+        """A button of your own: ``fn(step)`` is called as with :meth:`saves`."""
+        self._native.command(name, fn)
+
+    def message(self, text: str, level: Literal["debug", "info", "warning", "error"] = "info") -> None:
+        """A message for people; it is kept and shown on the page."""
+        self._native.message(text, level)
+
+    def monitor(self) -> str:
+        """Starts the page if it is not there; returns the operator's link. The link for viewers, who may look but not
+        steer, is printed to standard error.
+        """
+        operator, viewer = self._native.monitor()
+        print(f"for viewers: {viewer}", file=sys.stderr)
+        return operator
+
+    # --- life --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Drains everything to disk and closes; closing twice does nothing."""
+        try:
+            self._native.close()
+        finally:
+            if self._native.closed:
+                _open_runs.discard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # What went wrong in the body is what the user must see; a late write error goes with it.
+        try:
+            self.close()
+        except _forebay.Error as late:
+            print(f"forebay: while closing {self.path}: {late}", file=sys.stderr)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "read-only" if self.read_only else "open"
+        return f"<forebay.Run {self.path!r}, {state}>"
+
+
+def open(
+    path_or_url: str | os.PathLike[str],
+    mode: Literal["r", "r+", "a", "w", "x"] = "a",
+    *,
+    buffer: str | int = "256MiB",
+    full: Literal["block", "drop_oldest", "drop_newest", "spill"] = "block",
+    rank: int | None = None,
+    size: int | None = None,
+    scratch: bool = False,
+) -> Run:
+    """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``.
+
+    ``mode`` as in h5py: ``r`` reads only, ``r+`` must exist, ``a`` creates when absent, ``w`` begins anew, ``x``
+    must not exist. ``buffer``: bytes of this process's arena, as a number or like ``"256MiB"``.
+    ``full``: what a snapshot does when no buffer has room. ``rank``, ``size``: from the launcher's
+    environment if not given. ``scratch``: the run is deleted when it is closed.
+
+    Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; or another process writes the run: the text
+    names its pid and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
+    """
+    program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
+    place, room = os.fspath(path_or_url), str(buffer)
+    return Run(_forebay.Run(place, mode, room, full, rank, size, scratch, program))
+
+
+def _literal(name: str) -> str:
+    """A glob that matches this name only."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+@atexit.register
+def _drain() -> None:
+    """Whatever way the interpreter ends, what was put is written."""
+    for run in list(_open_runs):
+        try:
+            run.close()
+        except _forebay.Error as error:
+            with contextlib.suppress(OSError):
+                print(f"forebay: while closing {run.path}: {error}", file=sys.stderr)

@@ -1,0 +1,262 @@
+"""Snapshots: taking them and reading them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from . import _forebay
+from ._index import Selection, plan
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_NAMES = {
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "bool": "bool",
+}  # fmt: skip
+_DTYPES = {short: np.dtype(long) for long, short in _NAMES.items()}
+_DTYPES |= {"str": np.dtype(np.uint8), "bytes": np.dtype(np.uint8)}
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set, described."""
+
+    name: str
+    """Hierarchical name, such as ``electrons/beam1/x``."""
+    set: int
+    """Set number."""
+    dtype: np.dtype[Any]
+    """Type of the elements (``uint8`` for text and bytes)."""
+    shape: tuple[int, ...]
+    """Extents (for text and bytes the last one counts bytes)."""
+    unit: str
+    """Unit, or empty."""
+    attrs: dict[str, Any] = field(repr=False)
+    """Attributes as they were when this was asked for."""
+    version: int
+    """How often it was put; 0 for arrays of snapshots, which never change."""
+    nbytes: int
+    """Bytes of the whole array."""
+
+
+def described(row: _forebay.Described) -> DataSet:
+    """A data set of the native half as users see it."""
+    name, number, dtype, shape, unit, attrs, version, nbytes = row
+    return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, json.loads(attrs), version, nbytes)
+
+
+def dtype_name(dtype: DTypeLike) -> str:
+    """Short name (``f64``) of a dtype of NumPy's, or of a short name itself."""
+    if isinstance(dtype, str) and dtype in _DTYPES:
+        return dtype
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise _forebay.BadArgument(f"{dtype!r} is not a dtype; use one of {', '.join(_NAMES)}") from None
+    if found.name not in _NAMES or not found.isnative:
+        raise _forebay.BadArgument(f"the dtype {found} is not kept; use one of {', '.join(_NAMES)}")
+    return _NAMES[found.name]
+
+
+def _extents(name: str, value: int | Sequence[int] | None) -> list[int] | None:
+    if value is None:
+        return None
+    extents = [int(n) for n in (value if isinstance(value, Sequence) else (value,))]
+    if any(n < 0 for n in extents):
+        raise _forebay.BadArgument(f"{name} = {tuple(extents)} has a negative number")
+    return extents
+
+
+class Snapshot:
+    """A snapshot being taken: a group of arrays that appears as a whole or not at all.
+
+    A context manager; leaving it completes the snapshot, leaving it by an exception discards it.
+    Made by :meth:`Run.snapshot`.
+    """
+
+    def __init__(self, native: _forebay.Snapshot) -> None:
+        self._native = native
+
+    @property
+    def step(self) -> int:
+        """Its number."""
+        return self._native.step
+
+    def put(
+        self,
+        name: str,
+        array: ArrayLike,
+        unit: str | None = None,
+        offset: int | Sequence[int] | Literal["append"] | None = None,
+        shape: int | Sequence[int] | None = None,
+    ) -> None:
+        """Copies an array into the snapshot; it is yours again when this returns.
+
+        ``array``: any layout and byte order; text and bytes too. With ``offset`` and ``shape`` it is
+        this rank's block, at that index, of a global array of that shape; ``offset="append"`` puts
+        the blocks one behind the other along axis 0 in the order of ranks.
+
+        Raises ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
+        larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
+        """
+        append = isinstance(offset, str)
+        self._check(offset)
+        where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
+        self._native.put(name, array, unit or "", append, where, _extents("shape", shape))
+
+    def allocate(
+        self,
+        name: str,
+        shape: int | Sequence[int],
+        dtype: DTypeLike = np.float64,
+        unit: str | None = None,
+        offset: int | Sequence[int] | Literal["append"] | None = None,
+        global_shape: int | Sequence[int] | None = None,
+        order: Literal["C", "F"] = "C",
+    ) -> NDArray[Any]:
+        """A NumPy array of this ``shape`` in the arena itself: fill it in place before the snapshot ends,
+        and the snapshot costs nothing to copy. Its contents are undefined at first.
+
+        ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`. Raises ``Full`` when
+        the arena has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
+        """
+        if order not in ("C", "F"):
+            raise _forebay.BadArgument(f'order = {order!r} is neither "C" nor "F"')
+        append = isinstance(offset, str)
+        self._check(offset)
+        where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
+        extents = _extents("shape", shape) or []
+        whole = _extents("global_shape", global_shape)
+        short = dtype_name(dtype)
+        room: NDArray[Any] = self._native.allocate(
+            name, extents, short, order == "F", unit or "", append, where, whole
+        )
+        return room
+
+    @staticmethod
+    def _check(offset: object) -> None:
+        if isinstance(offset, str) and offset != "append":
+            raise _forebay.BadArgument(f'offset = {offset!r}; use an index, or "append"')
+
+    def end(self) -> None:
+        """Completes the snapshot: when this returns it survives the death of this process."""
+        self._native.end()
+
+    def discard(self) -> None:
+        """Gives the snapshot up, as if it had never begun."""
+        self._native.discard()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until the snapshot is durable on all ranks; raises ``Timeout`` after ``timeout`` seconds."""
+        self._native.wait(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.end()
+        else:
+            self.discard()
+
+    def __repr__(self) -> str:
+        return f"<forebay.Snapshot of step {self.step} being taken>"
+
+
+class StoredSnapshot:
+    """A complete snapshot, to be read."""
+
+    def __init__(self, native: _forebay.Kept) -> None:
+        self._native = native
+
+    @property
+    def step(self) -> int:
+        """Its number."""
+        return self._native.step
+
+    @property
+    def time(self) -> float | None:
+        """Its time, if one was given."""
+        return self._native.time
+
+    def names(self) -> list[str]:
+        """The names of its arrays."""
+        return self._native.names()
+
+    def dataset(self, name: str) -> DataSet:
+        """Describes one array without reading it; raises ``NotFound``."""
+        return described(self._native.dataset(name))
+
+    def get(self, name: str, sel: Selection | None = None) -> Any:
+        """Reads an array, or only the part that a basic index ``sel`` selects."""
+        if sel is None:
+            return self._native.get(name, None)
+        axes, after = plan(sel, self.dataset(name).shape)
+        found = self._native.get(name, axes)
+        return found if after is None else found[after]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __repr__(self) -> str:
+        time = "" if self.time is None else f" at time {self.time:g}"
+        return f"<forebay.StoredSnapshot of step {self.step}{time}>"
+
+
+class StoredSnapshots(Sequence[StoredSnapshot]):
+    """The complete snapshots of a run at the moment it was asked, by step."""
+
+    def __init__(self, native: _forebay.KeptSnapshots) -> None:
+        self._native = native
+        self._numbers = native.numbers()
+
+    @property
+    def numbers(self) -> list[int]:
+        """Their steps, ascending."""
+        return list(self._numbers)
+
+    def at(self, step: int) -> StoredSnapshot:
+        """The snapshot of a step; raises ``NotFound``."""
+        return StoredSnapshot(self._native.at(step))
+
+    @overload
+    def __getitem__(self, index: int) -> StoredSnapshot: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[StoredSnapshot]: ...
+    def __getitem__(self, index: int | slice) -> StoredSnapshot | list[StoredSnapshot]:
+        if isinstance(index, slice):
+            return [self.at(step) for step in self._numbers[index]]
+        try:
+            step = self._numbers[index]
+        except IndexError:
+            raise IndexError(f"there is no snapshot {index} of {len(self)}") from None
+        return self.at(step)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __repr__(self) -> str:
+        return f"<forebay.StoredSnapshots of steps {self._numbers}>"

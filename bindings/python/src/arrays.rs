@@ -1,0 +1,146 @@
+//! What a user gives as an array, and what a user gets as one.
+//!
+//! ```text
+//! ndarray of a known dtype, dense (C or Fortran)  -> its own bytes, no copy
+//! str, bytes                                      -> their own bytes, no copy
+//! anything else: lists, scalars, strided views, other byte orders, arrays of strings
+//!     -> forebay._arrays.dense (one copy) -> as above
+//! ```
+
+use forebay::{Array, ArrayMeta, DType, Order, Shape, View};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::{errors, ffi};
+
+/// An argument that is an array, text or bytes; keeps the object alive whose bytes it shows.
+pub enum Given<'py> {
+    /// An array, dense in the order of `meta`.
+    Dense {
+        /// The object.
+        array: Bound<'py, PyUntypedArray>,
+        /// What it is.
+        meta: ArrayMeta,
+    },
+    /// Text.
+    Text(Bound<'py, PyString>),
+    /// Bytes.
+    Bytes(Bound<'py, PyBytes>),
+}
+
+impl<'py> Given<'py> {
+    /// Looks at an argument; copies only what is not dense.
+    pub fn new(value: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+        if let Some(given) = Given::as_it_is(value)? {
+            return Ok(given);
+        }
+        let (array, dtype): (Bound<'py, PyAny>, Option<String>) =
+            helper(value.py(), "dense")?.call1((value,))?.extract()?;
+        let found = Given::as_it_is(&array)?;
+        let Some(mut given) = found else {
+            return Err(errors::bad(value.py(), format!("{} is not an array", value.get_type().name()?)));
+        };
+        if let (Given::Dense { meta, .. }, Some(dtype)) = (&mut given, dtype) {
+            meta.dtype = DType::parse(&dtype).map_err(|e| errors::raise(value.py(), &e))?;
+        }
+        Ok(given)
+    }
+
+    /// The argument without a copy, if it is what can be used without one.
+    pub fn as_it_is(value: &Bound<'py, PyAny>) -> PyResult<Option<Given<'py>>> {
+        if let Ok(array) = value.cast::<PyUntypedArray>() {
+            let Some(dtype) = dtype_of(&array.dtype()) else { return Ok(None) };
+            let order = match (array.is_c_contiguous(), array.is_fortran_contiguous()) {
+                (true, _) => Order::C,
+                (_, true) => Order::F,
+                _ => return Ok(None),
+            };
+            let extents: Vec<u64> = array.shape().iter().map(|n| *n as u64).collect();
+            let shape = Shape::new(&extents).map_err(|e| errors::raise(value.py(), &e))?;
+            let meta = ArrayMeta { dtype, shape, order };
+            return Ok(Some(Given::Dense { array: array.clone(), meta }));
+        }
+        if let Ok(text) = value.cast::<PyString>() {
+            return Ok(Some(Given::Text(text.clone())));
+        }
+        if let Ok(bytes) = value.cast::<PyBytes>() {
+            return Ok(Some(Given::Bytes(bytes.clone())));
+        }
+        Ok(None)
+    }
+
+    /// The facade's view of it.
+    pub fn view(&self, py: Python<'_>) -> PyResult<View<'_>> {
+        match self {
+            Given::Dense { array, meta } => {
+                let bytes = ffi::bytes(array, meta.order)
+                    .ok_or_else(|| errors::bad(py, "the array has changed its layout meanwhile"))?;
+                View::new(*meta, bytes).map_err(|e| errors::raise(py, &e))
+            }
+            Given::Text(text) => Ok(View::text(text.to_str()?)),
+            Given::Bytes(bytes) => Ok(View::raw(bytes.as_bytes())),
+        }
+    }
+}
+
+/// Our dtype of NumPy's, if its elements can be used as they lie: known, native byte order.
+pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
+    if descr.is_native_byteorder() == Some(false) {
+        return None;
+    }
+    Some(match (descr.kind(), descr.itemsize()) {
+        (b'i', 1) => DType::I8,
+        (b'i', 2) => DType::I16,
+        (b'i', 4) => DType::I32,
+        (b'i', 8) => DType::I64,
+        (b'u', 1) => DType::U8,
+        (b'u', 2) => DType::U16,
+        (b'u', 4) => DType::U32,
+        (b'u', 8) => DType::U64,
+        (b'f', 4) => DType::F32,
+        (b'f', 8) => DType::F64,
+        (b'c', 8) => DType::C64,
+        (b'c', 16) => DType::C128,
+        (b'b', 1) => DType::Bool,
+        _ => return None,
+    })
+}
+
+/// Memory that was read into, as the owner of the array over it.
+#[pyclass(frozen)]
+struct Memory {
+    // Read through the array that stands over it.
+    _bytes: Vec<u8>,
+}
+
+/// An array that was read, as users expect it: `ndarray`, or `str` and `bytes` for single texts.
+pub fn to_python<'py>(py: Python<'py>, array: Array) -> PyResult<Bound<'py, PyAny>> {
+    let meta = array.meta;
+    match (meta.dtype, meta.shape.rank()) {
+        (DType::Str, 0 | 1) => {
+            let text = array.to_text().map_err(|e| errors::raise(py, &e))?;
+            Ok(PyString::new(py, &text).into_any())
+        }
+        (DType::Bytes, 0 | 1) => Ok(PyBytes::new(py, &array.bytes).into_any()),
+        (dtype, _) => {
+            let mut bytes = array.bytes;
+            let data = bytes.as_mut_ptr();
+            // The allocation does not move with the vector that owns it.
+            let owner = Bound::new(py, Memory { _bytes: bytes })?.into_any();
+            let over = ffi::array_over(&meta, data, owner, true)?;
+            match dtype {
+                DType::Str | DType::Bytes => helper(py, "strings")?.call1((over, dtype.name())),
+                _ => Ok(over),
+            }
+        }
+    }
+}
+
+/// A function of the package's own module for the less common cases.
+fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("forebay._arrays").map(Bound::unbind))?;
+    module.bind(py).getattr(name)
+}

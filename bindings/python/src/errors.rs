@@ -1,0 +1,84 @@
+//! The exceptions: one class for each code of `spec/errors.toml`, all under `forebay.Error`.
+//!
+//! ```text
+//! Exception <- Error <- NotFound, Conflict, BadArgument, ...
+//! ```
+//! Where Python has a class of the same meaning, ours is one of these too: `except TimeoutError`
+//! and `except ValueError` do what people expect.
+
+use forebay::{CODES, Code};
+use pyo3::exceptions::{PyException, PyLookupError, PyTimeoutError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+static CLASSES: PyOnceLock<Vec<(Code, Py<PyType>)>> = PyOnceLock::new();
+
+/// Makes the classes and puts them into the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let base = class(
+        py,
+        "Error",
+        &[py.get_type::<PyException>()],
+        "Whatever Forebay refuses or cannot do. The text says what happened, the value, and what to do.",
+    )?;
+    base.setattr("code", "Error")?;
+    base.setattr("number", 0)?;
+    base.setattr("remedy", "Do what the text says.")?;
+    module.add("Error", &base)?;
+    let mut classes = Vec::new();
+    for info in CODES {
+        let mut bases = vec![base.clone()];
+        match info.code {
+            Code::NotFound => bases.push(py.get_type::<PyLookupError>()),
+            Code::BadArgument => bases.push(py.get_type::<PyValueError>()),
+            Code::Timeout => bases.push(py.get_type::<PyTimeoutError>()),
+            _ => {}
+        }
+        let made = class(py, info.name, &bases, info.meaning)?;
+        made.setattr("code", info.name)?;
+        made.setattr("number", info.code as u32)?;
+        made.setattr("remedy", info.remedy)?;
+        module.add(info.name, &made)?;
+        classes.push((info.code, made.unbind()));
+    }
+    // A second import of the module in one interpreter keeps the first classes.
+    let _ = CLASSES.set(py, classes);
+    Ok(())
+}
+
+fn class<'py>(
+    py: Python<'py>,
+    name: &str,
+    bases: &[Bound<'py, PyType>],
+    doc: &str,
+) -> PyResult<Bound<'py, PyType>> {
+    let members = PyDict::new(py);
+    members.set_item("__module__", "forebay")?;
+    members.set_item("__doc__", doc)?;
+    let made = py.get_type::<PyType>().call1((name, PyTuple::new(py, bases)?, members))?;
+    Ok(made.cast_into::<PyType>()?)
+}
+
+/// The exception of an error.
+pub fn raise(py: Python<'_>, error: &forebay::Error) -> PyErr {
+    let found = CLASSES.get(py).and_then(|all| all.iter().find(|c| c.0 == error.code()));
+    match found {
+        Some((_, class)) => PyErr::from_type(class.bind(py).clone(), error.text().to_owned()),
+        None => PyException::new_err(error.text().to_owned()),
+    }
+}
+
+/// `BadArgument` with its text, as an exception.
+pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    raise(py, &forebay::Error::bad(text))
+}
+
+/// What a Python exception says, for those who only understand our errors: the class and the
+/// text, then the traceback.
+pub fn told(py: Python<'_>, error: &PyErr) -> String {
+    let text = error.value(py).str().map(|s| s.to_string()).unwrap_or_default();
+    let name = error.get_type(py).name().map(|n| n.to_string()).unwrap_or_else(|_| "Exception".into());
+    if text.is_empty() { name } else { format!("{name}: {text}") }
+}

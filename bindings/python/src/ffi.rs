@@ -1,0 +1,121 @@
+//! The one place with `unsafe`: memory of NumPy's seen as bytes, and memory of ours seen as an
+//! array of NumPy's.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+use forebay::{ArrayMeta, DType, Order};
+use numpy::npyffi::{self, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE, PY_ARRAY_API};
+use numpy::{Complex32, Complex64, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+/// The bytes of an array that is dense in the order given; none when it is not dense.
+pub fn bytes<'a>(array: &'a Bound<'_, PyUntypedArray>, order: Order) -> Option<&'a [u8]> {
+    let dense = match order {
+        Order::C => array.is_c_contiguous(),
+        Order::F => array.is_fortran_contiguous(),
+    };
+    if !dense {
+        return None;
+    }
+    let length = array.len().checked_mul(array.dtype().itemsize())?;
+    if length == 0 {
+        return Some(&[]);
+    }
+    // SAFETY: a dense array of NumPy's has `len * itemsize` bytes at its data pointer, and the
+    // borrow keeps the array alive. Another thread of the program may write to them meanwhile, as
+    // with every extension that releases the lock; any bytes are valid `u8`s, and only copies
+    // are made of them.
+    unsafe {
+        let data = (*array.as_array_ptr()).data as *const u8;
+        Some(std::slice::from_raw_parts(data, length))
+    }
+}
+
+/// The numbers of a dense `float64` array; none when it is something else or not aligned.
+pub fn reals<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<&'a [f64]> {
+    let dtype = array.dtype();
+    if (dtype.kind(), dtype.itemsize(), dtype.is_native_byteorder()) != (b'f', 8, Some(true)) {
+        return None;
+    }
+    let bytes = bytes(array, Order::C)?;
+    if bytes.as_ptr().align_offset(align_of::<f64>()) != 0 {
+        return None;
+    }
+    // SAFETY: the bytes are as many as the numbers need, aligned as just checked, and every
+    // pattern of bits is an `f64`; the lifetime is that of the borrow.
+    Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<f64>(), bytes.len() / 8) })
+}
+
+/// Whether an array may be written to.
+pub fn writable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: the pointer of a live array object is valid; `flags` is a plain field.
+    let flags = unsafe { (*array.as_array_ptr()).flags };
+    flags & NPY_ARRAY_WRITEABLE != 0
+}
+
+/// An array over memory that `owner` keeps alive and in place.
+///
+/// The memory must hold `meta.bytes()` bytes from `data` on, aligned for the dtype, as long as
+/// `owner` lives.
+pub fn array_over<'py>(
+    meta: &ArrayMeta,
+    data: *mut u8,
+    owner: Bound<'py, PyAny>,
+    writable: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = owner.py();
+    let mut extents: Vec<npyffi::npy_intp> =
+        meta.shape.extents().iter().map(|e| *e as npyffi::npy_intp).collect();
+    let mut flags = if writable { NPY_ARRAY_WRITEABLE } else { 0 };
+    if meta.order == Order::F {
+        flags |= NPY_ARRAY_F_CONTIGUOUS;
+    }
+    let descr = descr_of(py, meta.dtype);
+    // SAFETY: `PyArray_NewFromDescr` takes over the reference to the dtype that
+    // `into_dtype_ptr` gives up; extents are as many as it is told; the caller promises the
+    // memory, and `PyArray_SetBaseObject` takes over the reference to its owner, so the memory
+    // lives as long as the array.
+    unsafe {
+        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            class,
+            descr.into_dtype_ptr(),
+            extents.len() as c_int,
+            extents.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data as *mut c_void,
+            flags,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let kept = PY_ARRAY_API.PyArray_SetBaseObject(
+            py,
+            array.as_ptr() as *mut npyffi::PyArrayObject,
+            owner.into_ptr(),
+        );
+        if kept < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+}
+
+/// NumPy's dtype of ours. Text and bytes are arrays of `uint8` here; the other half of the
+/// package makes strings of them.
+pub fn descr_of(py: Python<'_>, dtype: DType) -> Bound<'_, PyArrayDescr> {
+    match dtype {
+        DType::I8 => numpy::dtype::<i8>(py),
+        DType::I16 => numpy::dtype::<i16>(py),
+        DType::I32 => numpy::dtype::<i32>(py),
+        DType::I64 => numpy::dtype::<i64>(py),
+        DType::U8 | DType::Str | DType::Bytes => numpy::dtype::<u8>(py),
+        DType::U16 => numpy::dtype::<u16>(py),
+        DType::U32 => numpy::dtype::<u32>(py),
+        DType::U64 => numpy::dtype::<u64>(py),
+        DType::F32 => numpy::dtype::<f32>(py),
+        DType::F64 => numpy::dtype::<f64>(py),
+        DType::C64 => numpy::dtype::<Complex32>(py),
+        DType::C128 => numpy::dtype::<Complex64>(py),
+        DType::Bool => numpy::dtype::<bool>(py),
+    }
+}

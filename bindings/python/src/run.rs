@@ -1,0 +1,314 @@
+//! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
+
+use forebay::{
+    Column, Level, Mode, OpenOptions, PutOptions, Selection, Slice, TableOptions, Target, WhenFull,
+};
+use pyo3::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::arrays::{self, Given};
+use crate::kept::{Kept, KeptSnapshots};
+use crate::snapshot::Snapshot;
+use crate::table::{Table, rows_to_python};
+use crate::waits::{keep, released, signals};
+use crate::watch::{Diagram, Parameter, Steps};
+use crate::{errors, json};
+
+/// A data set as Python makes a `DataSet` of it: name, set, dtype, shape, unit, attributes as
+/// JSON, version, bytes.
+pub type Described = (String, i64, &'static str, Vec<u64>, String, String, u64, u64);
+/// One axis of a selection: start, count, step, and whether the axis disappears.
+pub type Axis = (u64, u64, u64, bool);
+
+/// An open run.
+#[pyclass(frozen)]
+pub struct Run {
+    inner: forebay::Run,
+}
+
+/// A selection from the axes that `forebay._index` worked out.
+pub fn selection(axes: Option<Vec<Axis>>) -> Option<Selection> {
+    let slice = |(start, count, step, squeeze)| Slice { start, count, step, squeeze };
+    axes.map(|axes| Selection(axes.into_iter().map(slice).collect()))
+}
+
+/// A data set for Python.
+pub fn described(d: forebay::DataSet) -> Described {
+    let shape = d.meta.shape.extents().to_vec();
+    (
+        d.name,
+        d.set,
+        d.meta.dtype.name(),
+        shape,
+        d.unit,
+        Value::Object(d.attrs).to_string(),
+        d.version,
+        d.nbytes,
+    )
+}
+
+fn target(kind: &str, name: &str, set: i64) -> Target {
+    match kind {
+        "table" => Target::Table { name: name.to_owned() },
+        "dataset" => Target::DataSet { name: name.to_owned(), set },
+        _ => Target::Run,
+    }
+}
+
+fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
+    args.iter().map(json::scalar_from_python).collect()
+}
+
+#[pymethods]
+impl Run {
+    #[new]
+    #[pyo3(signature = (place, mode, buffer, full, rank, size, scratch, program))]
+    #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
+    fn new(
+        py: Python<'_>,
+        place: String,
+        mode: &str,
+        buffer: &str,
+        full: &str,
+        rank: Option<u32>,
+        size: Option<u32>,
+        scratch: bool,
+        program: Option<String>,
+    ) -> PyResult<Run> {
+        let raise = |e| errors::raise(py, &e);
+        let options = OpenOptions {
+            buffer: forebay::parse_bytes(buffer).map_err(raise)?,
+            full: WhenFull::parse(full).map_err(raise)?,
+            rank,
+            size,
+            scratch,
+            program,
+        };
+        let mode = Mode::parse(mode).map_err(raise)?;
+        let inner = released(py, || forebay::open(&place, mode, options))?;
+        inner.on_wait(signals);
+        Ok(Run { inner })
+    }
+
+    #[getter]
+    fn path(&self) -> String {
+        self.inner.path().to_string_lossy().into_owned()
+    }
+
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.inner.rank_and_size().0
+    }
+
+    #[getter]
+    fn size(&self) -> u32 {
+        self.inner.rank_and_size().1
+    }
+
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.inner.read_only()
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.inner.closed()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
+    fn put(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        set: i64,
+        unit: &str,
+        attrs: Option<&str>,
+        if_version: Option<u64>,
+    ) -> PyResult<Option<u64>> {
+        let given = Given::new(value)?;
+        let view = given.view(py)?;
+        let attrs = attrs.map(|text| json::object(py, text)).transpose()?;
+        let options = PutOptions { set, unit, attrs: attrs.as_ref() };
+        released(py, || match if_version {
+            Some(version) => self.inner.put_if_version(name, view, options, version).map(Some),
+            None => self.inner.put(name, view, options).map(|()| None),
+        })
+    }
+
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        set: i64,
+        axes: Option<Vec<Axis>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let selection = selection(axes);
+        let array = released(py, || self.inner.get(name, set, selection.as_ref()))?;
+        arrays::to_python(py, array)
+    }
+
+    fn dataset(&self, py: Python<'_>, name: &str, set: i64) -> PyResult<Described> {
+        released(py, || self.inner.dataset(name, set)).map(described)
+    }
+
+    fn list(&self, py: Python<'_>, pattern: &str, set: Option<i64>) -> PyResult<Vec<Described>> {
+        let found = released(py, || self.inner.list(pattern, set))?;
+        Ok(found.into_iter().map(described).collect())
+    }
+
+    fn delete(&self, py: Python<'_>, pattern: &str, set: Option<i64>) -> PyResult<u64> {
+        released(py, || self.inner.delete(pattern, set))
+    }
+
+    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<u64> {
+        released(py, || self.inner.rename(old, new))
+    }
+
+    fn copy(&self, py: Python<'_>, original: &str, copy: &str) -> PyResult<u64> {
+        released(py, || self.inner.copy(original, copy))
+    }
+
+    fn attrs(&self, py: Python<'_>, kind: &str, name: &str, set: i64) -> PyResult<String> {
+        let target = target(kind, name, set);
+        released(py, || self.inner.attrs(&target)).map(|found| Value::Object(found).to_string())
+    }
+
+    fn set_attrs(&self, py: Python<'_>, kind: &str, name: &str, set: i64, attrs: &str) -> PyResult<()> {
+        let target = target(kind, name, set);
+        let attrs: Map<String, Value> = json::object(py, attrs)?;
+        released(py, || self.inner.set_attrs(&target, attrs))
+    }
+
+    fn table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        columns: Vec<(String, String, String)>,
+        history: bool,
+    ) -> PyResult<Table> {
+        let columns = columns.into_iter().map(|(name, dtype, unit)| Column { name, dtype, unit }).collect();
+        released(py, || self.inner.table(name, TableOptions { columns, history })).map(Table::new)
+    }
+
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        released(py, || self.inner.tables())
+    }
+
+    fn sql<'py>(
+        &self,
+        py: Python<'py>,
+        query: &str,
+        args: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
+        let args = values(&args)?;
+        let rows = released(py, || self.inner.sql(query, &args))?;
+        rows_to_python(py, rows)
+    }
+
+    fn snapshot(&self, py: Python<'_>, step: i64, time: Option<f64>) -> PyResult<Snapshot> {
+        released(py, || self.inner.snapshot(step, time)).map(Snapshot::new)
+    }
+
+    fn snapshots(&self, py: Python<'_>) -> PyResult<KeptSnapshots> {
+        released(py, || self.inner.snapshots()).map(KeptSnapshots::new)
+    }
+
+    fn restart(&self, py: Python<'_>) -> PyResult<Option<(Kept, String, bool)>> {
+        let found = released(py, || self.inner.restart())?;
+        Ok(found.map(|r| (Kept::new(r.snapshot), Value::Object(r.parameters).to_string(), r.finished)))
+    }
+
+    fn checkpoint(&self, py: Python<'_>, tag: Option<&str>) -> PyResult<i64> {
+        released(py, || self.inner.checkpoint(tag))
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.inner.flush())
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        released(py, || self.inner.stats()).map(|figures| Value::Object(figures).to_string())
+    }
+
+    fn steps(&self, py: Python<'_>, n: i64, start: i64) -> PyResult<Steps> {
+        released(py, || self.inner.steps(n, start)).map(Steps::new)
+    }
+
+    #[pyo3(signature = (title, kind, x, y, v, xscale, yscale, every))]
+    #[expect(clippy::too_many_arguments, reason = "one for each option of a diagram")]
+    fn diagram(
+        &self,
+        py: Python<'_>,
+        title: &str,
+        kind: &str,
+        x: String,
+        y: String,
+        v: Option<String>,
+        xscale: &str,
+        yscale: &str,
+        every: u32,
+    ) -> PyResult<Diagram> {
+        let raise = |e| errors::raise(py, &e);
+        let kind = forebay::Kind::parse(kind).map_err(raise)?;
+        let xscale = forebay::Scale::parse(xscale).map_err(raise)?;
+        let yscale = forebay::Scale::parse(yscale).map_err(raise)?;
+        let options = forebay::DiagramOptions { x, y, v, xscale, yscale, every };
+        released(py, || self.inner.diagram(title, kind, options)).map(Diagram::new)
+    }
+
+    fn parameter(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        min: Option<f64>,
+        max: Option<f64>,
+        unit: String,
+        help: String,
+    ) -> PyResult<Parameter> {
+        let value = json::scalar_from_python(value)?;
+        let options = forebay::ParameterOptions { min, max, unit, help };
+        released(py, || self.inner.parameter(name, value, options)).map(Parameter::new)
+    }
+
+    fn saves(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
+        released(py, || self.inner.saves(callback(function)))
+    }
+
+    fn command(&self, py: Python<'_>, name: &str, function: Py<PyAny>) -> PyResult<()> {
+        released(py, || self.inner.command(name, callback(function)))
+    }
+
+    fn message(&self, py: Python<'_>, text: &str, level: &str) -> PyResult<()> {
+        let level = Level::parse(level).map_err(|e| errors::raise(py, &e))?;
+        released(py, || self.inner.message(text, level))
+    }
+
+    fn monitor(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        released(py, || self.inner.monitor()).map(|links| (links.operator, links.viewer))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.inner.close())
+    }
+}
+
+/// A Python function as the facade calls it, in the thread of the loop head. Its exception is told
+/// to whoever pressed the button, and the run goes on; only what is not an `Exception`
+/// (KeyboardInterrupt, SystemExit) ends the loop.
+fn callback(function: Py<PyAny>) -> impl FnMut(i64) -> forebay::Result<()> + Send + 'static {
+    move |step| {
+        let outcome = Python::try_attach(|py| {
+            let Err(raised) = function.call1(py, (step,)) else { return Ok(()) };
+            let text = errors::told(py, &raised);
+            if raised.is_instance_of::<pyo3::exceptions::PyException>(py) {
+                raised.print(py);
+            } else {
+                keep(raised);
+            }
+            Err(forebay::Error::new(forebay::Code::RemoteError, text))
+        });
+        outcome.unwrap_or(Ok(()))
+    }
+}

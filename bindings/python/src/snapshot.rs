@@ -1,0 +1,108 @@
+//! A snapshot being taken.
+
+use forebay::{ArrayMeta, DType, Order, Piece, Place, Shape};
+use pyo3::prelude::*;
+
+use crate::arrays::Given;
+use crate::waits::{duration, released};
+use crate::{errors, ffi};
+
+/// A snapshot being taken.
+#[pyclass(frozen)]
+pub struct Snapshot {
+    inner: forebay::Snapshot,
+}
+
+/// A place in the arena, as the owner of the array over it.
+#[pyclass(frozen)]
+struct Room {
+    inner: forebay::Allocated,
+}
+
+impl Snapshot {
+    /// Wraps the facade's.
+    pub fn new(inner: forebay::Snapshot) -> Self {
+        Snapshot { inner }
+    }
+}
+
+/// Where this rank's array lies: nothing given is the whole, `append` is behind lower ranks.
+fn place(
+    py: Python<'_>,
+    append: bool,
+    offset: Option<Vec<u64>>,
+    global: Option<Vec<u64>>,
+) -> PyResult<Place> {
+    let shape = |extents: &[u64]| Shape::new(extents).map_err(|e| errors::raise(py, &e));
+    Ok(match (append, offset, global) {
+        (true, _, _) => Place::Append,
+        (_, Some(offset), Some(global)) => Place::At { offset: shape(&offset)?, global: shape(&global)? },
+        (_, None, None) => Place::Whole,
+        _ => return Err(errors::bad(py, "offset and shape go together: give both or neither")),
+    })
+}
+
+#[pymethods]
+impl Snapshot {
+    #[getter]
+    fn step(&self) -> i64 {
+        self.inner.step()
+    }
+
+    #[pyo3(signature = (name, value, unit, append, offset, shape))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        unit: &str,
+        append: bool,
+        offset: Option<Vec<u64>>,
+        shape: Option<Vec<u64>>,
+    ) -> PyResult<()> {
+        let given = Given::new(value)?;
+        let view = given.view(py)?;
+        let piece = Piece { unit, place: place(py, append, offset, shape)? };
+        released(py, || self.inner.put(name, view, piece))
+    }
+
+    #[pyo3(signature = (name, shape, dtype, fortran, unit, append, offset, global_shape))]
+    #[expect(clippy::too_many_arguments, reason = "one for each option of `allocate`")]
+    fn allocate<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        shape: Vec<u64>,
+        dtype: &str,
+        fortran: bool,
+        unit: &str,
+        append: bool,
+        offset: Option<Vec<u64>>,
+        global_shape: Option<Vec<u64>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let raise = |e| errors::raise(py, &e);
+        let dtype = DType::parse(dtype).map_err(raise)?;
+        let shape = Shape::new(&shape).map_err(raise)?;
+        let order = if fortran { Order::F } else { Order::C };
+        let meta = ArrayMeta { dtype, shape, order };
+        let piece = Piece { unit, place: place(py, append, offset, global_shape)? };
+        let inner = released(py, || self.inner.allocate(name, meta, piece))?;
+        let data = inner.as_mut_ptr();
+        let owner = Bound::new(py, Room { inner })?;
+        debug_assert_eq!(owner.get().inner.len() as u64, meta.bytes().unwrap_or(0));
+        ffi::array_over(&meta, data, owner.into_any(), true)
+    }
+
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.inner.end())
+    }
+
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.inner.discard())
+    }
+
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = duration(py, timeout)?;
+        released(py, || self.inner.wait(timeout))
+    }
+}

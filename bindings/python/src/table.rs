@@ -1,0 +1,134 @@
+//! Tables: rows as tuples of plain Python values.
+
+use forebay::{Cell, Rows};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::waits::released;
+use crate::{errors, json};
+
+/// A table of a run.
+#[pyclass(frozen)]
+pub struct Table {
+    inner: forebay::Table,
+}
+
+impl Table {
+    /// Wraps the facade's.
+    pub fn new(inner: forebay::Table) -> Self {
+        Table { inner }
+    }
+}
+
+/// Column names and a list of tuples.
+pub fn rows_to_python<'py>(py: Python<'py>, rows: Rows) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
+    let list = PyList::empty(py);
+    for row in rows.rows {
+        let cells: PyResult<Vec<_>> = row.into_iter().map(|cell| cell_to_python(py, cell)).collect();
+        list.append(PyTuple::new(py, cells?)?)?;
+    }
+    Ok((rows.columns, list.into_any()))
+}
+
+fn cell_to_python(py: Python<'_>, cell: Cell) -> PyResult<Py<PyAny>> {
+    match cell {
+        Cell::Null => Ok(py.None()),
+        Cell::Int(v) => v.into_py_any(py),
+        Cell::Real(v) => v.into_py_any(py),
+        Cell::Text(v) => v.into_py_any(py),
+        Cell::Blob(v) => Ok(PyBytes::new(py, &v).into_any().unbind()),
+    }
+}
+
+fn cell_from_python(value: &Bound<'_, PyAny>) -> PyResult<Cell> {
+    let py = value.py();
+    if let Ok(real) = value.cast::<PyFloat>() {
+        return Ok(Cell::Real(real.extract()?));
+    }
+    if value.is_none() {
+        return Ok(Cell::Null);
+    }
+    if value.is_instance_of::<PyBool>() {
+        return Ok(Cell::Int(value.extract::<bool>()? as i64));
+    }
+    if value.is_instance_of::<PyInt>() {
+        let integer = value.extract();
+        return integer.map(Cell::Int).map_err(|_| {
+            errors::bad(py, format!("{value} is beyond 64 bits; a table keeps integers of 64 bits"))
+        });
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Cell::Text(text.to_str()?.to_owned()));
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Cell::Blob(bytes.as_bytes().to_vec()));
+    }
+    let kind = value.get_type().name()?.to_string();
+    Err(errors::bad(py, format!("a {kind} does not go into a table; use numbers, str, bytes or None")))
+}
+
+#[pymethods]
+impl Table {
+    #[getter]
+    fn name(&self) -> String {
+        self.inner.name().to_owned()
+    }
+
+    /// Name, dtype and unit of each column.
+    #[getter]
+    fn columns(&self) -> Vec<(String, String, String)> {
+        let columns = self.inner.columns().iter();
+        columns.map(|c| (c.name.clone(), c.dtype.clone(), c.unit.clone())).collect()
+    }
+
+    #[getter]
+    fn history(&self) -> bool {
+        self.inner.history()
+    }
+
+    fn insert(&self, py: Python<'_>, rows: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<()> {
+        let cells: PyResult<Vec<Vec<Cell>>> =
+            rows.iter().map(|row| row.iter().map(cell_from_python).collect()).collect();
+        let cells = cells?;
+        released(py, || self.inner.insert(&cells))
+    }
+
+    fn select<'py>(
+        &self,
+        py: Python<'py>,
+        columns: Vec<String>,
+        condition: &str,
+        args: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
+        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let rows = released(py, || self.inner.select(&columns, condition, &args))?;
+        rows_to_python(py, rows)
+    }
+
+    fn update(
+        &self,
+        py: Python<'_>,
+        names: Vec<String>,
+        values: Vec<Bound<'_, PyAny>>,
+        condition: &str,
+        args: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let mut set = serde_json::Map::new();
+        for (name, value) in names.into_iter().zip(&values) {
+            set.insert(name, json::scalar_from_python(value)?);
+        }
+        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        released(py, || self.inner.update(set, condition, &args))
+    }
+
+    fn delete(&self, py: Python<'_>, condition: &str, args: Vec<Bound<'_, PyAny>>) -> PyResult<u64> {
+        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        released(py, || self.inner.delete(condition, &args))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        released(py, || self.inner.len()).map(|n| n as usize)
+    }
+}

@@ -1,0 +1,56 @@
+//! Waiting without keeping other threads from running, and Ctrl-C in every wait.
+//!
+//! The facade works with the interpreter's lock released. While it waits it asks [`signals`] every
+//! 100 ms; a handler that raised (KeyboardInterrupt) leaves its exception here, in the thread it
+//! was raised in, and [`released`] raises it when the facade has returned.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use forebay::{Code, Error, Result};
+use pyo3::prelude::*;
+
+use crate::errors;
+
+thread_local! {
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Runs work of the facade with the lock released and gives its error the face of an exception.
+pub fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    let outcome = py.detach(work);
+    if let Some(raised) = RAISED.take() {
+        return Err(raised);
+    }
+    outcome.map_err(|e| errors::raise(py, &e))
+}
+
+/// Runs the handlers of signals that have come; an error ends the wait it was asked in.
+pub fn signals() -> Result<()> {
+    let raised = Python::try_attach(|py| py.check_signals());
+    match raised {
+        Some(Err(raised)) => {
+            keep(raised);
+            Err(Error::new(Code::Cancelled, "a signal ended the wait"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps an exception that must reach the user although the facade has no word for it.
+pub fn keep(raised: PyErr) {
+    RAISED.set(Some(raised));
+}
+
+/// Seconds as users give them; none means as long as it takes.
+pub fn duration(py: Python<'_>, seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) => Ok(Some(duration)),
+        Err(_) if seconds > 0.0 => Ok(None),
+        Err(_) => Err(errors::bad(
+            py,
+            format!("a timeout of {seconds} s is not possible; give a number of at least 0"),
+        )),
+    }
+}
