@@ -1,0 +1,273 @@
+//! Data sets outside steps: small ones are blobs in the catalog, large ones files it points to.
+
+use super::sql_error;
+use forebay_types::{ArrayMeta, Code, DType, Error, Name, Order, Result, Shape};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// A data set as the catalog knows it, without its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataRow {
+    /// Hierarchical name.
+    pub name: String,
+    /// Set number.
+    pub set: i64,
+    /// Type, shape and element order.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub unit: String,
+    /// Attributes.
+    pub attrs: serde_json::Map<String, serde_json::Value>,
+    /// One more at each put.
+    pub version: u64,
+    /// Bytes.
+    pub nbytes: u64,
+    /// Checksum of the bytes.
+    pub crc: u32,
+    /// Where a large one lies: a file of the run and an offset in it.
+    pub file: Option<(String, u64)>,
+}
+
+/// The bytes of a put.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// Into the catalog.
+    Small(&'a [u8]),
+    /// Already in a file of the run, at an offset.
+    File {
+        /// Path relative to the run.
+        file: &'a str,
+        /// Offset.
+        offset: u64,
+        /// Checksum.
+        crc: u32,
+    },
+}
+
+/// What a put did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutOutcome {
+    /// The version now stored.
+    pub version: u64,
+    /// The file of the version before, to be deleted after the commit.
+    pub replaced: Option<String>,
+}
+
+const COLUMNS: &str =
+    "name, set_number, dtype, shape, data_order, unit, attrs, version, nbytes, crc32c, file, file_offset";
+
+pub(super) fn shape_text(shape: &Shape) -> String {
+    serde_json::to_string(shape.extents()).unwrap_or_default()
+}
+
+pub(super) fn order_text(order: Order) -> &'static str {
+    match order {
+        Order::C => "C",
+        Order::F => "F",
+    }
+}
+
+/// Dtype, shape and order as three texts, checked.
+pub(super) fn meta_of(dtype: &str, shape: &str, order: &str) -> Result<ArrayMeta> {
+    let corrupt = || Error::new(Code::Corrupt, format!("the catalog holds {dtype}{shape}; run `forebay repair`"));
+    let extents: Vec<u64> = serde_json::from_str(shape).map_err(|_| corrupt())?;
+    let order = match order {
+        "F" => Order::F,
+        _ => Order::C,
+    };
+    let dtype = DType::parse(dtype).map_err(|_| corrupt())?;
+    Ok(ArrayMeta { dtype, shape: Shape::new(&extents).map_err(|_| corrupt())?, order })
+}
+
+fn read(r: &Row) -> rusqlite::Result<Result<DataRow>> {
+    let texts: [String; 3] = [r.get(2)?, r.get(3)?, r.get(4)?];
+    let file: Option<String> = r.get(10)?;
+    let offset: Option<i64> = r.get(11)?;
+    let attrs: String = r.get(6)?;
+    let row = DataRow {
+        name: r.get(0)?,
+        set: r.get(1)?,
+        meta: ArrayMeta::new(DType::U8, Shape::scalar()),
+        unit: r.get(5)?,
+        attrs: serde_json::from_str(&attrs).unwrap_or_default(),
+        version: r.get::<_, i64>(7)? as u64,
+        nbytes: r.get::<_, i64>(8)? as u64,
+        crc: r.get::<_, i64>(9)? as u32,
+        file: file.zip(offset).map(|(f, o)| (f, o as u64)),
+    };
+    Ok(meta_of(&texts[0], &texts[1], &texts[2]).map(|meta| DataRow { meta, ..row }))
+}
+
+/// One data set.
+pub fn data_row(conn: &Connection, name: &str, set: i64) -> Result<Option<DataRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM fb_data WHERE name = ?1 AND set_number = ?2");
+    conn.prepare_cached(&sql)
+        .and_then(|mut s| s.query_row(params![name, set], read).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))?
+        .transpose()
+}
+
+/// All data sets whose name matches a glob, in order of name and set.
+pub fn data_rows(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<Vec<DataRow>> {
+    let failed = |e| sql_error("the catalog cannot be read", e);
+    let sql = format!("SELECT {COLUMNS} FROM fb_data ORDER BY name, set_number");
+    let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
+    let mut rows = statement.query(()).map_err(failed)?;
+    let mut out = Vec::new();
+    while let Some(r) = rows.next().map_err(failed)? {
+        let row = read(r).map_err(failed)??;
+        let fits = Name::new(row.name.as_str()).is_ok_and(|n| n.matches(pattern));
+        if fits && set.is_none_or(|s| s == row.set) {
+            out.push(row);
+        }
+    }
+    Ok(out)
+}
+
+/// What a put stores.
+pub struct Put<'a> {
+    pub name: &'a str,
+    pub set: i64,
+    pub meta: &'a ArrayMeta,
+    pub unit: &'a str,
+    pub attrs: &'a str,
+    pub if_version: Option<u64>,
+}
+
+/// Stores or replaces a data set. Attributes that are not given stay.
+pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
+    Name::new(p.name)?;
+    let (unit, attrs) = super::unit_and_attrs(p.unit, p.attrs)?;
+    let before = data_row(conn, p.name, p.set)?;
+    let stored = before.as_ref().map_or(0, |b| b.version);
+    if let Some(expected) = p.if_version.filter(|v| *v != stored) {
+        return Err(Error::new(
+            Code::Conflict,
+            format!(
+                "{:?} set {} has version {stored}, not {expected}: somebody was faster; read it again and decide anew",
+                p.name, p.set
+            ),
+        ));
+    }
+    let attrs = attrs.or_else(|| before.as_ref().map(|b| b.attrs.clone())).unwrap_or_default();
+    let (blob, file, offset, crc) = match value {
+        Value::Small(bytes) => (Some(bytes), None, None, crc32c::crc32c(bytes)),
+        Value::File { file, offset, crc } => (None, Some(file), Some(offset as i64), crc),
+    };
+    let attrs = serde_json::Value::Object(attrs).to_string();
+    let version = stored + 1;
+    conn.prepare_cached("INSERT OR REPLACE INTO fb_data VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)")
+        .and_then(|mut s| {
+            s.execute(params![
+                p.name,
+                p.set,
+                p.meta.dtype.name(),
+                shape_text(&p.meta.shape),
+                order_text(p.meta.order),
+                unit,
+                attrs,
+                version as i64,
+                p.meta.bytes().unwrap_or(0) as i64,
+                crc,
+                blob,
+                file,
+                offset
+            ])
+        })
+        .map_err(|e| sql_error(&format!("cannot store {:?}", p.name), e))?;
+    Ok(PutOutcome { version, replaced: before.and_then(|b| b.file).map(|f| f.0) })
+}
+
+/// Removes data sets by glob; says how many, and which files nobody needs any more.
+pub fn remove_data(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<(usize, Vec<String>)> {
+    let rows = data_rows(conn, pattern, set)?;
+    let mut files = Vec::new();
+    for row in &rows {
+        conn.prepare_cached("DELETE FROM fb_data WHERE name = ?1 AND set_number = ?2")
+            .and_then(|mut s| s.execute(params![row.name, row.set]))
+            .map_err(|e| sql_error(&format!("cannot delete {:?}", row.name), e))?;
+        if let Some((file, _)) = row.file.as_ref().filter(|f| !used(conn, &f.0)) {
+            files.push(file.clone());
+        }
+    }
+    Ok((rows.len(), files))
+}
+
+/// Whether a row still points to a file; copies share theirs.
+pub(crate) fn used(conn: &Connection, file: &str) -> bool {
+    conn.query_row("SELECT 1 FROM fb_data WHERE file = ?1 LIMIT 1", [file], |_| Ok(())).is_ok()
+}
+
+/// Renames all sets of a data set. The new name must be free.
+pub fn rename_data(conn: &Connection, from: &str, to: &str) -> Result<usize> {
+    transfer(conn, from, to, "UPDATE fb_data SET name = ?2 WHERE name = ?1")
+}
+
+/// Copies all sets of a data set; a copy shares the file of a large one. The new name must be free.
+pub fn copy_data(conn: &Connection, from: &str, to: &str) -> Result<usize> {
+    let sql = "INSERT INTO fb_data SELECT ?2, set_number, dtype, shape, data_order, unit, attrs, 1, nbytes, crc32c, value, file, file_offset FROM fb_data WHERE name = ?1";
+    transfer(conn, from, to, sql)
+}
+
+fn transfer(conn: &Connection, from: &str, to: &str, sql: &str) -> Result<usize> {
+    Name::new(to)?;
+    let taken = conn.query_row("SELECT 1 FROM fb_data WHERE name = ?1 LIMIT 1", [to], |_| Ok(())).is_ok();
+    if taken {
+        return Err(Error::new(
+            Code::Conflict,
+            format!("{to:?} exists already; delete it first or choose another name"),
+        ));
+    }
+    let n = conn.execute(sql, [from, to]).map_err(|e| sql_error(&format!("cannot make {to:?}"), e))?;
+    match n {
+        0 => Err(Error::new(Code::NotFound, format!("there is no data set {from:?}; `ls` shows what is there"))),
+        n => Ok(n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::scratch;
+
+    fn small(conn: &Connection, name: &str, if_version: Option<u64>) -> Result<PutOutcome> {
+        let meta = ArrayMeta::new(DType::I32, Shape::new(&[2]).unwrap());
+        put(
+            conn,
+            &Put { name, set: 0, meta: &meta, unit: "V", attrs: "", if_version },
+            Value::Small(&[1, 0, 0, 0, 2, 0, 0, 0]),
+        )
+    }
+
+    #[test]
+    fn a_conditional_put_fails_when_somebody_was_faster() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            assert_eq!(small(tx, "a", Some(0))?.version, 1);
+            assert_eq!(small(tx, "a", None)?.version, 2);
+            assert_eq!(small(tx, "a", Some(1)).unwrap_err().code(), Code::Conflict);
+            assert_eq!(small(tx, "a", Some(2))?.version, 3);
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn data_sets_are_listed_renamed_copied_and_deleted_by_glob() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            for name in ["beam1/x", "beam1/v", "E"] {
+                small(tx, name, None)?;
+            }
+            assert_eq!(rename_data(tx, "E", "field")?, 1);
+            assert_eq!(copy_data(tx, "field", "field2")?, 1);
+            assert_eq!(rename_data(tx, "field", "field2").unwrap_err().code(), Code::Conflict);
+            assert_eq!(copy_data(tx, "nix", "other").unwrap_err().code(), Code::NotFound);
+            let names: Vec<_> = data_rows(tx, "*", None)?.into_iter().map(|r| r.name).collect();
+            assert_eq!(names, ["beam1/v", "beam1/x", "field", "field2"]);
+            assert_eq!(remove_data(tx, "beam1/*", None)?.0, 2);
+            assert_eq!(data_rows(tx, "*", Some(3))?.len(), 0);
+            Ok(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,271 @@
+//! The catalog: `catalog.sqlite`, everything of a run that is not a large array.
+//!
+//! Only the holder of `LOCK` opens it for writing. Every transaction first compares the fencing
+//! number with its own; effects of a group of records are committed together, with the sequence
+//! number they end at. Readers of any process open it read-only (write-ahead log: they see the
+//! last commit and wait for nobody). System tables begin with `fb_`; the user's tables are plain
+//! tables under their own names.
+
+mod data;
+mod descriptors;
+mod query;
+mod schema;
+mod sessions;
+mod steps;
+mod tables;
+mod watch;
+
+pub use data::{DataRow, PutOutcome, Value, data_row, data_rows, put, remove_data, rename_data, copy_data};
+pub use descriptors::{attributes, set_attributes, unit_and_attrs};
+pub use query::{Rows, read_only, select_rows};
+pub use sessions::{SessionRow, applied, close_session, open_session, open_sessions, set_applied};
+pub use steps::{
+    Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, last_step, restart, step_data, step_names,
+    step_row, steps, mark_finished, finished,
+};
+pub use tables::{insert, open_table, remove, table, tables, update};
+pub use watch::{
+    Act, add_point, curves, declare, diagrams, log_act, log_applied, message, messages, parameter_values,
+    parameters, points, acts,
+};
+
+use crate::layout::{FORMAT, Layout};
+use forebay_types::{Code, Error, Result};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use std::path::Path;
+
+/// The catalog, open for writing by the owner of the run.
+pub struct Catalog {
+    conn: Connection,
+    fence: u64,
+    run_id: String,
+}
+
+impl Catalog {
+    /// Makes the catalog of a new run.
+    pub fn create(layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
+        let path = layout.catalog();
+        let conn = writable(&path, true)?;
+        let all = || -> rusqlite::Result<()> {
+            conn.execute_batch("BEGIN IMMEDIATE")?;
+            conn.execute_batch(schema::SCHEMA)?;
+            let made = now().to_string();
+            let facts = [("format", FORMAT.to_string()), ("run_id", run_id.to_owned()), ("made", made)];
+            for (key, value) in facts {
+                conn.execute("INSERT INTO fb_run VALUES(?1, ?2)", (key, value))?;
+            }
+            conn.execute("INSERT INTO fb_run VALUES('attrs', '{}'), ('fence', '0'), ('finished', '0')", ())?;
+            conn.execute_batch("COMMIT")
+        };
+        all().map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))?;
+        Catalog { conn, fence, run_id: run_id.to_owned() }.fenced()
+    }
+
+    /// Opens the catalog of an existing run and raises its fencing number.
+    pub fn open(layout: &Layout, fence: u64) -> Result<Catalog> {
+        let path = layout.catalog();
+        check_format(&layout.catalog())?;
+        let conn = writable(&path, false)?;
+        let run_id = fact(&conn, "run_id")?;
+        Catalog { conn, fence, run_id }.fenced()
+    }
+
+    fn fenced(self) -> Result<Catalog> {
+        let known = fact(&self.conn, "fence")?.parse::<u64>().unwrap_or(u64::MAX);
+        if known >= self.fence {
+            return Err(lost(known, self.fence));
+        }
+        self.conn
+            .execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
+            .map_err(|e| sql_error("cannot claim the catalog", e))?;
+        Ok(self)
+    }
+
+    /// The run's identity.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// For reading within the owner.
+    pub fn conn(&self) -> &Connection {
+        &self.conn
+    }
+
+    /// Does all of `work` or nothing; durable when it returns.
+    pub fn transaction<T>(&mut self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        let failed = |e| sql_error("the catalog cannot be written", e);
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        let known = fact(&tx, "fence")?;
+        if known != self.fence.to_string() {
+            return Err(lost(known.parse().unwrap_or(0), self.fence));
+        }
+        let value = work(&tx)?;
+        tx.commit().map_err(failed)?;
+        Ok(value)
+    }
+
+    /// Moves the write-ahead log into the main file, so that the file stands alone.
+    pub fn settle(&self) -> Result<()> {
+        self.conn
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+            .map_err(|e| sql_error("the catalog cannot be settled", e))
+    }
+
+    /// Rewrites the file without its gaps.
+    pub fn vacuum(&self) -> Result<()> {
+        self.conn.execute_batch("VACUUM").map_err(|e| sql_error("the catalog cannot be compacted", e))
+    }
+}
+
+fn lost(known: u64, mine: u64) -> Error {
+    Error::new(
+        Code::Conflict,
+        format!(
+            "the catalog bears fencing number {known}, this owner has {mine}: another process took the run; open it again"
+        ),
+    )
+}
+
+fn writable(path: &Path, create: bool) -> Result<Connection> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+    let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
+    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+    conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
+    conn.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16384",
+    )
+    .map_err(failed)?;
+    conn.set_prepared_statement_cache_capacity(128);
+    Ok(conn)
+}
+
+/// Opens a catalog for reading; the format is checked.
+pub fn open_read_only(path: &Path) -> Result<Connection> {
+    let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+    conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
+    if conn.query_row("SELECT count(*) FROM sqlite_master", (), |_| Ok(())).is_err() && settled(path) {
+        // A directory that cannot be written has no room for the log's index; nobody writes there.
+        let uri = format!("file:{}?immutable=1", escape(path));
+        conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(failed)?;
+    }
+    format_of(&conn, path)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+fn settled(path: &Path) -> bool {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(wal).map_or(true, |m| m.len() == 0)
+}
+
+fn escape(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    text.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+/// Refuses what is no catalog and what a newer version wrote, before anything is changed.
+pub fn check_format(path: &Path) -> Result<()> {
+    open_read_only(path).map(|_| ())
+}
+
+fn format_of(conn: &Connection, path: &Path) -> Result<()> {
+    let known: u32 = conn
+        .query_row("SELECT value FROM fb_run WHERE key = 'format'", (), |r| r.get::<_, String>(0))
+        .map_err(|e| match e.sqlite_error_code() {
+            Some(ErrorCode::Unknown) => {
+                Error::bad(format!("{} is not the catalog of a run: {e}; choose another name", path.display()))
+            }
+            _ => sql_error(&format!("cannot read {}", path.display()), e),
+        })?
+        .parse()
+        .unwrap_or(u32::MAX);
+    match known > FORMAT {
+        true => Err(Error::new(
+            Code::VersionMismatch,
+            format!(
+                "{} has format {known}, this version knows formats up to {FORMAT}; use the newer version of Forebay that wrote it",
+                path.display()
+            ),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The fencing number a catalog knows; 0 without one.
+pub fn known_fence(path: &Path) -> u64 {
+    let read = || -> Option<u64> { fact(&open_read_only(path).ok()?, "fence").ok()?.parse().ok() };
+    read().unwrap_or(0)
+}
+
+/// A fact about the run.
+pub fn fact(conn: &Connection, key: &str) -> Result<String> {
+    conn.prepare_cached("SELECT value FROM fb_run WHERE key = ?1")
+        .and_then(|mut s| s.query_row([key], |r| r.get(0)).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))?
+        .ok_or_else(|| Error::new(Code::Corrupt, format!("the catalog lacks {key:?}; run `forebay repair`")))
+}
+
+/// Seconds since 1970, for people; order goes by counters.
+pub fn now() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+/// A name in double quotes, for SQL.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// What SQLite says, with one of our codes.
+pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
+    let code = match e.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Code::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Code::ReadOnly,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Code::Corrupt,
+        Some(ErrorCode::CannotOpen) => Code::ReadOnly,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory | ErrorCode::DatabaseBusy) => Code::Io,
+        _ => Code::BadArgument,
+    };
+    Error::new(code, format!("{what}: {e}"))
+}
+
+#[cfg(test)]
+pub(crate) fn scratch() -> (tempfile::TempDir, Catalog) {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::new(dir.path());
+    let catalog = Catalog::create(&layout, 1, "0123456789abcdef").unwrap();
+    (dir, catalog)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_was_replaced_can_write_nothing_more() {
+        let (dir, mut old) = scratch();
+        let layout = Layout::new(dir.path());
+        let mut new = Catalog::open(&layout, 2).unwrap();
+        let e = old.transaction(|_| Ok(())).unwrap_err();
+        assert_eq!(e.code(), Code::Conflict);
+        new.transaction(|_| Ok(())).unwrap();
+        assert!(Catalog::open(&layout, 2).is_err());
+    }
+
+    #[test]
+    fn a_newer_format_and_a_foreign_file_are_refused_by_name() {
+        let (dir, catalog) = scratch();
+        catalog.conn().execute("UPDATE fb_run SET value = '99' WHERE key = 'format'", ()).unwrap();
+        let e = Catalog::open(&Layout::new(dir.path()), 5).err().unwrap();
+        assert_eq!(e.code(), Code::VersionMismatch);
+        assert!(e.text().contains("99"));
+        let other = dir.path().join("other.sqlite");
+        Connection::open(&other).unwrap().execute_batch("CREATE TABLE t(x)").unwrap();
+        assert_eq!(open_read_only(&other).err().unwrap().code(), Code::BadArgument);
+        std::fs::write(&other, vec![7u8; 5000]).unwrap();
+        assert_eq!(open_read_only(&other).err().unwrap().code(), Code::Corrupt);
+    }
+}

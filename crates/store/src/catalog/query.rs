@@ -1,0 +1,132 @@
+//! Questions to tables: parameters bound, one statement, reading only.
+
+use super::tables::{STEP_COLUMN, argument};
+use super::{quoted, sql_error, table};
+use forebay_types::record::Cell;
+use forebay_types::{Code, Error, Result};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params_from_iter};
+
+/// The answer to a question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// Walks SQL outside literals and quoted names; refuses comments, semicolons and parentheses that
+/// close what was opened outside. What remains, in parentheses, can only be an expression.
+pub fn one_expression(text: &str) -> Result<()> {
+    let wrong = |why: &str| Error::bad(format!("{text:?} is not one SQL expression: {why}"));
+    let mut depth = 0i32;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' | '"' | '`' | '[' => {
+                let close = if c == '[' { ']' } else { c };
+                if !chars.any(|x| x == close) {
+                    return Err(wrong("a quote is not closed"));
+                }
+            }
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ';' => return Err(wrong("it has a semicolon")),
+            '\0' => return Err(wrong("it has a zero byte")),
+            '-' if chars.peek() == Some(&'-') => return Err(wrong("it has a comment")),
+            '/' if chars.peek() == Some(&'*') => return Err(wrong("it has a comment")),
+            _ => {}
+        }
+        if depth < 0 {
+            return Err(wrong("it closes more parentheses than it opens"));
+        }
+    }
+    match depth {
+        0 => Ok(()),
+        _ => Err(wrong("a parenthesis is not closed")),
+    }
+}
+
+/// Rows of a table by condition; the step column of a history stays hidden.
+pub fn select_rows(
+    conn: &Connection, name: &str, condition: &str, args: &[serde_json::Value],
+) -> Result<Rows> {
+    let t = table(conn, name)?
+        .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))?;
+    let columns: Vec<_> = t.columns.iter().map(|c| quoted(&c.name)).collect();
+    let mut sql = format!("SELECT {} FROM {}", columns.join(", "), quoted(name));
+    if !condition.trim().is_empty() {
+        one_expression(condition)?;
+        sql.push_str(&format!(" WHERE ({condition})"));
+    }
+    sql.push_str(" ORDER BY rowid");
+    debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
+    ask(conn, &sql, args)
+}
+
+/// Any question that only reads.
+pub fn read_only(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Result<Rows> {
+    let text = sql.trim().trim_end_matches(';');
+    let verb: String = text.chars().take_while(|c| c.is_ascii_alphabetic()).collect();
+    if !["select", "with", "values", "explain"].contains(&verb.to_ascii_lowercase().as_str()) {
+        return Err(Error::new(
+            Code::ReadOnly,
+            format!("{verb:?} is not allowed in sql(), which only reads; use select, with, values or explain"),
+        ));
+    }
+    one_expression(text)?;
+    ask(conn, text, args)
+}
+
+fn ask(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Result<Rows> {
+    let failed = |e| sql_error(&format!("the question {sql:?} failed"), e);
+    let mut statement = conn.prepare(sql).map_err(failed)?;
+    if !statement.readonly() {
+        return Err(Error::new(Code::ReadOnly, format!("{sql:?} would write, and sql() only reads")));
+    }
+    let values = args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut out = Rows { rows: Vec::new(), columns };
+    let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let cells = (0..out.columns.len()).map(|i| row.get_ref(i).map(cell)).collect::<rusqlite::Result<_>>();
+        out.rows.push(cells.map_err(failed)?);
+    }
+    Ok(out)
+}
+
+fn cell(value: ValueRef) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(v) => Cell::Int(v),
+        ValueRef::Real(v) => Cell::Real(v),
+        ValueRef::Text(v) => Cell::Text(String::from_utf8_lossy(v).into_owned()),
+        ValueRef::Blob(v) => Cell::Blob(v.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::scratch;
+    use serde_json::json;
+
+    #[test]
+    fn sql_answers_questions_and_nothing_else() {
+        let (_dir, c) = scratch();
+        let rows = read_only(c.conn(), "select ?1 + 1 as n, 'a;b' as s;", &[json!(41)]).unwrap();
+        assert_eq!(rows.columns, ["n", "s"]);
+        assert_eq!(rows.rows, [[Cell::Int(42), Cell::Text("a;b".into())]]);
+        for bad in [
+            "delete from fb_run",
+            "with x as (select 1) delete from fb_run",
+            "attach 'x' as y",
+            "pragma user_version = 3",
+            "select 1; select 2",
+            "vacuum",
+        ] {
+            assert!(read_only(c.conn(), bad, &[]).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Steps: which are complete, what is in them, where a run goes on after a restart.
+
+use super::data::{meta_of, order_text, shape_text};
+use super::tables::{STEP_COLUMN, tables};
+use super::{now, quoted, sql_error};
+use crate::stepfile::{Entry, Manifest};
+use forebay_types::control::Restarted;
+use forebay_types::{Code, Error, Result};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// A complete step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepRow {
+    /// Its number.
+    pub step: i64,
+    /// Its time, if given.
+    pub time: Option<f64>,
+    /// Its file, relative to the run.
+    pub file: String,
+    /// Bytes of its data sets.
+    pub nbytes: u64,
+    /// Values of the parameters when it was taken.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+}
+
+fn failed(e: rusqlite::Error) -> Error {
+    sql_error("the steps in the catalog cannot be read", e)
+}
+
+fn read(r: &Row) -> rusqlite::Result<StepRow> {
+    let parameters: String = r.get(4)?;
+    Ok(StepRow {
+        step: r.get(0)?,
+        time: r.get(1)?,
+        file: r.get(2)?,
+        nbytes: r.get::<_, i64>(3)? as u64,
+        parameters: serde_json::from_str(&parameters).unwrap_or_default(),
+    })
+}
+
+/// All complete steps, in order.
+pub fn steps(conn: &Connection) -> Result<Vec<StepRow>> {
+    conn.prepare_cached("SELECT step, time, file, nbytes, parameters FROM fb_steps ORDER BY step")
+        .and_then(|mut s| s.query_map((), read)?.collect())
+        .map_err(failed)
+}
+
+/// One complete step.
+pub fn step_row(conn: &Connection, step: i64) -> Result<Option<StepRow>> {
+    conn.prepare_cached("SELECT step, time, file, nbytes, parameters FROM fb_steps WHERE step = ?1")
+        .and_then(|mut s| s.query_row([step], read).optional())
+        .map_err(failed)
+}
+
+/// The last complete step.
+pub fn last_step(conn: &Connection) -> Result<Option<i64>> {
+    conn.query_row("SELECT max(step) FROM fb_steps", (), |r| r.get(0)).map_err(failed)
+}
+
+/// Names of the data sets of a step.
+pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
+    conn.prepare_cached("SELECT name FROM fb_step_data WHERE step = ?1 ORDER BY name")
+        .and_then(|mut s| s.query_map([step], |r| r.get(0))?.collect())
+        .map_err(failed)
+}
+
+/// What and where a data set of a step is.
+pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
+    type Fields = (String, String, String, String, i64, String);
+    let sql = "SELECT dtype, shape, data_order, unit, file_offset, pieces FROM fb_step_data WHERE step = ?1 AND name = ?2";
+    let read = |r: &Row| -> rusqlite::Result<Fields> {
+        Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?, r.get(5)?))
+    };
+    let found = conn
+        .prepare_cached(sql)
+        .and_then(|mut s| s.query_row(params![step, name], read).optional())
+        .map_err(failed)?;
+    let Some((dtype, shape, order, unit, offset, pieces)) = found else { return Ok(None) };
+    let pieces = serde_json::from_str(&pieces)
+        .map_err(|e| Error::new(Code::Corrupt, format!("the pieces of {name:?} in step {step}: {e}")))?;
+    let meta = meta_of(&dtype, &shape, &order)?;
+    Ok(Some(Entry { name: name.to_owned(), meta, unit, offset: offset as u64, pieces }))
+}
+
+/// Lists a step whose file is durable under its name.
+pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
+    let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
+    let parent = last_step(conn)?;
+    let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
+    let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
+    conn.execute(
+        "INSERT INTO fb_steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![m.step, m.time, file, nbytes as i64, parent, parameters, now()],
+    )
+    .map_err(broken)?;
+    let mut statement = conn
+        .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+        .map_err(broken)?;
+    for e in &m.data {
+        let pieces = serde_json::to_string(&e.pieces).map_err(|e| Error::internal(e.to_string()))?;
+        statement
+            .execute(params![
+                m.step,
+                e.name,
+                e.meta.dtype.name(),
+                shape_text(&e.meta.shape),
+                order_text(e.meta.order),
+                e.unit,
+                e.nbytes() as i64,
+                e.offset as i64,
+                pieces
+            ])
+            .map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// Goes back to the last complete step: rows of histories and points of diagrams that belong to
+/// it or to later steps go (the step is the state *before* its computation), parameters get the
+/// values they had.
+pub fn restart(conn: &Connection) -> Result<Option<Restarted>> {
+    let Some(last) = last_step(conn)? else { return Ok(None) };
+    let row = step_row(conn, last)?.ok_or_else(|| Error::internal("the last step has no row"))?;
+    let broken = |e| sql_error("cannot go back to the last step", e);
+    for t in tables(conn)?.iter().filter(|t| t.history) {
+        let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
+        conn.execute(&sql, [last]).map_err(broken)?;
+    }
+    conn.execute("DELETE FROM fb_points WHERE step >= ?1", [last]).map_err(broken)?;
+    for (name, value) in &row.parameters {
+        conn.execute(
+            "UPDATE fb_parameters SET value = ?2, step = ?3 WHERE name = ?1",
+            params![name, value.to_string(), last],
+        )
+        .map_err(broken)?;
+    }
+    let finished = finished(conn)?;
+    Ok(Some(Restarted { step: last, time: row.time, parameters: row.parameters, finished }))
+}
+
+/// Whether the run was closed as finished.
+pub fn finished(conn: &Connection) -> Result<bool> {
+    Ok(super::fact(conn, "finished")? == "1")
+}
+
+/// Says at closing whether the run came to its end.
+pub fn mark_finished(conn: &Connection, finished: bool) -> Result<()> {
+    let value = if finished { "1" } else { "0" };
+    conn.execute("UPDATE fb_run SET value = ?1 WHERE key = 'finished'", [value])
+        .map(|_| ())
+        .map_err(|e| sql_error("cannot mark the run", e))
+}
+
+/// A step marked as restart point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Its number.
+    pub id: i64,
+    /// The step.
+    pub step: i64,
+    /// Name for people.
+    pub tag: Option<String>,
+    /// The checkpoint before.
+    pub parent: Option<i64>,
+}
+
+/// Marks the last complete step.
+pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
+    let broken = |e| sql_error("cannot mark a checkpoint", e);
+    let last = last_step(conn)?.ok_or_else(|| {
+        Error::new(Code::NotFound, "no step is complete yet, so there is nothing to mark; take a snapshot first")
+    })?;
+    conn.execute(
+        "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made) SELECT step, ?2, (SELECT max(id) FROM fb_checkpoints), parameters, ?3 FROM fb_steps WHERE step = ?1",
+        params![last, tag, now()],
+    )
+    .map_err(broken)?;
+    Ok(last)
+}
+
+/// All checkpoints, in order.
+pub fn checkpoints(conn: &Connection) -> Result<Vec<Checkpoint>> {
+    let read = |r: &Row| {
+        Ok(Checkpoint { id: r.get(0)?, step: r.get(1)?, tag: r.get(2)?, parent: r.get(3)? })
+    };
+    conn.prepare_cached("SELECT id, step, tag, parent FROM fb_checkpoints ORDER BY id")
+        .and_then(|mut s| s.query_map((), read)?.collect())
+        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{add_point, declare, insert, open_table, parameter_values, scratch};
+    use forebay_types::codec::Writer;
+    use forebay_types::control::Column;
+    use forebay_types::record::Cell;
+    use forebay_types::watch::{Declare, Parameter};
+
+    fn manifest(step: i64, parameters: serde_json::Value) -> Manifest {
+        let parameters = parameters.as_object().unwrap().clone();
+        Manifest { step, time: Some(step as f64 / 10.0), parameters, ..Manifest::default() }
+    }
+
+    #[test]
+    fn a_restart_takes_back_what_came_after_the_last_step() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            assert_eq!(restart(tx)?, None);
+            let column = Column { name: "t".into(), dtype: "f64".into(), unit: "s".into() };
+            let history = open_table(tx, "history", std::slice::from_ref(&column), true)?;
+            let plain = open_table(tx, "plain", &[column], false)?;
+            let p = Parameter {
+                name: "e0".into(), value: 1.0.into(), min: None, max: None, unit: String::new(), help: String::new(),
+            };
+            declare(tx, &Declare::Parameter(p))?;
+            for step in 0..30 {
+                let mut w = Writer::new();
+                Cell::Real(step as f64).encode(&mut w);
+                let cells = w.finish();
+                insert(tx, history.id, step, 1, &cells)?;
+                insert(tx, plain.id, step, 1, &cells)?;
+                add_point(tx, 0, 0, step, step as f64, 1.0)?;
+                if step % 10 == 0 {
+                    add_step(tx, "f", &manifest(step, serde_json::json!({"e0": 1.0 + step as f64})))?;
+                }
+            }
+            let back = restart(tx)?.unwrap();
+            assert_eq!((back.step, back.time, back.finished), (20, Some(2.0), false));
+            let count = |t: &str| -> i64 {
+                tx.query_row(&format!("SELECT count(*) FROM {t}"), (), |r| r.get(0)).unwrap()
+            };
+            assert_eq!((count("history"), count("plain"), count("fb_points")), (20, 30, 20));
+            assert_eq!(parameter_values(tx)?["e0"], 21.0);
+            assert_eq!(add_checkpoint(tx, Some("here"))?, 20);
+            assert_eq!(add_checkpoint(tx, None)?, 20);
+            assert_eq!(checkpoints(tx)?[1].parent, Some(1));
+            Ok(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,351 @@
+//! Relational tables of the user: plain SQLite tables under their own names. A *history* has one
+//! column more, `fb_step`: the step being computed when a row was made, so that a restart can
+//! take back what came later.
+
+use super::query::one_expression;
+use super::{quoted, sql_error};
+use forebay_types::codec::Reader;
+use forebay_types::control::{Column, TableInfo};
+use forebay_types::record::Cell;
+use forebay_types::{Code, DType, Error, Name, Result, limits};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+
+/// The column of a history that holds the step.
+pub const STEP_COLUMN: &str = "fb_step";
+
+fn check_name(name: &str) -> Result<()> {
+    Name::new(name)?;
+    let lower = name.to_ascii_lowercase();
+    match lower.starts_with("fb_") || lower.starts_with("sqlite_") {
+        true => Err(Error::bad(format!("the name {name:?} begins like a system table; choose another one"))),
+        false => Ok(()),
+    }
+}
+
+fn sql_type(column: &Column) -> Result<&'static str> {
+    use DType::*;
+    Ok(match DType::parse(&column.dtype)? {
+        I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | Bool => "INTEGER",
+        F32 | F64 => "REAL",
+        Str => "TEXT",
+        Bytes => "BLOB",
+        C64 | C128 => {
+            return Err(Error::bad(format!(
+                "column {:?} is {}: complex numbers take two columns in a table",
+                column.name, column.dtype
+            )));
+        }
+    })
+}
+
+fn check_columns(name: &str, columns: &[Column]) -> Result<()> {
+    if columns.is_empty() {
+        return Err(Error::new(
+            Code::NotFound,
+            format!("there is no table {name:?}; give its columns to create it"),
+        ));
+    }
+    if columns.len() > limits::COLUMNS {
+        return Err(Error::bad(format!(
+            "table {name:?} has {} columns, the limit is {}",
+            columns.len(),
+            limits::COLUMNS
+        )));
+    }
+    for (i, c) in columns.iter().enumerate() {
+        check_name(&c.name)?;
+        if columns[..i].iter().any(|o| o.name.eq_ignore_ascii_case(&c.name)) {
+            return Err(Error::bad(format!("table {name:?} has the column {:?} twice", c.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Creates a table, or opens it when it is there with the same columns.
+pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bool) -> Result<TableInfo> {
+    check_name(name)?;
+    if let Some(t) = table(conn, name)? {
+        return match columns.is_empty() || t.columns == columns {
+            true if history && !t.history => Err(Error::new(
+                Code::Conflict,
+                format!("table {name:?} exists and is no history; open it as it is or choose another name"),
+            )),
+            true => Ok(t),
+            false => Err(Error::new(
+                Code::Conflict,
+                format!("table {name:?} exists with the columns {}; choose another name", words(&t.columns)),
+            )),
+        };
+    }
+    check_columns(name, columns)?;
+    let mut parts = Vec::new();
+    for c in columns {
+        parts.push(format!("{} {}", quoted(&c.name), sql_type(c)?));
+    }
+    if history {
+        parts.push(format!("{STEP_COLUMN} INTEGER NOT NULL"));
+    }
+    let failed = |e| sql_error(&format!("cannot make table {name:?}"), e);
+    conn.execute(&format!("CREATE TABLE {}({})", quoted(name), parts.join(", ")), ()).map_err(failed)?;
+    let json = serde_json::to_string(columns).map_err(|e| Error::internal(e.to_string()))?;
+    conn.execute(
+        "INSERT INTO fb_tables(name, columns, history, attrs) VALUES(?1, ?2, ?3, '{}')",
+        (name, json, history),
+    )
+    .map_err(failed)?;
+    Ok(TableInfo {
+        id: conn.last_insert_rowid() as u32,
+        name: name.to_owned(),
+        columns: columns.to_vec(),
+        history,
+    })
+}
+
+fn words(columns: &[Column]) -> String {
+    columns.iter().map(|c| format!("{} {}", c.name, c.dtype)).collect::<Vec<_>>().join(", ")
+}
+
+fn read(r: &Row) -> rusqlite::Result<TableInfo> {
+    let columns: String = r.get(2)?;
+    Ok(TableInfo {
+        id: r.get(0)?,
+        name: r.get(1)?,
+        columns: serde_json::from_str(&columns).unwrap_or_default(),
+        history: r.get(3)?,
+    })
+}
+
+/// A table by name.
+pub fn table(conn: &Connection, name: &str) -> Result<Option<TableInfo>> {
+    conn.prepare_cached("SELECT id, name, columns, history FROM fb_tables WHERE name = ?1")
+        .and_then(|mut s| s.query_row([name], read).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+/// All tables, in order of name.
+pub fn tables(conn: &Connection) -> Result<Vec<TableInfo>> {
+    conn.prepare_cached("SELECT id, name, columns, history FROM fb_tables ORDER BY name")
+        .and_then(|mut s| s.query_map((), read)?.collect())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+fn existing(conn: &Connection, name: &str) -> Result<TableInfo> {
+    table(conn, name)?.ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))
+}
+
+/// Adds rows; the cells follow each other row by row.
+pub fn insert(conn: &Connection, id: u32, step: i64, rows: u32, cells: &[u8]) -> Result<()> {
+    let t = conn
+        .prepare_cached("SELECT id, name, columns, history FROM fb_tables WHERE id = ?1")
+        .and_then(|mut s| s.query_row([id], read).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))?
+        .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table of number {id}")))?;
+    let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
+    let width = t.columns.len() + t.history as usize;
+    let marks = vec!["?"; width].join(",");
+    let sql = format!("INSERT INTO {} VALUES({marks})", quoted(&t.name));
+    let failed = |e| sql_error(&format!("cannot add to table {:?}", t.name), e);
+    let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
+    let mut reader = Reader::new(cells);
+    for _ in 0..rows {
+        for (i, (column, dtype)) in t.columns.iter().zip(&dtypes).enumerate() {
+            let value = fit(Cell::decode(&mut reader)?, *dtype)
+                .map_err(|e| e.within(format!("table {:?}, column {:?}", t.name, column.name)))?;
+            statement.raw_bind_parameter(i + 1, value).map_err(failed)?;
+        }
+        if t.history {
+            statement.raw_bind_parameter(width, step).map_err(failed)?;
+        }
+        statement.raw_execute().map_err(failed)?;
+    }
+    match reader.remaining() {
+        0 => Ok(()),
+        n => Err(Error::bad(format!("{n} bytes of cells are left after {rows} rows of {:?}", t.name))),
+    }
+}
+
+/// A cell as a column of that dtype stores it, or why it cannot.
+fn fit(cell: Cell, dtype: DType) -> Result<Value> {
+    use DType::*;
+    let wrong = |what: String| Error::bad(format!("{what} is no value of dtype {dtype}"));
+    let range = |v: i64| match dtype {
+        I8 => i8::try_from(v).is_ok(),
+        I16 => i16::try_from(v).is_ok(),
+        I32 => i32::try_from(v).is_ok(),
+        U8 => u8::try_from(v).is_ok(),
+        U16 => u16::try_from(v).is_ok(),
+        U32 => u32::try_from(v).is_ok(),
+        U64 => v >= 0,
+        Bool => v == 0 || v == 1,
+        _ => true,
+    };
+    Ok(match (cell, dtype) {
+        (Cell::Null, _) => Value::Null,
+        (Cell::Int(v), F32 | F64) => Value::Real(v as f64),
+        (Cell::Real(v), F32 | F64) => Value::Real(v),
+        (Cell::Int(v), Str | Bytes) => return Err(wrong(v.to_string())),
+        (Cell::Int(v), _) if range(v) => Value::Integer(v),
+        (Cell::Int(v), _) => return Err(wrong(v.to_string())),
+        (Cell::Text(v), Str) => Value::Text(v),
+        (Cell::Blob(v), Bytes) => Value::Blob(v),
+        (other, _) => return Err(wrong(format!("{other:?}"))),
+    })
+}
+
+/// A JSON value as an argument of SQL.
+pub fn argument(value: &serde_json::Value) -> Result<Value> {
+    use serde_json::Value as V;
+    Ok(match value {
+        V::Null => Value::Null,
+        V::Bool(b) => Value::Integer(*b as i64),
+        V::Number(n) => match (n.as_i64(), n.as_f64()) {
+            (Some(i), _) => Value::Integer(i),
+            (None, Some(f)) => Value::Real(f),
+            _ => return Err(Error::bad(format!("{n} is no argument for SQL"))),
+        },
+        V::String(s) => Value::Text(s.clone()),
+        other => return Err(Error::bad(format!("{other} is no argument for SQL; use a number or text"))),
+    })
+}
+
+fn filter(condition: &str) -> Result<String> {
+    match condition.trim() {
+        "" => Ok(String::new()),
+        c => {
+            one_expression(c)?;
+            Ok(format!(" WHERE ({c})"))
+        }
+    }
+}
+
+type Changes = serde_json::Map<String, serde_json::Value>;
+
+/// Changes rows; says how many.
+pub fn update(
+    conn: &Connection, name: &str, set: &Changes, condition: &str, args: &[serde_json::Value],
+) -> Result<usize> {
+    let t = existing(conn, name)?;
+    if set.is_empty() {
+        return Err(Error::bad(format!("an update of table {name:?} changes no column; name at least one")));
+    }
+    let mut parts = Vec::new();
+    let mut values = Vec::new();
+    for (column, value) in set {
+        let known = t.columns.iter().any(|c| c.name == *column);
+        if !known {
+            return Err(Error::bad(format!(
+                "table {name:?} has no column {column:?}; it has {}",
+                words(&t.columns)
+            )));
+        }
+        parts.push(format!("{} = ?", quoted(column)));
+        values.push(argument(value)?);
+    }
+    for a in args {
+        values.push(argument(a)?);
+    }
+    let sql = format!("UPDATE {} SET {}{}", quoted(name), parts.join(", "), filter(condition)?);
+    run(conn, name, &sql, values)
+}
+
+/// Removes rows; says how many.
+pub fn remove(conn: &Connection, name: &str, condition: &str, args: &[serde_json::Value]) -> Result<usize> {
+    existing(conn, name)?;
+    let values = args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+    run(conn, name, &format!("DELETE FROM {}{}", quoted(name), filter(condition)?), values)
+}
+
+fn run(conn: &Connection, name: &str, sql: &str, values: Vec<Value>) -> Result<usize> {
+    conn.prepare(sql)
+        .and_then(|mut s| s.execute(params_from_iter(values)))
+        .map_err(|e| sql_error(&format!("cannot change table {name:?}"), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::scratch;
+    use forebay_types::codec::Writer;
+    use serde_json::json;
+
+    fn column(name: &str, dtype: &str) -> Column {
+        Column { name: name.into(), dtype: dtype.into(), unit: String::new() }
+    }
+
+    fn cells(rows: &[&[Cell]]) -> Vec<u8> {
+        let mut w = Writer::new();
+        rows.iter().flat_map(|r| r.iter()).for_each(|c| c.encode(&mut w));
+        w.finish()
+    }
+
+    #[test]
+    fn rows_go_in_change_and_go_out() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let columns = [column("t", "f64"), column("who", "str")];
+            let t = open_table(tx, "history", &columns, true)?;
+            let rows = cells(&[
+                &[Cell::Int(1), Cell::Text("a".into())],
+                &[Cell::Real(2.5), Cell::Null],
+                &[Cell::Real(3.5), Cell::Text("c".into())],
+            ]);
+            insert(tx, t.id, 7, 3, &rows)?;
+            let set = json!({"who": "b"});
+            assert_eq!(update(tx, "history", set.as_object().unwrap(), "t > ? and who is null", &[json!(2)])?, 1);
+            assert_eq!(remove(tx, "history", "who in ('a', 'b')", &[])?, 2);
+            let left: (f64, i64) = tx.query_row("SELECT t, fb_step FROM history", (), |r| Ok((r.get(0)?, r.get(1)?))).unwrap();
+            assert_eq!(left, (3.5, 7));
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_its_columns_is_refused() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let t = open_table(tx, "t", &[column("n", "i8"), column("b", "bool")], false)?;
+            for bad in [[Cell::Int(300), Cell::Int(0)], [Cell::Int(3), Cell::Int(2)], [Cell::Text("x".into()), Cell::Null]] {
+                let e = insert(tx, t.id, 0, 1, &cells(&[&bad])).unwrap_err();
+                assert_eq!(e.code(), Code::BadArgument, "{e}");
+            }
+            assert!(insert(tx, t.id, 0, 2, &cells(&[&[Cell::Null, Cell::Null]])).is_err());
+            assert!(insert(tx, 99, 0, 0, &[]).is_err());
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_condition_cannot_reach_beyond_its_table() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            open_table(tx, "t", &[column("n", "i64")], false)?;
+            open_table(tx, "u", &[column("n", "i64")], false)?;
+            for bad in ["1); DROP TABLE u; --", "1) OR (1", "1 -- x", "1 /* x", "n = 'x", ";"] {
+                assert!(remove(tx, "t", bad, &[]).is_err(), "{bad}");
+            }
+            assert!(remove(tx, "fb_run", "", &[]).is_err());
+            assert!(table(tx, "u")?.is_some());
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_table_opens_again_only_with_its_own_columns() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let made = open_table(tx, "t", &[column("n", "i64")], false)?;
+            assert_eq!(open_table(tx, "t", &[], false)?, made);
+            assert_eq!(open_table(tx, "t", &[column("n", "f64")], false).unwrap_err().code(), Code::Conflict);
+            assert_eq!(open_table(tx, "nix", &[], false).unwrap_err().code(), Code::NotFound);
+            assert!(open_table(tx, "fb_x", &[column("n", "i64")], false).is_err());
+            assert!(open_table(tx, "x", &[column("z", "c128")], false).is_err());
+            assert!(open_table(tx, "x", &[column("fb_step", "i64")], false).is_err());
+            Ok(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,205 @@
+//! What people watch and steer, kept: declarations, points of histories, acts, messages.
+
+use super::{now, sql_error};
+use forebay_types::watch::{Declare, Diagram, Parameter};
+use forebay_types::{Error, Result};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+type Values = serde_json::Map<String, serde_json::Value>;
+
+fn failed(e: rusqlite::Error) -> Error {
+    sql_error("the catalog cannot be read", e)
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error::internal(e.to_string()))
+}
+
+/// Keeps a declaration. A parameter declared again has the value it is declared with: after a
+/// restart the rank declares it with the restored one.
+pub fn declare(conn: &Connection, what: &Declare) -> Result<()> {
+    match what {
+        Declare::Diagram(d) => conn.execute(
+            "INSERT OR REPLACE INTO fb_diagrams VALUES(?1, ?2, ?3)",
+            params![d.id, d.title, json(d)?],
+        ),
+        Declare::Parameter(p) => conn.execute(
+            "INSERT INTO fb_parameters VALUES(?1, ?2, ?3, -1) ON CONFLICT(name) DO UPDATE SET declaration = ?2, value = ?3, step = -1",
+            params![p.name, json(p)?, p.value.to_string()],
+        ),
+        Declare::Curve { diagram, curve, name } | Declare::Slot { diagram, curve, name, .. } => conn
+            .execute("INSERT OR REPLACE INTO fb_curves VALUES(?1, ?2, ?3)", params![diagram, curve, name]),
+        Declare::Command { .. } | Declare::Progress { .. } => Ok(0),
+    }
+    .map(|_| ())
+    .map_err(|e| sql_error("cannot keep a declaration", e))
+}
+
+/// Keeps a point of a history.
+pub fn add_point(conn: &Connection, diagram: u32, curve: u32, step: i64, t: f64, value: f64) -> Result<()> {
+    conn.prepare_cached("INSERT INTO fb_points VALUES(?1, ?2, ?3, ?4, ?5)")
+        .and_then(|mut s| s.execute(params![diagram, curve, step, t, value]))
+        .map(|_| ())
+        .map_err(|e| sql_error("cannot keep a point", e))
+}
+
+/// Diagrams in order of number.
+pub fn diagrams(conn: &Connection) -> Result<Vec<Diagram>> {
+    let texts: Vec<String> = conn
+        .prepare_cached("SELECT declaration FROM fb_diagrams ORDER BY id")
+        .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
+        .map_err(failed)?;
+    Ok(texts.iter().filter_map(|t| serde_json::from_str(t).ok()).collect())
+}
+
+/// Curves of a diagram: number and name.
+pub fn curves(conn: &Connection, diagram: u32) -> Result<Vec<(u32, String)>> {
+    conn.prepare_cached("SELECT curve, name FROM fb_curves WHERE diagram = ?1 ORDER BY curve")
+        .and_then(|mut s| s.query_map([diagram], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)
+}
+
+/// Points of a curve in the order they came: abscissa and value.
+pub fn points(conn: &Connection, diagram: u32, curve: u32) -> Result<Vec<(f64, f64)>> {
+    let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
+    conn.prepare_cached("SELECT t, value FROM fb_points WHERE diagram = ?1 AND curve = ?2 ORDER BY rowid")
+        .and_then(|mut s| {
+            s.query_map([diagram, curve], |r| Ok((number(r.get(0)?), number(r.get(1)?))))?.collect()
+        })
+        .map_err(failed)
+}
+
+/// Declared parameters with the values they have now.
+pub fn parameters(conn: &Connection) -> Result<Vec<Parameter>> {
+    let rows: Vec<(String, String)> = conn
+        .prepare_cached("SELECT declaration, value FROM fb_parameters ORDER BY name")
+        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)?;
+    let with_value = |(declaration, value): &(String, String)| {
+        let p: Parameter = serde_json::from_str(declaration).ok()?;
+        Some(Parameter { value: serde_json::from_str(value).ok()?, ..p })
+    };
+    Ok(rows.iter().filter_map(with_value).collect())
+}
+
+/// Values of all parameters by name.
+pub fn parameter_values(conn: &Connection) -> Result<Values> {
+    Ok(parameters(conn)?.into_iter().map(|p| (p.name, p.value)).collect())
+}
+
+/// Records that somebody asked for an act; gives its number.
+pub fn log_act(conn: &Connection, who: &str, act: &forebay_types::watch::Act) -> Result<u64> {
+    conn.execute("INSERT INTO fb_steering(who, act, asked) VALUES(?1, ?2, ?3)", params![who, json(act)?, now()])
+        .map_err(|e| sql_error("cannot log an act", e))?;
+    Ok(conn.last_insert_rowid() as u64)
+}
+
+/// Records that an act was carried out or refused. A parameter takes its new value.
+pub fn log_applied(conn: &Connection, id: u64, step: i64, code: u32, text: &str) -> Result<()> {
+    let broken = |e| sql_error("cannot log an act", e);
+    conn.execute(
+        "UPDATE fb_steering SET step = ?2, done = ?3, code = max(coalesce(code, 0), ?4), text = ?5 WHERE id = ?1",
+        params![id as i64, step, now(), code, text],
+    )
+    .map_err(broken)?;
+    let act: Option<String> = conn
+        .query_row("SELECT act FROM fb_steering WHERE id = ?1", [id as i64], |r| r.get(0))
+        .optional()
+        .map_err(broken)?;
+    let act = act.and_then(|a| serde_json::from_str(&a).ok());
+    if let (Some(forebay_types::watch::Act::Set { name, value }), 0) = (act, code) {
+        conn.execute(
+            "UPDATE fb_parameters SET value = ?2, step = ?3 WHERE name = ?1",
+            params![name, value.to_string(), step],
+        )
+        .map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// An act as it was logged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Act {
+    /// Its number.
+    pub id: u64,
+    /// Who asked.
+    pub who: String,
+    /// What, as JSON.
+    pub act: String,
+    /// Where it was carried out.
+    pub step: Option<i64>,
+    /// Code of the error, 0 when done, nothing when still open.
+    pub code: Option<u32>,
+    /// What was done, or the text of the error.
+    pub text: Option<String>,
+}
+
+/// The log of steering, in order.
+pub fn acts(conn: &Connection) -> Result<Vec<Act>> {
+    let read = |r: &Row| {
+        Ok(Act {
+            id: r.get::<_, i64>(0)? as u64,
+            who: r.get(1)?,
+            act: r.get(2)?,
+            step: r.get(3)?,
+            code: r.get(4)?,
+            text: r.get(5)?,
+        })
+    };
+    conn.prepare_cached("SELECT id, who, act, step, code, text FROM fb_steering ORDER BY id")
+        .and_then(|mut s| s.query_map((), read)?.collect())
+        .map_err(failed)
+}
+
+/// Keeps a message; the oldest go beyond the limit.
+pub fn message(conn: &Connection, session: u64, step: i64, level: u8, text: &str) -> Result<()> {
+    let broken = |e| sql_error("cannot keep a message", e);
+    conn.prepare_cached("INSERT INTO fb_messages(session, step, level, text, made) VALUES(?1, ?2, ?3, ?4, ?5)")
+        .and_then(|mut s| s.execute(params![session as i64, step, level, text, now()]))
+        .map_err(broken)?;
+    let id = conn.last_insert_rowid();
+    if id % 256 == 0 {
+        conn.execute("DELETE FROM fb_messages WHERE id <= ?1", [id - super::schema::MESSAGES]).map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// The last messages: step, level and text, oldest first.
+pub fn messages(conn: &Connection, last: u32) -> Result<Vec<(i64, u8, String)>> {
+    let sql = "SELECT step, level, text FROM (SELECT * FROM fb_messages ORDER BY id DESC LIMIT ?1) ORDER BY id";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_map([last], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?.collect())
+        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::scratch;
+    use forebay_types::watch::Act as Verb;
+    use serde_json::json;
+
+    #[test]
+    fn a_parameter_changes_when_the_act_was_carried_out_and_not_before() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let p = Parameter {
+                name: "e0".into(), value: json!(0.0), min: None, max: None, unit: "V/m".into(), help: String::new(),
+            };
+            declare(tx, &Declare::Parameter(p.clone()))?;
+            let set = |v: f64| Verb::Set { name: "e0".into(), value: json!(v) };
+            let good = log_act(tx, "anna", &set(0.5))?;
+            assert_eq!(parameter_values(tx)?["e0"], 0.0);
+            log_applied(tx, good, 12, 0, "set")?;
+            let bad = log_act(tx, "anna", &set(9.0))?;
+            log_applied(tx, bad, 13, 3, "too large")?;
+            assert_eq!(parameter_values(tx)?["e0"], 0.5);
+            declare(tx, &Declare::Parameter(p))?;
+            assert_eq!(parameter_values(tx)?["e0"], 0.0);
+            let log = acts(tx)?;
+            assert_eq!((log[0].step, log[1].code), (Some(12), Some(3)));
+            Ok(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,183 @@
+//! The seam to the disk: the six things the store asks of a file system. Everything that must
+//! survive goes through here, so a test can make any one of them fail.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Alignment of offsets, lengths and addresses in direct writes.
+pub const PAGE: u64 = 4096;
+
+/// What a file system does for the store.
+pub trait Disk: Send + Sync {
+    /// Writes some of `bytes` at an offset and says how many.
+    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize>;
+    /// Reserves room, so that the lack of it shows before anything is written.
+    fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()>;
+    /// Makes a file durable.
+    fn sync(&self, fd: BorrowedFd) -> io::Result<()>;
+    /// Gives a finished file its name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes that can still be written where `dir` lies.
+    fn free(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// The operating system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Disk for System {
+    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+        Ok(rustix::io::pwrite(fd, bytes, at)?)
+    }
+
+    fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {
+        use rustix::io::Errno;
+        match rustix::fs::fallocate(fd, rustix::fs::FallocateFlags::empty(), at, len) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn sync(&self, fd: BorrowedFd) -> io::Result<()> {
+        Ok(rustix::fs::fsync(fd)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn free(&self, dir: &Path) -> io::Result<u64> {
+        let s = rustix::fs::statvfs(dir)?;
+        Ok(s.f_bavail.saturating_mul(s.f_frsize))
+    }
+}
+
+/// Writes all of `bytes` through the page cache.
+pub fn write_all(disk: &dyn Disk, fd: BorrowedFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match disk.write(fd, bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                bytes = &bytes[n..];
+                at += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// A file opened twice: once past the page cache where the file system can do that, once
+/// through it. **No page is ever written both ways**: direct writes cover the whole pages inside
+/// one contiguous run, everything else goes through the cache.
+pub struct DualFile {
+    plain: File,
+    direct: Option<File>,
+    bounce: Vec<u8>,
+}
+
+/// Runs shorter than this are not worth a direct write.
+const DIRECT_MIN: usize = 64 * 1024;
+/// Longest single write, so that a stop or an error shows soon.
+const CHUNK: usize = 8 << 20;
+/// Bounce buffer for memory that does not lie as the file does.
+const BOUNCE: usize = 4 << 20;
+
+impl DualFile {
+    /// Opens an existing file for writing.
+    pub fn open(path: &Path) -> io::Result<DualFile> {
+        let plain = OpenOptions::new().write(true).open(path)?;
+        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
+        Ok(DualFile { plain, direct, bounce: Vec::new() })
+    }
+
+    /// Whether writes go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    /// The descriptor through the page cache.
+    pub fn plain(&self) -> BorrowedFd<'_> {
+        self.plain.as_fd()
+    }
+
+    /// Writes a contiguous run.
+    pub fn write(&mut self, disk: &dyn Disk, bytes: &[u8], at: u64) -> io::Result<()> {
+        let first = at.next_multiple_of(PAGE);
+        let last = (at + bytes.len() as u64) / PAGE * PAGE;
+        if bytes.len() < DIRECT_MIN || self.direct.is_none() || first >= last {
+            return write_all(disk, self.plain.as_fd(), bytes, at);
+        }
+        let (head, rest) = bytes.split_at((first - at) as usize);
+        let (middle, tail) = rest.split_at((last - first) as usize);
+        write_all(disk, self.plain.as_fd(), head, at)?;
+        match self.write_pages(disk, middle, first) {
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                self.direct = None;
+                write_all(disk, self.plain.as_fd(), middle, first)?;
+            }
+            other => other?,
+        }
+        write_all(disk, self.plain.as_fd(), tail, last)
+    }
+
+    fn write_pages(&mut self, disk: &dyn Disk, pages: &[u8], at: u64) -> io::Result<()> {
+        let Some(direct) = &self.direct else { return Ok(()) };
+        if (pages.as_ptr() as u64).is_multiple_of(PAGE) {
+            for (i, chunk) in pages.chunks(CHUNK).enumerate() {
+                write_all(disk, direct.as_fd(), chunk, at + (i * CHUNK) as u64)?;
+            }
+            return Ok(());
+        }
+        if self.bounce.is_empty() {
+            self.bounce = vec![0; BOUNCE + PAGE as usize];
+        }
+        let skip = self.bounce.as_ptr().align_offset(PAGE as usize);
+        for (i, chunk) in pages.chunks(BOUNCE).enumerate() {
+            let room = &mut self.bounce[skip..skip + chunk.len()];
+            room.copy_from_slice(chunk);
+            write_all(disk, direct.as_fd(), room, at + (i * BOUNCE) as u64)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn runs_at_any_offset_and_address_end_up_where_they_belong(
+            cuts in proptest::collection::vec(1usize..200_000, 1..6), shift in 0usize..5000, base in 0u64..9000
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("f");
+            std::fs::write(&path, b"").unwrap();
+            let mut file = DualFile::open(&path).unwrap();
+            let total: usize = cuts.iter().sum();
+            let memory: Vec<u8> = (0..total + shift).map(|i| (i * 31 % 251) as u8).collect();
+            let bytes = &memory[shift..];
+            let mut done = 0;
+            for n in cuts {
+                file.write(&System, &bytes[done..done + n], base + done as u64).unwrap();
+                done += n;
+            }
+            let back = std::fs::read(&path).unwrap();
+            prop_assert!(back[base as usize..] == bytes[..total]);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Where things lie in the directory of a run, and whether a directory is one.
+//!
+//! ```text
+//! NAME.fb/
+//!   catalog.sqlite            names, attributes, tables, steps
+//!   steps/0000000100.h5       one file per committed step; a leading `m` for numbers below zero
+//!   data/e.6c...0.1-7.h5      a large data set outside steps: name, checksum of the name,
+//!                             set number, session and sequence number of the put
+//!   LOCK                      the owner: host, pid, fencing number
+//! ```
+//! A name that ends in `.tmp` belongs to nobody once its writer is dead.
+
+use forebay_types::{Code, Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Version of the directory's format. Newer ones are refused, older ones are read.
+pub const FORMAT: u32 = 1;
+/// The relational part.
+pub const CATALOG: &str = "catalog.sqlite";
+/// Step files.
+pub const STEPS: &str = "steps";
+/// Large data sets outside steps.
+pub const DATA: &str = "data";
+/// Who owns the run.
+pub const LOCK: &str = "LOCK";
+/// What an unfinished file ends in.
+pub const TMP: &str = ".tmp";
+/// What the owner's process tells the other ones; written by whoever has the sockets.
+pub const AGENT: &str = "agent.json";
+
+/// The directory of a run.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// Names only; nothing is looked at.
+    pub fn new(root: impl Into<PathBuf>) -> Layout {
+        Layout { root: root.into() }
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> PathBuf {
+        self.root.join(CATALOG)
+    }
+
+    /// The lock file.
+    pub fn lock(&self) -> PathBuf {
+        self.root.join(LOCK)
+    }
+
+    /// The directory of step files.
+    pub fn steps(&self) -> PathBuf {
+        self.root.join(STEPS)
+    }
+
+    /// The directory of large data sets.
+    pub fn data(&self) -> PathBuf {
+        self.root.join(DATA)
+    }
+
+    /// A file named by a path relative to the run, as the catalog stores it.
+    pub fn file(&self, relative: &str) -> Result<PathBuf> {
+        let inside = Path::new(relative).components().all(|c| matches!(c, std::path::Component::Normal(_)));
+        match inside && !relative.is_empty() {
+            true => Ok(self.root.join(relative)),
+            false => Err(Error::new(
+                Code::Corrupt,
+                format!("the catalog names the file {relative:?}, which is not inside the run; run `forebay repair`"),
+            )),
+        }
+    }
+
+    /// What the directory is.
+    pub fn inspect(&self) -> Result<Found> {
+        let meta = match std::fs::metadata(&self.root) {
+            Ok(m) => m,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(e) => return Err(Error::io(format!("cannot look at {}", self.root.display()), e)),
+        };
+        if !meta.is_dir() {
+            return Err(not_a_run(&self.root, "it is a file"));
+        }
+        if self.catalog().exists() {
+            return Ok(Found::Run);
+        }
+        let mut entries = std::fs::read_dir(&self.root)
+            .map_err(|e| Error::io(format!("cannot read {}", self.root.display()), e))?
+            .filter_map(|e| e.ok())
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect::<Vec<_>>();
+        entries.retain(|n| n != LOCK && n != AGENT && !(n == STEPS || n == DATA));
+        if !entries.is_empty() {
+            return Err(not_a_run(&self.root, &format!("it holds {:?} and no {CATALOG}", entries[0])));
+        }
+        match self.has_files() {
+            true => Ok(Found::Remains),
+            false => Ok(Found::Empty),
+        }
+    }
+
+    fn has_files(&self) -> bool {
+        [self.steps(), self.data()].iter().any(|d| {
+            std::fs::read_dir(d).is_ok_and(|mut entries| {
+                entries.any(|e| e.is_ok_and(|e| e.file_name().to_string_lossy().ends_with(".h5")))
+            })
+        })
+    }
+
+    /// Makes the directories of a run.
+    pub fn create(&self) -> Result<()> {
+        for dir in [self.steps(), self.data()] {
+            std::fs::create_dir_all(&dir)
+                .map_err(|e| Error::io(format!("cannot make the directory {}", dir.display()), e))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a directory turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is no such directory.
+    Nothing,
+    /// An empty directory, or one in which a run was about to begin.
+    Empty,
+    /// A run.
+    Run,
+    /// Files of a run without a catalog: `repair` makes one.
+    Remains,
+}
+
+fn not_a_run(path: &Path, why: &str) -> Error {
+    Error::bad(format!("{} is not a run: {why}; choose another name", path.display()))
+}
+
+/// The file of a step, relative to the run.
+pub fn step_file(step: i64) -> String {
+    match step < 0 {
+        true => format!("{STEPS}/m{:010}.h5", step.unsigned_abs()),
+        false => format!("{STEPS}/{step:010}.h5"),
+    }
+}
+
+/// The file of a data set, relative to the run, unique by the record that made it. Characters
+/// that shells and file systems dislike become `_`; a checksum of the whole name keeps two apart.
+pub fn data_file(name: &str, set: i64, session: u64, seq: u64) -> String {
+    let clean: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+        .take(64)
+        .collect();
+    let sum = crc32c::crc32c(name.as_bytes());
+    format!("{DATA}/{clean}.{sum:08x}.{set}.{session}-{seq}.h5")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_sort_by_step_and_stay_apart() {
+        assert_eq!(step_file(100), "steps/0000000100.h5");
+        assert_eq!(step_file(-3), "steps/m0000000003.h5");
+        assert!(step_file(9) < step_file(10));
+        assert_ne!(data_file("a/b", 0, 1, 1), data_file("a_b", 0, 1, 1));
+    }
+
+    #[test]
+    fn a_path_out_of_the_run_is_refused() {
+        let l = Layout::new("/runs/a.fb");
+        assert!(l.file("steps/0000000001.h5").is_ok());
+        for bad in ["../x", "/etc/passwd", "", "steps/../../x"] {
+            assert!(l.file(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_with_other_things_in_it_is_no_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let l = Layout::new(dir.path());
+        assert_eq!(l.inspect().unwrap(), Found::Empty);
+        std::fs::write(dir.path().join("thesis.tex"), "x").unwrap();
+        let e = l.inspect().unwrap_err();
+        assert!(e.text().contains("not a run") && e.text().contains("thesis.tex"));
+    }
+}

@@ -1,0 +1,169 @@
+//! `LOCK`: at most one process writes a run.
+//!
+//! The file is locked with `flock` for as long as the owner lives and says who that is. It also
+//! holds the *fencing number*, one more at each opening; the catalog stores it too, and every
+//! transaction compares the two, so an owner that lost the run without noticing (a file system
+//! that forgot its locks) changes nothing.
+
+use forebay_types::{Code, Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Who owns a run; the contents of `LOCK` as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Process number; 0 when the run was closed in order.
+    pub pid: u32,
+    /// Host name.
+    pub host: String,
+    /// Identity of the host's boot, to tell a process from its namesake before a reboot.
+    pub boot_id: String,
+    /// Fencing number.
+    pub fence: u64,
+}
+
+/// The held lock; given back when dropped.
+pub struct Lock {
+    file: File,
+    holder: Holder,
+}
+
+impl Lock {
+    /// Takes the run, or says who has it. `least` is the fencing number the catalog knows.
+    pub fn take(path: &Path, least: u64) -> Result<Lock> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .open(path)
+            .map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))?;
+        let before = read(&mut file);
+        match patiently(&file) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held(path, before.as_ref())),
+            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => without_flock(path, before.as_ref())?,
+            Err(e) => return Err(Error::io(format!("cannot lock {}", path.display()), e)),
+        }
+        let before = read(&mut file);
+        let fence = before.map_or(0, |h| h.fence).max(least) + 1;
+        let holder = Holder { pid: std::process::id(), host: host(), boot_id: boot_id(), fence };
+        let mut lock = Lock { file, holder };
+        lock.write().map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
+        Ok(lock)
+    }
+
+    /// The fencing number of this ownership.
+    pub fn fence(&self) -> u64 {
+        self.holder.fence
+    }
+
+    fn write(&mut self) -> std::io::Result<()> {
+        let text = serde_json::to_vec(&self.holder)?;
+        self.file.rewind()?;
+        self.file.write_all(&text)?;
+        self.file.set_len(text.len() as u64)?;
+        self.file.sync_all()
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.holder.pid = 0;
+        let _ = self.write();
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Who holds the run at this path, if anybody does. Looks without taking.
+pub fn holder(path: &Path) -> Option<Holder> {
+    let mut file = File::open(path).ok()?;
+    let found = read(&mut file)?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Some(found),
+        _ => None,
+    }
+}
+
+/// Somebody who only looks holds the lock for an instant, so one refusal is not the last word.
+fn patiently(file: &File) -> Result<(), Errno> {
+    for _ in 0..5 {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            other => return other,
+        }
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn read(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(4096).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn held(path: &Path, by: Option<&Holder>) -> Error {
+    let run = path.parent().unwrap_or(path).display();
+    let who = by.map_or_else(
+        || "another process".to_owned(),
+        |h| format!("process {} on host {}", h.pid, h.host),
+    );
+    Error::new(Code::Conflict, format!("{run} is held by {who}; close it there, or open it with mode \"r\""))
+}
+
+/// A file system without locks: go by what the file says, and never take a run from another host.
+fn without_flock(path: &Path, by: Option<&Holder>) -> Result<()> {
+    let Some(h) = by.filter(|h| h.pid != 0) else { return Ok(()) };
+    let here = h.host == host() && h.boot_id == boot_id();
+    let alive = here && Path::new("/proc").join(h.pid.to_string()).exists();
+    let gone = here && !alive || (h.host == host() && h.boot_id != boot_id());
+    match gone {
+        true => Ok(()),
+        false => Err(held(path, by)),
+    }
+}
+
+/// The name of this host.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The identity of this boot.
+pub fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_owner_is_refused_by_pid_and_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let first = Lock::take(&path, 0).unwrap();
+        let e = Lock::take(&path, 0).err().unwrap();
+        assert_eq!(e.code(), Code::Conflict);
+        assert!(e.text().contains(&std::process::id().to_string()) && e.text().contains(&host()), "{e}");
+        assert_eq!(holder(&path).unwrap().fence, first.fence());
+        drop(first);
+        assert!(holder(&path).is_none());
+    }
+
+    #[test]
+    fn the_fencing_number_only_grows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let a = Lock::take(&path, 0).unwrap().fence();
+        let b = Lock::take(&path, 0).unwrap().fence();
+        let c = Lock::take(&path, 40).unwrap().fence();
+        assert!(a < b && c == 41);
+    }
+}

@@ -1,0 +1,160 @@
+//! What the store asks of HDF5: a file's frame, room for data sets, small attributes. Never the
+//! bytes of arrays, which go past it. libhdf5 has one lock for the whole process.
+
+use super::{MANIFEST, Manifest};
+use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
+use hdf5_metno as hdf5;
+use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
+use std::path::Path;
+use std::str::FromStr;
+
+pub(super) fn failed(what: &str, path: &Path, e: hdf5::Error) -> Error {
+    let text = e.to_string();
+    let code = if text.contains("No space left") { Code::Full } else { Code::Io };
+    Error::new(code, format!("{what} {}: {text}", path.display()))
+}
+
+/// The HDF5 type of an element, and the extents in the order of the file.
+fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
+    use TypeDescriptor as T;
+    let mut dims: Vec<usize> = meta.shape.extents().iter().map(|e| *e as usize).collect();
+    if meta.order == Order::F {
+        dims.reverse();
+    }
+    let complex = |size: FloatSize, bytes: usize| {
+        let field = |name: &str, index: usize| CompoundField {
+            name: name.to_owned(),
+            ty: T::Float(size),
+            offset: index * bytes,
+            index,
+        };
+        T::Compound(CompoundType { fields: vec![field("r", 0), field("i", 1)], size: 2 * bytes })
+    };
+    let descriptor = match meta.dtype {
+        DType::I8 => T::Integer(IntSize::U1),
+        DType::I16 => T::Integer(IntSize::U2),
+        DType::I32 => T::Integer(IntSize::U4),
+        DType::I64 => T::Integer(IntSize::U8),
+        DType::U8 | DType::Bytes => T::Unsigned(IntSize::U1),
+        DType::U16 => T::Unsigned(IntSize::U2),
+        DType::U32 => T::Unsigned(IntSize::U4),
+        DType::U64 => T::Unsigned(IntSize::U8),
+        DType::F32 => T::Float(FloatSize::U4),
+        DType::F64 => T::Float(FloatSize::U8),
+        DType::C64 => complex(FloatSize::U4, 4),
+        DType::C128 => complex(FloatSize::U8, 8),
+        DType::Bool => T::Boolean,
+        // The last extent counts bytes; it becomes the length of a string.
+        DType::Str => T::FixedUnicode(dims.pop().unwrap_or(1).max(1)),
+    };
+    (descriptor, dims)
+}
+
+/// A new file, open in HDF5 while its data sets are laid out.
+pub(super) struct Frame {
+    file: hdf5::File,
+}
+
+impl Frame {
+    pub fn create(path: &Path) -> Result<Frame> {
+        hdf5::File::with_options()
+            .with_fapl(|p| {
+                p.libver_bounds(hdf5::file::LibraryVersion::V18, hdf5::file::LibraryVersion::V110)
+                    .alignment(65536, 4096)
+                    .file_locking(false)
+            })
+            .create(path)
+            .map(|file| Frame { file })
+            .map_err(|e| failed("cannot make", path, e))
+    }
+
+    /// Lays out a data set and says where its bytes begin.
+    pub fn add(&self, path: &Path, name: &str, meta: &ArrayMeta, unit: &str) -> Result<u64> {
+        let wrong = |e| failed(&format!("cannot lay out {name:?} in"), path, e);
+        let (descriptor, dims) = layout_of(meta);
+        let set = self
+            .file
+            .new_dataset_builder()
+            .empty_as(descriptor)
+            .shape(dims)
+            .create_intermediate_group(true)
+            .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
+            .fill_time(hdf5::plist::dataset_create::FillTime::Never)
+            .no_chunk()
+            .create(name)
+            .map_err(wrong)?;
+        let order = if meta.order == Order::F { "F" } else { "C" };
+        text(&set, "dataOrder", order).map_err(wrong)?;
+        if !unit.is_empty() {
+            text(&set, "unit", unit).map_err(wrong)?;
+        }
+        Ok(set.offset().unwrap_or(0))
+    }
+
+    /// Describes the whole file.
+    pub fn describe(&self, path: &Path, m: &Manifest) -> Result<()> {
+        let wrong = |e| failed("cannot describe", path, e);
+        let all = || -> hdf5::Result<()> {
+            self.file.new_attr::<u32>().create("forebay_format")?.write_scalar(&m.format)?;
+            text(&self.file, "forebay_run", &m.run_id)?;
+            if m.set.is_none() {
+                self.file.new_attr::<i64>().create("step")?.write_scalar(&m.step)?;
+            }
+            if let Some(time) = m.time {
+                self.file.new_attr::<f64>().create("time")?.write_scalar(&time)?;
+            }
+            Ok(())
+        };
+        all().map_err(wrong)
+    }
+
+    /// Writes the frame out.
+    pub fn close(self, path: &Path) -> Result<()> {
+        self.file.flush().map_err(|e| failed("cannot write", path, e))?;
+        self.file.close().map_err(|e| failed("cannot close", path, e))
+    }
+}
+
+fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<()> {
+    let value = VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default();
+    at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&value)
+}
+
+/// A finished file, as HDF5 sees it.
+pub struct Opened {
+    file: hdf5::File,
+}
+
+impl Opened {
+    /// Opens a file for reading.
+    pub fn open(path: &Path) -> Result<Opened> {
+        hdf5::File::with_options()
+            .with_fapl(|p| p.file_locking(false))
+            .open(path)
+            .map(|file| Opened { file })
+            .map_err(|e| Error::new(Code::Corrupt, format!("{} is no HDF5 file: {e}", path.display())))
+    }
+
+    /// Where the bytes of a data set begin, and how many they are.
+    pub fn locate(&self, name: &str) -> Option<(u64, u64)> {
+        let set = self.file.dataset(name).ok()?;
+        let bytes = set.storage_size();
+        Some((set.offset().unwrap_or(0), bytes))
+    }
+}
+
+/// Reads the manifest of a finished file.
+pub fn open_manifest(path: &Path) -> Result<Manifest> {
+    use std::os::unix::fs::FileExt;
+    let broken = |why: String| Error::new(Code::Corrupt, format!("{}: {why}", path.display()));
+    let opened = Opened::open(path)?;
+    let (at, len) = opened.locate(MANIFEST).ok_or_else(|| broken("it has no manifest".into()))?;
+    let file = std::fs::File::open(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+    let size = file.metadata().map_or(0, |m| m.len());
+    if at.checked_add(len).is_none_or(|end| end > size) {
+        return Err(broken("its manifest lies beyond its end".into()));
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, at).map_err(|e| broken(e.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|e| broken(format!("its manifest cannot be read: {e}")))
+}

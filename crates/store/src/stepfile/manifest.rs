@@ -1,0 +1,121 @@
+//! What a file of arrays says about itself, so that the catalog can be made from files alone.
+
+use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Shape};
+use serde::{Deserialize, Serialize};
+
+/// A rectangular piece of a data set, as one rank gave it, with the checksum of its bytes in the
+/// order of the rank's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Who gave it.
+    pub rank: u32,
+    /// Index of its first element.
+    pub offset: Vec<u64>,
+    /// Its extents.
+    pub shape: Vec<u64>,
+    /// CRC-32C of its bytes.
+    pub crc32c: u32,
+}
+
+/// A data set of a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Plain", into = "Plain")]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Type, shape and element order, as the user sees them.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub unit: String,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+    /// The pieces it was put together from.
+    pub pieces: Vec<Piece>,
+}
+
+impl Entry {
+    /// Bytes of the data set.
+    pub fn nbytes(&self) -> u64 {
+        self.meta.bytes().unwrap_or(0)
+    }
+}
+
+/// The JSON of an entry.
+#[derive(Clone, Serialize, Deserialize)]
+struct Plain {
+    name: String,
+    dtype: String,
+    shape: Vec<u64>,
+    order: String,
+    #[serde(default)]
+    unit: String,
+    offset: u64,
+    nbytes: u64,
+    pieces: Vec<Piece>,
+}
+
+impl From<Entry> for Plain {
+    fn from(e: Entry) -> Plain {
+        Plain {
+            nbytes: e.nbytes(),
+            dtype: e.meta.dtype.name().to_owned(),
+            shape: e.meta.shape.extents().to_vec(),
+            order: if e.meta.order == Order::F { "F" } else { "C" }.to_owned(),
+            name: e.name,
+            unit: e.unit,
+            offset: e.offset,
+            pieces: e.pieces,
+        }
+    }
+}
+
+impl TryFrom<Plain> for Entry {
+    type Error = Error;
+
+    fn try_from(p: Plain) -> Result<Entry> {
+        let order = match p.order.as_str() {
+            "C" => Order::C,
+            "F" => Order::F,
+            other => return Err(Error::new(Code::Corrupt, format!("{other:?} is no element order"))),
+        };
+        let meta = ArrayMeta { dtype: DType::parse(&p.dtype)?, shape: Shape::new(&p.shape)?, order };
+        Ok(Entry { name: p.name, meta, unit: p.unit, offset: p.offset, pieces: p.pieces })
+    }
+}
+
+/// Everything a file says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Format of the run.
+    pub format: u32,
+    /// Identity of the run.
+    pub run_id: String,
+    /// The step; meaningless in a file of a data set outside steps.
+    pub step: i64,
+    /// Its time, if given.
+    pub time: Option<f64>,
+    /// Values of the parameters.
+    #[serde(default)]
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// For a data set outside steps: set number and version.
+    #[serde(default)]
+    pub set: Option<(i64, u64)>,
+    /// The data sets.
+    pub data: Vec<Entry>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_reads_back_and_refuses_nonsense() {
+        let meta = ArrayMeta { dtype: DType::C128, shape: Shape::new(&[3, 4]).unwrap(), order: Order::F };
+        let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7 };
+        let entry = Entry { name: "a/b".into(), meta, unit: "V".into(), offset: 4096, pieces: vec![piece] };
+        let m = Manifest { format: 1, step: -2, time: Some(0.1), data: vec![entry], ..Manifest::default() };
+        let text = serde_json::to_string(&m).unwrap();
+        assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), m);
+        assert!(serde_json::from_str::<Manifest>(&text.replace("c128", "float")).is_err());
+    }
+}

@@ -1,0 +1,22 @@
+//! Files of arrays: one immutable HDF5 file per step (and per large data set outside steps).
+//!
+//! The way of the data: [`Writer`] lets HDF5 lay out a data set as soon as its first bytes come,
+//! asks where it lies and writes the bytes there itself, past the page cache, straight from the
+//! memory they are in. At the end a [`Manifest`] (what, where, checksums) goes into the file,
+//! then fsync, rename from `.tmp`, fsync of the directory. [`read_selection`] goes the other way:
+//! a contiguous data set needs no library to be read, only its offset.
+
+mod hdf;
+mod manifest;
+mod place;
+mod read;
+mod write;
+
+pub use hdf::{Opened, open_manifest};
+pub use manifest::{Entry, Manifest, Piece};
+pub use place::Hyperslab;
+pub use read::{Source, read_piece, read_selection};
+pub use write::{Facts, Writer};
+
+/// Name of the data set that holds the manifest.
+pub const MANIFEST: &str = "forebay/manifest";

@@ -1,0 +1,182 @@
+//! Reading parts of contiguous arrays: from a file at an offset, or from bytes in memory.
+
+use super::{Entry, Piece};
+use super::place::Hyperslab;
+use forebay_types::{ArrayMeta, Error, Order, Result, Selection, Shape, Slice};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Where the bytes of a whole array are.
+pub enum Source<'a> {
+    /// In a file, from an offset on.
+    File(&'a File, u64),
+    /// In memory.
+    Memory(&'a [u8]),
+}
+
+impl Source<'_> {
+    /// Fills `out` from byte `at` of the array on.
+    pub fn fill(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        match self {
+            Source::File(file, base) => file
+                .read_exact_at(out, base + at)
+                .map_err(|e| Error::io("an array cannot be read from its file", e)),
+            Source::Memory(bytes) => {
+                let end = (at as usize).checked_add(out.len());
+                let part = end.and_then(|end| bytes.get(at as usize..end));
+                let short = || Error::new(forebay_types::Code::Corrupt, "an array has fewer bytes than its shape says");
+                out.copy_from_slice(part.ok_or_else(short)?);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Parts smaller than this and scattered are picked from one read of the whole.
+const WHOLE: u64 = 4 << 20;
+
+/// Reads a selection; gives the shape of the result and its bytes, in the element order of the array.
+pub fn read_selection(source: &Source, meta: &ArrayMeta, sel: &Selection) -> Result<(Shape, Vec<u8>)> {
+    let slices = sel.resolve(&meta.shape)?;
+    let shape = Selection::shape_of(&slices)?;
+    let mut out = vec![0; shape.bytes(meta.dtype)? as usize];
+    if out.is_empty() {
+        return Ok((shape, out));
+    }
+    let pick = Pick::new(meta, slices);
+    if pick.is_scattered() && meta.bytes()? <= WHOLE {
+        let mut whole = vec![0; meta.bytes()? as usize];
+        source.fill(0, &mut whole)?;
+        pick.read(&Source::Memory(&whole), &mut out)?;
+    } else {
+        pick.read(source, &mut out)?;
+    }
+    Ok((shape, out))
+}
+
+/// A selection with its axes in the order of the file.
+struct Pick {
+    item: u64,
+    extents: Vec<u64>,
+    slices: Vec<Slice>,
+    /// Axes from here on are read by one span.
+    inner: usize,
+}
+
+impl Pick {
+    fn new(meta: &ArrayMeta, mut slices: Vec<Slice>) -> Pick {
+        let mut extents = meta.shape.extents().to_vec();
+        if meta.order == Order::F {
+            slices.reverse();
+            extents.reverse();
+        }
+        let full = |i: usize| slices[i].step == 1 && slices[i].count == extents[i];
+        let mut inner = slices.len();
+        while inner > 0 && (inner == slices.len() || full(inner)) {
+            inner -= 1;
+        }
+        Pick { item: meta.dtype.size() as u64, extents, slices, inner }
+    }
+
+    fn is_scattered(&self) -> bool {
+        self.inner > 0 || self.slices.first().is_some_and(|s| s.step > 1)
+    }
+
+    /// Bytes of everything behind an axis.
+    fn stride(&self, axis: usize) -> u64 {
+        self.extents[axis + 1..].iter().product::<u64>() * self.item
+    }
+
+    fn read(&self, source: &Source, out: &mut [u8]) -> Result<()> {
+        let Some(last) = self.slices.get(self.inner) else { return source.fill(0, out) };
+        let unit = self.stride(self.inner);
+        let run = (last.count * unit) as usize;
+        let mut span = Vec::new();
+        for (n, run) in out.chunks_mut(run).enumerate() {
+            let at = self.outer(n as u64) + last.start * unit;
+            if last.step == 1 {
+                source.fill(at, run)?;
+                continue;
+            }
+            span.resize(((last.count - 1) * last.step * unit + unit) as usize, 0);
+            source.fill(at, &mut span)?;
+            let (unit, stride) = (unit as usize, (last.step * unit) as usize);
+            for (to, from) in run.chunks_mut(unit).zip(span.chunks(stride)) {
+                to.copy_from_slice(&from[..unit]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the `n`-th run begins, without the innermost axis.
+    fn outer(&self, mut n: u64) -> u64 {
+        let mut at = 0;
+        for axis in (0..self.inner).rev() {
+            let s = self.slices[axis];
+            at += (s.start + n % s.count * s.step) * self.stride(axis);
+            n /= s.count;
+        }
+        at
+    }
+}
+
+/// The checksum of a piece as it now stands in the file.
+pub fn read_piece(file: &File, entry: &Entry, piece: &Piece) -> Result<u32> {
+    let (offset, local) = (Shape::new(&piece.offset)?, Shape::new(&piece.shape)?);
+    let place = Hyperslab::new(&entry.meta, &offset, &local)?;
+    let mut buffer = Vec::new();
+    let mut sum = 0;
+    place.runs(0, place.bytes(), |_, mut at, mut n| {
+        while n > 0 {
+            let now = n.min(WHOLE);
+            buffer.resize(now as usize, 0);
+            Source::File(file, entry.offset).fill(at, &mut buffer)?;
+            sum = crc32c::crc32c_append(sum, &buffer);
+            at += now;
+            n -= now;
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::DType;
+    use proptest::prelude::*;
+
+    fn slice(extent: u64) -> impl Strategy<Value = Slice> {
+        (0..extent, 1u64..4, any::<bool>()).prop_flat_map(move |(start, step, squeeze)| {
+            let most = (extent - start).div_ceil(step);
+            (1..=most).prop_map(move |count| {
+                let count = if squeeze { 1 } else { count };
+                Slice { start, count, step, squeeze }
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_selection_picks_what_a_walk_over_the_indices_picks(
+            (dims, slices) in proptest::collection::vec(1u64..6, 1..4).prop_flat_map(|d| {
+                let s: Vec<_> = d.iter().map(|e| slice(*e)).collect();
+                (Just(d), s)
+            }), fortran: bool
+        ) {
+            let order = if fortran { Order::F } else { Order::C };
+            let meta = ArrayMeta { dtype: DType::U8, shape: Shape::new(&dims).unwrap(), order };
+            let bytes: Vec<u8> = (0..meta.shape.len()).map(|i| i as u8).collect();
+            let (shape, got) = read_selection(&Source::Memory(&bytes), &meta, &Selection(slices.clone())).unwrap();
+            let picked = Shape::new(&slices.iter().map(|s| s.count).collect::<Vec<_>>()).unwrap();
+            prop_assert_eq!(shape.len(), picked.len());
+            let (ps, gs) = (picked.strides(order), meta.shape.strides(order));
+            for e in 0..picked.len() {
+                let from: u64 = (0..dims.len())
+                    .map(|a| (slices[a].start + e / ps[a] % picked.extents()[a] * slices[a].step) * gs[a])
+                    .sum();
+                prop_assert_eq!(got[e as usize], bytes[from as usize]);
+            }
+        }
+    }
+}

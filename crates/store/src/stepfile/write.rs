@@ -1,0 +1,300 @@
+//! Writing a file of arrays as its pieces come.
+
+use super::hdf::Frame;
+use super::place::Hyperslab;
+use super::{Entry, MANIFEST, Manifest, Piece};
+use crate::disk::{Disk, DualFile};
+use crate::layout::{FORMAT, TMP};
+use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Metadata may need this much of a disk that is otherwise full.
+const SPARE: u64 = 2 << 20;
+/// From here on the checksum is taken by a second thread while the disk works.
+const BESIDE: usize = 4 << 20;
+
+/// What a file is about, beside its data sets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Identity of the run.
+    pub run_id: String,
+    /// The step.
+    pub step: i64,
+    /// Its time, if given.
+    pub time: Option<f64>,
+    /// Values of the parameters.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// For a data set outside steps: set number and version.
+    pub set: Option<(i64, u64)>,
+}
+
+struct Open {
+    entry: Entry,
+    places: Vec<Hyperslab>,
+    /// Bytes of each piece already written, in order.
+    done: Vec<u64>,
+}
+
+/// A file of arrays in the making, under its name with `.tmp`.
+pub struct Writer {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    tmp: PathBuf,
+    frame: Option<Frame>,
+    file: DualFile,
+    sets: BTreeMap<String, Open>,
+    finished: bool,
+}
+
+impl Writer {
+    /// Begins the file that will have the name `path`.
+    pub fn create(disk: Arc<dyn Disk>, path: &Path) -> Result<Writer> {
+        let dir = path.parent().unwrap_or(path);
+        spare(&*disk, dir)?;
+        let mut tmp = path.as_os_str().to_owned();
+        tmp.push(TMP);
+        let tmp = PathBuf::from(tmp);
+        let frame = Frame::create(&tmp)?;
+        let file = DualFile::open(&tmp).map_err(|e| Error::io(format!("cannot write {}", tmp.display()), e))?;
+        let path = path.to_owned();
+        Ok(Writer { disk, path, tmp, frame: Some(frame), file, sets: BTreeMap::new(), finished: false })
+    }
+
+    /// Whether bytes go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    /// Lays out a data set; nothing happens when it is there already.
+    pub fn add(&mut self, name: &str, meta: &ArrayMeta, unit: &str) -> Result<()> {
+        if self.sets.contains_key(name) {
+            return Ok(());
+        }
+        spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
+        let frame = self.frame.as_ref().ok_or_else(|| Error::internal("the file is finished"))?;
+        let offset = frame.add(&self.tmp, name, meta, unit)?;
+        let entry =
+            Entry { name: name.to_owned(), meta: *meta, unit: unit.to_owned(), offset, pieces: Vec::new() };
+        if entry.nbytes() > 1 << 20 {
+            self.reserve(offset, entry.nbytes())?;
+        }
+        self.sets.insert(name.to_owned(), Open { entry, places: Vec::new(), done: Vec::new() });
+        Ok(())
+    }
+
+    /// Room that cannot be had now is asked for again when the bytes are written.
+    fn reserve(&self, offset: u64, bytes: u64) -> Result<()> {
+        match self.disk.reserve(self.file.plain(), offset, bytes) {
+            Err(e) if e.kind() != std::io::ErrorKind::StorageFull => {
+                Err(Error::io(format!("cannot reserve room in {}", self.tmp.display()), e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes bytes of the piece of a rank, from byte `from` of the piece on. Parts of a piece
+    /// come in order. After an error the same call may be made again.
+    pub fn write(
+        &mut self, name: &str, rank: u32, offset: &Shape, local: &Shape, from: u64, bytes: &[u8],
+    ) -> Result<()> {
+        let set = self.sets.get_mut(name).ok_or_else(|| Error::internal(format!("{name:?} is not laid out")))?;
+        let i = match set.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents()) {
+            Some(i) => i,
+            None => {
+                let place = Hyperslab::new(&set.entry.meta, offset, local)
+                    .map_err(|e| e.within(format!("{name:?} of rank {rank}")))?;
+                check_apart(name, rank, &place, set)?;
+                set.places.push(place);
+                set.done.push(0);
+                set.entry.pieces.push(Piece {
+                    rank,
+                    offset: offset.extents().to_vec(),
+                    shape: local.extents().to_vec(),
+                    crc32c: 0,
+                });
+                set.places.len() - 1
+            }
+        };
+        let (base, place, before) = (set.entry.offset, &set.places[i], set.entry.pieces[i].crc32c);
+        if from != set.done[i] || from + bytes.len() as u64 > place.bytes() {
+            return Err(Error::bad(format!(
+                "bytes {from} and following of {name:?} came when those from {} on were due",
+                set.done[i]
+            )));
+        }
+        let (disk, file) = (&*self.disk, &mut self.file);
+        let mut write = || {
+            place.runs(from, bytes.len() as u64, |part, at, n| {
+                file.write(disk, &bytes[part as usize..(part + n) as usize], base + at)
+            })
+        };
+        let (written, sum) = match bytes.len() >= BESIDE {
+            true => std::thread::scope(|s| {
+                let sum = s.spawn(|| crc32c::crc32c_append(before, bytes));
+                let written = write();
+                (written, sum.join().unwrap_or_else(|_| crc32c::crc32c_append(before, bytes)))
+            }),
+            false => (write(), crc32c::crc32c_append(before, bytes)),
+        };
+        written.map_err(|e| Error::io(format!("cannot write {name:?} to {}", self.tmp.display()), e))?;
+        set.entry.pieces[i].crc32c = sum;
+        set.done[i] += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name; durable when it returns. After `Full` or `Io` it
+    /// may be called again.
+    pub fn finish(&mut self, facts: &Facts) -> Result<Manifest> {
+        let broken: Vec<_> = self.sets.values().filter(|s| !s.is_complete()).map(|s| &s.entry.name).collect();
+        if !broken.is_empty() {
+            return Err(Error::bad(format!("{broken:?} are not complete; the step cannot be kept")));
+        }
+        let mut manifest = Manifest {
+            format: FORMAT,
+            run_id: facts.run_id.clone(),
+            step: facts.step,
+            time: facts.time,
+            parameters: facts.parameters.clone(),
+            set: facts.set,
+            data: self.sets.values().map(|s| s.entry.clone()).collect(),
+        };
+        manifest.data.retain(|e| e.name != MANIFEST);
+        if self.frame.is_some() {
+            self.write_manifest(&manifest)?;
+        }
+        if let Some(frame) = self.frame.take() {
+            frame.close(&self.tmp)?;
+        }
+        let wrong = |what: &str, e| Error::io(format!("cannot {what} {}", self.tmp.display()), e);
+        self.disk.sync(self.file.plain()).map_err(|e| wrong("make durable", e))?;
+        self.disk.rename(&self.tmp, &self.path).map_err(|e| wrong("rename", e))?;
+        self.finished = true;
+        let dir = self.path.parent().unwrap_or(&self.path);
+        self.disk.sync_dir(dir).map_err(|e| wrong("make durable", e))?;
+        Ok(manifest)
+    }
+
+    fn write_manifest(&mut self, manifest: &Manifest) -> Result<()> {
+        let json = serde_json::to_vec(manifest).map_err(|e| Error::internal(e.to_string()))?;
+        let shape = Shape::new(&[json.len() as u64])?;
+        let zero = Shape::new(&[0])?;
+        if let Some(frame) = &self.frame
+            && !self.sets.contains_key(MANIFEST)
+        {
+            frame.describe(&self.tmp, manifest)?;
+        }
+        self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
+        let again = self.sets.get(MANIFEST).is_some_and(|s| s.is_complete());
+        match again {
+            true => Ok(()),
+            false => self.write(MANIFEST, 0, &zero, &shape, 0, &json),
+        }
+    }
+}
+
+impl Open {
+    fn is_complete(&self) -> bool {
+        self.places.iter().zip(&self.done).all(|(p, done)| p.bytes() == *done)
+            && (!self.places.is_empty() || self.entry.nbytes() == 0)
+    }
+}
+
+fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<()> {
+    match set.places.iter().position(|p| p.overlaps(place)) {
+        None => Ok(()),
+        Some(i) => Err(Error::bad(format!(
+            "{name:?}: the piece of rank {rank} lies over that of rank {}; give each rank its own offset",
+            set.entry.pieces[i].rank
+        ))),
+    }
+}
+
+fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match disk.free(dir) {
+        Ok(free) if free < SPARE => Err(Error::new(
+            Code::Full,
+            format!("the disk of {} is full: {free} bytes are left; make room", dir.display()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.frame = None;
+            let _ = std::fs::remove_file(&self.tmp);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::System;
+    use crate::stepfile::{Source, open_manifest, read_piece, read_selection};
+    use forebay_types::{Order, Selection};
+
+    fn sh(v: &[u64]) -> Shape {
+        Shape::new(v).unwrap()
+    }
+
+    fn facts() -> Facts {
+        Facts { run_id: "r".into(), step: 7, time: Some(0.7), ..Facts::default() }
+    }
+
+    #[test]
+    fn pieces_of_ranks_of_any_dtype_read_back_and_carry_their_checksums() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0000000007.h5");
+        let mut w = Writer::create(Arc::new(System), &path).unwrap();
+        let big = ArrayMeta::new(DType::F64, sh(&[300, 1000]));
+        let fortran = ArrayMeta { dtype: DType::C128, shape: sh(&[40, 50]), order: Order::F };
+        let text = ArrayMeta::new(DType::Str, sh(&[5]));
+        let none = ArrayMeta::new(DType::I32, sh(&[0, 3]));
+        w.add("fields/E", &big, "V/m").unwrap();
+        w.add("z", &fortran, "").unwrap();
+        w.add("note", &text, "").unwrap();
+        w.add("none", &none, "").unwrap();
+        let bytes: Vec<u8> = (0..300 * 1000 * 8).map(|i: u32| (i % 253) as u8).collect();
+        let (a, b) = bytes.split_at(100 * 8000);
+        w.write("fields/E", 0, &sh(&[0, 0]), &sh(&[100, 1000]), 0, &a[..333_333]).unwrap();
+        w.write("fields/E", 1, &sh(&[100, 0]), &sh(&[200, 1000]), 0, b).unwrap();
+        w.write("fields/E", 0, &sh(&[0, 0]), &sh(&[100, 1000]), 333_333, &a[333_333..]).unwrap();
+        let half = vec![7u8; 20 * 50 * 16];
+        w.write("z", 0, &sh(&[0, 0]), &sh(&[20, 50]), 0, &half).unwrap();
+        w.write("z", 1, &sh(&[20, 0]), &sh(&[20, 50]), 0, &half).unwrap();
+        w.write("note", 0, &sh(&[0]), &sh(&[5]), 0, "gr\u{fc}n".as_bytes()).unwrap();
+        let m = w.finish(&facts()).unwrap();
+        drop(w);
+        assert_eq!(open_manifest(&path).unwrap(), m);
+        assert_eq!(m.data.len(), 4);
+        let file = std::fs::File::open(&path).unwrap();
+        let opened = super::super::Opened::open(&path).unwrap();
+        for e in &m.data {
+            assert_eq!(opened.locate(&e.name).unwrap(), (e.offset, e.nbytes()), "{}", e.name);
+            for p in &e.pieces {
+                assert_eq!(read_piece(&file, e, p).unwrap(), p.crc32c, "{}", e.name);
+            }
+        }
+        let e = m.data.iter().find(|e| e.name == "fields/E").unwrap();
+        let (_, back) = read_selection(&Source::File(&file, e.offset), &e.meta, &Selection::default()).unwrap();
+        assert!(back == bytes);
+        assert!(e.offset.is_multiple_of(4096));
+    }
+
+    #[test]
+    fn pieces_over_each_other_and_pieces_missing_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.h5");
+        let mut w = Writer::create(Arc::new(System), &path).unwrap();
+        w.add("a", &ArrayMeta::new(DType::U8, sh(&[10])), "").unwrap();
+        w.write("a", 0, &sh(&[0]), &sh(&[6]), 0, &[1; 5]).unwrap();
+        assert!(w.write("a", 1, &sh(&[5]), &sh(&[5]), 0, &[2; 5]).unwrap_err().text().contains("rank 0"));
+        assert!(w.finish(&facts()).is_err());
+        drop(w);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
