@@ -59,13 +59,12 @@ pub struct Steering {
     hold: Option<Hold>,
     quit: bool,
     lost: bool,
-    next_id: u64,
     shown: Option<(State, Option<i64>)>,
 }
 
 impl Steering {
-    /// Steering of a run of `size` ranks, none of which has come; acts are numbered from `first_id`.
-    pub fn new(size: u32, first_id: u64) -> Steering {
+    /// Steering of a run of `size` ranks, none of which has come.
+    pub fn new(size: u32) -> Steering {
         Steering {
             size: size.max(1),
             ranks: BTreeMap::new(),
@@ -80,14 +79,8 @@ impl Steering {
             hold: None,
             quit: false,
             lost: false,
-            next_id: first_id.max(1),
             shown: None,
         }
-    }
-
-    /// The number the next act gets.
-    pub fn next_id(&self) -> u64 {
-        self.next_id
     }
 
     /// The declared parameters with the values that all ranks have confirmed.
@@ -104,7 +97,7 @@ impl Steering {
     /// A rank has opened the run. The first one begins a new life of the run.
     pub fn join(&mut self, rank: u32, size: u32, out: &mut Vec<Action>) {
         if self.ranks.is_empty() {
-            *self = Steering::new(size, self.next_id);
+            *self = Steering::new(size);
         }
         self.left.remove(&rank);
         let pending: VecDeque<u64> =
@@ -150,11 +143,10 @@ impl Steering {
         }
     }
 
-    /// Somebody wants something; the act's number, or why not.
-    pub fn act(&mut self, who: &str, at: f64, act: Act, out: &mut Vec<Action>) -> Result<u64> {
+    /// Somebody wants something that [`Steering::check`] lets through. `id` is its number in the
+    /// log; no other act has it.
+    pub fn act(&mut self, id: u64, who: &str, at: f64, act: Act, out: &mut Vec<Action>) -> Result<()> {
         self.check(&act)?;
-        let id = self.next_id;
-        self.next_id += 1;
         out.push(Action::Ack(Ack { id, phase: Phase::Queued, step: None, text: String::new() }));
         self.forming.push(Entry {
             id,
@@ -171,10 +163,12 @@ impl Steering {
             self.margin = 0;
             self.propose(out);
         }
-        Ok(id)
+        Ok(())
     }
 
-    fn check(&self, act: &Act) -> Result<()> {
+    /// Whether the act can be taken: the run lives, its waiting room has a place, what is set or
+    /// called is declared.
+    pub fn check(&self, act: &Act) -> Result<()> {
         if self.ranks.is_empty() {
             return Err(Error::new(
                 Code::Closed,

@@ -37,6 +37,7 @@ struct World {
     confirmed: BTreeMap<u64, i64>,
     acks: BTreeMap<u64, i64>,
     last: i64,
+    last_id: u64,
 }
 
 impl World {
@@ -52,7 +53,7 @@ impl World {
             quit: false,
         };
         let mut world = World {
-            steering: Steering::new(size as u32, 1),
+            steering: Steering::new(size as u32),
             ranks: (0..size).map(|_| rank()).collect(),
             records: VecDeque::new(),
             ahead: VecDeque::new(),
@@ -60,6 +61,7 @@ impl World {
             confirmed: BTreeMap::new(),
             acks: BTreeMap::new(),
             last,
+            last_id: 0,
         };
         for r in 0..size {
             world.tell(|s, out| s.join(r as u32, size as u32, out));
@@ -75,6 +77,12 @@ impl World {
             self.ahead.push_front(action);
         }
         result
+    }
+
+    fn act(&mut self, act: Act) -> forebay_types::Result<()> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.tell(|s, out| s.act(id, "somebody", 0.0, act, out))
     }
 
     /// One access by the owner.
@@ -104,7 +112,7 @@ impl World {
                 if let Some((rank, id, step)) = self.records.pop_front() {
                     self.tell(|s, out| s.applied(rank, id, step, None, "", out));
                 } else if let Some(act) = act {
-                    let _ = self.tell(|s, out| s.act("somebody", 0.0, act, out));
+                    let _ = self.act(act);
                 }
             }
         }
@@ -218,7 +226,7 @@ proptest! {
         }
         world.settle();
         let end = if quits { Act::Quit } else { Act::Run };
-        world.tell(|s, out| s.act("somebody", 0.0, end, out)).unwrap();
+        world.act(end).unwrap();
         world.settle();
         for rank in &world.ranks {
             prop_assert!(rank.at == At::Done || quits && rank.quit, "a rank is left at its gate: {:?}", rank.at);

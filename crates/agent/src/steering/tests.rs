@@ -13,16 +13,18 @@ struct Run {
     gates: BTreeMap<u32, Option<i64>>,
     mail: BTreeMap<u32, Vec<(u64, i64, Act)>>,
     said: Vec<Action>,
+    last_id: u64,
 }
 
 impl Run {
     fn of(size: u32) -> Run {
         let mut run = Run {
-            steering: Steering::new(size, 1),
+            steering: Steering::new(size),
             steps: BTreeMap::new(),
             gates: BTreeMap::new(),
             mail: BTreeMap::new(),
             said: Vec::new(),
+            last_id: 0,
         };
         for rank in 0..size {
             run.steps.insert(rank, None);
@@ -60,7 +62,9 @@ impl Run {
     }
 
     fn act(&mut self, act: Act) -> forebay_types::Result<u64> {
-        self.with(|s, out| s.act("tran", 1.0, act, out))
+        self.last_id += 1;
+        let id = self.last_id;
+        self.with(|s, out| s.act(id, "tran", 1.0, act, out)).map(|()| id)
     }
 
     /// The rank goes to the head of `step` if its gates let it; then does what waits for it there.
@@ -247,7 +251,7 @@ fn acts_that_a_run_did_not_live_to_carry_out_are_refused() {
 
 #[test]
 fn a_late_rank_makes_up_for_the_acts_it_missed_at_their_steps() {
-    let mut late = Run { steering: Steering::new(2, 1), ..Run::of(0) };
+    let mut late = Run { steering: Steering::new(2), ..Run::of(0) };
     late.steps.insert(0, None);
     late.with(|s, out| s.join(0, 2, out));
     late.go(0, 5);

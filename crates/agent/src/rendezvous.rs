@@ -1,0 +1,95 @@
+//! `HOST.json` in the user's home: where the agent of a host is, for clients that see the same
+//! home directory. Mode 0600; replaced by rename, so a reader never sees half of it.
+
+use forebay_arena::{Process, place, process};
+use forebay_types::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Who serves, and where. The same words stand in a run's `agent.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Address {
+    /// Its pid.
+    pub pid: u32,
+    /// When the process began, as the kernel counts it.
+    pub start_time: u64,
+    /// Its host.
+    pub host: String,
+    /// Which boot of that host.
+    pub boot_id: String,
+    /// Its socket.
+    pub socket: PathBuf,
+}
+
+impl Address {
+    /// This process at that socket.
+    pub fn ours(socket: &Path) -> Address {
+        let me = Process::current();
+        Address {
+            pid: me.pid,
+            start_time: me.start_time,
+            host: place::host(),
+            boot_id: process::boot_id_text(),
+            socket: socket.to_owned(),
+        }
+    }
+
+    /// Reads one, if there is a whole one.
+    pub fn read(path: &Path) -> Option<Address> {
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    }
+
+    /// Whether that process lives on this host.
+    pub fn alive(&self) -> bool {
+        self.boot_id == process::boot_id_text()
+            && Process::of_pid(self.pid).is_some_and(|p| p.start_time == self.start_time)
+    }
+
+    /// Writes it, mode 0600.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let shown = path.display();
+        let failed = |e| Error::io(format!("cannot write {shown}"), e);
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let new = path.with_file_name(name);
+        let text = serde_json::to_vec_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
+        let _ = std::fs::remove_file(&new);
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
+        file.write_all(&text).and_then(|()| std::fs::rename(&new, path)).map_err(|e| {
+            let _ = std::fs::remove_file(&new);
+            failed(e)
+        })
+    }
+
+    /// Removes it if it still is this one.
+    pub fn withdraw(&self, path: &Path) {
+        if Address::read(path).as_ref() == Some(self) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn an_address_is_private_and_withdrawn_only_by_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host.json");
+        let ours = Address::ours(Path::new("/run/agent.sock"));
+        ours.write(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(Address::read(&path).unwrap(), ours);
+        assert!(ours.alive());
+        let other = Address { start_time: ours.start_time + 1, ..ours.clone() };
+        assert!(!other.alive());
+        other.withdraw(&path);
+        assert!(path.exists());
+        ours.withdraw(&path);
+        assert!(!path.exists());
+    }
+}

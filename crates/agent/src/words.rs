@@ -1,0 +1,110 @@
+//! What the command line and other tools say to an owner of runs over its socket: requests in
+//! JSON, one answer each. Ranks speak [`forebay_types::control::RunRequest`] there, servers and
+//! clients [`forebay_types::directory::BrokerRequest`].
+
+use forebay_types::directory::Directory;
+use forebay_types::watch::{Act, State};
+use serde::{Deserialize, Serialize};
+
+/// A request of a person or a script. Whoever may open the socket may steer: it is this user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum AdminRequest {
+    /// What is going on. Answer: [`Status`].
+    Status,
+    /// An agent started by need stays until it is told to go. Answer: null.
+    Stay,
+    /// Drain everything and go. Answer: null, before it goes.
+    Down,
+    /// The page of a run. Answer: [`forebay_types::control::PageLinks`].
+    Links {
+        /// Absolute path of the run's directory.
+        run: String,
+    },
+    /// An act upon a run. Answer: [`Steered`], when it was applied or the time is over.
+    Steer {
+        /// Absolute path of the run's directory.
+        run: String,
+        /// Who asks, for the log.
+        who: String,
+        /// The act.
+        act: Act,
+        /// How long to wait until it is applied, in milliseconds.
+        wait_ms: u64,
+    },
+}
+
+/// What became of an act.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Steered {
+    /// Its number in the log.
+    pub id: u64,
+    /// Whether every rank has carried it out; otherwise it still waits for its step.
+    pub applied: bool,
+    /// Its step, when known.
+    pub step: Option<i64>,
+    /// What was done.
+    pub text: String,
+    /// The state of the run now.
+    pub state: State,
+}
+
+/// What an owner of runs is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// `agent`, or `run` when it is embedded in a program.
+    pub role: String,
+    /// Its pid.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// Version of its Forebay.
+    pub program: String,
+    /// Its socket.
+    pub socket: String,
+    /// Seconds since it began.
+    pub up_s: f64,
+    /// Whether it leaves by itself when nothing needs it.
+    pub by_need: bool,
+    /// Connections besides the one that asks.
+    pub connections: usize,
+    /// Address of the page, once somebody wanted one.
+    pub page: Option<String>,
+    /// The runs it owns or still shows.
+    pub runs: Vec<RunStatus>,
+    /// The servers it knows; always empty when embedded.
+    pub directory: Directory,
+}
+
+/// A run, as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStatus {
+    /// Identity.
+    pub id: String,
+    /// Its directory.
+    pub path: String,
+    /// Its state in a word.
+    pub state: State,
+    /// The foremost step, once a loop has begun.
+    pub step: Option<i64>,
+    /// Its ranks.
+    pub ranks: Vec<RankStatus>,
+    /// People who watch.
+    pub viewers: usize,
+    /// The store's figures, while it is open.
+    pub figures: serde_json::Value,
+}
+
+/// A rank of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankStatus {
+    /// Its number.
+    pub rank: u32,
+    /// Its pid.
+    pub pid: u32,
+    /// The step it is about to compute; `None` before its loop.
+    pub step: Option<i64>,
+    /// Whether it waits at its gate.
+    pub held: bool,
+    /// Bytes of its arena.
+    pub buffer: u64,
+}
