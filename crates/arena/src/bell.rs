@@ -11,12 +11,14 @@ use crate::sync::{AtomicU32, Ordering, fence};
 
 pub(crate) const AWAKE: u32 = 0;
 pub(crate) const FUTEX: u32 = 1;
+#[cfg(not(loom))]
 pub(crate) const EVENT: u32 = 2;
 
 /// The waiter is about to sleep; it must look once more after this.
 #[inline]
 pub(crate) fn announce(flag: &AtomicU32, how: u32) {
-    flag.store(how, Ordering::Relaxed);
+    // An exchange, not a store: it orders this announcement after a claim of an earlier one.
+    flag.swap(how, Ordering::AcqRel);
     fence(Ordering::SeqCst);
 }
 

@@ -37,8 +37,11 @@
 //! ```
 #![allow(unsafe_code)] // the crate that exists so that others can forbid it
 #![deny(unsafe_op_in_unsafe_fn)]
+#![cfg_attr(loom, allow(dead_code))] // the models use a part of it
 
 mod bell;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod ring;
 mod sync;
 mod triple;

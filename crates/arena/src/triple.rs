@@ -22,6 +22,7 @@ pub trait TripleMemory {
 }
 
 const NEWEST: usize = 64;
+#[cfg(not(loom))]
 const WATCHED: usize = 128;
 const STAMPS: usize = 192;
 #[cfg(not(loom))]
