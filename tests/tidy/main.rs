@@ -8,6 +8,7 @@ mod documents;
 mod features;
 mod layers;
 mod sources;
+mod spec;
 mod tree;
 mod words;
 
