@@ -25,7 +25,7 @@ STAGES = [
     Stage("cargo build", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-run"], 10),
     Stage("cargo test", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"], 8),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
-    Stage("python", pytest("bindings/python/tests"), 6, needs="bindings/python/tests"),
+    Stage("python", pytest("tests/python"), 6, needs="tests/python"),
     Stage("examples", pytest("examples", workers="1"), 6, needs="examples"),
     Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
 ]
