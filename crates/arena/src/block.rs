@@ -57,6 +57,11 @@ impl Block {
         self.offset
     }
 
+    /// A handle that keeps the segment mapped, for those who hold a pointer into the block.
+    pub fn keeper(&self) -> Arc<dyn std::any::Any + Send + Sync> {
+        self.map.clone()
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> u64 {
