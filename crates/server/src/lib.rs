@@ -1,1 +1,39 @@
+//! The service host: functions under a name, for clients on this host.
 //!
+//! The way of a call: a client writes a request into the ring of its own segment and rings the
+//! server's doorbell; the *leader* among the workers finds it ([`Running`] has them), checks it
+//! against the signature again, and runs the service on the arguments in place; the reply goes
+//! back through the client's other ring. The heart is a thread of its own, so a server that
+//! computes for a minute is still seen to live.
+//!
+//! ```no_run
+//! use forebay_link::Locator;
+//! use forebay_server::Server;
+//! let server = Server::new("blas")
+//!     .service("axpy(in a:f64, in x:f64[n], inout y:f64[n])", |call| {
+//!         let [a, x, y] = call.args()?;
+//!         let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
+//!         y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+//!         Ok(())
+//!     })?
+//!     .start(Locator::at(None))?;
+//! server.wait();
+//! # Ok::<(), forebay_types::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod announce;
+mod call;
+mod decode;
+mod heart;
+mod listen;
+mod peer;
+mod poller;
+mod server;
+mod service;
+mod shared;
+mod worker;
+
+pub use call::{Arg, Call, Element};
+pub use server::{Running, Server, WORKERS};
+pub use service::Body;

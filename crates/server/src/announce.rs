@@ -1,0 +1,73 @@
+//! Tells the broker that the server is there, and goes on telling: a broker that starts anew,
+//! or forgot the server while it was stopped, learns of it again within a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_link::{Locator, Wire};
+use forebay_types::Result;
+use forebay_types::directory::{BrokerRequest, HEARTBEAT_MS};
+
+use crate::peer::lock;
+use crate::shared::Shared;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The connection to the broker, while there is one.
+pub(crate) struct Announcer {
+    locator: Locator,
+    wire: Option<Wire>,
+}
+
+impl Announcer {
+    /// Announces the server for the first time; an agent is started if need be.
+    pub fn start(shared: &Shared, locator: Locator) -> Result<Announcer> {
+        let wire = locator.connect_or_start("server", TIMEOUT)?;
+        let mut announcer = Announcer { locator, wire: Some(wire) };
+        announcer.announce(shared)?;
+        Ok(announcer)
+    }
+
+    fn ask(&mut self, request: &BrokerRequest) -> Result<serde_json::Value> {
+        if self.wire.is_none() {
+            self.wire = Some(self.locator.connect("server", TIMEOUT)?);
+        }
+        let wire = self.wire.as_mut().expect("connected just now");
+        wire.ask_with(request, &[], TIMEOUT).map(|(value, _)| value)
+    }
+
+    fn announce(&mut self, shared: &Shared) -> Result<()> {
+        self.ask(&BrokerRequest::Announce(shared.info())).map(drop)
+    }
+
+    fn heartbeat(&mut self, shared: &Shared) -> Result<()> {
+        let beat = BrokerRequest::Heartbeat { incarnation: shared.incarnation, load: shared.load() };
+        match self.ask(&beat)? {
+            serde_json::Value::Bool(true) => Ok(()),
+            _ => self.announce(shared),
+        }
+    }
+
+    /// Heartbeats until the server stops, then takes leave.
+    pub fn run(mut self, shared: Arc<Shared>) {
+        let mut known = shared.info();
+        while !shared.stopping() {
+            let now = shared.info();
+            let done = if now == known { self.heartbeat(&shared) } else { self.announce(&shared) };
+            match done {
+                Ok(()) => {
+                    known = now;
+                    *lock(&shared.trouble) = None;
+                }
+                Err(e) => {
+                    self.wire = None;
+                    *lock(&shared.trouble) = Some(e.within("cannot announce the server"));
+                }
+            }
+            shared.nap(Duration::from_millis(HEARTBEAT_MS));
+        }
+        if self.wire.is_some() {
+            let _ = self.ask(&BrokerRequest::Withdraw { incarnation: shared.incarnation });
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! A call as the service sees it: every parameter in place.
+//!
+//! A large array is a view of the client's segment, a small one a buffer that the reply sends
+//! back. A service in Rust takes all parameters at once and gets each as what it is:
+//!
+//! ```
+//! use forebay_server::Call;
+//! use forebay_types::Result;
+//! fn axpy(call: &mut Call) -> Result<()> {
+//!     let [a, x, y] = call.args()?;
+//!     let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
+//!     y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A binding goes parameter by parameter: [`Call::param`] says what it is, [`Call::arg`] gives it.
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use forebay_arena::{Block, Segment};
+use forebay_types::{ArrayMeta, DType, Error, Param, Result, Scalar, Signature};
+
+/// Numbers that array elements may be seen as.
+pub trait Element: Pod {
+    /// Their dtype.
+    const DTYPE: DType;
+}
+
+macro_rules! element {
+    ($($rust:ty => $dtype:ident),*) => {$(
+        impl Element for $rust {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )*};
+}
+element!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
+    f32 => F32, f64 => F64, [f32; 2] => C64, [f64; 2] => C128);
+
+/// Where the bytes of an array are.
+pub(crate) enum Store {
+    /// In a buffer of this process, aligned for every element type; so many bytes of it count.
+    Own(Vec<u128>, usize),
+    /// In the client's segment; so many bytes of it count.
+    Block(Block, usize),
+}
+
+impl Store {
+    /// A buffer of zeros.
+    pub fn zeroed(bytes: usize) -> Store {
+        Store::Own(vec![0; bytes.div_ceil(16)], bytes)
+    }
+
+    /// A buffer with these bytes.
+    pub fn copy(bytes: &[u8]) -> Store {
+        let mut store = Store::zeroed(bytes.len());
+        store.bytes_mut().copy_from_slice(bytes);
+        store
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Store::Own(buffer, len) => &bytemuck::cast_slice(buffer)[..*len],
+            Store::Block(block, len) => &block.bytes()[..*len],
+        }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Store::Own(buffer, len) => &mut bytemuck::cast_slice_mut(buffer)[..*len],
+            Store::Block(block, len) => &mut block.bytes_mut()[..*len],
+        }
+    }
+
+    pub fn is_block(&self) -> bool {
+        matches!(self, Store::Block(..))
+    }
+}
+
+/// The value of one parameter.
+pub(crate) enum Slot {
+    Scalar(Scalar),
+    Text(Store),
+    Array(ArrayMeta, Store),
+}
+
+/// What a running service may ask about its caller.
+pub(crate) trait Caller: Send {
+    /// Whether the result is still wanted.
+    fn wants_it(&self) -> bool;
+}
+
+/// One call: the parameters, in order.
+pub struct Call {
+    pub(crate) signature: Arc<Signature>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) caller: Option<Box<dyn Caller>>,
+    pub(crate) segment: Option<Segment>,
+}
+
+/// One parameter of a call, borrowed for as long as the service works on it.
+pub struct Arg<'a> {
+    param: &'a Param,
+    slot: &'a mut Slot,
+}
+
+impl Call {
+    /// What was called.
+    pub fn signature(&self) -> &Arc<Signature> {
+        &self.signature
+    }
+
+    /// Number of parameters, results included.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no parameters.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// What a parameter is.
+    pub fn param(&self, index: usize) -> Result<&Param> {
+        self.signature.params().get(index).ok_or_else(|| self.no_such(index))
+    }
+
+    #[cold]
+    fn no_such(&self, index: usize) -> Error {
+        Error::bad(format!("parameter {index} does not exist in {}", self.signature))
+    }
+
+    /// One parameter.
+    pub fn arg(&mut self, index: usize) -> Result<Arg<'_>> {
+        if index >= self.slots.len() {
+            return Err(self.no_such(index));
+        }
+        let param = self.signature.params().get(index);
+        match (param, self.slots.get_mut(index)) {
+            (Some(param), Some(slot)) => Ok(Arg { param, slot }),
+            _ => Err(Error::internal("a call has fewer values than parameters")),
+        }
+    }
+
+    /// All parameters at once; fails when there are not `N`.
+    pub fn args<const N: usize>(&mut self) -> Result<[Arg<'_>; N]> {
+        let (signature, found) = (self.signature.clone(), self.slots.len());
+        self.all().try_into().map_err(|_| {
+            Error::bad(format!("the service takes {N} parameters and its signature {signature} has {found}"))
+        })
+    }
+
+    /// All parameters at once.
+    pub fn all(&mut self) -> Vec<Arg<'_>> {
+        self.signature.params().iter().zip(&mut self.slots).map(|(param, slot)| Arg { param, slot }).collect()
+    }
+
+    /// The client's segment, which keeps the memory of large arrays mapped for as long as somebody
+    /// might look at a view of one. Its content is the client's again when the call ends.
+    pub fn hold(&self) -> Option<Segment> {
+        self.segment.clone()
+    }
+
+    /// Whether the caller gave up: long services look now and then, and stop.
+    pub fn cancelled(&self) -> bool {
+        self.caller.as_ref().is_some_and(|c| !c.wants_it())
+    }
+}
+
+impl<'a> Arg<'a> {
+    /// What it is by the signature.
+    pub fn param(&self) -> &'a Param {
+        self.param
+    }
+
+    fn is_not(&self, what: &str) -> Error {
+        Error::bad(format!("parameter {} is {}, not {what}", self.param.name, self.param.kind()))
+    }
+
+    /// The scalar.
+    pub fn scalar(&self) -> Result<Scalar> {
+        match &*self.slot {
+            Slot::Scalar(s) => Ok(*s),
+            _ => Err(self.is_not("a scalar")),
+        }
+    }
+
+    /// The scalar as a real number.
+    pub fn f64(&self) -> Result<f64> {
+        self.scalar()?.as_f64().ok_or_else(|| self.is_not("a real number"))
+    }
+
+    /// The scalar as an integer.
+    pub fn i64(&self) -> Result<i64> {
+        self.scalar()?.as_i64().ok_or_else(|| self.is_not("an integer"))
+    }
+
+    /// Gives a scalar result its value, converted to the dtype of the signature.
+    pub fn set(&mut self, value: impl Into<Scalar>) -> Result<()> {
+        let (dtype, name) = (self.param.dtype, &self.param.name);
+        match self.slot {
+            Slot::Scalar(s) => {
+                *s = value.into().convert(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?;
+                Ok(())
+            }
+            _ => Err(self.is_not("a scalar")),
+        }
+    }
+
+    /// The text.
+    pub fn str(&self) -> Result<&str> {
+        if self.param.dtype != DType::Str {
+            return Err(self.is_not("text"));
+        }
+        std::str::from_utf8(self.bytes()?)
+            .map_err(|e| Error::bad(format!("parameter {} is not UTF-8: {e}", self.param.name)))
+    }
+
+    /// The bytes of a text, of bytes or of an array.
+    pub fn bytes(&self) -> Result<&[u8]> {
+        match &*self.slot {
+            Slot::Text(store) | Slot::Array(_, store) => Ok(store.bytes()),
+            Slot::Scalar(_) => Err(self.is_not("text, bytes or an array")),
+        }
+    }
+
+    /// Gives a text result its value.
+    pub fn set_str(&mut self, text: &str) -> Result<()> {
+        match self.param.dtype {
+            DType::Str => self.set_bytes(text.as_bytes()),
+            _ => Err(self.is_not("text")),
+        }
+    }
+
+    /// Gives a result of text or bytes its value.
+    pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.param.dtype == DType::Str && std::str::from_utf8(bytes).is_err() {
+            return Err(Error::bad(format!("parameter {} is text and got other bytes", self.param.name)));
+        }
+        match self.slot {
+            Slot::Text(store) => {
+                *store = Store::copy(bytes);
+                Ok(())
+            }
+            _ => Err(self.is_not("text or bytes")),
+        }
+    }
+
+    /// What the array is.
+    pub fn meta(&self) -> Result<ArrayMeta> {
+        match &*self.slot {
+            Slot::Array(meta, _) => Ok(*meta),
+            _ => Err(self.is_not("an array")),
+        }
+    }
+
+    /// The array's bytes in place, and what they are. An `out` array has no defined content at
+    /// first; what is written into an `in` array is lost.
+    pub fn array(self) -> Result<(ArrayMeta, &'a mut [u8])> {
+        match self.slot {
+            Slot::Array(meta, store) => Ok((*meta, store.bytes_mut())),
+            _ => Err(self.is_not("an array")),
+        }
+    }
+
+    /// The array's elements in place, in the order in which they lie there.
+    pub fn slice<T: Element>(self) -> Result<&'a mut [T]> {
+        let fault = |param: &Param| {
+            Error::bad(format!("parameter {} is {}, not an array of {}", param.name, param.kind(), T::DTYPE))
+        };
+        match self.slot {
+            Slot::Array(meta, store) if meta.dtype == T::DTYPE => {
+                bytemuck::try_cast_slice_mut(store.bytes_mut()).map_err(|_| fault(self.param))
+            }
+            _ => Err(fault(self.param)),
+        }
+    }
+
+    /// What keeps an array's memory mapped when somebody looks at it after the call: a handle to the
+    /// client's segment. A small array lies in a buffer of the call and has none.
+    pub fn keeper(&self) -> Option<Arc<dyn std::any::Any + Send + Sync>> {
+        match &*self.slot {
+            Slot::Array(_, Store::Block(block, _)) => Some(block.keeper()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::Shape;
+
+    fn call() -> Call {
+        let signature = "f(inout n:i32, in x:f64[k], in t:str, out b:bytes)";
+        let meta = ArrayMeta::new(DType::F64, Shape::new(&[2]).unwrap());
+        Call {
+            signature: Arc::new(Signature::parse(signature).unwrap()),
+            slots: vec![
+                Slot::Scalar(Scalar::from(3i32)),
+                Slot::Array(meta, Store::copy(bytemuck::cast_slice(&[1.5f64, 2.5]))),
+                Slot::Text(Store::copy("grüß".as_bytes())),
+                Slot::Text(Store::zeroed(0)),
+            ],
+            caller: None,
+            segment: None,
+        }
+    }
+
+    #[test]
+    fn every_parameter_is_given_as_what_it_is() {
+        let mut call = call();
+        let [mut n, x, t, mut b] = call.args().unwrap();
+        assert_eq!((n.i64().unwrap(), t.str().unwrap()), (3, "grüß"));
+        n.set(4i64).unwrap();
+        b.set_bytes(&[1, 2]).unwrap();
+        let x = x.slice::<f64>().unwrap();
+        x[0] += 1.0;
+        assert_eq!(x, [2.5, 2.5]);
+        assert_eq!(call.arg(0).unwrap().scalar().unwrap(), Scalar::from(4i32));
+        assert_eq!(call.arg(3).unwrap().bytes().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn a_parameter_taken_for_something_else_is_refused_by_name() {
+        let mut call = call();
+        let says = |r: Result<()>, text: &str| assert!(r.unwrap_err().text().contains(text));
+        says(call.arg(1).unwrap().slice::<f32>().map(drop), "parameter x is f64[k], not an array of f32");
+        says(call.arg(0).unwrap().str().map(drop), "parameter n is i32, not text");
+        says(call.arg(0).unwrap().set(2.5), "parameter n: 2.5 of dtype f64");
+        says(call.arg(2).unwrap().set_bytes(&[0xff]), "parameter t is text");
+        says(call.arg(4).map(drop), "parameter 4 does not exist");
+        says(call.args::<2>().map(drop), "takes 2 parameters");
+    }
+}

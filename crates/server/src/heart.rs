@@ -1,0 +1,49 @@
+//! The heart: a thread that never runs a service, so it beats however busy the workers are.
+//!
+//! With each beat it counts up a word in every client's segment, which is how a client tells a
+//! busy server from a stopped one; it finds clients that died, sends replies that had to wait,
+//! and wakes a worker when nobody polls because a call took long by surprise.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::peer::lock;
+use crate::shared::Shared;
+
+/// Time between beats.
+const BEAT: Duration = Duration::from_millis(100);
+/// The same while replies wait for room in a ring.
+const FAST: Duration = Duration::from_millis(1);
+
+/// Beats until the server stops.
+pub(crate) fn run(shared: Arc<Shared>) {
+    while !shared.stopping() {
+        let waiting = beat(&shared);
+        shared.nap(if waiting { FAST } else { BEAT });
+    }
+}
+
+fn beat(shared: &Shared) -> bool {
+    let flush = shared.waiting.swap(false, Ordering::SeqCst);
+    let peers = lock(&shared.peers).clone();
+    let mut waiting = false;
+    let mut lost = false;
+    for peer in &peers {
+        peer.beat();
+        peer.look();
+        lost |= peer.is_gone();
+        waiting |= flush && peer.flush();
+    }
+    if lost {
+        lock(&shared.peers).retain(|p| !p.is_gone());
+        shared.touch();
+    }
+    if waiting {
+        shared.waiting.store(true, Ordering::SeqCst);
+    }
+    if !shared.led.load(Ordering::Relaxed) {
+        shared.promote_one();
+    }
+    waiting
+}

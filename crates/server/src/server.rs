@@ -1,0 +1,197 @@
+//! A server from its making to its end.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use forebay_arena::place;
+use forebay_link::{Listener, Locator};
+use forebay_types::directory::{Incarnation, Load, SERVICES};
+use forebay_types::{Code, Error, Result, Signature};
+
+use crate::announce::Announcer;
+use crate::call::Call;
+use crate::peer::lock;
+use crate::service::{Body, Service};
+use crate::shared::Shared;
+use crate::{heart, listen, worker};
+
+/// Most workers of one server.
+pub const WORKERS: usize = 256;
+
+/// A server that has not started yet: its services, by and by.
+pub struct Server {
+    name: String,
+    workers: usize,
+    services: HashMap<String, Arc<Service>>,
+}
+
+/// A server that runs. Dropping it stops it.
+pub struct Running {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// A server of that name, for people; it has one worker, so requests are served one after
+    /// the other in the order of their coming.
+    pub fn new(name: &str) -> Server {
+        Server { name: name.to_owned(), workers: 1, services: HashMap::new() }
+    }
+
+    /// So many requests may be served at a time.
+    pub fn workers(mut self, workers: usize) -> Server {
+        self.workers = workers.clamp(1, WORKERS);
+        self
+    }
+
+    /// Offers a service: its signature and what runs.
+    pub fn service(
+        mut self,
+        signature: &str,
+        body: impl Fn(&mut Call) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Server> {
+        self.add(Signature::parse(signature)?, Box::new(body))?;
+        Ok(self)
+    }
+
+    /// Offers a service.
+    pub fn add(&mut self, signature: Signature, body: Box<Body>) -> Result<()> {
+        insert(&mut self.services, signature, body)
+    }
+
+    /// Starts it: from now on it listens, works and is announced. When this returns, clients of
+    /// the broker find it.
+    pub fn start(self, broker: Locator) -> Result<Running> {
+        let socket = free_socket()?;
+        let listener = Listener::bind(&socket)?;
+        let shared = Arc::new(Shared::new(self.name, socket, self.services)?);
+        let mut running = Running { shared: shared.clone(), threads: Vec::new() };
+        let there = shared.clone();
+        running.spawn("listen", move || listen::run(there, listener))?;
+        let there = shared.clone();
+        running.spawn("heart", move || heart::run(there))?;
+        for _ in 0..self.workers {
+            let there = shared.clone();
+            running.spawn("worker", move || worker::run(there))?;
+        }
+        // Last, since who is announced may be called at once.
+        let announcer = Announcer::start(&shared, broker)?;
+        running.spawn("announce", move || announcer.run(shared))?;
+        Ok(running)
+    }
+}
+
+fn insert(services: &mut HashMap<String, Arc<Service>>, signature: Signature, body: Box<Body>) -> Result<()> {
+    if services.len() >= SERVICES {
+        return Err(Error::new(
+            Code::Full,
+            format!("a server offers at most {SERVICES} services; start another"),
+        ));
+    }
+    let name = signature.name().as_str().to_owned();
+    if services.contains_key(&name) {
+        return Err(Error::new(Code::Conflict, format!("{name:?} is offered already; give it another name")));
+    }
+    services.insert(name, Arc::new(Service::new(signature, body)));
+    Ok(())
+}
+
+/// `server-PID-N.sock` in the runtime directory, N counting the servers of this process.
+fn free_socket() -> Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Ok(place::runtime_dir()?.join(format!("server-{}-{number}.sock", std::process::id())))
+}
+
+impl Running {
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(run)
+            .map_err(|e| Error::io("cannot start a thread of the server", e))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// This life of it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.shared.incarnation
+    }
+
+    /// Where clients attach themselves.
+    pub fn socket(&self) -> &Path {
+        &self.shared.socket
+    }
+
+    /// How busy it is.
+    pub fn load(&self) -> Load {
+        self.shared.load()
+    }
+
+    /// The last trouble behind the scenes (a broker that does not answer), while it lasts.
+    pub fn trouble(&self) -> Option<Error> {
+        lock(&self.shared.trouble).clone()
+    }
+
+    /// Offers one more service; the broker learns of it at once.
+    pub fn add(&self, signature: Signature, body: Box<Body>) -> Result<()> {
+        let mut services = self.shared.services.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        insert(&mut services, signature, body)?;
+        drop(services);
+        self.shared.hurry();
+        Ok(())
+    }
+
+    /// Offers a service no more.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let mut services = self.shared.services.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        services
+            .remove(name)
+            .ok_or_else(|| Error::new(Code::NotFound, format!("{name:?} is not offered here")))?;
+        drop(services);
+        self.shared.hurry();
+        Ok(())
+    }
+
+    /// Stops gracefully: leaves the broker, ends what it began and what had come, lets go.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    /// Asks it to stop without waiting for that; for signal handlers' threads.
+    pub fn ask_to_stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Waits until it was asked to stop and has.
+    pub fn wait(mut self) {
+        self.join();
+    }
+
+    fn end(&mut self) {
+        self.shared.stop();
+        self.join();
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // Closing the connections tells the clients.
+        lock(&self.shared.peers).clear();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

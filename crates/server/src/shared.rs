@@ -1,0 +1,162 @@
+//! What the threads of a server share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+
+use forebay_link::Doorbell;
+use forebay_types::directory::{Incarnation, Load, ServerInfo};
+use forebay_types::{Code, Error, Result};
+
+use crate::peer::{Peer, lock};
+use crate::poller::{Entry, Poller};
+use crate::service::Service;
+
+pub(crate) struct Shared {
+    pub name: String,
+    pub incarnation: Incarnation,
+    pub socket: std::path::PathBuf,
+    pub services: RwLock<HashMap<String, Arc<Service>>>,
+    /// The leader holds it.
+    pub poller: Mutex<Poller>,
+    /// Whether somebody does.
+    pub led: AtomicBool,
+    pub doorbell: Doorbell,
+    /// Clients came or went: the leader looks.
+    pub changed: AtomicBool,
+    pub newcomers: Mutex<Vec<Entry>>,
+    pub peers: Mutex<Vec<Arc<Peer>>>,
+    /// Replies wait in memory: the heart beats faster until they are out.
+    pub waiting: AtomicBool,
+    pub running: AtomicU32,
+    pub served: AtomicU64,
+    stop: AtomicBool,
+    /// Workers that sleep until the polling is handed to one of them.
+    idle: Mutex<u32>,
+    promote: Condvar,
+    /// Sleep of the threads that do something now and then.
+    ticks: Mutex<()>,
+    tick: Condvar,
+    /// What went wrong behind the scenes, for who asks.
+    pub trouble: Mutex<Option<Error>>,
+}
+
+impl Shared {
+    pub fn new(
+        name: String,
+        socket: std::path::PathBuf,
+        services: HashMap<String, Arc<Service>>,
+    ) -> Result<Shared> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number)
+            .map_err(|e| Error::new(Code::Io, format!("the system gives no random numbers: {e}")))?;
+        Ok(Shared {
+            name,
+            incarnation: Incarnation(u64::from_le_bytes(number)),
+            socket,
+            services: RwLock::new(services),
+            poller: Mutex::default(),
+            led: AtomicBool::new(false),
+            doorbell: Doorbell::new()?,
+            changed: AtomicBool::new(false),
+            newcomers: Mutex::default(),
+            peers: Mutex::default(),
+            waiting: AtomicBool::new(false),
+            running: AtomicU32::new(0),
+            served: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            idle: Mutex::new(0),
+            promote: Condvar::new(),
+            ticks: Mutex::new(()),
+            tick: Condvar::new(),
+            trouble: Mutex::new(None),
+        })
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// No new work; every thread looks.
+    pub fn stop(&self) {
+        {
+            let _order = lock(&self.ticks);
+            self.stop.store(true, Ordering::SeqCst);
+        }
+        self.tick.notify_all();
+        self.doorbell.ring();
+        let _order = lock(&self.idle);
+        self.promote.notify_all();
+    }
+
+    /// Sleeps for that long, less when the server stops or [`Shared::hurry`] is called.
+    pub fn nap(&self, time: std::time::Duration) {
+        let guard = lock(&self.ticks);
+        if !self.stopping() {
+            drop(self.tick.wait_timeout(guard, time));
+        }
+    }
+
+    /// Wakes the threads that nap.
+    pub fn hurry(&self) {
+        let _order = lock(&self.ticks);
+        self.tick.notify_all();
+    }
+
+    /// Tells the leader that clients came or went.
+    pub fn touch(&self) {
+        self.changed.store(true, Ordering::SeqCst);
+        self.doorbell.ring();
+    }
+
+    /// A worker that found the poller taken sleeps until somebody hands it over.
+    pub fn wait_for_promotion(&self) {
+        let mut idle = lock(&self.idle);
+        if self.stopping() {
+            return;
+        }
+        *idle += 1;
+        // Woken for nothing, it tries to lead, fails, and comes back here.
+        idle = self.promote.wait(idle).unwrap_or_else(std::sync::PoisonError::into_inner);
+        *idle = idle.saturating_sub(1);
+    }
+
+    /// Hands the polling to a sleeping worker, if there is one.
+    pub fn promote_one(&self) {
+        if *lock(&self.idle) > 0 {
+            self.promote.notify_one();
+        }
+    }
+
+    pub fn service(&self, name: &str) -> Result<Arc<Service>> {
+        let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        services.get(name).cloned().ok_or_else(|| {
+            let mut offered: Vec<&str> = services.keys().map(String::as_str).collect();
+            offered.sort();
+            Error::new(
+                Code::NoServer,
+                format!("server {:?} offers no {name:?}; it offers {}", self.name, offered.join(", ")),
+            )
+        })
+    }
+
+    pub fn load(&self) -> Load {
+        let running = self.running.load(Ordering::Relaxed);
+        let queued = lock(&self.peers).len() as u32;
+        Load { running, queued: queued.min(running), served: self.served.load(Ordering::Relaxed) }
+    }
+
+    pub fn info(&self) -> ServerInfo {
+        let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut texts: Vec<String> = services.values().map(|s| s.signature.to_string()).collect();
+        texts.sort();
+        ServerInfo {
+            name: self.name.clone(),
+            incarnation: self.incarnation,
+            pid: std::process::id(),
+            host: forebay_arena::place::host(),
+            socket: self.socket.to_string_lossy().into_owned(),
+            services: texts,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Workers: leader and followers.
+//!
+//! The worker that finds a request runs it itself, so a short call pays no hand-over. When the
+//! service is known to take long, the leader first wakes a follower, who polls meanwhile; a call
+//! that takes long by surprise is noticed by the heart ([`crate::heart`]), which does the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+
+use forebay_link::Frame;
+use forebay_link::frame::HEADER_BYTES;
+use forebay_types::call::{self, Item, Outcome};
+use forebay_types::codec::Writer;
+use forebay_types::{Code, Error, Result};
+
+use crate::call::{Call, Caller};
+use crate::decode;
+use crate::peer::Peer;
+use crate::service::Service;
+use crate::shared::Shared;
+
+/// Longest error text that is sent back.
+const TEXT_BYTES: usize = 64 * 1024;
+
+/// Nanoseconds of the host's monotonic clock, which clients of this host share.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    frame: Frame,
+    items: Vec<Item>,
+    reply: Vec<u8>,
+}
+
+/// What was found in a request.
+struct Request {
+    peer: Arc<Peer>,
+    id: u64,
+    sent_ns: u64,
+    service: Arc<Service>,
+    data: usize,
+}
+
+struct Wanted {
+    peer: Arc<Peer>,
+    request: u64,
+}
+
+impl Caller for Wanted {
+    fn wants_it(&self) -> bool {
+        self.peer.wants(self.request)
+    }
+}
+
+/// Works until the server stops.
+pub(crate) fn run(shared: Arc<Shared>) {
+    let mut worker = Worker { shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new() };
+    while worker.once() {}
+}
+
+impl Worker {
+    /// Leads until one request was served, or waits for its turn to lead. False at the end.
+    fn once(&mut self) -> bool {
+        let shared = self.shared.clone();
+        let mut poller = match shared.poller.try_lock() {
+            Ok(poller) => poller,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                if shared.stopping() {
+                    return false;
+                }
+                shared.wait_for_promotion();
+                return true;
+            }
+        };
+        shared.led.store(true, Ordering::Relaxed);
+        let Some(peer) = poller.next(&shared, &mut self.frame) else {
+            drop(poller);
+            shared.promote_one();
+            return false;
+        };
+        let id = self.frame.header.id;
+        let request = self.read(peer.clone(), |client, issue| poller.is_new(client, id, issue));
+        shared.led.store(false, Ordering::Relaxed);
+        drop(poller);
+        shared.running.fetch_add(1, Ordering::Relaxed);
+        match request {
+            Ok(request) => {
+                if request.service.is_long() {
+                    shared.promote_one();
+                }
+                self.serve(request);
+            }
+            Err(e) => self.fail(&peer, id, &e, 0, 0),
+        }
+        shared.running.fetch_sub(1, Ordering::Relaxed);
+        shared.served.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Reads the words of the request and refuses what is late, unwanted or was served before.
+    fn read(&mut self, peer: Arc<Peer>, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
+        let id = self.frame.header.id;
+        let (call, data) = call::get_call(self.frame.body(), HEADER_BYTES, &mut self.items)?;
+        if call.client != peer.client {
+            return Err(Error::new(Code::Corrupt, "a request names another client than its segment's"));
+        }
+        if !peer.wants(id) {
+            return Err(Error::new(Code::Cancelled, "the request was cancelled before it began"));
+        }
+        if call.allowed_ns > 0 && now_ns() > call.sent_ns.saturating_add(call.allowed_ns) {
+            return Err(Error::new(Code::Timeout, "the request's time was over before it began"));
+        }
+        let service = self.shared.service(call.service)?;
+        if !is_new(call.client, call.issue) {
+            return Err(Error::new(
+                Code::Conflict,
+                "this server has run the request before; its result went with the lost connection",
+            ));
+        }
+        Ok(Request { peer, id, sent_ns: call.sent_ns, service, data })
+    }
+
+    fn serve(&mut self, request: Request) {
+        let Request { peer, id, sent_ns, service, data } = request;
+        let begin = now_ns();
+        let waited = begin.saturating_sub(sent_ns);
+        let data = self.frame.body().get(data..).unwrap_or_default();
+        let mut call = match decode::call(&service, &self.items, data, &peer.segment) {
+            Ok(call) => call,
+            Err(e) => return self.fail(&peer, id, &e, waited, 0),
+        };
+        call.caller = Some(Box::new(Wanted { peer: peer.clone(), request: id }));
+        let result = run_body(&service, &mut call);
+        let ran = now_ns().saturating_sub(begin);
+        service.took(ran);
+        let outcome = Outcome {
+            code: 0,
+            running: self.shared.running.load(Ordering::Relaxed),
+            queued: 0,
+            waited_ns: waited,
+            ran_ns: ran,
+            text: "",
+        };
+        let reply = result.and_then(|()| decode::reply(&call, &outcome, std::mem::take(&mut self.reply)));
+        match reply {
+            Ok(bytes) => {
+                self.send(&peer, id, &bytes);
+                self.reply = bytes;
+            }
+            Err(e) => self.fail(&peer, id, &e, waited, ran),
+        }
+    }
+
+    fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64, ran_ns: u64) {
+        let mut end = e.text().len().min(TEXT_BYTES);
+        while !e.text().is_char_boundary(end) {
+            end -= 1;
+        }
+        let running = self.shared.running.load(Ordering::Relaxed);
+        let text = &e.text()[..end];
+        let outcome = Outcome { code: e.code() as u32, running, queued: 0, waited_ns, ran_ns, text };
+        let mut w = Writer::over(std::mem::take(&mut self.reply));
+        call::put_outcome(&mut w, &outcome, 0);
+        let bytes = w.finish();
+        self.send(peer, id, &bytes);
+        self.reply = bytes;
+    }
+
+    fn send(&self, peer: &Peer, id: u64, bytes: &[u8]) {
+        if peer.send(id, bytes) && !self.shared.waiting.swap(true, Ordering::SeqCst) {
+            self.shared.hurry();
+        }
+    }
+}
+
+/// Runs the service. Whatever goes wrong inside is the service's: a `RemoteError` with its text.
+fn run_body(service: &Service, call: &mut Call) -> Result<()> {
+    match catch_unwind(AssertUnwindSafe(|| (service.body)(call))) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(e)) if e.code() == Code::Cancelled => Err(e),
+        Ok(Err(e)) => Err(Error::new(Code::RemoteError, e.text())),
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<&str>()
+                .map(|s| s.to_string())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "no text".to_owned());
+            Err(Error::new(Code::RemoteError, format!("the service panicked: {text}")))
+        }
+    }
+}
