@@ -75,7 +75,8 @@ fn what_can_never_fit_is_refused_with_the_sizes() {
     let owner = Owner::start();
     let run = owner.open(2 << 20, WhenFull::Block);
     let large = numbers(MIB);
-    let e = run.put("x", View::of(&large, &[large.len() as u64]).unwrap(), PutOptions::default()).unwrap_err();
+    let e =
+        run.put("x", View::of(&large, &[large.len() as u64]).unwrap(), PutOptions::default()).unwrap_err();
     assert_eq!(e.code(), Code::Full);
     assert!(e.text().contains("8388608") && e.text().contains("buffer="), "{e}");
     let snapshot = run.snapshot(0, None).unwrap();
@@ -169,7 +170,7 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
         Ok(())
     }))
     .unwrap();
-    let (gate, held) = (owner.segment(), owner.segment());
+    let (gate, held, diary) = (owner.segment(), owner.segment(), owner.script.diary.clone());
     gate.word(word::GATE).store(3, Ordering::SeqCst);
     *owner.script.acts.lock().unwrap() = vec![
         (1, 3, Act::Set { name: "e0".into(), value: json!(1) }),
@@ -178,7 +179,8 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
         (4, 3, Act::Stop),
     ];
     let helper = std::thread::spawn(move || {
-        until("the hold", || held.word(word::HELD).load(Ordering::Acquire) == 1);
+        let applied = || diary.lock().unwrap().iter().any(|l| l.starts_with("Applied { id: 4"));
+        until("the hold", || applied() && held.word(word::HELD).load(Ordering::Acquire) == 1);
         held.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
     });
     let mut steps = run.steps(6, 0).unwrap();
@@ -271,9 +273,10 @@ fn curves_are_reduced_at_the_source_and_thinned_while_nobody_watches() {
     run.flush().unwrap();
     let diary = owner.diary();
     let slot = diary.lines().find(|l| l.contains("Slot")).unwrap();
-    let json: serde_json::Value =
-        serde_json::from_str(&slot[slot.find('"').unwrap() + 1..slot.rfind('"').unwrap()].replace("\\\"", "\""))
-            .unwrap();
+    let json: serde_json::Value = serde_json::from_str(
+        &slot[slot.find('"').unwrap() + 1..slot.rfind('"').unwrap()].replace("\\\"", "\""),
+    )
+    .unwrap();
     let (block, points) = (json["Slot"]["block"].as_u64().unwrap(), json["Slot"]["points"].as_u64().unwrap());
     let block = owner.segment().block(block as u32).unwrap();
     let mut reader = forebay_arena::TripleBuffer::reader(block, points as u32).unwrap();
@@ -326,7 +329,8 @@ fn owner_in_another_process(dir: &std::path::Path) -> (Process, Session) {
         .unwrap();
     let process = Process(child);
     until("the owner's socket", || socket.exists());
-    let run = Session::open(&socket, &request(dir, 4 << 20, WhenFull::Block)).unwrap();
+    let run =
+        Session::open(Session::greet(&socket).unwrap(), &request(dir, 4 << 20, WhenFull::Block)).unwrap();
     (process, run)
 }
 
@@ -378,6 +382,8 @@ fn a_stopped_owner_is_told_within_two_seconds_and_may_go_on() {
     let (process, run) = owner_in_another_process(dir.path());
     let _segment = swept(&run);
     process.signal("-STOP");
+    let owner = forebay_arena::Process::of_pid(process.0.id()).unwrap();
+    until("the stop", || owner.state() == forebay_arena::ProcessState::Stopped);
     let stopped = Instant::now();
     let e = run.flush().unwrap_err();
     assert_eq!(e.code(), Code::ServerLost);

@@ -1,5 +1,6 @@
 //! What all parts of a session share.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -41,6 +42,8 @@ pub struct Core {
     pub open_step: Mutex<Option<i64>>,
     /// The last snapshot ended; `i64::MIN` for none.
     pub last_ended: AtomicI64,
+    /// Steps that exist as far as this session knows.
+    pub ended: Mutex<HashSet<i64>>,
     /// Diagrams declared.
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.

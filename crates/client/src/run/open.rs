@@ -30,9 +30,14 @@ const GREETING: Duration = Duration::from_millis(1900);
 const OPENING: Duration = Duration::from_secs(120);
 
 impl Session {
-    /// Opens a run at the owner that listens at `socket`.
-    pub fn open(socket: &Path, open: &OpenRun) -> Result<Session> {
-        let mut wire = Wire::connect_as(socket, "run", GREETING)?;
+    /// Greets the owner that listens at `socket`. `NotFound` or `ServerLost`: nobody is there (any
+    /// more); `Timeout`: somebody is, and does not answer.
+    pub fn greet(socket: &Path) -> Result<Wire> {
+        Wire::connect_as(socket, "run", GREETING)
+    }
+
+    /// Opens a run at the owner that was greeted.
+    pub fn open(mut wire: Wire, open: &OpenRun) -> Result<Session> {
         let request = RunRequest::OpenRun(open.clone());
         let (answer, _) = wire.ask_with(&request, &[], OPENING)?;
         let opened: RunOpened = serde_json::from_value(answer).map_err(|e| {
@@ -72,6 +77,7 @@ impl Session {
             time: AtomicU64::new(f64::NAN.to_bits()),
             open_step: Mutex::new(None),
             last_ended: AtomicI64::new(i64::MIN),
+            ended: Mutex::default(),
             diagrams: AtomicU32::new(0),
             looped: AtomicU8::new(0),
             check: RwLock::new(None),

@@ -218,6 +218,11 @@ impl Session {
         self.ask(&Ask::Remove { table, condition, args: args.to_vec() })
     }
 
+    /// Steps that are in the run already; writing one of them again is a conflict.
+    pub fn know_steps(&self, steps: impl IntoIterator<Item = i64>) {
+        self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).extend(steps);
+    }
+
     /// Begins a snapshot.
     pub fn snapshot(&self, step: i64, time: Option<f64>) -> Result<StepWriter> {
         StepWriter::begin(&self.core, step, time)
@@ -333,8 +338,11 @@ impl Session {
             return Ok(());
         }
         if core.life.is_child() {
-            // The parent's session is none of our business: not its socket, not its segment.
+            // The parent's session is none of our business: not its segment, and not its threads,
+            // which do not exist here. Only our copy of the socket goes.
             core.life.close();
+            std::mem::forget(self.watcher.lock().unwrap_or_else(|e| e.into_inner()).take());
+            drop(self.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
             return Ok(());
         }
         let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);

@@ -125,6 +125,14 @@ impl StepWriter {
         if step < 0 {
             return Err(Error::bad(format!("{step} is no number of a step; they count from 0")));
         }
+        if core.ended.lock().unwrap_or_else(|e| e.into_inner()).contains(&step) {
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "step {step} is in the run already; go on behind the last one with run.restart(), or open the run with mode \"w\""
+                ),
+            ));
+        }
         let mut open = core.open_step.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(other) = *open {
             return Err(Error::new(
@@ -335,6 +343,7 @@ impl StepWriter {
         }
         self.core.publish(&Record::StepEnd { step: self.step, blocks: state.records })?;
         self.core.counts.steps.fetch_add(1, Ordering::Relaxed);
+        self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).insert(self.step);
         self.core.last_ended.store(self.step, Ordering::Relaxed);
         self.leave(&mut state, Some(Phase::Ended));
         if state.early {

@@ -50,7 +50,7 @@ impl Owner {
     }
 
     pub fn open(&self, buffer: u64, full: WhenFull) -> Session {
-        Session::open(&self.socket, &request(self.dir.path(), buffer, full)).unwrap()
+        Session::open(Session::greet(&self.socket).unwrap(), &request(self.dir.path(), buffer, full)).unwrap()
     }
 
     pub fn diary(&self) -> String {
