@@ -14,6 +14,9 @@ use forebay_types::control::{Ask, Mode, OpenRun, RunOpened, RunRequest, WhenFull
 use forebay_types::record::{Notice, Payload, Record};
 use forebay_types::watch::Act;
 
+/// Name of an array, first byte of a part of it, the part.
+type Part = (String, u64, Vec<u8>);
+
 /// What the owner does and has seen.
 #[derive(Clone, Default)]
 pub struct Script {
@@ -21,8 +24,8 @@ pub struct Script {
     pub hold: Arc<AtomicBool>,
     /// One line a record.
     pub diary: Arc<Mutex<Vec<String>>>,
-    /// Bytes of arrays, as `name`, part, bytes.
-    pub arrays: Arc<Mutex<Vec<(String, u64, Vec<u8>)>>>,
+    /// Bytes of arrays as they came.
+    pub arrays: Arc<Mutex<Vec<Part>>>,
     /// The segment, once it is there.
     pub segment: Arc<Mutex<Option<Segment>>>,
     /// Notices to send: id, step, act.
