@@ -32,13 +32,14 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
 pub struct Block {
     map: Arc<Map>,
     index: u32,
+    made: u32,
     offset: u64,
     len: u64,
 }
 
 impl Block {
-    pub(crate) fn new(map: Arc<Map>, index: u32, offset: u64, len: u64) -> Block {
-        Block { map, index, offset, len }
+    pub(crate) fn new(map: Arc<Map>, index: u32, made: u32, offset: u64, len: u64) -> Block {
+        Block { map, index, made, offset, len }
     }
 
     pub(crate) fn belongs_to(&self, segment: &Segment) -> bool {
@@ -49,6 +50,12 @@ impl Block {
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// How often its table entry has been used, this time included.
+    #[inline]
+    pub fn made(&self) -> u32 {
+        self.made
     }
 
     /// Where it begins in the segment; a multiple of 4096 for blocks of a page and more.

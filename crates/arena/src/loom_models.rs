@@ -178,30 +178,25 @@ fn data(words: &Words, update: u64) -> [&AtomicU64; 2] {
     [words.word(at + 8), words.word(at + 16)]
 }
 
+fn publish(words: &Words) {
+    let update = triple::begin(words);
+    data(words, update).iter().for_each(|w| w.store(update, Ordering::Relaxed));
+    triple::commit(words, update);
+}
+
 #[test]
 fn a_reader_takes_whole_updates_only_however_often_the_writer_overtakes_it() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(4);
-    model.check(|| {
+    loom::model(|| {
         let words = Arc::new(Words((0..48).map(|_| AtomicU64::new(0)).collect()));
+        publish(&words);
         let there = words.clone();
-        let writer = thread::spawn(move || {
-            for _ in 0..4 {
-                let update = triple::begin(&*there);
-                data(&there, update).iter().for_each(|w| w.store(update, Ordering::Relaxed));
-                triple::commit(&*there, update);
-            }
+        // The fourth update goes into the buffer of the first, which the reader may be copying.
+        let writer = thread::spawn(move || (2..=4).for_each(|_| publish(&there)));
+        let read = triple::read(&*words, 0, 1, |update| {
+            Some(data(&words, update).map(|w| w.load(Ordering::Relaxed)))
         });
-        let mut seen = 0;
-        for _ in 0..2 {
-            let read = triple::read(&*words, seen, 2, |update| {
-                Some(data(&words, update).map(|w| w.load(Ordering::Relaxed)))
-            });
-            if let Some((update, values)) = read {
-                assert!(update > seen, "updates never go back");
-                assert_eq!(values, [update; 2], "half an update");
-                seen = update;
-            }
+        if let Some((update, values)) = read {
+            assert_eq!(values, [update; 2], "half an update");
         }
         writer.join().unwrap();
     });

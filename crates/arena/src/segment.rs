@@ -239,7 +239,7 @@ impl Segment {
     }
 
     pub(crate) fn handle(&self, index: u32, offset: u64, len: u64) -> Block {
-        Block::new(self.inner.map.clone(), index, offset, len)
+        Block::new(self.inner.map.clone(), index, self.table().made(index), offset, len)
     }
 
     /// The name in the file system, if this handle knows it.
@@ -341,6 +341,12 @@ impl Segment {
     #[inline]
     pub fn release(&self, index: u32) -> Result<()> {
         self.table().release(index)
+    }
+
+    /// The same, but only when the entry still has the use that a record spoke of
+    /// ([`Block::made`]): for a successor that does not know how far its predecessor came.
+    pub fn release_made(&self, index: u32, made: u32) -> Result<()> {
+        self.table().release_made(index, made)
     }
 
     /// Takes the pages of all blocks in the background and enters them into this process's page

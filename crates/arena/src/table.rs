@@ -44,6 +44,11 @@ impl<'a> Table<'a> {
         self.map.atomic_u64(Layout::cursor(Cursor::Taken))
     }
 
+    /// Which use of its entry a block is.
+    pub fn made(&self, index: u32) -> u32 {
+        self.map.atomic_u32(self.entry(index) + 20).load(Ordering::Acquire)
+    }
+
     /// Publishes a block.
     pub fn publish(&self, index: u32, offset: u64, len: u64) {
         let at = self.entry(index);
@@ -76,6 +81,13 @@ impl<'a> Table<'a> {
             return Err(corrupt(format!("block {index} announces {len} bytes at {offset}")));
         }
         Ok((offset, len))
+    }
+
+    /// The same for that use of the entry only.
+    pub fn release_made(&self, index: u32, made: u32) -> Result<()> {
+        self.check(index)?;
+        // No race: an entry gets a new use only after this side has released the old one.
+        if self.made(index) == made { self.release(index) } else { Ok(()) }
     }
 
     /// The other side is done with a block. Once or twice is the same.
