@@ -72,7 +72,9 @@ impl Layout {
             true => Ok(self.root.join(relative)),
             false => Err(Error::new(
                 Code::Corrupt,
-                format!("the catalog names the file {relative:?}, which is not inside the run; run `forebay repair`"),
+                format!(
+                    "the catalog names the file {relative:?}, which is not inside the run; run `forebay repair`"
+                ),
             )),
         }
     }
@@ -151,11 +153,8 @@ pub fn step_file(step: i64) -> String {
 /// The file of a data set, relative to the run, unique by the record that made it. Characters
 /// that shells and file systems dislike become `_`; a checksum of the whole name keeps two apart.
 pub fn data_file(name: &str, set: i64, session: u64, seq: u64) -> String {
-    let clean: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
-        .take(64)
-        .collect();
+    let clean: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();
     let sum = crc32c::crc32c(name.as_bytes());
     format!("{DATA}/{clean}.{sum:08x}.{set}.{session}-{seq}.h5")
 }

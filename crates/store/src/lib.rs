@@ -1,10 +1,10 @@
 //! A run on disk: the directory, its catalog, its step files, and the owner that fills them from
 //! shared memory behind the simulation's back. A library with no sockets.
 //!
-//! The way of the data: a rank's records and blocks lie in its segment; the `Owner` applies
+//! The way of the data: a rank's records and blocks lie in its segment; the [`Owner`] applies
 //! small records to the catalog in groups, writes blocks straight from the segment into the file
 //! of their step, and gives ring and blocks back only after the catalog has committed. A
-//! `Reader` sees what is committed. After a death `recover` goes on where the owner stopped:
+//! [`Reader`] sees what is committed. After a death `recover` goes on where the owner stopped:
 //! the segments are the log.
 #![forbid(unsafe_code)]
 
@@ -12,4 +12,9 @@ pub mod catalog;
 pub mod disk;
 pub mod layout;
 pub mod lock;
+pub mod owner;
+mod reader;
 pub mod stepfile;
+
+pub use owner::{Attach, Deaf, Options, Owner, Sink};
+pub use reader::{Array, Reader, shape_of};

@@ -111,10 +111,8 @@ fn read(file: &mut File) -> Option<Holder> {
 
 fn held(path: &Path, by: Option<&Holder>) -> Error {
     let run = path.parent().unwrap_or(path).display();
-    let who = by.map_or_else(
-        || "another process".to_owned(),
-        |h| format!("process {} on host {}", h.pid, h.host),
-    );
+    let who =
+        by.map_or_else(|| "another process".to_owned(), |h| format!("process {} on host {}", h.pid, h.host));
     Error::new(Code::Conflict, format!("{run} is held by {who}; close it there, or open it with mode \"r\""))
 }
 

@@ -68,7 +68,8 @@ pub(super) fn order_text(order: Order) -> &'static str {
 
 /// Dtype, shape and order as three texts, checked.
 pub(super) fn meta_of(dtype: &str, shape: &str, order: &str) -> Result<ArrayMeta> {
-    let corrupt = || Error::new(Code::Corrupt, format!("the catalog holds {dtype}{shape}; run `forebay repair`"));
+    let corrupt =
+        || Error::new(Code::Corrupt, format!("the catalog holds {dtype}{shape}; run `forebay repair`"));
     let extents: Vec<u64> = serde_json::from_str(shape).map_err(|_| corrupt())?;
     let order = match order {
         "F" => Order::F,
@@ -219,7 +220,10 @@ fn transfer(conn: &Connection, from: &str, to: &str, sql: &str) -> Result<usize>
     }
     let n = conn.execute(sql, [from, to]).map_err(|e| sql_error(&format!("cannot make {to:?}"), e))?;
     match n {
-        0 => Err(Error::new(Code::NotFound, format!("there is no data set {from:?}; `ls` shows what is there"))),
+        0 => Err(Error::new(
+            Code::NotFound,
+            format!("there is no data set {from:?}; `ls` shows what is there"),
+        )),
         n => Ok(n),
     }
 }

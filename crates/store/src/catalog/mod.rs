@@ -15,18 +15,21 @@ mod steps;
 mod tables;
 mod watch;
 
-pub use data::{DataRow, PutOutcome, Value, data_row, data_rows, put, remove_data, rename_data, copy_data};
+pub(crate) use data::used;
+pub use data::{
+    DataRow, Put, PutOutcome, Value, copy_data, data_row, data_rows, put, remove_data, rename_data,
+};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use query::{Rows, read_only, select_rows};
 pub use sessions::{SessionRow, applied, close_session, open_session, open_sessions, set_applied};
 pub use steps::{
-    Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, last_step, restart, step_data, step_names,
-    step_row, steps, mark_finished, finished,
+    Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, finished, last_step, mark_finished, restart,
+    step_data, step_names, step_row, steps,
 };
 pub use tables::{insert, open_table, remove, table, tables, update};
 pub use watch::{
-    Act, add_point, curves, declare, diagrams, log_act, log_applied, message, messages, parameter_values,
-    parameters, points, acts,
+    Act, acts, add_point, curves, declare, diagrams, log_act, log_applied, message, messages,
+    parameter_values, parameters, points,
 };
 
 use crate::layout::{FORMAT, Layout};
@@ -176,9 +179,10 @@ fn format_of(conn: &Connection, path: &Path) -> Result<()> {
     let known: u32 = conn
         .query_row("SELECT value FROM fb_run WHERE key = 'format'", (), |r| r.get::<_, String>(0))
         .map_err(|e| match e.sqlite_error_code() {
-            Some(ErrorCode::Unknown) => {
-                Error::bad(format!("{} is not the catalog of a run: {e}; choose another name", path.display()))
-            }
+            Some(ErrorCode::Unknown) => Error::bad(format!(
+                "{} is not the catalog of a run: {e}; choose another name",
+                path.display()
+            )),
             _ => sql_error(&format!("cannot read {}", path.display()), e),
         })?
         .parse()

@@ -50,7 +50,10 @@ pub fn one_expression(text: &str) -> Result<()> {
 
 /// Rows of a table by condition; the step column of a history stays hidden.
 pub fn select_rows(
-    conn: &Connection, name: &str, condition: &str, args: &[serde_json::Value],
+    conn: &Connection,
+    name: &str,
+    condition: &str,
+    args: &[serde_json::Value],
 ) -> Result<Rows> {
     let t = table(conn, name)?
         .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))?;
@@ -72,7 +75,9 @@ pub fn read_only(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Re
     if !["select", "with", "values", "explain"].contains(&verb.to_ascii_lowercase().as_str()) {
         return Err(Error::new(
             Code::ReadOnly,
-            format!("{verb:?} is not allowed in sql(), which only reads; use select, with, values or explain"),
+            format!(
+                "{verb:?} is not allowed in sql(), which only reads; use select, with, values or explain"
+            ),
         ));
     }
     one_expression(text)?;

@@ -19,7 +19,11 @@ pub struct SessionRow {
 
 /// Records a new session and gives its number.
 pub fn open_session(
-    conn: &Connection, rank: u32, size: u32, program: &str, segment: impl Fn(u64) -> String,
+    conn: &Connection,
+    rank: u32,
+    size: u32,
+    program: &str,
+    segment: impl Fn(u64) -> String,
 ) -> Result<SessionRow> {
     let failed = |e| sql_error("cannot record the session", e);
     let last: i64 = conn

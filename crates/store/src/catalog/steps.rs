@@ -86,6 +86,7 @@ pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entr
 pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
     let parent = last_step(conn)?;
+    mark_finished(conn, false)?;
     let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
     let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
     conn.execute(
@@ -168,7 +169,10 @@ pub struct Checkpoint {
 pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
     let broken = |e| sql_error("cannot mark a checkpoint", e);
     let last = last_step(conn)?.ok_or_else(|| {
-        Error::new(Code::NotFound, "no step is complete yet, so there is nothing to mark; take a snapshot first")
+        Error::new(
+            Code::NotFound,
+            "no step is complete yet, so there is nothing to mark; take a snapshot first",
+        )
     })?;
     conn.execute(
         "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made) SELECT step, ?2, (SELECT max(id) FROM fb_checkpoints), parameters, ?3 FROM fb_steps WHERE step = ?1",
@@ -180,9 +184,7 @@ pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
 
 /// All checkpoints, in order.
 pub fn checkpoints(conn: &Connection) -> Result<Vec<Checkpoint>> {
-    let read = |r: &Row| {
-        Ok(Checkpoint { id: r.get(0)?, step: r.get(1)?, tag: r.get(2)?, parent: r.get(3)? })
-    };
+    let read = |r: &Row| Ok(Checkpoint { id: r.get(0)?, step: r.get(1)?, tag: r.get(2)?, parent: r.get(3)? });
     conn.prepare_cached("SELECT id, step, tag, parent FROM fb_checkpoints ORDER BY id")
         .and_then(|mut s| s.query_map((), read)?.collect())
         .map_err(failed)
@@ -211,7 +213,12 @@ mod tests {
             let history = open_table(tx, "history", std::slice::from_ref(&column), true)?;
             let plain = open_table(tx, "plain", &[column], false)?;
             let p = Parameter {
-                name: "e0".into(), value: 1.0.into(), min: None, max: None, unit: String::new(), help: String::new(),
+                name: "e0".into(),
+                value: 1.0.into(),
+                min: None,
+                max: None,
+                unit: String::new(),
+                help: String::new(),
             };
             declare(tx, &Declare::Parameter(p))?;
             for step in 0..30 {

@@ -223,7 +223,11 @@ type Changes = serde_json::Map<String, serde_json::Value>;
 
 /// Changes rows; says how many.
 pub fn update(
-    conn: &Connection, name: &str, set: &Changes, condition: &str, args: &[serde_json::Value],
+    conn: &Connection,
+    name: &str,
+    set: &Changes,
+    condition: &str,
+    args: &[serde_json::Value],
 ) -> Result<usize> {
     let t = existing(conn, name)?;
     if set.is_empty() {
@@ -292,9 +296,13 @@ mod tests {
             ]);
             insert(tx, t.id, 7, 3, &rows)?;
             let set = json!({"who": "b"});
-            assert_eq!(update(tx, "history", set.as_object().unwrap(), "t > ? and who is null", &[json!(2)])?, 1);
+            assert_eq!(
+                update(tx, "history", set.as_object().unwrap(), "t > ? and who is null", &[json!(2)])?,
+                1
+            );
             assert_eq!(remove(tx, "history", "who in ('a', 'b')", &[])?, 2);
-            let left: (f64, i64) = tx.query_row("SELECT t, fb_step FROM history", (), |r| Ok((r.get(0)?, r.get(1)?))).unwrap();
+            let left: (f64, i64) =
+                tx.query_row("SELECT t, fb_step FROM history", (), |r| Ok((r.get(0)?, r.get(1)?))).unwrap();
             assert_eq!(left, (3.5, 7));
             Ok(())
         })
@@ -306,7 +314,11 @@ mod tests {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
             let t = open_table(tx, "t", &[column("n", "i8"), column("b", "bool")], false)?;
-            for bad in [[Cell::Int(300), Cell::Int(0)], [Cell::Int(3), Cell::Int(2)], [Cell::Text("x".into()), Cell::Null]] {
+            for bad in [
+                [Cell::Int(300), Cell::Int(0)],
+                [Cell::Int(3), Cell::Int(2)],
+                [Cell::Text("x".into()), Cell::Null],
+            ] {
                 let e = insert(tx, t.id, 0, 1, &cells(&[&bad])).unwrap_err();
                 assert_eq!(e.code(), Code::BadArgument, "{e}");
             }

@@ -89,8 +89,11 @@ pub fn parameter_values(conn: &Connection) -> Result<Values> {
 
 /// Records that somebody asked for an act; gives its number.
 pub fn log_act(conn: &Connection, who: &str, act: &forebay_types::watch::Act) -> Result<u64> {
-    conn.execute("INSERT INTO fb_steering(who, act, asked) VALUES(?1, ?2, ?3)", params![who, json(act)?, now()])
-        .map_err(|e| sql_error("cannot log an act", e))?;
+    conn.execute(
+        "INSERT INTO fb_steering(who, act, asked) VALUES(?1, ?2, ?3)",
+        params![who, json(act)?, now()],
+    )
+    .map_err(|e| sql_error("cannot log an act", e))?;
     Ok(conn.last_insert_rowid() as u64)
 }
 
@@ -154,19 +157,23 @@ pub fn acts(conn: &Connection) -> Result<Vec<Act>> {
 /// Keeps a message; the oldest go beyond the limit.
 pub fn message(conn: &Connection, session: u64, step: i64, level: u8, text: &str) -> Result<()> {
     let broken = |e| sql_error("cannot keep a message", e);
-    conn.prepare_cached("INSERT INTO fb_messages(session, step, level, text, made) VALUES(?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut s| s.execute(params![session as i64, step, level, text, now()]))
-        .map_err(broken)?;
+    conn.prepare_cached(
+        "INSERT INTO fb_messages(session, step, level, text, made) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )
+    .and_then(|mut s| s.execute(params![session as i64, step, level, text, now()]))
+    .map_err(broken)?;
     let id = conn.last_insert_rowid();
     if id % 256 == 0 {
-        conn.execute("DELETE FROM fb_messages WHERE id <= ?1", [id - super::schema::MESSAGES]).map_err(broken)?;
+        conn.execute("DELETE FROM fb_messages WHERE id <= ?1", [id - super::schema::MESSAGES])
+            .map_err(broken)?;
     }
     Ok(())
 }
 
 /// The last messages: step, level and text, oldest first.
 pub fn messages(conn: &Connection, last: u32) -> Result<Vec<(i64, u8, String)>> {
-    let sql = "SELECT step, level, text FROM (SELECT * FROM fb_messages ORDER BY id DESC LIMIT ?1) ORDER BY id";
+    let sql =
+        "SELECT step, level, text FROM (SELECT * FROM fb_messages ORDER BY id DESC LIMIT ?1) ORDER BY id";
     conn.prepare_cached(sql)
         .and_then(|mut s| s.query_map([last], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?.collect())
         .map_err(failed)
@@ -184,7 +191,12 @@ mod tests {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
             let p = Parameter {
-                name: "e0".into(), value: json!(0.0), min: None, max: None, unit: "V/m".into(), help: String::new(),
+                name: "e0".into(),
+                value: json!(0.0),
+                min: None,
+                max: None,
+                unit: "V/m".into(),
+                help: String::new(),
             };
             declare(tx, &Declare::Parameter(p.clone()))?;
             let set = |v: f64| Verb::Set { name: "e0".into(), value: json!(v) };

@@ -3,8 +3,8 @@
 
 use super::{MANIFEST, Manifest};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
-use hdf5_metno as hdf5;
 use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
+use hdf5_metno as hdf5;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -149,7 +149,8 @@ pub fn open_manifest(path: &Path) -> Result<Manifest> {
     let broken = |why: String| Error::new(Code::Corrupt, format!("{}: {why}", path.display()));
     let opened = Opened::open(path)?;
     let (at, len) = opened.locate(MANIFEST).ok_or_else(|| broken("it has no manifest".into()))?;
-    let file = std::fs::File::open(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+    let file =
+        std::fs::File::open(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
     let size = file.metadata().map_or(0, |m| m.len());
     if at.checked_add(len).is_none_or(|end| end > size) {
         return Err(broken("its manifest lies beyond its end".into()));

@@ -62,7 +62,8 @@ impl Hyperslab {
     /// Whether two boxes of one array share an element.
     pub fn overlaps(&self, other: &Hyperslab) -> bool {
         let apart = |i: usize| {
-            self.offset[i] + self.local[i] <= other.offset[i] || other.offset[i] + other.local[i] <= self.offset[i]
+            self.offset[i] + self.local[i] <= other.offset[i]
+                || other.offset[i] + other.local[i] <= self.offset[i]
         };
         self.bytes() > 0 && other.bytes() > 0 && !(0..self.rank).any(apart)
     }
@@ -96,7 +97,10 @@ impl Hyperslab {
     /// Calls `visit(in the part, in the whole, bytes)` for each contiguous run of the part of the
     /// box that begins at byte `from` and has `len` bytes.
     pub fn runs<E>(
-        &self, from: u64, len: u64, mut visit: impl FnMut(u64, u64, u64) -> std::result::Result<(), E>,
+        &self,
+        from: u64,
+        len: u64,
+        mut visit: impl FnMut(u64, u64, u64) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let run = self.run();
         let mut done = 0;

@@ -1,7 +1,7 @@
 //! Reading parts of contiguous arrays: from a file at an offset, or from bytes in memory.
 
-use super::{Entry, Piece};
 use super::place::Hyperslab;
+use super::{Entry, Piece};
 use forebay_types::{ArrayMeta, Error, Order, Result, Selection, Shape, Slice};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,7 +24,9 @@ impl Source<'_> {
             Source::Memory(bytes) => {
                 let end = (at as usize).checked_add(out.len());
                 let part = end.and_then(|end| bytes.get(at as usize..end));
-                let short = || Error::new(forebay_types::Code::Corrupt, "an array has fewer bytes than its shape says");
+                let short = || {
+                    Error::new(forebay_types::Code::Corrupt, "an array has fewer bytes than its shape says")
+                };
                 out.copy_from_slice(part.ok_or_else(short)?);
                 Ok(())
             }

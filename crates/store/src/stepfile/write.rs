@@ -57,7 +57,8 @@ impl Writer {
         tmp.push(TMP);
         let tmp = PathBuf::from(tmp);
         let frame = Frame::create(&tmp)?;
-        let file = DualFile::open(&tmp).map_err(|e| Error::io(format!("cannot write {}", tmp.display()), e))?;
+        let file =
+            DualFile::open(&tmp).map_err(|e| Error::io(format!("cannot write {}", tmp.display()), e))?;
         let path = path.to_owned();
         Ok(Writer { disk, path, tmp, frame: Some(frame), file, sets: BTreeMap::new(), finished: false })
     }
@@ -97,9 +98,16 @@ impl Writer {
     /// Writes bytes of the piece of a rank, from byte `from` of the piece on. Parts of a piece
     /// come in order. After an error the same call may be made again.
     pub fn write(
-        &mut self, name: &str, rank: u32, offset: &Shape, local: &Shape, from: u64, bytes: &[u8],
+        &mut self,
+        name: &str,
+        rank: u32,
+        offset: &Shape,
+        local: &Shape,
+        from: u64,
+        bytes: &[u8],
     ) -> Result<()> {
-        let set = self.sets.get_mut(name).ok_or_else(|| Error::internal(format!("{name:?} is not laid out")))?;
+        let set =
+            self.sets.get_mut(name).ok_or_else(|| Error::internal(format!("{name:?} is not laid out")))?;
         let i = match set.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents()) {
             Some(i) => i,
             None => {
@@ -280,7 +288,8 @@ mod tests {
             }
         }
         let e = m.data.iter().find(|e| e.name == "fields/E").unwrap();
-        let (_, back) = read_selection(&Source::File(&file, e.offset), &e.meta, &Selection::default()).unwrap();
+        let (_, back) =
+            read_selection(&Source::File(&file, e.offset), &e.meta, &Selection::default()).unwrap();
         assert!(back == bytes);
         assert!(e.offset.is_multiple_of(4096));
     }

@@ -1,0 +1,284 @@
+//! Small records into the catalog: what one record does in the transaction of its group, and
+//! what is to happen once the group is committed.
+
+use crate::catalog::{self, PutOutcome, Value, sql_error};
+use crate::owner::drain::Stored;
+use forebay_types::codec::Reader;
+use forebay_types::control::Ask;
+use forebay_types::record::{Payload, Record};
+use forebay_types::watch::Declare;
+use forebay_types::{Code, Error, Result};
+use rusqlite::Connection;
+use serde_json::json;
+
+/// A record that waits for its group.
+pub(super) enum Item {
+    /// As it came.
+    Record { session: u64, seq: u64, bytes: Vec<u8> },
+    /// A put whose bytes are in a file now, with the record it came by.
+    Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
+    /// A put whose file could not be written.
+    Failed { session: u64, seq: u64, error: Error },
+    /// The session is over.
+    Closed { session: u64, seq: u64 },
+}
+
+impl Item {
+    pub fn session(&self) -> u64 {
+        match self {
+            Item::Record { session, .. }
+            | Item::Stored { session, .. }
+            | Item::Failed { session, .. }
+            | Item::Closed { session, .. } => *session,
+        }
+    }
+
+    pub fn seq(&self) -> u64 {
+        match self {
+            Item::Record { seq, .. }
+            | Item::Stored { seq, .. }
+            | Item::Failed { seq, .. }
+            | Item::Closed { seq, .. } => *seq,
+        }
+    }
+}
+
+/// What happens after the commit.
+pub(super) enum Effect {
+    Answer {
+        session: u64,
+        seq: u64,
+        result: Result<serde_json::Value>,
+    },
+    /// The request waits for the drain, or asks for something beyond the catalog.
+    Later {
+        session: u64,
+        seq: u64,
+        ask: Ask,
+    },
+    /// Something acknowledged could not be done.
+    Late {
+        session: u64,
+        error: Error,
+    },
+    Version {
+        session: u64,
+        seq: u64,
+        outcome: Result<u64>,
+    },
+    DeleteFile(String),
+    Declare {
+        session: u64,
+        what: Declare,
+    },
+    Append {
+        session: u64,
+        diagram: u32,
+        step: i64,
+        t: f64,
+        values: Vec<(u32, f64)>,
+    },
+    Applied {
+        session: u64,
+        id: u64,
+        step: i64,
+        code: u32,
+        text: String,
+    },
+    Message {
+        session: u64,
+        level: u8,
+        step: i64,
+        text: String,
+    },
+    Closed {
+        session: u64,
+    },
+}
+
+/// Whether the failure is the disk's, so that the whole group is tried again.
+fn is_the_disks(e: &Error) -> bool {
+    matches!(e.code(), Code::Full | Code::Io)
+}
+
+/// Applies one item. A failure that is the record's own fault undoes the record alone and
+/// becomes an effect; a failure of the disk fails the group.
+pub(super) fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
+    let point = |sql: &str| {
+        conn.prepare_cached(sql)
+            .and_then(|mut s| s.execute(()))
+            .map(|_| ())
+            .map_err(|e| sql_error("the catalog cannot be written", e))
+    };
+    point("SAVEPOINT fb_record")?;
+    let mut made = Vec::new();
+    match perform(conn, item, &mut made) {
+        Ok(()) => {
+            point("RELEASE fb_record")?;
+            effects.append(&mut made);
+        }
+        Err(e) if is_the_disks(&e) => return Err(e),
+        Err(e) => {
+            point("ROLLBACK TO fb_record")?;
+            point("RELEASE fb_record")?;
+            effects.push(fault(item, e));
+        }
+    }
+    catalog::set_applied(conn, item.session(), item.seq())
+}
+
+/// How the rank hears of a failure: as the answer to its request, or late.
+fn fault(item: &Item, error: Error) -> Effect {
+    let (session, seq) = (item.session(), item.seq());
+    if let Item::Record { bytes, .. } | Item::Stored { bytes, .. } = item {
+        match Record::decode(bytes) {
+            Ok((_, Record::Ask { .. })) => return Effect::Answer { session, seq, result: Err(error) },
+            Ok((_, Record::Put { if_version: Some(_), .. })) => {
+                return Effect::Version { session, seq, outcome: Err(error) };
+            }
+            _ => {}
+        }
+    }
+    Effect::Late { session, error }
+}
+
+fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
+    match item {
+        Item::Record { session, seq, bytes } => {
+            record(conn, *session, *seq, Record::decode(bytes)?.1, effects)
+        }
+        Item::Stored { session, seq, bytes, stored } => {
+            let value = Value::File { file: &stored.file, offset: stored.offset, crc: stored.crc };
+            let done = put(conn, *session, *seq, Record::decode(bytes)?.1, Some(value), effects);
+            if done.is_err() {
+                effects.push(Effect::DeleteFile(stored.file.clone()));
+            }
+            done
+        }
+        Item::Failed { error, .. } => Err(error.clone()),
+        Item::Closed { session, .. } => {
+            catalog::close_session(conn, *session)?;
+            effects.push(Effect::Closed { session: *session });
+            Ok(())
+        }
+    }
+}
+
+fn put(
+    conn: &Connection,
+    session: u64,
+    seq: u64,
+    record: Record,
+    stored: Option<Value>,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let Record::Put { name, set, meta, unit, attrs, if_version, payload } = record else {
+        return Err(Error::internal("a put that is none"));
+    };
+    let value = match (stored, payload) {
+        (Some(value), _) => value,
+        (None, Payload::Inline(bytes)) => Value::Small(bytes),
+        (None, Payload::Block(_)) => return Err(Error::internal("a large put without its file")),
+    };
+    let p = catalog::Put { name, set, meta: &meta, unit, attrs, if_version };
+    let PutOutcome { version, replaced } = catalog::put(conn, &p, value)?;
+    if if_version.is_some() {
+        effects.push(Effect::Version { session, seq, outcome: Ok(version) });
+    }
+    if let Some(file) = replaced.filter(|f| !catalog::used(conn, f)) {
+        effects.push(Effect::DeleteFile(file));
+    }
+    Ok(())
+}
+
+fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Vec<Effect>) -> Result<()> {
+    match r {
+        Record::Put { .. } => put(conn, session, seq, r, None, effects)?,
+        Record::Insert { table, step, rows, cells } => catalog::insert(conn, table, step, rows, cells)?,
+        Record::Append { diagram, step, t, values } => {
+            let values = pairs(values)?;
+            for (curve, value) in &values {
+                catalog::add_point(conn, diagram, *curve, step, t, *value)?;
+            }
+            effects.push(Effect::Append { session, diagram, step, t, values });
+        }
+        Record::Applied { id, step, code, text } => {
+            catalog::log_applied(conn, id, step, code, text)?;
+            effects.push(Effect::Applied { session, id, step, code, text: text.to_owned() });
+        }
+        Record::Message { level, step, text } => {
+            catalog::message(conn, session, step, level, text)?;
+            effects.push(Effect::Message { session, level, step, text: text.to_owned() });
+        }
+        Record::Declare { json } => {
+            let what: Declare = serde_json::from_str(json)
+                .map_err(|e| Error::bad(format!("a declaration cannot be read: {e}")))?;
+            catalog::declare(conn, &what)?;
+            effects.push(Effect::Declare { session, what });
+        }
+        Record::Ask { json } => {
+            let ask = serde_json::from_str(json)
+                .map_err(|e| Error::bad(format!("a request cannot be read: {e}")))?;
+            request(conn, session, seq, ask, effects)?;
+        }
+        Record::StepBegin { .. }
+        | Record::StepBlock(_)
+        | Record::StepEnd { .. }
+        | Record::StepDiscard { .. }
+        | Record::StepEarly { .. } => return Err(Error::internal("a step's record among the small ones")),
+    }
+    Ok(())
+}
+
+/// Pairs of curve number and value.
+fn pairs(bytes: &[u8]) -> Result<Vec<(u32, f64)>> {
+    let mut r = Reader::new(bytes);
+    let mut out = Vec::new();
+    while r.remaining() > 0 {
+        out.push((r.u32()?, r.f64()?));
+    }
+    match out.len() > forebay_types::limits::CURVES {
+        true => Err(Error::bad(format!("{} curves at once are beyond the limit", out.len()))),
+        false => Ok(out),
+    }
+}
+
+fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Vec<Effect>) -> Result<()> {
+    let value = match &ask {
+        Ask::Delete { pattern, set } => {
+            let (n, files) = catalog::remove_data(conn, pattern, *set)?;
+            effects.extend(files.into_iter().map(Effect::DeleteFile));
+            json!(n)
+        }
+        Ask::Rename { from, to } => json!(catalog::rename_data(conn, from, to)?),
+        Ask::Copy { from, to } => json!(catalog::copy_data(conn, from, to)?),
+        Ask::SetAttrs { target, attrs } => {
+            catalog::set_attributes(conn, target, attrs)?;
+            json!(null)
+        }
+        Ask::Table { name, columns, history } => {
+            serde_json::to_value(catalog::open_table(conn, name, columns, *history)?)
+                .map_err(|e| Error::internal(e.to_string()))?
+        }
+        Ask::Update { table, set, condition, args } => {
+            json!(catalog::update(conn, table, set, condition, args)?)
+        }
+        Ask::Remove { table, condition, args } => json!(catalog::remove(conn, table, condition, args)?),
+        Ask::Restart => {
+            let back = catalog::restart(conn)?;
+            serde_json::to_value(back).map_err(|e| Error::internal(e.to_string()))?
+        }
+        Ask::Checkpoint { tag } => json!(catalog::add_checkpoint(conn, tag.as_deref())?),
+        Ask::Close { finished } => {
+            catalog::mark_finished(conn, *finished)?;
+            effects.push(Effect::Later { session, seq, ask });
+            return Ok(());
+        }
+        _ => {
+            effects.push(Effect::Later { session, seq, ask });
+            return Ok(());
+        }
+    };
+    effects.push(Effect::Answer { session, seq, result: Ok(value) });
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! Custody: what was read is committed in groups, then rings and blocks go back to the ranks.
+
+use super::apply::{Effect, Item, apply};
+use super::drain::Event;
+use super::intake::{Intake, Wait, Waiter};
+use crate::catalog::{self, Catalog};
+use forebay_types::control::{Ask, word};
+use forebay_types::record::{Notice, Payload, Record};
+use forebay_types::{Code, Error, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A full disk under the catalog is left alone for so long between attempts.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+impl Intake {
+    pub(super) fn take_events(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(event) = self.events.try_recv() {
+            any = true;
+            match event {
+                Event::Written { step, ticket } => self.written(step, ticket),
+                Event::Failed { step, error } => {
+                    self.sessions.values().for_each(|s| self.late(s, error.clone()));
+                    self.give_up(step, error, None);
+                }
+                Event::Durable { manifest, file } => self.list_step(&manifest, &file),
+                Event::PutDone { session, seq, result } => self.put_done(session, seq, result),
+                Event::Trouble(error) => self.trouble(error),
+                Event::Worked(time, bytes) => {
+                    self.figures.hidden += time;
+                    self.figures.written += bytes;
+                }
+            }
+        }
+        any
+    }
+
+    pub(super) fn trouble(&mut self, error: Option<Error>) {
+        self.figures.waiting_for_disk = error.is_some();
+        if let Some(e) = error {
+            self.sessions.values().for_each(|s| s.sink.message(s.row.session, 2, -1, e.text()));
+        }
+    }
+
+    pub(super) fn written(&mut self, step: i64, ticket: (u64, u64)) {
+        let Some(known) = self.steps.get_mut(&step) else { return };
+        let early = known.is_early(ticket.0);
+        if let (Some(h), Some(s)) = (known.held.get_mut(&ticket), self.sessions.get_mut(&ticket.0)) {
+            h.written = true;
+            if early && !h.released {
+                s.release(h.segment, h.index);
+                h.released = true;
+            }
+        }
+        if early {
+            self.release_rings();
+        }
+    }
+
+    pub(super) fn put_done(&mut self, session: u64, seq: u64, result: Result<super::drain::Stored>) {
+        let Some(s) = self.sessions.get_mut(&session) else { return };
+        let Some(Item::Record { bytes, .. }) = s.put.take() else { return };
+        self.group.push(match result {
+            Ok(stored) => Item::Stored { session, seq, bytes, stored },
+            Err(error) => Item::Failed { session, seq, error },
+        });
+    }
+
+    /// The file of a step is durable under its name: into the catalog, then everything goes back.
+    pub(super) fn list_step(&mut self, manifest: &crate::stepfile::Manifest, file: &str) {
+        self.commit_group();
+        let listed = self.insist(|c| c.transaction(|tx| catalog::add_step(tx, file, manifest)));
+        if let Err(e) = listed {
+            self.sessions.values().for_each(|s| self.late(s, e.clone()));
+            return self.give_up(manifest.step, e, None);
+        }
+        let Some(known) = self.steps.remove(&manifest.step) else { return };
+        for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
+            if let Some(s) = self.sessions.get(session) {
+                s.release(h.segment, h.index);
+            }
+        }
+        let lag = known.ended_at.map_or(Duration::ZERO, |t| t.elapsed());
+        self.figures.steps += 1;
+        self.figures.lag = lag;
+        self.figures.worst_lag = self.figures.worst_lag.max(lag);
+        self.figures.durable_step = self.figures.durable_step.max(Some(manifest.step));
+        self.release_rings();
+        for s in self.sessions.values() {
+            let highest = (manifest.step + 1).max(0) as u64;
+            s.segment.word(word::DURABLE).fetch_max(highest, Ordering::SeqCst);
+        }
+        if let Some(s) = self.sessions.values().next() {
+            s.sink.durable(manifest.step, manifest.time);
+        }
+    }
+
+    /// Tries until the catalog's disk has room; other failures are final.
+    pub(super) fn insist<T>(&mut self, mut work: impl FnMut(&mut Catalog) -> Result<T>) -> Result<T> {
+        loop {
+            match work(&mut self.catalog) {
+                Err(e) if matches!(e.code(), Code::Full | Code::Io) => {
+                    if !self.figures.waiting_for_disk {
+                        self.trouble(Some(e.within("the catalog waits")));
+                    }
+                    self.beat();
+                    std::thread::sleep(PATIENCE);
+                }
+                other => {
+                    self.figures.waiting_for_disk = false;
+                    return other;
+                }
+            }
+        }
+    }
+
+    pub(super) fn commit_group(&mut self) {
+        let group = std::mem::take(&mut self.group);
+        if group.is_empty() && self.lost.is_none() {
+            return self.settle_marks();
+        }
+        let committed = match &self.lost {
+            Some(e) => Err(e.clone()),
+            None => self.insist(|c| {
+                c.transaction(|tx| {
+                    let mut effects = Vec::new();
+                    group.iter().try_for_each(|item| apply(tx, item, &mut effects))?;
+                    Ok(effects)
+                })
+            }),
+        };
+        match committed {
+            Ok(effects) => {
+                for item in &group {
+                    if let Some(s) = self.sessions.get_mut(&item.session()) {
+                        s.applied = s.applied.max(item.seq());
+                    }
+                    self.release_put_block(item);
+                }
+                self.settle_marks();
+                effects.into_iter().for_each(|e| self.carry_out(e));
+            }
+            Err(e) => self.lose(e),
+        }
+    }
+
+    /// The block of a large data set is in its file, or never will be.
+    pub(super) fn release_put_block(&mut self, item: &Item) {
+        let bytes = match item {
+            Item::Stored { bytes, .. } => bytes,
+            _ => return,
+        };
+        if let (Ok((_, Record::Put { payload: Payload::Block(b), .. })), Some(s)) =
+            (Record::decode(bytes), self.sessions.get(&item.session()))
+        {
+            s.release(b.segment, b.index);
+        }
+    }
+
+    /// Tells ranks how far they are applied and gives rings back.
+    pub(super) fn settle_marks(&mut self) {
+        for s in self.sessions.values_mut() {
+            // Nothing read is outstanding now but a large put or a deferred request.
+            let held = s.put.as_ref().or(s.deferred.as_ref()).map(|i| i.seq() - 1);
+            s.segment.word(word::APPLIED).store(held.unwrap_or(s.seen), Ordering::SeqCst);
+        }
+        self.release_rings();
+    }
+
+    pub(super) fn release_rings(&mut self) {
+        if !self.group.is_empty() {
+            return; // what is read and not committed stays
+        }
+        let steps = &self.steps;
+        for (n, s) in self.sessions.iter_mut() {
+            let deferred = s.deferred.is_some();
+            s.release_ring(|step, ticket| {
+                steps.get(&step).is_some_and(|k| {
+                    k.has(*n) && !(k.is_early(*n) && k.held.get(&(*n, ticket)).is_none_or(|h| h.released))
+                })
+            });
+            debug_assert!(!deferred || !s.is_readable());
+        }
+    }
+
+    /// The run belongs to somebody else, or its catalog is broken: nothing more is accepted.
+    pub(super) fn lose(&mut self, e: Error) {
+        for s in self.sessions.values_mut() {
+            s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+            s.broken = true;
+            s.hung = true;
+            let _ = self.downs.post(s.row.session, &Notice::Late { code: e.code() as u32, text: e.text() });
+            s.sink.message(s.row.session, 3, -1, e.text());
+        }
+        self.lost = Some(e);
+        self.stopping = true;
+    }
+
+    pub(super) fn answer(&self, session: u64, seq: u64, result: Result<serde_json::Value>) {
+        let (code, text) = match &result {
+            Ok(value) => (0, value.to_string()),
+            Err(e) => (e.code() as u32, e.text().to_owned()),
+        };
+        let _ = self.downs.post(session, &Notice::Answer { seq, code, text: &text });
+    }
+
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        let sink = |n: u64| self.sessions.get(&n);
+        match effect {
+            Effect::Answer { session, seq, result } => self.answer(session, seq, result),
+            Effect::Later { session, seq, ask } => self.later(session, seq, ask),
+            Effect::Late { session, error } => {
+                if let Some(s) = sink(session) {
+                    self.late(s, error);
+                }
+            }
+            Effect::Version { session, seq, outcome } => {
+                if let Some(s) = self.sessions.get_mut(&session) {
+                    s.note_version(seq, outcome);
+                }
+            }
+            Effect::DeleteFile(file) => {
+                if let Ok(path) = self.layout.file(&file) {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            Effect::Declare { session, what } => {
+                if let Some(s) = sink(session) {
+                    s.sink.declare(session, s.row.rank, &what, &s.segment);
+                }
+            }
+            Effect::Append { session, diagram, step, t, values } => {
+                if let Some(s) = sink(session) {
+                    s.sink.append(session, diagram, step, t, &values);
+                }
+            }
+            Effect::Applied { session, id, step, code, text } => {
+                if let Some(s) = sink(session) {
+                    s.sink.applied(session, id, step, code, &text);
+                }
+            }
+            Effect::Message { session, level, step, text } => {
+                if let Some(s) = sink(session) {
+                    s.sink.message(session, level, step, &text);
+                }
+            }
+            Effect::Closed { session } => self.remove_session(session),
+        }
+    }
+
+    pub(super) fn later(&mut self, session: u64, seq: u64, ask: Ask) {
+        let wait = match ask {
+            Ask::Flush => Wait::All,
+            Ask::WaitStep { step } => Wait::Step(step),
+            Ask::Close { .. } => Wait::Close,
+            Ask::Version { seq: of } => {
+                let version = self.sessions.get(&session).map(|s| s.version(of));
+                let result =
+                    version.unwrap_or_else(|| Err(Error::new(Code::Closed, "the session is closed")));
+                return self.answer(session, seq, result.map(|v| v.into()));
+            }
+            Ask::Stats => {
+                let figures = self.figures.json(self.sessions.values());
+                return self.answer(session, seq, Ok(figures));
+            }
+            Ask::Overflow { bytes } => {
+                let path = self.overflow(session, bytes);
+                return self.answer(session, seq, Ok(path));
+            }
+            other => {
+                let Some(s) = self.sessions.get(&session) else { return };
+                if let Some(result) = s.sink.ask(session, seq, &other) {
+                    self.answer(session, seq, result);
+                }
+                return;
+            }
+        };
+        self.waiters.push(Waiter { session, seq, what: wait });
+    }
+}

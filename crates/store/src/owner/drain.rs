@@ -1,0 +1,238 @@
+//! The drain: one thread that writes arrays from the ranks' own pages into files, behind their
+//! backs. It knows files and nothing of records; what it did it says in events.
+//!
+//! A full disk is waited for, with a warning, and the same bytes are tried again: nothing that
+//! was acknowledged is dropped. Any other failure costs the step, and is told.
+
+use crate::disk::Disk;
+use crate::layout::{Layout, data_file, step_file};
+use crate::stepfile::{Facts, Manifest, Writer};
+use forebay_arena::Block;
+use forebay_types::{ArrayMeta, Code, Error, Result, Shape};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// Bytes on their way.
+pub(super) enum Data {
+    Inline(Vec<u8>),
+    Block(Block),
+}
+
+impl Data {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Data::Inline(b) => b,
+            Data::Block(b) => b.bytes(),
+        }
+    }
+}
+
+/// A part of a piece of a data set of a step.
+pub(super) struct Part {
+    pub name: String,
+    pub unit: String,
+    /// The whole data set.
+    pub meta: ArrayMeta,
+    pub rank: u32,
+    pub offset: Shape,
+    pub local: Shape,
+    pub from: u64,
+    pub len: u64,
+    pub data: Data,
+    /// Session and number of the record.
+    pub ticket: (u64, u64),
+}
+
+/// A large data set outside steps.
+pub(super) struct LargePut {
+    pub session: u64,
+    pub seq: u64,
+    pub name: String,
+    pub set: i64,
+    pub unit: String,
+    pub meta: ArrayMeta,
+    pub data: Data,
+    pub run_id: String,
+}
+
+pub(super) enum Job {
+    Write(i64, Box<Part>),
+    Finish(Box<Facts>),
+    Discard(i64),
+    Put(Box<LargePut>),
+    Stop,
+}
+
+/// Where a large data set now lies.
+pub(super) struct Stored {
+    pub file: String,
+    pub offset: u64,
+    pub crc: u32,
+}
+
+pub(super) enum Event {
+    Written {
+        step: i64,
+        ticket: (u64, u64),
+    },
+    Failed {
+        step: i64,
+        error: Error,
+    },
+    Durable {
+        manifest: Box<Manifest>,
+        file: String,
+    },
+    PutDone {
+        session: u64,
+        seq: u64,
+        result: Result<Stored>,
+    },
+    /// The disk is full, or has room again (`None`).
+    Trouble(Option<Error>),
+    /// So long did the last job take.
+    Worked(Duration, u64),
+}
+
+/// How long a full disk is left alone between two attempts.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+pub(super) struct Drain<F: Fn(Event)> {
+    pub layout: Layout,
+    pub disk: Arc<dyn Disk>,
+    pub jobs: Receiver<Job>,
+    pub tell: F,
+    pub files: HashMap<i64, Writer>,
+}
+
+impl<F: Fn(Event)> Drain<F> {
+    pub fn run(mut self) {
+        while let Ok(job) = self.jobs.recv() {
+            let start = Instant::now();
+            let mut bytes = 0;
+            match job {
+                Job::Write(step, part) => {
+                    bytes = part.len;
+                    self.write(step, &part);
+                }
+                Job::Finish(facts) => self.finish(&facts),
+                Job::Discard(step) => {
+                    self.files.remove(&step);
+                }
+                Job::Put(put) => {
+                    bytes = put.data.bytes().len() as u64;
+                    let result = self.put(&put);
+                    (self.tell)(Event::PutDone { session: put.session, seq: put.seq, result });
+                }
+                Job::Stop => break,
+            }
+            (self.tell)(Event::Worked(start.elapsed(), bytes));
+        }
+    }
+
+    fn write(&mut self, step: i64, part: &Part) {
+        let done = insist(&self.tell, &format!("step {step}"), || {
+            let writer = match self.files.entry(step) {
+                std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
+                std::collections::hash_map::Entry::Vacant(v) => {
+                    let path = self.layout.file(&step_file(step))?;
+                    v.insert(Writer::create(self.disk.clone(), &path)?)
+                }
+            };
+            writer.add(&part.name, &part.meta, &part.unit)?;
+            let bytes = part.data.bytes().get(..part.len as usize).ok_or_else(|| {
+                Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", part.name))
+            })?;
+            writer.write(&part.name, part.rank, &part.offset, &part.local, part.from, bytes)
+        });
+        match done {
+            Ok(()) => (self.tell)(Event::Written { step, ticket: part.ticket }),
+            Err(error) => self.fail(step, error),
+        }
+    }
+
+    fn fail(&mut self, step: i64, error: Error) {
+        self.files.remove(&step);
+        (self.tell)(Event::Failed {
+            step,
+            error: error.within(format!("step {step} ({})", step_file(step))),
+        });
+    }
+
+    fn finish(&mut self, facts: &Facts) {
+        let file = step_file(facts.step);
+        let done = insist(&self.tell, &format!("step {}", facts.step), || {
+            let writer = match self.files.entry(facts.step) {
+                std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
+                std::collections::hash_map::Entry::Vacant(v) => {
+                    v.insert(Writer::create(self.disk.clone(), &self.layout.file(&file)?)?)
+                }
+            };
+            writer.finish(facts)
+        });
+        match done {
+            Ok(manifest) => {
+                self.files.remove(&facts.step);
+                (self.tell)(Event::Durable { manifest: Box::new(manifest), file });
+            }
+            Err(error) => self.fail(facts.step, error),
+        }
+    }
+
+    fn put(&mut self, put: &LargePut) -> Result<Stored> {
+        let file = data_file(&put.name, put.set, put.session, put.seq);
+        let path = self.layout.file(&file)?;
+        let facts = Facts { run_id: put.run_id.clone(), set: Some((put.set, 0)), ..Facts::default() };
+        let bytes = put.meta.bytes()?;
+        let data = put.data.bytes().get(..bytes as usize).ok_or_else(|| {
+            Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", put.name))
+        })?;
+        let zero = Shape::new(&vec![0; put.meta.shape.rank()])?;
+        let mut writer: Option<Writer> = None;
+        let mut written = false;
+        let manifest = insist(&self.tell, &format!("the data set {:?}", put.name), || {
+            let w = match &mut writer {
+                Some(w) => w,
+                none => none.insert(Writer::create(self.disk.clone(), &path)?),
+            };
+            w.add(&put.name, &put.meta, &put.unit)?;
+            if !written {
+                w.write(&put.name, 0, &zero, &put.meta.shape, 0, data)?;
+                written = true;
+            }
+            w.finish(&facts)
+        })?;
+        let entry = manifest.data.first().ok_or_else(|| Error::internal("a file without its data set"))?;
+        let crc = entry.pieces.first().map_or(0, |p| p.crc32c);
+        Ok(Stored { file, offset: entry.offset, crc })
+    }
+}
+
+/// Tries again for as long as the disk is full.
+pub(super) fn insist<T>(
+    tell: &impl Fn(Event),
+    what: &str,
+    mut attempt: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let mut told = false;
+    loop {
+        match attempt() {
+            Err(e) if e.code() == Code::Full => {
+                if !told {
+                    let text = format!("{what} waits for room on the disk: {}", e.text());
+                    tell(Event::Trouble(Some(Error::new(Code::Full, text))));
+                    told = true;
+                }
+                std::thread::sleep(PATIENCE);
+            }
+            other => {
+                if told {
+                    tell(Event::Trouble(None));
+                }
+                return other;
+            }
+        }
+    }
+}

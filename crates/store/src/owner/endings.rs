@@ -1,0 +1,143 @@
+//! Endings: steps that all ranks have ended, requests that wait for what is durable, sessions
+//! whose rank is gone.
+
+use super::apply::Item;
+use super::drain::Job;
+use super::intake::{Intake, Wait, Waiter};
+use super::steps::Step;
+use crate::catalog;
+use crate::stepfile::Facts;
+use forebay_types::control::word;
+use forebay_types::{Code, Error, Result};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Intake {
+    /// Requests that had to wait for steps before them go into a group when those are done.
+    pub(super) fn wake_deferred(&mut self) -> bool {
+        let mut any = false;
+        for (n, s) in self.sessions.iter_mut() {
+            if s.deferred.is_some() && !self.steps.values().any(|k| k.has(*n)) {
+                self.group.extend(s.deferred.take());
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// A step all ranks have ended goes to the drain with the parameters as they are now: all
+    /// small records before its end are committed.
+    pub(super) fn finish_complete_steps(&mut self) {
+        let complete: Vec<i64> =
+            self.steps.values().filter(|k| !k.finishing && k.is_complete()).map(|k| k.step).collect();
+        for step in complete {
+            let parameters = catalog::parameter_values(self.catalog.conn()).unwrap_or_default();
+            let Some(known) = self.steps.get_mut(&step) else { continue };
+            known.finishing = true;
+            known.ended_at = Some(Instant::now());
+            let facts = Facts { run_id: self.run_id.clone(), step, time: known.time, parameters, set: None };
+            let _ = self.jobs.send(Job::Finish(Box::new(facts)));
+        }
+    }
+
+    pub(super) fn answer_waiters(&mut self) {
+        let mut still = Vec::new();
+        for w in std::mem::take(&mut self.waiters) {
+            match self.is_over(&w) {
+                Some(result) => {
+                    self.answer(w.session, w.seq, result.map(|()| serde_json::Value::Null));
+                    if let (Wait::Close, Some(s)) = (&w.what, self.sessions.get_mut(&w.session)) {
+                        s.clean = true;
+                    }
+                }
+                None => still.push(w),
+            }
+        }
+        self.waiters = still;
+        if !self.flushers.is_empty()
+            && self.steps.is_empty()
+            && self.sessions.values().all(|s| s.put.is_none())
+        {
+            self.flushers.drain(..).for_each(|f| drop(f.send(())));
+        }
+    }
+
+    pub(super) fn is_over(&self, w: &Waiter) -> Option<Result<()>> {
+        match w.what {
+            Wait::Step(step) if self.steps.contains_key(&step) => None,
+            Wait::Step(step) => {
+                let given_up = self.given_up.iter().rev().find(|g| g.0 == step).map(|g| g.1.clone());
+                let listed = catalog::step_row(self.catalog.conn(), step).map(|r| r.is_some());
+                Some(match listed {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(given_up.unwrap_or_else(|| {
+                        Error::new(Code::NotFound, format!("step {step} was never begun"))
+                    })),
+                    Err(e) => Err(e),
+                })
+            }
+            // A step that this session itself has not ended would be waited for in vain.
+            Wait::All | Wait::Close => {
+                let busy = |k: &Step| k.has(w.session) && !k.is_open_in(w.session);
+                (!self.steps.values().any(busy)).then_some(Ok(()))
+            }
+        }
+    }
+
+    /// Sessions whose rank is gone and whose ring is read: unfinished steps are given up, then
+    /// they are closed when everything they left is durable.
+    pub(super) fn end_sessions(&mut self) {
+        let over: Vec<u64> = self
+            .sessions
+            .iter_mut()
+            .filter_map(|(n, s)| {
+                let read = s.broken || s.is_readable() && !s.consumer.pending();
+                ((s.hung || s.clean) && read).then_some(*n)
+            })
+            .collect();
+        for n in over.iter().copied() {
+            let open: Vec<i64> = self.steps.values().filter(|k| k.is_open_in(n)).map(|k| k.step).collect();
+            for step in open {
+                let rank = self.sessions[&n].row.rank;
+                let text = format!("step {step} is given up: rank {rank} left before it ended it");
+                self.give_up(step, Error::new(Code::ServerLost, text), None);
+            }
+            if self.steps.values().any(|k| k.has(n)) && self.others_may_end(n, &over) {
+                continue;
+            }
+            let torn: Vec<i64> =
+                self.steps.values().filter(|k| k.has(n) && !k.is_complete()).map(|k| k.step).collect();
+            for step in torn {
+                let missing = self.steps[&step].size as usize - self.steps[&step].ended().len();
+                let text = format!("step {step} is given up: {missing} ranks never ended it");
+                self.give_up(step, Error::new(Code::ServerLost, text), None);
+            }
+            if !self.steps.values().any(|k| k.has(n)) {
+                let seq = self.sessions[&n].seen;
+                self.group.push(Item::Closed { session: n, seq });
+            }
+        }
+        self.commit_group();
+    }
+
+    /// Whether ranks are there that can still end the steps this session takes part in.
+    pub(super) fn others_may_end(&self, n: u64, over: &[u64]) -> bool {
+        let complete = self.steps.values().any(|k| k.has(n) && k.is_complete());
+        complete || self.sessions.keys().any(|other| !over.contains(other))
+    }
+
+    pub(super) fn remove_session(&mut self, n: u64) {
+        let Some(s) = self.sessions.remove(&n) else { return };
+        s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+        s.sink.closed(n, s.clean);
+        self.figures.overflow -=
+            s.overflow.iter().map(|o| o.block_bytes()).sum::<u64>().min(self.figures.overflow);
+        s.unlink();
+        self.downs.close(n);
+        self.waiters.retain(|w| w.session != n);
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty()
+    }
+}

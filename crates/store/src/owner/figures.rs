@@ -1,0 +1,47 @@
+//! Figures of an owner: what was hidden, how much, how far behind.
+
+use forebay_types::control::word;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::session::Session;
+
+/// Counted by the intake thread.
+#[derive(Default)]
+pub(super) struct Figures {
+    pub hidden: Duration,
+    pub written: u64,
+    pub steps: u64,
+    pub discarded: u64,
+    pub durable_step: Option<i64>,
+    pub lag: Duration,
+    pub worst_lag: Duration,
+    pub overflow: u64,
+    pub overflow_high: u64,
+    pub waiting_for_disk: bool,
+}
+
+impl Figures {
+    /// As `Ask::Stats` answers.
+    pub fn json<'a>(&self, sessions: impl Iterator<Item = &'a Session>) -> Value {
+        let visible_ns: u64 =
+            sessions.map(|s| s.segment.word(word::VISIBLE_NS).load(Ordering::Relaxed)).sum();
+        let (visible, hidden) = (visible_ns as f64 * 1e-9, self.hidden.as_secs_f64());
+        let overlap = if visible + hidden > 0.0 { hidden / (visible + hidden) } else { 0.0 };
+        json!({
+            "visible_s": visible,
+            "hidden_s": hidden,
+            "overlap": overlap,
+            "written_bytes": self.written,
+            "steps": self.steps,
+            "discarded_steps": self.discarded,
+            "durable_step": self.durable_step,
+            "lag_s": self.lag.as_secs_f64(),
+            "worst_lag_s": self.worst_lag.as_secs_f64(),
+            "overflow_bytes": self.overflow,
+            "overflow_high_water_bytes": self.overflow_high,
+            "waiting_for_disk": self.waiting_for_disk,
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! The intake: one thread that reads all sessions' rings, hands blocks to the drain, applies
+//! small records to the catalog in groups, and gives ring and blocks back after the commit. It
+//! alone writes the catalog. It sleeps on one eventfd; idle it uses no CPU.
+
+use super::apply::Item;
+use super::down::Downs;
+use super::drain::{Event, Job};
+use super::figures::Figures;
+use super::session::Session;
+use super::steps::Step;
+use crate::catalog::Catalog;
+use crate::layout::Layout;
+use forebay_types::Error;
+use forebay_types::control::word;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+/// Heartbeat of the owner while sessions are open.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// What other threads ask of the intake.
+pub(super) type Command = Box<dyn FnOnce(&mut Intake) + Send>;
+
+/// Somebody who waits until something is durable.
+pub(super) struct Waiter {
+    pub session: u64,
+    pub seq: u64,
+    pub what: Wait,
+}
+
+pub(super) enum Wait {
+    Step(i64),
+    /// All steps this session takes part in.
+    All,
+    Close,
+}
+
+pub(super) struct Intake {
+    pub layout: Layout,
+    pub catalog: Catalog,
+    pub run_id: String,
+    pub sessions: BTreeMap<u64, Session>,
+    pub steps: BTreeMap<i64, Step>,
+    pub downs: Arc<Downs>,
+    pub figures: Figures,
+    pub jobs: Sender<Job>,
+    pub events: Receiver<Event>,
+    pub commands: Receiver<Command>,
+    pub doorbell: OwnedFd,
+    /// Bytes that overflow segments may take.
+    pub overflow_limit: u64,
+    pub stopping: bool,
+    /// The catalog is lost to another owner, or cannot be used any more.
+    pub lost: Option<Error>,
+    pub group: Vec<Item>,
+    pub given_up: VecDeque<(i64, Error)>,
+    pub flushers: Vec<Sender<()>>,
+    pub waiters: Vec<Waiter>,
+}
+
+impl Intake {
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        layout: Layout,
+        catalog: Catalog,
+        downs: Arc<Downs>,
+        jobs: Sender<Job>,
+        events: Receiver<Event>,
+        commands: Receiver<Command>,
+        doorbell: OwnedFd,
+        overflow_limit: u64,
+    ) -> Intake {
+        Intake {
+            run_id: catalog.run_id().to_owned(),
+            layout,
+            catalog,
+            sessions: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            downs,
+            figures: Figures::default(),
+            jobs,
+            events,
+            commands,
+            doorbell,
+            overflow_limit,
+            stopping: false,
+            lost: None,
+            group: Vec::new(),
+            given_up: VecDeque::new(),
+            flushers: Vec::new(),
+            waiters: Vec::new(),
+        }
+    }
+
+    /// Runs until told to stop and everything is drained.
+    pub fn run(mut self) -> Intake {
+        loop {
+            let mut busy = self.take_commands();
+            busy |= self.take_events();
+            busy |= self.read_rings();
+            busy |= self.wake_deferred();
+            busy |= !self.group.is_empty();
+            self.commit_group();
+            self.finish_complete_steps();
+            self.answer_waiters();
+            self.end_sessions();
+            self.downs.flush();
+            self.beat();
+            if self.stopping && self.is_drained() || self.lost.is_some() && self.stopping {
+                let _ = self.jobs.send(Job::Stop);
+                return self;
+            }
+            if !busy {
+                self.sleep();
+            }
+        }
+    }
+
+    fn take_commands(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(command) = self.commands.try_recv() {
+            command(self);
+            any = true;
+        }
+        any
+    }
+
+    pub(super) fn beat(&self) {
+        for s in self.sessions.values() {
+            s.segment.word(word::HEARTBEAT).fetch_add(1, Ordering::Relaxed);
+            s.segment.word(word::HIDDEN_NS).store(self.figures.hidden.as_nanos() as u64, Ordering::Relaxed);
+            s.segment.word(word::WRITTEN_BYTES).store(self.figures.written, Ordering::Relaxed);
+        }
+    }
+
+    /// Sleeps until a rank rings, a command or an event comes, or the heart has to beat.
+    fn sleep(&mut self) {
+        let mut pending = false;
+        for s in self.sessions.values_mut().filter(|s| s.is_readable()) {
+            s.bell.prepare_sleep();
+            pending |= s.consumer.pending();
+        }
+        if !pending {
+            let mut fds = [PollFd::new(&self.doorbell, PollFlags::IN)];
+            let timeout = (!self.sessions.is_empty())
+                .then(|| Timespec { tv_sec: 0, tv_nsec: BEAT.subsec_nanos() as _ });
+            let _ = poll(&mut fds, timeout.as_ref());
+        }
+        for s in self.sessions.values() {
+            s.bell.cancel_sleep();
+        }
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.doorbell, &mut count);
+    }
+}

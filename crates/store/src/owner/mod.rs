@@ -1,0 +1,261 @@
+//! The owner of a run: the one process that writes it.
+//!
+//! ```text
+//!   rank's segment --up ring--> intake --(group commit)--> catalog.sqlite
+//!        |  blocks                |  jobs        ^ events
+//!        +----------------------> drain --(direct writes, fsync, rename)--> steps/*.h5, data/*.h5
+//! ```
+//! Sessions are attached by whoever has the sockets; the owner sees segments only. Everything is
+//! done by two threads, so a call of the owner costs its caller a message.
+
+mod apply;
+mod custody;
+mod down;
+mod drain;
+mod endings;
+mod figures;
+mod intake;
+mod open;
+mod overflow;
+mod reading;
+mod session;
+mod sink;
+mod steps;
+
+pub use open::Options;
+pub use overflow::OVERFLOW_KIND;
+pub use sink::{Deaf, Sink};
+
+use crate::catalog;
+use crate::layout::Layout;
+use crate::lock::Lock;
+use down::Downs;
+use forebay_arena::{Segment, place};
+use forebay_types::control::{OpenRun, RunOpened, word};
+use forebay_types::record::Notice;
+use forebay_types::watch::Act;
+use forebay_types::{Code, Error, Result};
+use intake::{Command, Intake};
+use session::Session;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A session to be attached: as admitted, with the segment the rank made.
+pub struct Attach {
+    /// Number given by [`Owner::admit`].
+    pub session: u64,
+    /// The rank's segment.
+    pub segment: Segment,
+}
+
+struct Threads {
+    intake: JoinHandle<Intake>,
+    drain: JoinHandle<()>,
+    lock: Lock,
+}
+
+/// The owner of a run. Dropped without [`Owner::close`] it drains and closes too.
+pub struct Owner {
+    layout: Layout,
+    run_id: String,
+    created: bool,
+    scratch: bool,
+    size: u32,
+    commands: Mutex<Sender<Command>>,
+    doorbell: OwnedFd,
+    downs: Arc<Downs>,
+    threads: Mutex<Option<Threads>>,
+}
+
+impl Owner {
+    /// The run's directory.
+    pub fn dir(&self) -> &Path {
+        self.layout.root()
+    }
+
+    /// The run's identity.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Whether the run was made by this opening.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Option<Threads>> {
+        self.threads.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Rings this to wake the intake; ranks get it for their up rings.
+    pub fn doorbell(&self) -> Result<OwnedFd> {
+        self.doorbell.try_clone().map_err(|e| Error::io("the doorbell cannot be shared", e))
+    }
+
+    fn send(&self, command: Command) -> Result<()> {
+        let closed = |_| Error::new(Code::Closed, format!("the run {} is closed", self.dir().display()));
+        self.commands.lock().unwrap_or_else(|e| e.into_inner()).send(command).map_err(closed)?;
+        let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
+        Ok(())
+    }
+
+    /// Has the intake do something and waits for its answer.
+    fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut Intake) -> T + Send + 'static) -> Result<T> {
+        let (tell, answer) = channel();
+        self.send(Box::new(move |intake| drop(tell.send(work(intake)))))?;
+        answer
+            .recv()
+            .map_err(|_| Error::new(Code::Closed, format!("the run {} is closed", self.dir().display())))
+    }
+
+    /// Admits a rank: gives it a session and the name of its segment.
+    pub fn admit(&self, request: &OpenRun) -> Result<RunOpened> {
+        let (rank, size) = (request.rank, request.size);
+        if size == 0 || rank >= size || size as usize > forebay_types::limits::RANKS {
+            return Err(Error::bad(format!("rank {rank} of {size} ranks is not possible")));
+        }
+        let (created, program, expected) = (self.created, request.program.clone(), self.size);
+        if size != expected {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("the run is open with {expected} ranks, not {size}; close it there first"),
+            ));
+        }
+        self.ask(move |intake| {
+            if let Some(s) = intake.sessions.values().find(|s| s.row.rank == rank && !s.hung && !s.clean) {
+                let pid = s.segment.creator().pid;
+                return Err(Error::new(
+                    Code::Conflict,
+                    format!("rank {rank} of this run is process {pid}; a rank opens a run once at a time"),
+                ));
+            }
+            let run_id = intake.run_id.clone();
+            let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string()]);
+            let row = intake
+                .insist(|c| c.transaction(|tx| catalog::open_session(tx, rank, size, &program, segment)))?;
+            Ok(RunOpened {
+                run_id: run_id.clone(),
+                session: row.session,
+                segment: row.segment,
+                owner_pid: std::process::id(),
+                created,
+                last_step: catalog::last_step(intake.catalog.conn())?,
+            })
+        })?
+    }
+
+    /// Takes a rank's segment into custody.
+    pub fn attach(&self, what: Attach, sink: Arc<dyn Sink>) -> Result<()> {
+        self.ask(move |intake| {
+            let rows = catalog::open_sessions(intake.catalog.conn())?;
+            let row = rows.into_iter().find(|r| r.session == what.session);
+            let row = row.ok_or_else(|| Error::bad(format!("session {} was not admitted", what.session)))?;
+            if intake.sessions.contains_key(&what.session) {
+                return Err(Error::bad(format!("session {} is attached already", what.session)));
+            }
+            what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
+            intake.downs.open(what.session, &what.segment);
+            let session = Session::new(row, what.segment, sink, 0);
+            intake.sessions.insert(what.session, session);
+            Ok(())
+        })?
+    }
+
+    /// The rank is gone: its socket is closed. Everything it published is kept, unfinished steps
+    /// are given up, then the session ends.
+    pub fn hung_up(&self, session: u64) -> Result<()> {
+        self.send(Box::new(move |intake| match intake.sessions.get_mut(&session) {
+            Some(s) => s.hung = true,
+            None => {
+                // Admitted and never attached.
+                let done = intake.catalog.transaction(|tx| catalog::close_session(tx, session));
+                drop(done);
+            }
+        }))
+    }
+
+    /// Puts a notice into a rank's down ring.
+    pub fn post(&self, session: u64, notice: &Notice) -> Result<()> {
+        self.downs.post(session, notice)
+    }
+
+    /// Logs that somebody asked for an act; gives the act's number. What becomes of it is logged
+    /// when the rank's `Applied` record comes.
+    pub fn log_steering(&self, who: &str, act: &Act) -> Result<u64> {
+        let (who, act) = (who.to_owned(), act.clone());
+        self.ask(move |intake| intake.insist(|c| c.transaction(|tx| catalog::log_act(tx, &who, &act))))?
+    }
+
+    /// Logs the end of an act that no rank carries out (run, stop, step).
+    pub fn log_applied(&self, id: u64, step: i64, code: u32, text: &str) -> Result<()> {
+        let text = text.to_owned();
+        self.ask(move |intake| {
+            intake.insist(|c| c.transaction(|tx| catalog::log_applied(tx, id, step, code, &text)))
+        })?
+    }
+
+    /// Waits until all complete steps and all data sets are durable.
+    pub fn flush(&self, timeout: Duration) -> Result<()> {
+        let (tell, done) = channel();
+        self.send(Box::new(move |intake| intake.flushers.push(tell)))?;
+        done.recv_timeout(timeout).map_err(|_| {
+            Error::new(Code::Timeout, format!("{} is not durable after {timeout:?}", self.dir().display()))
+        })
+    }
+
+    /// Figures, as `Ask::Stats` answers them.
+    pub fn stats(&self) -> Result<serde_json::Value> {
+        self.ask(|intake| intake.figures.json(intake.sessions.values()))
+    }
+
+    /// Sessions that are open: number and rank.
+    pub fn sessions(&self) -> Result<Vec<(u64, u32)>> {
+        self.ask(|intake| intake.sessions.values().map(|s| (s.row.session, s.row.rank)).collect())
+    }
+
+    /// Whether nothing is on its way to disk and no session is open.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.ask(|intake| intake.sessions.is_empty() && intake.steps.is_empty())
+    }
+
+    /// Ends all sessions, drains everything, settles the catalog and gives the run back.
+    pub fn close(&self) -> Result<()> {
+        let Some(threads) = self.threads().take() else { return Ok(()) };
+        self.send(Box::new(|intake| {
+            intake.stopping = true;
+            intake.sessions.values_mut().for_each(|s| s.hung = true);
+        }))?;
+        let died = |_| Error::internal("a thread of the store died; run `forebay recover`");
+        let intake = threads.intake.join().map_err(died)?;
+        threads.drain.join().map_err(died)?;
+        let lost = intake.lost.clone();
+        if lost.is_none() {
+            let _ = intake.catalog.settle();
+        }
+        drop(intake);
+        drop(threads.lock);
+        match lost {
+            Some(e) => Err(e),
+            None if self.scratch => std::fs::remove_dir_all(self.dir())
+                .map_err(|e| Error::io(format!("cannot remove the scratch run {}", self.dir().display()), e)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Owner {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.doorbell.as_fd()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}

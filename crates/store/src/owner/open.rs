@@ -1,0 +1,270 @@
+//! Opening a run for writing: what is there, the lock, the threads, and the work that a
+//! predecessor left undone.
+
+use super::drain::Drain;
+use super::intake::{Command, Intake};
+use super::session::Session;
+use super::{Downs, Owner, Threads};
+use crate::catalog::{self, Catalog};
+use crate::disk::{Disk, System};
+use crate::layout::{Found, Layout, TMP};
+use crate::lock::Lock;
+use crate::owner::Deaf;
+use crate::stepfile::open_manifest;
+use forebay_arena::{Segment, place};
+use forebay_types::control::{Mode, word};
+use forebay_types::{Code, Error, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How a run is opened for writing.
+#[derive(Clone)]
+pub struct Options {
+    /// As in h5py; `r` is refused here, a reader needs no owner.
+    pub mode: Mode,
+    /// Number of ranks.
+    pub size: u32,
+    /// Whether the run is deleted at closing.
+    pub scratch: bool,
+    /// Bytes of the store's own buffer, for what does not fit the ranks' arenas.
+    pub overflow: u64,
+    /// The disk; tests put their own one here.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { mode: Mode::Append, size: 1, scratch: false, overflow: 256 << 20, disk: Arc::new(System) }
+    }
+}
+
+/// How long an opening waits for the left-over work of a predecessor before it goes on beside it.
+const RECOVERY: Duration = Duration::from_secs(600);
+
+impl Owner {
+    /// Opens a run for writing and finishes what an owner that died left behind.
+    ///
+    /// Refused: a run that another live process holds (named by pid and host), a directory that
+    /// is no run or cannot be written, a newer format.
+    pub fn open(dir: &Path, options: Options) -> Result<Owner> {
+        if !options.mode.writes() {
+            return Err(Error::bad("a run opened with mode \"r\" has no owner; use a reader"));
+        }
+        let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
+        let fresh = admits(&layout, options.mode)?;
+        layout.create()?;
+        let lock = Lock::take(&layout.lock(), catalog::known_fence(&layout.catalog()))?;
+        // Somebody may have made or changed it before the lock was ours.
+        let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
+        let catalog = match fresh {
+            true => {
+                wipe(&layout)?;
+                Catalog::create(&layout, lock.fence(), &new_id()?)?
+            }
+            false => Catalog::open(&layout, lock.fence())?,
+        };
+        let owner = start(layout, catalog, lock, &options, fresh)?;
+        if !fresh {
+            owner.take_over()?;
+        }
+        Ok(owner)
+    }
+
+    /// Goes on where the last owner stopped: segments that are still there are read to their end,
+    /// finished step files without a row are listed, unfinished files go.
+    fn take_over(&self) -> Result<()> {
+        self.ask(|intake| -> Result<()> {
+            for row in catalog::open_sessions(intake.catalog.conn())? {
+                let path = place::segment_path(&row.segment);
+                let Ok(segment) = Segment::open(&path) else {
+                    intake.insist(|c| c.transaction(|tx| catalog::close_session(tx, row.session)))?;
+                    continue;
+                };
+                segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+                let applied = catalog::applied(intake.catalog.conn(), row.session)?;
+                let mut s = Session::new(row, segment, Arc::new(Deaf), applied);
+                s.recovered = true;
+                s.hung = true;
+                s.consumer.rewind();
+                intake.sessions.insert(s.row.session, s);
+            }
+            Ok(())
+        })??;
+        let deadline = std::time::Instant::now() + RECOVERY;
+        let (tell, over) = channel();
+        while !self.is_idle()? && std::time::Instant::now() < deadline {
+            // The intake answers after each round of work; a short rest keeps this from being a spin.
+            let tell = tell.clone();
+            self.send(Box::new(move |_| drop(tell.send(()))))?;
+            let _ = over.recv_timeout(Duration::from_secs(1));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.ask(|intake| intake.sweep())?
+    }
+}
+
+impl Intake {
+    /// Files without a row: finished steps are listed, everything else goes.
+    fn sweep(&mut self) -> Result<()> {
+        for path in files(&self.layout.steps()) {
+            if has_end(&path, TMP) {
+                let _ = std::fs::remove_file(&path);
+                continue;
+            }
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let file = format!("{}/{name}", crate::layout::STEPS);
+            let known = self
+                .catalog
+                .conn()
+                .query_row("SELECT 1 FROM fb_steps WHERE file = ?1", [&file], |_| Ok(()))
+                .is_ok();
+            if known || !has_end(&path, ".h5") {
+                continue;
+            }
+            match open_manifest(&path).ok().filter(|m| m.run_id == self.run_id && m.set.is_none()) {
+                Some(m) if crate::layout::step_file(m.step) == file => {
+                    self.insist(|c| c.transaction(|tx| catalog::add_step(tx, &file, &m)))?;
+                }
+                _ => drop(std::fs::rename(&path, with_end(&path, ".bad"))),
+            }
+        }
+        for path in files(&self.layout.data()) {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let file = format!("{}/{name}", crate::layout::DATA);
+            if !catalog::used(self.catalog.conn(), &file) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(dir).map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default();
+    all.sort();
+    all
+}
+
+pub(crate) fn has_end(path: &Path, end: &str) -> bool {
+    path.as_os_str().to_string_lossy().ends_with(end)
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Whether the mode fits what is there; says whether a new run is to be made.
+fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
+    let dir = layout.root().display();
+    Ok(match (layout.inspect()?, mode) {
+        (Found::Nothing | Found::Empty, Mode::ReadWrite) => {
+            return Err(Error::new(Code::NotFound, format!("there is no run {dir}; mode \"a\" creates one")));
+        }
+        (Found::Nothing | Found::Empty, _) => true,
+        (Found::Run | Found::Remains, Mode::Create) => {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("the run {dir} exists; use mode \"a\" to go on with it or \"w\" to begin anew"),
+            ));
+        }
+        (Found::Run, Mode::Write) => {
+            catalog::check_format(&layout.catalog())?;
+            true
+        }
+        (Found::Remains, Mode::Write) => true,
+        (Found::Run, _) => {
+            catalog::check_format(&layout.catalog())?;
+            false
+        }
+        (Found::Remains, _) => {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!("{dir} has step files and no catalog; run `forebay repair {dir}`"),
+            ));
+        }
+    })
+}
+
+/// Removes what an earlier run left in the directory, its segments too.
+fn wipe(layout: &Layout) -> Result<()> {
+    if layout.catalog().exists() {
+        let old = catalog::open_read_only(&layout.catalog())
+            .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
+        if let Ok((run_id, sessions)) = old {
+            for s in sessions {
+                let _ = std::fs::remove_file(place::segment_path(&s.segment));
+            }
+            for found in place::segments(&format!("over-{run_id}-")) {
+                let _ = std::fs::remove_file(found.path);
+            }
+        }
+    }
+    for end in ["", "-wal", "-shm"] {
+        let path = with_end(&layout.catalog(), end);
+        if path.exists() {
+            std::fs::remove_file(&path)
+                .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
+        }
+    }
+    for path in files(&layout.steps()).into_iter().chain(files(&layout.data())) {
+        std::fs::remove_file(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
+    }
+    Ok(())
+}
+
+/// A new run's identity: 16 hexadecimal digits.
+pub(crate) fn new_id() -> Result<String> {
+    let mut bytes = [0u8; 8];
+    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("no random numbers: {e}")))?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, created: bool) -> Result<Owner> {
+    let failed = |e| Error::io("the store's doorbell cannot be made", e);
+    let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
+    let clone = || doorbell.try_clone().map_err(|e| Error::io("the store's doorbell cannot be shared", e));
+    let (jobs, work) = channel();
+    let (tell, events) = channel();
+    let (commands, orders): (_, Receiver<Command>) = channel();
+    let downs = Arc::new(Downs::default());
+    let run_id = catalog.run_id().to_owned();
+    let ring = clone()?;
+    let drain = Drain {
+        layout: layout.clone(),
+        disk: options.disk.clone(),
+        jobs: work,
+        tell: move |event| {
+            let _ = tell.send(event);
+            let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
+        },
+        files: HashMap::new(),
+    };
+    let intake =
+        Intake::new(layout.clone(), catalog, downs.clone(), jobs, events, orders, clone()?, options.overflow);
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let unable = |e| Error::io("a thread of the store cannot be started", e);
+    let threads = Threads {
+        drain: thread("fb-drain").spawn(move || drain.run()).map_err(unable)?,
+        intake: thread("fb-intake").spawn(move || intake.run()).map_err(unable)?,
+        lock,
+    };
+    Ok(Owner {
+        layout,
+        run_id,
+        created,
+        scratch: options.scratch,
+        size: options.size,
+        commands: Mutex::new(commands),
+        doorbell,
+        downs,
+        threads: Mutex::new(Some(threads)),
+    })
+}

@@ -1,0 +1,238 @@
+//! Reading the rings: blocks of steps go to the drain, small records into the group, large data
+//! sets hold their session until they are stored.
+
+use super::apply::Item;
+use super::drain::{Data, Job, LargePut};
+use super::intake::Intake;
+use super::session::{Keep, Session};
+use super::steps::{Held, Step};
+use crate::catalog;
+use forebay_types::control::Ask;
+use forebay_types::record::{Notice, Payload, Record, StepBlock};
+use forebay_types::{Code, Error, Result};
+
+/// Most records of one session in a group, so that everybody gets a turn.
+const TURN: usize = 1024;
+/// Errors of given-up steps kept for `Ask::WaitStep`.
+const GIVEN_UP: usize = 256;
+
+impl Intake {
+    pub(super) fn read_rings(&mut self) -> bool {
+        let numbers: Vec<u64> = self.sessions.keys().copied().collect();
+        let mut any = false;
+        for n in numbers {
+            if let Some(mut session) = self.sessions.remove(&n) {
+                any |= self.read_ring(&mut session);
+                self.sessions.insert(n, session);
+            }
+        }
+        any
+    }
+
+    pub(super) fn read_ring(&mut self, s: &mut Session) -> bool {
+        let mut buf = Vec::new();
+        let mut any = false;
+        for _ in 0..TURN {
+            if !s.is_readable() {
+                break;
+            }
+            match s.consumer.next(&mut buf) {
+                Ok(Some(position)) => {
+                    any = true;
+                    self.take_record(s, position, &buf);
+                }
+                Ok(None) => break,
+                Err(e) => {
+                    s.broken = true;
+                    s.hung = true;
+                    self.late(s, e);
+                }
+            }
+        }
+        any
+    }
+
+    pub(super) fn take_record(&mut self, s: &mut Session, position: u64, bytes: &[u8]) {
+        let (seq, record) = match Record::decode(bytes) {
+            Ok(r) => r,
+            Err(e) => {
+                s.kept.push_back((position, Keep::Group));
+                return self.late(s, e);
+            }
+        };
+        s.seen = s.seen.max(seq);
+        let keep = match record {
+            Record::StepBegin { .. }
+            | Record::StepBlock(_)
+            | Record::StepEnd { .. }
+            | Record::StepDiscard { .. }
+            | Record::StepEarly { .. } => self.take_step_record(s, seq, record),
+            _ if seq <= s.applied => Keep::Group,
+            Record::Put { payload: Payload::Block(b), name, set, meta, unit, .. } => {
+                s.put = Some(Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() });
+                match s.block(&b, &self.run_id) {
+                    Ok(block) => {
+                        let put = LargePut {
+                            session: s.row.session,
+                            seq,
+                            name: name.to_owned(),
+                            set,
+                            unit: unit.to_owned(),
+                            meta,
+                            data: Data::Block(block),
+                            run_id: self.run_id.clone(),
+                        };
+                        let _ = self.jobs.send(Job::Put(Box::new(put)));
+                    }
+                    Err(error) => {
+                        s.put = None;
+                        self.group.push(Item::Failed { session: s.row.session, seq, error });
+                    }
+                }
+                Keep::Put(seq)
+            }
+            _ => {
+                let item = Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() };
+                match waits_for_steps(&record) {
+                    true => s.deferred = Some(item),
+                    false => self.group.push(item),
+                }
+                Keep::Group
+            }
+        };
+        s.kept.push_back((position, keep));
+    }
+
+    pub(super) fn take_step_record(&mut self, s: &mut Session, seq: u64, record: Record) -> Keep {
+        let (step, outcome) = match record {
+            Record::StepBegin { step, time } => (step, self.begin_step(s, step, time)),
+            Record::StepBlock(b) => (b.step, self.take_block(s, seq, &b)),
+            Record::StepEnd { step, blocks } => {
+                let end = match self.steps.get_mut(&step) {
+                    Some(known) if known.has(s.row.session) => known.end(s.row.rank, blocks),
+                    _ => Ok(Vec::new()),
+                };
+                let end = end.map(|jobs| self.send(jobs));
+                let refused = s.refused.remove(&step);
+                let live = refused.filter(|_| !s.recovered);
+                (
+                    step,
+                    live.map_or(end, |e| {
+                        self.late(s, e);
+                        Ok(())
+                    }),
+                )
+            }
+            Record::StepDiscard { step } => {
+                if self.steps.get(&step).is_some_and(|k| k.has(s.row.session)) {
+                    let e = Error::new(
+                        Code::Cancelled,
+                        format!("step {step} was discarded by rank {}", s.row.rank),
+                    );
+                    self.give_up(step, e, Some(s));
+                }
+                s.refused.remove(&step);
+                (step, Ok(()))
+            }
+            Record::StepEarly { step } => (step, self.let_go_early(s, step)),
+            _ => (0, Ok(())),
+        };
+        if let Err(e) = outcome {
+            self.late(s, e.clone());
+            self.give_up(step, e, Some(s));
+        }
+        Keep::Step(step, seq)
+    }
+
+    pub(super) fn begin_step(&mut self, s: &mut Session, step: i64, time: f64) -> Result<()> {
+        let exists = catalog::step_row(self.catalog.conn(), step)?.is_some();
+        let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(s.row.session));
+        if exists || again {
+            let text = format!("step {step} exists already; a step is written once, choose another number");
+            s.refused.insert(step, Error::new(Code::Conflict, text));
+            return Ok(());
+        }
+        let size = s.row.size;
+        let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
+        let begun = known.begin(s.row.rank, s.row.session);
+        if let Err(e) = begun {
+            s.refused.insert(step, e);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_block(&mut self, s: &mut Session, seq: u64, b: &StepBlock) -> Result<()> {
+        let session = s.row.session;
+        let mine =
+            !s.refused.contains_key(&b.step) && self.steps.get(&b.step).is_some_and(|k| k.has(session));
+        if !mine {
+            // The step was refused or given up: its blocks go back at once.
+            if let Payload::Block(r) = b.payload {
+                let _ = s.block(&r, &self.run_id);
+                s.release(r.segment, r.index);
+            }
+            return Ok(());
+        }
+        let data = match b.payload {
+            Payload::Inline(bytes) => Data::Inline(bytes.to_vec()),
+            Payload::Block(r) => Data::Block(s.block(&r, &self.run_id)?),
+        };
+        let Some(step) = self.steps.get_mut(&b.step) else { return Ok(()) };
+        if let Payload::Block(r) = b.payload {
+            let held = Held { segment: r.segment, index: r.index, written: false, released: false };
+            step.held.insert((session, seq), held);
+        }
+        let jobs = step.block(s.row.rank, b, data, (session, seq))?;
+        self.send(jobs);
+        Ok(())
+    }
+
+    pub(super) fn let_go_early(&mut self, s: &mut Session, step: i64) -> Result<()> {
+        let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
+        let session = s.row.session;
+        for ticket in known.early(session, self.overflow_limit)? {
+            if let Some(h) = known.held.get_mut(&ticket) {
+                h.written = true;
+            }
+        }
+        for (_, h) in known.held.iter_mut().filter(|(t, h)| t.0 == session && h.written && !h.released) {
+            s.release(h.segment, h.index);
+            h.released = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&self, jobs: Vec<Job>) {
+        for job in jobs {
+            let _ = self.jobs.send(job);
+        }
+    }
+
+    /// Gives a step up: its blocks go back, its file goes, whoever waits is told why.
+    pub(super) fn give_up(&mut self, step: i64, why: Error, current: Option<&Session>) {
+        let Some(known) = self.steps.remove(&step) else { return };
+        for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
+            let s = current.filter(|s| s.row.session == *session).or_else(|| self.sessions.get(session));
+            if let Some(s) = s {
+                s.release(h.segment, h.index);
+            }
+        }
+        let _ = self.jobs.send(Job::Discard(step));
+        self.figures.discarded += 1;
+        if self.given_up.len() == GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back((step, why));
+    }
+
+    pub(super) fn late(&self, s: &Session, e: Error) {
+        s.sink.message(s.row.session, 3, -1, e.text());
+        let _ = self.downs.post(s.row.session, &Notice::Late { code: e.code() as u32, text: e.text() });
+    }
+}
+
+/// Requests whose answer depends on the steps before them.
+fn waits_for_steps(record: &Record) -> bool {
+    let Record::Ask { json } = record else { return false };
+    matches!(serde_json::from_str(json), Ok(Ask::Restart | Ask::Checkpoint { .. }))
+}

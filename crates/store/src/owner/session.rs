@@ -1,0 +1,172 @@
+//! One rank's session as the owner sees it: its ring, its blocks, how far it is in custody.
+
+use super::apply::Item;
+use super::sink::Sink;
+use crate::catalog::SessionRow;
+use forebay_arena::{Bell, Block, Consumer, Direction, Segment, place};
+use forebay_types::record::BlockRef;
+use forebay_types::{Code, Error, Result};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Why a stretch of the ring cannot be given back yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Until the group it is in is committed.
+    Group,
+    /// Until its step is committed or given up, or the block is written and let go early.
+    Step(i64, u64),
+    /// Until the large data set is in its file and in the catalog.
+    Put(u64),
+}
+
+pub(super) struct Session {
+    pub row: SessionRow,
+    pub segment: Segment,
+    pub consumer: Consumer,
+    pub bell: Bell,
+    pub sink: Arc<dyn Sink>,
+    /// Left over by an owner that died.
+    pub recovered: bool,
+    /// Small records up to this number are committed.
+    pub applied: u64,
+    /// Last record read.
+    pub seen: u64,
+    /// The rank's socket is closed: nothing more will come.
+    pub hung: bool,
+    /// The rank said good-bye.
+    pub clean: bool,
+    /// Its ring is damaged; it is read no more.
+    pub broken: bool,
+    /// Nothing is read until this large data set is stored.
+    pub put: Option<Item>,
+    /// Nothing is read until the steps before this request are durable.
+    pub deferred: Option<Item>,
+    /// Stretches of the ring in order: position behind, and what keeps them.
+    pub kept: VecDeque<(u64, Keep)>,
+    /// Steps this session may not write, with the reason.
+    pub refused: HashMap<i64, Error>,
+    pub overflow: Vec<Segment>,
+    /// What conditional puts did.
+    pub versions: VecDeque<(u64, Result<u64>)>,
+}
+
+/// Most outcomes of conditional puts kept for `Ask::Version`.
+const VERSIONS: usize = 256;
+
+impl Session {
+    pub fn new(row: SessionRow, segment: Segment, sink: Arc<dyn Sink>, applied: u64) -> Session {
+        Session {
+            consumer: segment.consumer(Direction::Up),
+            bell: segment.bell(Direction::Up),
+            row,
+            segment,
+            sink,
+            recovered: false,
+            applied,
+            seen: applied,
+            hung: false,
+            clean: false,
+            broken: false,
+            put: None,
+            deferred: None,
+            kept: VecDeque::new(),
+            refused: HashMap::new(),
+            overflow: Vec::new(),
+            versions: VecDeque::new(),
+        }
+    }
+
+    /// Whether its ring may be read now.
+    pub fn is_readable(&self) -> bool {
+        self.put.is_none() && self.deferred.is_none() && !self.broken
+    }
+
+    /// The segment a block reference means.
+    fn segment_of(&mut self, number: u32, run_id: &str) -> Result<&Segment> {
+        if number == 0 {
+            return Ok(&self.segment);
+        }
+        while self.recovered && self.overflow.len() < number as usize {
+            let name = overflow_name(run_id, self.row.session, self.overflow.len() + 1);
+            self.overflow.push(Segment::open(&place::segment_path(&name))?);
+        }
+        self.overflow.get(number as usize - 1).ok_or_else(|| {
+            Error::new(
+                Code::Corrupt,
+                format!(
+                    "session {} names overflow segment {number} and has {}",
+                    self.row.session,
+                    self.overflow.len()
+                ),
+            )
+        })
+    }
+
+    /// The block that a record names, checked against its length.
+    pub fn block(&mut self, b: &BlockRef, run_id: &str) -> Result<Block> {
+        let block = self.segment_of(b.segment, run_id)?.block(b.index)?;
+        match block.len() >= b.bytes {
+            true => Ok(block),
+            false => Err(Error::new(
+                Code::Corrupt,
+                format!("a record names {} bytes in a block of {}", b.bytes, block.len()),
+            )),
+        }
+    }
+
+    /// Gives a block back to the rank.
+    pub fn release(&self, segment: u32, index: u32) {
+        let of = match segment {
+            0 => Some(&self.segment),
+            n => self.overflow.get(n as usize - 1),
+        };
+        let _ = of.map(|s| s.release(index));
+    }
+
+    /// Gives the ring back up to the first stretch that must stay.
+    pub fn release_ring(&mut self, stays: impl Fn(i64, u64) -> bool) {
+        let putting = self.put.as_ref().map(Item::seq);
+        let mut up_to = None;
+        while let Some((position, keep)) = self.kept.front() {
+            let keeps = match *keep {
+                Keep::Group => false,
+                Keep::Step(step, ticket) => stays(step, ticket),
+                Keep::Put(seq) => putting == Some(seq),
+            };
+            if keeps {
+                break;
+            }
+            up_to = Some(*position);
+            self.kept.pop_front();
+        }
+        if let Some(position) = up_to {
+            self.consumer.release_to(position);
+        }
+    }
+
+    pub fn note_version(&mut self, seq: u64, outcome: Result<u64>) {
+        if self.versions.len() == VERSIONS {
+            self.versions.pop_front();
+        }
+        self.versions.push_back((seq, outcome));
+    }
+
+    pub fn version(&self, seq: u64) -> Result<u64> {
+        let found = self.versions.iter().find(|v| v.0 == seq).map(|v| v.1.clone());
+        found.unwrap_or_else(|| Err(Error::bad(format!("record {seq} was no conditional put, or long ago"))))
+    }
+
+    /// Removes the names of its segments: nothing in them is needed any more.
+    pub fn unlink(&self) {
+        let _ = self.segment.unlink();
+        for s in &self.overflow {
+            let _ = s.unlink();
+        }
+    }
+}
+
+/// Name of the n-th overflow segment of a session.
+pub(super) fn overflow_name(run_id: &str, session: u64, n: usize) -> String {
+    place::segment_name(&["over", run_id, &session.to_string(), &n.to_string()])
+}

@@ -1,0 +1,46 @@
+//! What the owner passes on to whoever composes it with a monitor and sockets.
+
+use forebay_arena::Segment;
+use forebay_types::control::Ask;
+use forebay_types::watch::Declare;
+use forebay_types::{Error, Result};
+
+/// Receives what people watch. Called by the intake thread after the commit, so it must be quick;
+/// every method has a default that does nothing.
+pub trait Sink: Send + Sync {
+    /// A rank declared something; blocks of slots lie in its segment.
+    fn declare(&self, session: u64, rank: u32, what: &Declare, segment: &Segment) {
+        let _ = (session, rank, what, segment);
+    }
+    /// A point of a history: curve numbers and values.
+    fn append(&self, session: u64, diagram: u32, step: i64, t: f64, values: &[(u32, f64)]) {
+        let _ = (session, diagram, step, t, values);
+    }
+    /// An act of steering was carried out (code 0) or refused.
+    fn applied(&self, session: u64, id: u64, step: i64, code: u32, text: &str) {
+        let _ = (session, id, step, code, text);
+    }
+    /// A message for people.
+    fn message(&self, session: u64, level: u8, step: i64, text: &str) {
+        let _ = (session, level, step, text);
+    }
+    /// A request the store does not know. `None`: the sink answers itself, by `Owner::post`.
+    fn ask(&self, session: u64, seq: u64, ask: &Ask) -> Option<Result<serde_json::Value>> {
+        let _ = (session, seq);
+        Some(Err(Error::bad(format!("nobody here answers {ask:?}"))))
+    }
+    /// A step is durable.
+    fn durable(&self, step: i64, time: Option<f64>) {
+        let _ = (step, time);
+    }
+    /// The session is over: everything it left is applied. `clean` when the rank said good-bye.
+    fn closed(&self, session: u64, clean: bool) {
+        let _ = (session, clean);
+    }
+}
+
+/// Hears nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deaf;
+
+impl Sink for Deaf {}

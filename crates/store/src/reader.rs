@@ -1,0 +1,249 @@
+//! Reading a run: what is committed, from any process of the host, waiting for nobody.
+//!
+//! The catalog is opened read-only; arrays are read from their files at the offsets the catalog
+//! knows, only the part that is asked for. A reader may be shared by threads.
+
+use crate::catalog::{self, Checkpoint, DataRow, Rows, StepRow};
+use crate::layout::{Found, Layout};
+use crate::stepfile::{Entry, Source, read_selection};
+use forebay_types::control::{TableInfo, Target};
+use forebay_types::watch::{Diagram, Parameter};
+use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape};
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+/// A part of an array, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Type, shape and element order of what was read.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub unit: String,
+    /// The bytes, little endian, dense in that order.
+    pub bytes: Vec<u8>,
+}
+
+/// A run, open for reading.
+pub struct Reader {
+    layout: Layout,
+    conn: Mutex<Connection>,
+}
+
+type Attrs = serde_json::Map<String, serde_json::Value>;
+
+impl Reader {
+    /// Opens the run in a directory. Refused: no such run, not a run, a newer format.
+    pub fn open(dir: &Path) -> Result<Reader> {
+        let layout = Layout::new(dir);
+        match layout.inspect()? {
+            Found::Run => {}
+            Found::Remains => {
+                return Err(Error::new(
+                    Code::Corrupt,
+                    format!("{} has step files and no catalog; run `forebay repair {0}`", dir.display()),
+                ));
+            }
+            Found::Nothing | Found::Empty => {
+                return Err(Error::new(
+                    Code::NotFound,
+                    format!("there is no run {}; `mode=\"a\"` creates one", dir.display()),
+                ));
+            }
+        }
+        let conn = catalog::open_read_only(&layout.catalog())?;
+        Ok(Reader { layout, conn: Mutex::new(conn) })
+    }
+
+    /// The run's directory.
+    pub fn dir(&self) -> &Path {
+        self.layout.root()
+    }
+
+    fn conn(&self) -> MutexGuard<'_, Connection> {
+        self.conn.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The run's identity.
+    pub fn run_id(&self) -> Result<String> {
+        catalog::fact(&self.conn(), "run_id")
+    }
+
+    /// Data sets outside steps whose name matches a glob.
+    pub fn list(&self, pattern: &str, set: Option<i64>) -> Result<Vec<DataRow>> {
+        catalog::data_rows(&self.conn(), pattern, set)
+    }
+
+    /// A data set without its bytes.
+    pub fn info(&self, name: &str, set: i64) -> Result<DataRow> {
+        catalog::data_row(&self.conn(), name, set)?.ok_or_else(|| absent(name, set))
+    }
+
+    /// A data set, or the part of it that a selection picks.
+    pub fn get(&self, name: &str, set: i64, sel: &Selection) -> Result<Array> {
+        // A file that was replaced between the look into the catalog and its opening is looked
+        // for once more.
+        match self.get_once(name, set, sel) {
+            Err(e) if e.code() == Code::NotFound => self.get_once(name, set, sel),
+            other => other,
+        }
+    }
+
+    fn get_once(&self, name: &str, set: i64, sel: &Selection) -> Result<Array> {
+        let row = self.info(name, set)?;
+        let (shape, bytes) = match &row.file {
+            Some((file, offset)) => {
+                let file = self.open_file(file)?;
+                read_selection(&Source::File(&file, *offset), &row.meta, sel)?
+            }
+            None => {
+                let blob = self.blob(name, set)?;
+                read_selection(&Source::Memory(&blob), &row.meta, sel)?
+            }
+        };
+        Ok(Array { meta: ArrayMeta { shape, ..row.meta }, unit: row.unit, bytes })
+    }
+
+    fn blob(&self, name: &str, set: i64) -> Result<Vec<u8>> {
+        let conn = self.conn();
+        let read = conn
+            .prepare_cached("SELECT value FROM fb_data WHERE name = ?1 AND set_number = ?2")
+            .and_then(|mut s| s.query_row((name, set), |r| r.get::<_, Option<Vec<u8>>>(0)));
+        match read {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) | Err(rusqlite::Error::QueryReturnedNoRows) => Err(absent(name, set)),
+            Err(e) => Err(catalog::sql_error("the catalog cannot be read", e)),
+        }
+    }
+
+    fn open_file(&self, relative: &str) -> Result<std::fs::File> {
+        let path = self.layout.file(relative)?;
+        std::fs::File::open(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
+    }
+
+    /// Attributes of the run, of a data set or of a table.
+    pub fn attrs(&self, target: &Target) -> Result<Attrs> {
+        catalog::attributes(&self.conn(), target)
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> Result<Vec<TableInfo>> {
+        catalog::tables(&self.conn())
+    }
+
+    /// A table by name.
+    pub fn table(&self, name: &str) -> Result<Option<TableInfo>> {
+        catalog::table(&self.conn(), name)
+    }
+
+    /// Rows of a table by condition with `?`; all for an empty one.
+    pub fn select(&self, table: &str, condition: &str, args: &[serde_json::Value]) -> Result<Rows> {
+        catalog::select_rows(&self.conn(), table, condition, args)
+    }
+
+    /// Any SQL that only reads.
+    pub fn sql(&self, text: &str, args: &[serde_json::Value]) -> Result<Rows> {
+        catalog::read_only(&self.conn(), text, args)
+    }
+
+    /// All complete steps, in order.
+    pub fn steps(&self) -> Result<Vec<StepRow>> {
+        catalog::steps(&self.conn())
+    }
+
+    /// One complete step.
+    pub fn step(&self, step: i64) -> Result<StepRow> {
+        catalog::step_row(&self.conn(), step)?.ok_or_else(|| self.no_step(step))
+    }
+
+    fn no_step(&self, step: i64) -> Error {
+        let known = self.steps().unwrap_or_default();
+        let words = match (known.first(), known.last()) {
+            (Some(a), Some(b)) => format!("{} steps are there, {} to {}", known.len(), a.step, b.step),
+            _ => "no step is complete yet".to_owned(),
+        };
+        Error::new(Code::NotFound, format!("there is no step {step}: {words}"))
+    }
+
+    /// The last complete step.
+    pub fn last_step(&self) -> Result<Option<StepRow>> {
+        let last = catalog::last_step(&self.conn())?;
+        last.map(|step| self.step(step)).transpose()
+    }
+
+    /// Names of the data sets of a step.
+    pub fn step_names(&self, step: i64) -> Result<Vec<String>> {
+        catalog::step_names(&self.conn(), step)
+    }
+
+    /// What a data set of a step is, where it lies and which pieces it was made of.
+    pub fn step_info(&self, step: i64, name: &str) -> Result<Entry> {
+        let found = catalog::step_data(&self.conn(), step, name)?;
+        match found {
+            Some(entry) => Ok(entry),
+            None => {
+                self.step(step)?;
+                let names = self.step_names(step)?.join(", ");
+                let text = format!("step {step} has no data set {name:?}; it has {names}");
+                Err(Error::new(Code::NotFound, text))
+            }
+        }
+    }
+
+    /// A data set of a step, or the part of it that a selection picks.
+    pub fn step_get(&self, step: i64, name: &str, sel: &Selection) -> Result<Array> {
+        let entry = self.step_info(step, name)?;
+        let file = self.open_file(&self.step(step)?.file)?;
+        let (shape, bytes) = read_selection(&Source::File(&file, entry.offset), &entry.meta, sel)?;
+        Ok(Array { meta: ArrayMeta { shape, ..entry.meta }, unit: entry.unit, bytes })
+    }
+
+    /// Checkpoints, in order.
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        catalog::checkpoints(&self.conn())
+    }
+
+    /// Whether the run was closed as finished.
+    pub fn finished(&self) -> Result<bool> {
+        catalog::finished(&self.conn())
+    }
+
+    /// Declared parameters with their values.
+    pub fn parameters(&self) -> Result<Vec<Parameter>> {
+        catalog::parameters(&self.conn())
+    }
+
+    /// Declared diagrams.
+    pub fn diagrams(&self) -> Result<Vec<Diagram>> {
+        catalog::diagrams(&self.conn())
+    }
+
+    /// Curves of a diagram: number and name.
+    pub fn curves(&self, diagram: u32) -> Result<Vec<(u32, String)>> {
+        catalog::curves(&self.conn(), diagram)
+    }
+
+    /// Recorded points of a curve.
+    pub fn points(&self, diagram: u32, curve: u32) -> Result<Vec<(f64, f64)>> {
+        catalog::points(&self.conn(), diagram, curve)
+    }
+
+    /// The last messages: step, level and text.
+    pub fn messages(&self, last: u32) -> Result<Vec<(i64, u8, String)>> {
+        catalog::messages(&self.conn(), last)
+    }
+
+    /// The log of steering.
+    pub fn acts(&self) -> Result<Vec<catalog::Act>> {
+        catalog::acts(&self.conn())
+    }
+}
+
+/// The shape a selection gives, without reading.
+pub fn shape_of(meta: &ArrayMeta, sel: &Selection) -> Result<Shape> {
+    Selection::shape_of(&sel.resolve(&meta.shape)?)
+}
+
+fn absent(name: &str, set: i64) -> Error {
+    Error::new(Code::NotFound, format!("there is no data set {name:?} set {set}; `ls` shows what is there"))
+}
