@@ -18,25 +18,8 @@
 
 use std::sync::Arc;
 
-use bytemuck::Pod;
 use forebay_arena::{Block, Segment};
-use forebay_types::{ArrayMeta, DType, Error, Param, Result, Scalar, Signature};
-
-/// Numbers that array elements may be seen as.
-pub trait Element: Pod {
-    /// Their dtype.
-    const DTYPE: DType;
-}
-
-macro_rules! element {
-    ($($rust:ty => $dtype:ident),*) => {$(
-        impl Element for $rust {
-            const DTYPE: DType = DType::$dtype;
-        }
-    )*};
-}
-element!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
-    f32 => F32, f64 => F64, [f32; 2] => C64, [f64; 2] => C128);
+use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
 /// Where the bytes of an array are.
 pub(crate) enum Store {

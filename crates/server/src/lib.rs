@@ -34,6 +34,7 @@ mod service;
 mod shared;
 mod worker;
 
-pub use call::{Arg, Call, Element};
+pub use call::{Arg, Call};
+pub use forebay_types::Element;
 pub use server::{Running, Server, WORKERS};
 pub use service::Body;

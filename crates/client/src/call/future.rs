@@ -1,0 +1,371 @@
+//! A call under way, from its sending to its results.
+//!
+//! The arguments stay the caller's: they are read when the call is sent (again, if its server is
+//! lost) and results are written into them when it is complete, in the thread that waits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_types::call::{Item, Outcome, Place, get_outcome};
+use forebay_types::directory::Incarnation;
+use forebay_types::{Code, DType, Error, Given, Param, Result};
+
+use super::args::{Arg, Value};
+use super::connection::{Connection, Pending, Returned};
+use super::request;
+use super::table::Offer;
+use super::{Inner, Sent};
+
+/// Where the time of a call went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timing {
+    /// Checking, copying and sending, here.
+    pub sending: Duration,
+    /// Waiting at the server before it began.
+    pub waiting: Duration,
+    /// Running at the server.
+    pub running: Duration,
+    /// From the call to its results.
+    pub total: Duration,
+    /// How often it was issued again because a server was lost.
+    pub reissued: u32,
+    /// The server that answered: its name and pid.
+    pub server: Option<(String, u32)>,
+}
+
+enum State {
+    Sent { connection: Arc<Connection>, pending: Arc<Pending> },
+    Done(Result<Vec<Value>>),
+    Taken,
+}
+
+/// A call under way. Dropped before its end, it is cancelled.
+pub struct Future<'a> {
+    inner: Arc<Inner>,
+    offer: Arc<Offer>,
+    args: Vec<Arg<'a>>,
+    given: Vec<Given>,
+    id: u64,
+    issue: u32,
+    tried: Vec<Incarnation>,
+    /// The caller's time, counted from here; for the server, which may spare itself the work.
+    allowed: Option<Duration>,
+    begun: Instant,
+    timing: Timing,
+    state: State,
+}
+
+impl<'a> Future<'a> {
+    pub(super) fn send(
+        inner: Arc<Inner>,
+        name: &str,
+        args: Vec<Arg<'a>>,
+        allowed: Option<Duration>,
+    ) -> Result<Future<'a>> {
+        let begun = Instant::now();
+        inner.check_process()?;
+        let offer = inner.find(name)?;
+        args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
+        let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
+        offer.signature.check(&mut given)?;
+        let id = inner.next_id();
+        let mut future = Future {
+            inner,
+            offer,
+            args,
+            given,
+            id,
+            issue: 0,
+            tried: Vec::new(),
+            allowed,
+            begun,
+            timing: Timing::default(),
+            state: State::Taken,
+        };
+        future.issue_somewhere(None)?;
+        future.timing.sending = begun.elapsed();
+        Ok(future)
+    }
+
+    /// Sends it to the next server that was not tried yet. `cause` is how the last one was lost.
+    fn issue_somewhere(&mut self, mut cause: Option<Error>) -> Result<()> {
+        loop {
+            let Some(info) = self.offer.pick(&self.tried).cloned() else { return Err(self.nobody(cause)) };
+            self.tried.push(info.incarnation);
+            let request = request::Request {
+                client: self.inner.id,
+                id: self.id,
+                issue: self.issue,
+                allowed: self.allowed,
+                signature: &self.offer.signature,
+                args: &self.args,
+                given: &self.given,
+            };
+            let until = self.allowed.map(|a| self.begun + a);
+            match self.inner.connection(&info).and_then(|c| Ok((request.send(&c, until)?, c))) {
+                Ok((pending, connection)) => {
+                    self.state = State::Sent { connection, pending };
+                    return Ok(());
+                }
+                Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
+                Err(Sent::Lost(e)) => {
+                    self.inner.failed(&info);
+                    self.renew_offer();
+                    cause = Some(e);
+                }
+            }
+        }
+    }
+
+    fn renew_offer(&mut self) {
+        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str())
+            && offer.signature == self.offer.signature
+        {
+            self.offer = offer;
+        }
+    }
+
+    fn nobody(&self, cause: Option<Error>) -> Error {
+        let name = self.offer.signature.name();
+        match cause {
+            Some(e) => Error::new(
+                Code::ServerLost,
+                format!("{name}: {e}; no other server offers it: start one and call again"),
+            ),
+            None => Error::new(Code::NoServer, format!("no server offers {name} any more; start one")),
+        }
+    }
+
+    /// The server is lost: another one gets the call, unless running it twice would matter.
+    fn reissue(&mut self, cause: Error, info: Arc<forebay_types::directory::ServerInfo>) -> Result<()> {
+        self.inner.failed(&info);
+        let signature = &self.offer.signature;
+        if signature.effects() {
+            return Err(Error::new(
+                Code::ServerLost,
+                format!(
+                    "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
+                    signature.name()
+                ),
+            ));
+        }
+        self.issue += 1;
+        self.timing.reissued = self.issue;
+        self.renew_offer();
+        self.issue_somewhere(Some(cause))
+    }
+
+    /// Goes on until it is complete or the deadline is over; says whether it is complete.
+    fn advance(&mut self, deadline: Option<Instant>) -> bool {
+        loop {
+            let State::Sent { connection, pending } = &self.state else { return true };
+            let (connection, pending) = (connection.clone(), pending.clone());
+            let ready = || pending.is_done() || connection.lost().is_some();
+            let in_time = self.inner.pump.wait(ready, deadline);
+            if let Some(returned) = pending.take() {
+                let result = self.finish(&connection, returned);
+                self.state = State::Done(result);
+                return true;
+            }
+            if let Some(cause) = connection.lost() {
+                if let Err(e) = self.reissue(cause.clone(), connection.info.clone()) {
+                    self.state = State::Done(Err(e));
+                    return true;
+                }
+            } else if !in_time {
+                return false;
+            }
+        }
+    }
+
+    /// Reads the reply and copies results into the caller's arrays.
+    fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
+        let Returned { reply, blocks } = returned;
+        let mut items = Vec::new();
+        let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
+            self.note(connection, &outcome);
+            if outcome.code != 0 {
+                return Err(self.failure(connection, &outcome));
+            }
+            let data = reply.get(data..).unwrap_or_default();
+            self.results(&items, data, &blocks)
+        });
+        connection.free(blocks.into_iter().map(|(_, block)| block));
+        connection.recycle(reply);
+        result
+    }
+
+    fn note(&mut self, connection: &Connection, outcome: &Outcome) {
+        self.timing.waiting = Duration::from_nanos(outcome.waited_ns);
+        self.timing.running = Duration::from_nanos(outcome.ran_ns);
+        self.timing.total = self.begun.elapsed();
+        self.timing.server = Some((connection.info.name.clone(), connection.info.pid));
+    }
+
+    fn failure(&self, connection: &Connection, outcome: &Outcome) -> Error {
+        let code = Code::from_number(outcome.code).unwrap_or(Code::Internal);
+        let info = &connection.info;
+        let name = self.offer.signature.name();
+        Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
+    }
+
+    fn results(
+        &mut self,
+        items: &[Item],
+        data: &[u8],
+        blocks: &[(usize, forebay_arena::Block)],
+    ) -> Result<Vec<Value>> {
+        let offer = self.offer.clone();
+        let mut items = items.iter();
+        let mut values = Vec::new();
+        let mut passed = 0;
+        for param in offer.signature.params() {
+            let index = passed;
+            passed += usize::from(param.is_passed());
+            if !param.way.comes() {
+                continue;
+            }
+            let wrong = || {
+                let name = offer.signature.name();
+                Error::new(Code::Corrupt, format!("the reply of {name} does not fit its parameter {param}"))
+            };
+            let item = items.next().ok_or_else(wrong)?;
+            match param.is_returned() {
+                true => values.push(value(param, item, data).ok_or_else(wrong)?),
+                false => self.fill(index, item, data, blocks).ok_or_else(wrong)?,
+            }
+        }
+        Ok(values)
+    }
+
+    /// Copies an array result into the argument.
+    fn fill(
+        &mut self,
+        index: usize,
+        item: &Item,
+        data: &[u8],
+        blocks: &[(usize, forebay_arena::Block)],
+    ) -> Option<()> {
+        let Item::Array(came, place) = item else { return None };
+        let Arg::Mut(meta, bytes) = &mut self.args[index] else { return None };
+        if came != meta {
+            return None;
+        }
+        match *place {
+            Place::Inline { at, bytes: n } => {
+                let from = data.get(at as usize..at as usize + n as usize)?;
+                (from.len() == bytes.len()).then(|| bytes.copy_from_slice(from))
+            }
+            Place::None { .. } => {
+                let block = &blocks.iter().find(|(i, _)| *i == index)?.1;
+                let from = block.bytes().get(..bytes.len())?;
+                bytes.copy_from_slice(from);
+                Some(())
+            }
+            Place::Block(_) => None,
+        }
+    }
+
+    /// Waits for the end and takes the returned results: scalars, text and bytes that come back,
+    /// in the order of the signature; arrays are filled in place. After `Timeout` the call is
+    /// still under way and may be waited for again.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
+        if !self.advance(timeout.map(|t| Instant::now() + t)) {
+            return Err(Error::new(
+                Code::Timeout,
+                format!(
+                    "{} has no result after {:.3} s; wait longer, or cancel it",
+                    self.offer.signature.name(),
+                    self.begun.elapsed().as_secs_f64()
+                ),
+            ));
+        }
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Done(result) => result,
+            _ => Err(Error::new(
+                Code::Closed,
+                format!("the result of {} has been taken already", self.offer.signature.name()),
+            )),
+        }
+    }
+
+    /// Whether it is complete. Results are in the arrays when it is.
+    pub fn done(&mut self) -> bool {
+        self.advance(Some(Instant::now()))
+    }
+
+    /// Gives it up: it is not begun any more, and a running service may notice. Waiting for it
+    /// gives `Cancelled`, unless it was complete before.
+    pub fn cancel(&mut self) {
+        if self.done() {
+            return;
+        }
+        self.abandon();
+        let name = self.offer.signature.name();
+        self.state = State::Done(Err(Error::new(Code::Cancelled, format!("{name} was cancelled"))));
+    }
+
+    fn abandon(&mut self) {
+        if let State::Sent { connection, pending } = &self.state {
+            connection.abandon(self.id, pending);
+        }
+    }
+
+    /// Where the time went; whole when the call is complete.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// Whether a reply is there or its server is lost, without doing anything about it.
+    fn has_news(&self) -> bool {
+        match &self.state {
+            State::Sent { connection, pending } => pending.is_done() || connection.lost().is_some(),
+            _ => true,
+        }
+    }
+}
+
+impl Drop for Future<'_> {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
+    match *item {
+        Item::Scalar(s) if s.dtype() == param.dtype => Some(Value::Scalar(s)),
+        Item::Text(dtype, Place::Inline { at, bytes }) if dtype == param.dtype => {
+            let bytes = data.get(at as usize..at as usize + bytes as usize)?.to_vec();
+            match dtype {
+                DType::Str => String::from_utf8(bytes).ok().map(Value::Str),
+                _ => Some(Value::Bytes(bytes)),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Waits for all of them; says whether all are complete.
+pub fn wait_all(futures: &mut [&mut Future], timeout: Option<Duration>) -> bool {
+    let deadline = timeout.map(|t| Instant::now() + t);
+    futures.iter_mut().all(|f| f.advance(deadline))
+}
+
+/// Waits for one of them; its index, or `None` when the time was over or there are none. Futures
+/// of several clients are looked at in turn.
+pub fn wait_any(futures: &mut [&mut Future], timeout: Option<Duration>) -> Option<usize> {
+    let deadline = timeout.map(|t| Instant::now() + t);
+    let first = futures.first()?.inner.clone();
+    let several = futures.iter().any(|f| !Arc::ptr_eq(&f.inner, &first));
+    loop {
+        let slice = several.then(|| Instant::now() + Duration::from_millis(1));
+        let until = [deadline, slice].into_iter().flatten().min();
+        first.pump.wait(|| futures.iter().any(|f| f.has_news()), until);
+        if let Some(index) = futures.iter_mut().position(|f| f.done()) {
+            return Some(index);
+        }
+        if deadline.is_some_and(|d| Instant::now() >= d) {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Calls: a client of the services that the broker knows.
+//!
+//! ```no_run
+//! use forebay_client::call::{Arg, Client};
+//! use forebay_link::Locator;
+//! let client = Client::connect(Locator::at(None))?;
+//! let (x, mut y) = ([1.0, 2.0], [0.5, 0.5]);
+//! client.call("axpy", vec![2.0.into(), x[..].into(), Arg::from(&mut y[..])], None)?;
+//! assert_eq!(y, [2.5, 4.5]);
+//! # Ok::<(), forebay_types::Error>(())
+//! ```
+//!
+//! The way of a call: the table says which servers offer the name; the arguments are checked
+//! against the signature; small ones go into the request, large ones are copied once into the
+//! client's segment; the request goes into the ring of that server. Whoever waits takes the
+//! replies out of the rings (`pump`), and results are copied into the caller's arrays at the
+//! end. When a server is lost the call is issued again, from the caller's arrays, to another.
+
+mod args;
+mod connection;
+mod future;
+mod pump;
+mod request;
+mod table;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use forebay_link::Locator;
+use forebay_types::directory::{Incarnation, ServerInfo};
+use forebay_types::{Code, Error, Result, Signature};
+
+pub use args::{Arg, Value};
+pub use future::{Future, Timing, wait_all, wait_any};
+
+use connection::Connection;
+use pump::Pump;
+use table::{Offer, Table};
+
+/// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a request did not go.
+enum Sent {
+    /// It cannot go anywhere.
+    Not(Error),
+    /// It cannot go to this server.
+    Lost(Error),
+}
+
+struct Inner {
+    id: u64,
+    pid: u32,
+    next: AtomicU64,
+    table: Mutex<Table>,
+    connections: Mutex<HashMap<Incarnation, Arc<Connection>>>,
+    pump: Pump,
+}
+
+/// A client; clones share everything, and any thread may use them.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+/// A service as it is offered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// What it takes and gives.
+    pub signature: Signature,
+    /// The servers that offer it.
+    pub servers: Vec<ServerInfo>,
+}
+
+impl Client {
+    /// Connects to the broker and takes its table.
+    pub fn connect(broker: Locator) -> Result<Client> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number)
+            .map_err(|e| Error::new(Code::Io, format!("the system gives no random numbers: {e}")))?;
+        let inner = Inner {
+            id: u64::from_le_bytes(number),
+            pid: std::process::id(),
+            next: AtomicU64::new(1),
+            table: Mutex::new(Table::fetch(broker)?),
+            connections: Mutex::default(),
+            pump: Pump::new()?,
+        };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+
+    /// Calls a service and waits for its results: arrays that come back are filled in place, the
+    /// rest is returned in the order of the signature. Arguments are all parameters but results
+    /// that are no arrays. With a timeout the call is cancelled when it is over.
+    pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
+        let mut future = Future::send(self.inner.clone(), name, args, timeout)?;
+        let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
+        future.wait(left)
+    }
+
+    /// Calls a service and returns at once. `allowed` is how long the result is of any use; a
+    /// server does not begin a call later than that.
+    pub fn call_async<'a>(
+        &self,
+        name: &str,
+        args: Vec<Arg<'a>>,
+        allowed: Option<Duration>,
+    ) -> Result<Future<'a>> {
+        Future::send(self.inner.clone(), name, args, allowed)
+    }
+
+    /// What is offered, by name.
+    pub fn services(&self) -> Vec<Service> {
+        let offers = lock(&self.inner.table).all();
+        offers
+            .iter()
+            .map(|o| Service {
+                signature: o.signature.clone(),
+                servers: o.servers.iter().map(|s| ServerInfo::clone(s)).collect(),
+            })
+            .collect()
+    }
+
+    /// The signature of a service.
+    pub fn signature(&self, name: &str) -> Result<Signature> {
+        Ok(self.inner.find(name)?.signature.clone())
+    }
+}
+
+impl Inner {
+    fn next_id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Offer>> {
+        lock(&self.table).find(name)
+    }
+
+    /// After `fork` the rings are the parent's.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.pid {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::Closed,
+            format!("this client belongs to the parent process {}; connect again after fork", self.pid),
+        ))
+    }
+
+    /// The connection to a server, made at the first call.
+    fn connection(&self, info: &Arc<ServerInfo>) -> Result<Arc<Connection>, Sent> {
+        let known = lock(&self.connections).get(&info.incarnation).cloned();
+        if let Some(connection) = known {
+            return match connection.lost() {
+                None => Ok(connection),
+                Some(e) => Err(Sent::Lost(e.clone())),
+            };
+        }
+        // Without the lock: a server that does not answer must not hold up calls to others.
+        let made =
+            Connection::attach(info.clone(), self.id, &self.pump.doorbell).map_err(|e| match e.code() {
+                // The server is there and says no, or this side has no memory: others may be no better.
+                Code::VersionMismatch | Code::Refused | Code::Full => Sent::Not(e),
+                _ => Sent::Lost(e),
+            })?;
+        let made = Arc::new(made);
+        match lock(&self.connections).entry(info.incarnation) {
+            // Another thread was faster.
+            Entry::Occupied(other) => return Ok(other.get().clone()),
+            Entry::Vacant(place) => place.insert(made.clone()),
+        };
+        self.pump.add(made.clone());
+        Ok(made)
+    }
+
+    /// A server is lost: its connection goes, and the broker is told.
+    fn failed(&self, info: &Arc<ServerInfo>) {
+        if let Some(connection) = lock(&self.connections).remove(&info.incarnation) {
+            self.pump.remove(&connection);
+        }
+        lock(&self.table).failed(info.incarnation);
+    }
+}

@@ -1,0 +1,158 @@
+//! From arguments to the bytes of a request: small ones inline, large ones copied once, into a
+//! block of the segment where the service will work on them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_arena::Block;
+use forebay_link::frame::HEADER_BYTES;
+use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
+use forebay_types::codec::Writer;
+use forebay_types::record::BlockRef;
+use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Signature};
+
+use super::Sent;
+use super::args::Arg;
+use super::connection::{Connection, Pending, breathe};
+
+pub(super) struct Request<'r, 'a> {
+    pub client: u64,
+    pub id: u64,
+    pub issue: u32,
+    pub allowed: Option<Duration>,
+    pub signature: &'r Signature,
+    pub args: &'r [Arg<'a>],
+    pub given: &'r [Given],
+}
+
+/// What of a request lies where.
+struct Placed<'r> {
+    items: Vec<Item>,
+    inline: Vec<&'r [u8]>,
+    at: usize,
+    blocks: Vec<(usize, Block)>,
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl<'r> Request<'r, '_> {
+    /// Copies and sends it. Waits for room in the ring while the server lives and time is left.
+    pub fn send(&self, connection: &Connection, until: Option<Instant>) -> Result<Arc<Pending>, Sent> {
+        let mut placed = Placed {
+            items: Vec::with_capacity(self.args.len()),
+            inline: Vec::new(),
+            at: 0,
+            blocks: Vec::new(),
+        };
+        for (index, param) in self.signature.passed().enumerate() {
+            if let Err(e) = self.place(connection, index, param, &mut placed) {
+                connection.free(placed.blocks.into_iter().map(|(_, block)| block));
+                return Err(Sent::Not(e));
+            }
+        }
+        let body = self.encode(&placed);
+        let mut blocks = placed.blocks;
+        let began = Instant::now();
+        let mut looked = began;
+        loop {
+            let (why, back) = match connection.send(self.id, &body, blocks) {
+                Ok(pending) => return Ok(pending),
+                Err(refused) => refused,
+            };
+            blocks = back;
+            let late = until.is_some_and(|u| Instant::now() >= u);
+            if looked.elapsed() > Duration::from_millis(50) {
+                connection.look();
+                looked = Instant::now();
+            }
+            let fault = match (why, connection.lost()) {
+                (Some(e), _) => Some(Sent::Not(e)),
+                (None, Some(e)) => Some(Sent::Lost(e.clone())),
+                (None, None) if late => Some(Sent::Not(Error::new(
+                    Code::Timeout,
+                    "the server takes no more requests just now and the time is over",
+                ))),
+                (None, None) => None,
+            };
+            if let Some(fault) = fault {
+                connection.free(blocks.into_iter().map(|(_, block)| block));
+                return Err(fault);
+            }
+            connection.drain();
+            breathe(began);
+        }
+    }
+
+    fn place(
+        &self,
+        connection: &Connection,
+        index: usize,
+        param: &Param,
+        placed: &mut Placed<'r>,
+    ) -> Result<(), Error> {
+        let arg = &self.args[index];
+        let item = match (&self.given[index], arg) {
+            (Given::Scalar(scalar), _) => Item::Scalar(*scalar),
+            (_, Arg::In(meta, bytes)) => {
+                Item::Array(ArrayMeta { ..*meta }, placed.put(connection, index, param, bytes)?)
+            }
+            (_, Arg::Mut(meta, bytes)) => Item::Array(*meta, placed.put(connection, index, param, bytes)?),
+            (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, arg.bytes())?),
+            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, arg.bytes())?),
+        };
+        placed.items.push(item);
+        Ok(())
+    }
+
+    fn encode(&self, placed: &Placed) -> Vec<u8> {
+        let mut w = Writer::over(Vec::with_capacity(128 + 64 * placed.items.len() + placed.at));
+        let call = Call {
+            client: self.client,
+            sent_ns: now_ns(),
+            allowed_ns: self.allowed.map_or(0, |a| u64::try_from(a.as_nanos()).unwrap_or(0)),
+            issue: self.issue,
+            service: self.signature.name().as_str(),
+        };
+        call::put_call(&mut w, &call, placed.items.len());
+        placed.items.iter().for_each(|item| call::put_item(&mut w, item));
+        let mut bytes = w.finish();
+        if placed.at > 0 {
+            bytes.resize(bytes.len() + call::padding(HEADER_BYTES + bytes.len()), 0);
+            for piece in &placed.inline {
+                bytes.extend_from_slice(piece);
+                bytes.resize(bytes.len() + call::padding(HEADER_BYTES + bytes.len()), 0);
+            }
+        }
+        bytes
+    }
+}
+
+impl<'r> Placed<'r> {
+    /// Decides where the bytes of an argument go, and copies large ones there.
+    fn put(
+        &mut self,
+        connection: &Connection,
+        index: usize,
+        param: &Param,
+        bytes: &'r [u8],
+    ) -> Result<Place, Error> {
+        let len = bytes.len() as u64;
+        let goes = param.way.goes();
+        if bytes.len() <= INLINE_BYTES && self.at + bytes.len() <= INLINE_TOTAL {
+            if !goes {
+                return Ok(Place::None { bytes: len });
+            }
+            let at = self.at;
+            self.inline.push(bytes);
+            self.at = (at + bytes.len()).next_multiple_of(call::ALIGN);
+            return Ok(Place::Inline { at: at as u32, bytes: len as u32 });
+        }
+        let block = connection.block(len, goes.then_some(bytes))?;
+        let place = Place::Block(BlockRef { segment: 0, index: block.index(), bytes: len });
+        self.blocks.push((index, block));
+        Ok(place)
+    }
+}

@@ -1,0 +1,186 @@
+//! The client's copy of the broker's table. A call looks here only; the broker is asked when a
+//! name is missing, when a server failed, and once in a while. A broker that is gone changes
+//! nothing for names that are known.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay_link::{Locator, Wire};
+use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
+use forebay_types::{Code, Error, Result, Signature};
+
+/// How old the table may be at a call.
+const FRESH: Duration = Duration::from_secs(2);
+/// How long a call waits for a broker when it could do without.
+const SHORT: Duration = Duration::from_millis(200);
+/// How long it waits when it cannot.
+const LONG: Duration = Duration::from_secs(2);
+
+/// A service and the servers that offer it.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub signature: Signature,
+    pub servers: Vec<Arc<ServerInfo>>,
+    next: AtomicUsize,
+}
+
+impl Offer {
+    /// The next server in turn that is not among those.
+    pub fn pick(&self, without: &[Incarnation]) -> Option<&Arc<ServerInfo>> {
+        if self.servers.is_empty() {
+            return None;
+        }
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let n = self.servers.len();
+        (0..n).map(|i| &self.servers[(turn + i) % n]).find(|s| !without.contains(&s.incarnation))
+    }
+}
+
+/// The table and the way to the broker.
+pub(super) struct Table {
+    locator: Locator,
+    wire: Option<Wire>,
+    offers: HashMap<String, Arc<Offer>>,
+    ask_again: Instant,
+}
+
+impl Table {
+    /// Connects to the broker, starting an agent if need be, and fetches the table.
+    pub fn fetch(locator: Locator) -> Result<Table> {
+        let wire = Some(locator.connect_or_start("client", LONG)?);
+        let mut table = Table { locator, wire, offers: HashMap::new(), ask_again: Instant::now() };
+        table.refresh(LONG)?;
+        Ok(table)
+    }
+
+    fn ask(&mut self, request: &BrokerRequest, timeout: Duration) -> Result<serde_json::Value> {
+        if self.wire.is_none() {
+            self.wire = Some(self.locator.connect("client", timeout)?);
+        }
+        let wire = self.wire.as_mut().expect("connected just now");
+        let answer = wire.ask_with(request, &[], timeout).map(|(value, _)| value);
+        if answer.is_err() {
+            self.wire = None;
+        }
+        answer
+    }
+
+    fn refresh(&mut self, timeout: Duration) -> Result<()> {
+        self.ask_again = Instant::now() + FRESH;
+        // A connection that broke since the last time is worth one more try at once.
+        let broken = self.wire.as_ref().is_some_and(Wire::peer_gone);
+        if broken {
+            self.wire = None;
+        }
+        let answer = self.ask(&BrokerRequest::Directory, timeout)?;
+        let directory: Directory = serde_json::from_value(answer)
+            .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
+        self.offers = offers(directory);
+        Ok(())
+    }
+
+    /// The offer of a service. `NoServer` names what is offered instead.
+    pub fn find(&mut self, name: &str) -> Result<Arc<Offer>> {
+        if let Some(offer) = self.offers.get(name) {
+            let offer = offer.clone();
+            if Instant::now() >= self.ask_again && self.refresh(SHORT).is_ok() {
+                return self.offers.get(name).cloned().ok_or_else(|| self.nobody(name));
+            }
+            return Ok(offer);
+        }
+        self.refresh(LONG).map_err(|e| {
+            Error::new(Code::NoServer, format!("nothing is known of {name:?} and no broker answers: {e}"))
+        })?;
+        self.offers.get(name).cloned().ok_or_else(|| self.nobody(name))
+    }
+
+    fn nobody(&self, name: &str) -> Error {
+        let mut names: Vec<&str> = self.offers.keys().map(String::as_str).collect();
+        names.sort();
+        let offered = match names.as_slice() {
+            [] => "nothing is offered at all".to_owned(),
+            few if few.len() <= 20 => format!("offered are {}", few.join(", ")),
+            many => format!("offered are {} and {} more", many[..20].join(", "), many.len() - 20),
+        };
+        Error::new(
+            Code::NoServer,
+            format!(
+                "no server offers {name:?}; {offered}; start one with `forebay serve`, or check the name"
+            ),
+        )
+    }
+
+    /// Everything that is offered, fresh if the broker answers.
+    pub fn all(&mut self) -> Vec<Arc<Offer>> {
+        let _ = self.refresh(SHORT);
+        let mut offers: Vec<_> = self.offers.values().cloned().collect();
+        offers.sort_by(|a, b| a.signature.name().cmp(b.signature.name()));
+        offers
+    }
+
+    /// A server was found dead or stopped: out of the table, and the broker is told. What the
+    /// broker says of it from now on counts again.
+    pub fn failed(&mut self, incarnation: Incarnation) {
+        let known = self.offers.values().any(|o| o.servers.iter().any(|s| s.incarnation == incarnation));
+        if !known {
+            return;
+        }
+        let _ = self.ask(&BrokerRequest::Failed { incarnation }, SHORT);
+        if self.refresh(SHORT).is_ok() {
+            return;
+        }
+        for offer in self.offers.values_mut() {
+            let servers = offer.servers.iter().filter(|s| s.incarnation != incarnation).cloned().collect();
+            let next = AtomicUsize::new(offer.next.load(Ordering::Relaxed));
+            *offer = Arc::new(Offer { signature: offer.signature.clone(), servers, next });
+        }
+        self.offers.retain(|_, offer| !offer.servers.is_empty());
+    }
+}
+
+fn offers(directory: Directory) -> HashMap<String, Arc<Offer>> {
+    let mut offers: HashMap<String, Offer> = HashMap::new();
+    for server in directory.servers {
+        let info = Arc::new(server.info);
+        for text in &info.services {
+            // The broker has checked it; what this version cannot read it does not call.
+            let Ok(signature) = Signature::parse(text) else { continue };
+            let name = signature.name().as_str().to_owned();
+            let next = AtomicUsize::new(directory.turn as usize);
+            let offer = offers.entry(name).or_insert(Offer { signature, servers: Vec::new(), next });
+            offer.servers.push(info.clone());
+        }
+    }
+    offers.into_iter().map(|(name, offer)| (name, Arc::new(offer))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_take_turns_and_those_that_were_tried_are_left_out() {
+        let server = |n: u64| {
+            Arc::new(ServerInfo {
+                name: String::new(),
+                incarnation: Incarnation(n),
+                pid: 0,
+                host: String::new(),
+                socket: String::new(),
+                services: Vec::new(),
+            })
+        };
+        let offer = Offer {
+            signature: Signature::parse("f()").unwrap(),
+            servers: vec![server(1), server(2), server(3)],
+            next: AtomicUsize::new(7),
+        };
+        let picked: Vec<u64> = (0..4).map(|_| offer.pick(&[]).unwrap().incarnation.0).collect();
+        assert_eq!(picked, [2, 3, 1, 2]);
+        let tried = [Incarnation(1), Incarnation(3)];
+        assert!((0..4).all(|_| offer.pick(&tried).unwrap().incarnation.0 == 2));
+        assert!(offer.pick(&[Incarnation(1), Incarnation(2), Incarnation(3)]).is_none());
+    }
+}
