@@ -125,17 +125,22 @@ pub fn to_python<'py>(py: Python<'py>, array: Array) -> PyResult<Bound<'py, PyAn
         }
         (DType::Bytes, 0 | 1) => Ok(PyBytes::new(py, &array.bytes).into_any()),
         (dtype, _) => {
-            let mut bytes = array.bytes;
-            let data = bytes.as_mut_ptr();
-            // The allocation does not move with the vector that owns it.
-            let owner = Bound::new(py, Memory { _bytes: bytes })?.into_any();
-            let over = ffi::array_over(&meta, data, owner, true)?;
+            let over = over_own(py, array, true)?;
             match dtype {
                 DType::Str | DType::Bytes => helper(py, "strings")?.call1((over, dtype.name())),
                 _ => Ok(over),
             }
         }
     }
+}
+
+/// An array over memory that becomes the array's own.
+pub fn over_own(py: Python<'_>, array: Array, writable: bool) -> PyResult<Bound<'_, PyAny>> {
+    let mut bytes = array.bytes;
+    // The allocation does not move with the vector that owns it.
+    let data = bytes.as_mut_ptr();
+    let owner = Bound::new(py, Memory { _bytes: bytes })?.into_any();
+    ffi::array_over(&array.meta, data, owner, writable)
 }
 
 /// A function of the package's own module for the less common cases.

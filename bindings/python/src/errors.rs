@@ -75,10 +75,18 @@ pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, &forebay::Error::bad(text))
 }
 
-/// What a Python exception says, for those who only understand our errors: the class and the
-/// text, then the traceback.
+/// What a Python exception says, for those who only understand our errors: its class and text.
 pub fn told(py: Python<'_>, error: &PyErr) -> String {
     let text = error.value(py).str().map(|s| s.to_string()).unwrap_or_default();
     let name = error.get_type(py).name().map(|n| n.to_string()).unwrap_or_else(|_| "Exception".into());
     if text.is_empty() { name } else { format!("{name}: {text}") }
+}
+
+/// The same with the traceback below, for callers in other processes.
+pub fn told_with_traceback(py: Python<'_>, error: &PyErr) -> String {
+    let trace = error.traceback(py).and_then(|t| t.format().ok());
+    match trace {
+        Some(trace) => format!("{}\n{}", told(py, error), trace.trim_end()),
+        None => told(py, error),
+    }
 }

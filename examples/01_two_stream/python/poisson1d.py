@@ -6,6 +6,7 @@ so it does not matter which one a step was computed by.
 
 from __future__ import annotations
 
+import forebay as fb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,3 +29,9 @@ def solve(length: float, rho: Array) -> tuple[Array, Array]:
     phi = np.fft.irfft(transform, n)
     field = (np.roll(phi, 1) - np.roll(phi, -1)) / (2.0 * dx)
     return phi, field
+
+
+@fb.service("in length:f64, in rho:f64[n], out phi:f64[n], out E:f64[n]")
+def poisson1d(length: float, rho: Array, phi: Array, E: Array) -> None:
+    """Writes potential and field where the client wants them."""
+    phi[:], E[:] = solve(length, rho)

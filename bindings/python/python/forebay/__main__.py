@@ -1,0 +1,83 @@
+"""``python -m forebay serve FILE.py``: offers the services that a file defines. ``forebay serve`` of the command line
+comes here for Python files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import threading
+from types import ModuleType
+
+from . import _forebay
+from ._services import serve_until, services_in
+
+EXAMPLE = "example:\n  python -m forebay serve poisson1d.py --workers 2"
+
+
+def load(path: str) -> ModuleType:
+    """A Python file as a module, its folder first on the path, as if it had been run."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if not path.endswith(".py") or not os.path.isfile(path) or spec is None or spec.loader is None:
+        raise _forebay.NotFound(f"{path!r} is not a Python file; give the path of one that defines services")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec.loader.exec_module(module)
+    return module
+
+
+def options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="forebay", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser(
+        "serve",
+        help="offer the services that a Python file defines",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument("file", help="a Python file with functions marked by @forebay.service")
+    serve.add_argument("--workers", type=int, help="requests served at a time (1)")
+    serve.add_argument("--name", help="name of the server, for people (the file's)")
+    serve.add_argument("--broker", help="socket of the broker")
+    serve.add_argument("--stop-with-stdin", action="store_true", help="end when the standard input ends")
+    return parser.parse_args(argv)
+
+
+def _watch_stdin(done: threading.Event) -> None:
+    """Sets ``done`` when whoever started this process closes our input, or is gone."""
+
+    def watch() -> None:
+        # The descriptor itself: a buffered reader would be locked when the interpreter ends.
+        while os.read(0, 4096):
+            pass
+        done.set()
+
+    threading.Thread(target=watch, name="stdin", daemon=True).start()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns the exit status."""
+    args = options(argv)
+    done = threading.Event()
+    if args.stop_with_stdin:
+        _watch_stdin(done)
+    try:
+        services = services_in(load(args.file))
+        if not services:
+            raise _forebay.NotFound(f"{args.file} defines no service; mark a function with @forebay.service")
+        name = args.name or os.path.splitext(os.path.basename(args.file))[0]
+        serve_until(done, services, broker=args.broker, workers=args.workers, name=name)
+    except _forebay.Error as error:
+        print(f"forebay: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Offering Python functions as services."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import FrameType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import _forebay
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__forebay_service__"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the decorator notes on a function."""
+
+    name: str
+    """Name of the service."""
+    parameters: str
+    """Its parameters, in the signature language."""
+    effects: bool
+    """Whether running it twice is not the same as running it once."""
+
+
+def service(parameters: str, *, name: str | None = None, effects: bool = False) -> Callable[[F], F]:
+    """Marks a function as a service: ``@fb.service("in a:f64, in x:f64[n], inout y:f64[n]")``.
+
+    Each parameter is ``[in|out|inout] name:dtype[extents]``, ``inout`` when no direction is written. Extents are
+    numbers, names of integer parameters, free names that must agree, or products such as ``2*n``. The
+    function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of the arena: it
+    writes results into ``out`` and ``inout`` arrays in place and returns results that are no arrays (a tuple
+    when there are several). An ``in`` array is read-only. The function itself stays as it is.
+
+    ``effects``: a call is not issued again on another server when the first one was lost.
+    """
+
+    def mark(function: F) -> F:
+        setattr(function, _MARK, Offer(name or function.__name__, parameters, effects))
+        return function
+
+    return mark
+
+
+def offer_of(function: object) -> Offer:
+    """What was noted on a function; raises ``BadArgument`` when there is nothing."""
+    found = getattr(function, _MARK, None)
+    if not isinstance(found, Offer):
+        shown = getattr(function, "__name__", repr(function))
+        raise _forebay.BadArgument(
+            f'{shown} is not a service; put @forebay.service("in x:f64[n], ...") above it'
+        )
+    return found
+
+
+def services_in(module: ModuleType) -> list[Callable[..., Any]]:
+    """The services that a module defines, in the order of their definition."""
+    return [
+        value
+        for value in vars(module).values()
+        if callable(value) and isinstance(getattr(value, _MARK, None), Offer)
+    ]
+
+
+class Server:
+    """Offers services from this process while it is started. A context manager.
+
+    ``services``: functions marked by :func:`service`. ``workers``: so many requests are served at a time;
+    one by default, so a server serves them in the order of their coming.
+    """
+
+    def __init__(
+        self, *services: Callable[..., Any], workers: int | None = None, name: str | None = None
+    ) -> None:
+        count = 1 if workers is None else workers
+        if count < 1:
+            raise _forebay.BadArgument(f"workers = {count}; give at least 1")
+        self.name = name or _program()
+        """Name for people."""
+        self._native = _forebay.Server(self.name, count)
+        for function in services:
+            self.add(function)
+
+    def add(self, function: Callable[..., Any]) -> None:
+        """Offers one more service. Raises ``BadArgument`` (its signature), ``Conflict`` (its name is taken here)."""
+        offer = offer_of(function)
+        self._native.add(offer.name, offer.parameters, offer.effects, function)
+
+    def start(self, broker: str | os.PathLike[str] | None = None) -> Self:
+        """Listens, works and is announced to the broker: clients find it when this returns."""
+        self._native.start(None if broker is None else os.fspath(broker))
+        return self
+
+    def stop(self) -> None:
+        """Withdraws, ends what it began, and lets go. Stopping twice does nothing."""
+        self._native.stop()
+
+    @property
+    def load(self) -> tuple[int, int, int]:
+        """Requests running, waiting, and served so far."""
+        return self._native.load()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def serve(
+    *services: Callable[..., Any],
+    broker: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Offers services until Ctrl-C or SIGTERM, then ends gracefully."""
+    serve_until(threading.Event(), services, broker=broker, workers=workers, name=name)
+
+
+def serve_until(
+    done: threading.Event,
+    services: Iterable[Callable[..., Any]],
+    *,
+    broker: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    name: str | None = None,
+) -> None:
+    """As :func:`serve`, and until ``done`` is set."""
+    before = _end_on_signals(done)
+    try:
+        server = Server(*services, workers=workers, name=name).start(broker)
+        try:
+            done.wait()
+        finally:
+            server.stop()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_on_signals(done: threading.Event) -> dict[int, Any]:
+    """Lets Ctrl-C and SIGTERM set ``done``; returns the handlers that were there. Only the main thread may."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        done.set()
+
+    return {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _program() -> str:
+    first = sys.argv[0] if sys.argv else ""
+    return os.path.splitext(os.path.basename(first))[0] or "python"

@@ -1,0 +1,234 @@
+//! Python functions as services.
+//!
+//! ```text
+//! request in the client's segment -> Call -> arguments for Python -> the function -> results into Call
+//! ```
+//! A large array arrives as a view of the client's segment, and what the function writes is in
+//! place; the view keeps the segment mapped however long the function's friends hold on to it. A
+//! small array lies in a buffer of the call, which ends with it: Python gets a copy and the
+//! results are copied back.
+
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forebay::{Arg, Array, Call, Code, Error, Running, Scalar, Signature};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString, PyTuple};
+
+use crate::waits::released;
+use crate::{arrays, errors, ffi, scalar};
+
+/// A server: made, then started, then stopped.
+#[pyclass(frozen)]
+pub struct Server {
+    state: Mutex<State>,
+}
+
+enum State {
+    Made(forebay::Server),
+    Runs(Running),
+    Stopped,
+}
+
+/// Keeps a client's segment mapped, as the owner of arrays over it.
+#[pyclass(frozen)]
+struct Segment {
+    // Held for its life only.
+    _keeper: Arc<dyn Any + Send + Sync>,
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    fn new(name: &str, workers: usize) -> Server {
+        Server { state: Mutex::new(State::Made(forebay::Server::new(name).workers(workers))) }
+    }
+
+    /// Offers a function under a signature.
+    fn add(&self, py: Python<'_>, name: &str, parameters: &str, effects: bool, function: Py<PyAny>) -> PyResult<()> {
+        let raise = |e| errors::raise(py, &e);
+        let signature = Signature::of(name, parameters).map_err(raise)?.with_effects(effects);
+        let body = Box::new(move |call: &mut Call| serve(&function, call));
+        match &mut *self.lock() {
+            State::Made(server) => server.add(signature, body).map_err(raise),
+            State::Runs(running) => running.add(signature, body).map_err(raise),
+            State::Stopped => Err(raise(stopped())),
+        }
+    }
+
+    /// Listens, works and is announced from now on.
+    fn start(&self, py: Python<'_>, broker: Option<PathBuf>) -> PyResult<()> {
+        released(py, || {
+            let mut state = self.lock();
+            match std::mem::replace(&mut *state, State::Stopped) {
+                State::Made(server) => {
+                    *state = State::Runs(server.start(forebay::locator(broker.as_deref()))?);
+                    Ok(())
+                }
+                State::Runs(running) => {
+                    *state = State::Runs(running);
+                    Err(Error::new(Code::Conflict, "the server runs already"))
+                }
+                State::Stopped => Err(stopped()),
+            }
+        })
+    }
+
+    /// Ends what it began and lets go; stopping twice does nothing.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            let state = std::mem::replace(&mut *self.lock(), State::Stopped);
+            if let State::Runs(running) = state {
+                running.stop();
+            }
+            Ok(())
+        })
+    }
+
+    /// Requests running, waiting and served so far.
+    fn load(&self) -> (u32, u32, u64) {
+        match &*self.lock() {
+            State::Runs(running) => {
+                let load = running.load();
+                (load.running, load.queued, load.served)
+            }
+            _ => (0, 0, 0),
+        }
+    }
+
+    /// What goes wrong behind the scenes, while it does.
+    fn trouble(&self) -> Option<String> {
+        match &*self.lock() {
+            State::Runs(running) => running.trouble().map(|e| e.text().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl Server {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(Code::Closed, "the server was stopped; make another")
+}
+
+/// One call, on a thread of the server.
+fn serve(function: &Py<PyAny>, call: &mut Call) -> forebay::Result<()> {
+    let outcome = Python::try_attach(|py| {
+        answer(py, function, call).map_err(|raised| {
+            Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised))
+        })
+    });
+    outcome.unwrap_or_else(|| Err(Error::new(Code::ServerLost, "the server's interpreter is ending")))
+}
+
+fn answer(py: Python<'_>, function: &Py<PyAny>, call: &mut Call) -> PyResult<()> {
+    let mut arguments = Vec::with_capacity(call.len());
+    let mut copies = Vec::new();
+    for (index, arg) in call.all().into_iter().enumerate() {
+        if arg.param().is_passed() {
+            let (object, copied) = argument(py, arg)?;
+            if copied {
+                copies.push((index, object.clone()));
+            }
+            arguments.push(object);
+        }
+    }
+    let result = function.bind(py).call1(PyTuple::new(py, arguments)?)?;
+    for (index, object) in copies {
+        copy_back(py, call, index, &object)?;
+    }
+    give_results(py, call, &result)
+}
+
+/// A parameter as Python sees it, and whether it is a copy whose content must go back.
+fn argument<'py>(py: Python<'py>, arg: Arg<'_>) -> PyResult<(Bound<'py, PyAny>, bool)> {
+    let raise = |e| errors::raise(py, &e);
+    let param = arg.param();
+    let comes = param.way.comes();
+    if param.extents.is_none() {
+        return Ok((value(py, &arg)?, false));
+    }
+    match arg.keeper() {
+        Some(keeper) => {
+            let (meta, bytes) = arg.array().map_err(raise)?;
+            let owner = Bound::new(py, Segment { _keeper: keeper })?.into_any();
+            Ok((ffi::array_over(&meta, bytes.as_mut_ptr(), owner, comes)?, false))
+        }
+        None => {
+            let (meta, bytes) = arg.array().map_err(raise)?;
+            let copy = arrays::over_own(py, Array { meta, bytes: bytes.to_vec() }, comes)?;
+            Ok((copy, comes))
+        }
+    }
+}
+
+/// A scalar, text or bytes as Python sees it.
+fn value<'py>(py: Python<'py>, arg: &Arg<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let raise = |e| errors::raise(py, &e);
+    match arg.param().dtype {
+        forebay::DType::Str => Ok(PyString::new(py, arg.str().map_err(raise)?).into_any()),
+        forebay::DType::Bytes => Ok(PyBytes::new(py, arg.bytes().map_err(raise)?).into_any()),
+        _ => scalar::to_python(py, arg.scalar().map_err(raise)?),
+    }
+}
+
+fn copy_back(py: Python<'_>, call: &mut Call, index: usize, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let raise = |e| errors::raise(py, &e);
+    let array = object.cast::<PyUntypedArray>()?;
+    let (meta, bytes) = call.arg(index).and_then(Arg::array).map_err(raise)?;
+    let from = ffi::bytes(array, meta.order).filter(|from| from.len() == bytes.len()).ok_or_else(|| {
+        errors::bad(py, format!("an array of shape {:?} was reshaped in the service", array.shape()))
+    })?;
+    bytes.copy_from_slice(from);
+    Ok(())
+}
+
+/// What the function returned, into the parameters that are returned: one value, or a tuple.
+fn give_results(py: Python<'_>, call: &mut Call, result: &Bound<'_, PyAny>) -> PyResult<()> {
+    let signature = call.signature().clone();
+    let wanted = signature.params().iter().filter(|p| p.is_returned()).count();
+    let values: Vec<Bound<'_, PyAny>> = match (wanted, result.cast::<PyTuple>()) {
+        (0, _) => return Ok(()),
+        (n, Ok(tuple)) if n > 1 => tuple.iter().collect(),
+        _ => vec![result.clone()],
+    };
+    if values.len() != wanted {
+        let text = format!("{signature} returns {wanted} values, the function returned {}", values.len());
+        return Err(errors::bad(py, text));
+    }
+    let mut values = values.into_iter();
+    for mut arg in call.all().into_iter().filter(|arg| arg.param().is_returned()) {
+        let Some(value) = values.next() else { break };
+        give(py, &mut arg, &value)?;
+    }
+    Ok(())
+}
+
+fn give(py: Python<'_>, arg: &mut Arg<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let param = arg.param();
+    let wrong = |what: &str| {
+        let kind = value.get_type().name().map(|n| n.to_string()).unwrap_or_default();
+        errors::bad(py, format!("{} is {what}, the function returned a {kind}", param.name))
+    };
+    let outcome = match param.dtype {
+        forebay::DType::Str => {
+            let text = value.cast::<PyString>().map_err(|_| wrong("text"))?;
+            arg.set_str(text.to_str()?)
+        }
+        forebay::DType::Bytes => {
+            let bytes = value.cast::<PyBytes>().map_err(|_| wrong("bytes"))?;
+            arg.set_bytes(bytes.as_bytes())
+        }
+        _ => {
+            let number: Scalar = scalar::from_python(value)?.ok_or_else(|| wrong("a number"))?;
+            arg.set(number)
+        }
+    };
+    outcome.map_err(|e| errors::raise(py, &e))
+}

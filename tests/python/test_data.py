@@ -1,0 +1,248 @@
+"""Data sets, descriptors and the life of a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Place, until
+
+
+def test_a_run_is_a_directory_that_is_there_again(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.put(
+            "E",
+            np.arange(4.0),
+            unit="V/m",
+            attrs={"where": "grid", "n": np.int64(3), "box": np.array([1.0, 2.0])},
+        )
+        run.attrs["title"] = "test"
+        assert run.path == str(run_dir)
+        assert (run.rank, run.size) == (0, 1)
+    with fb.open(run_dir, "r") as run:
+        assert run.read_only
+        (found,) = run.list()
+        assert (found.name, found.set, found.shape, found.unit, found.version) == ("E", 0, (4,), "V/m", 1)
+        assert found.dtype == np.float64
+        assert found.nbytes == 32
+        assert found.attrs == {"where": "grid", "n": 3, "box": [1.0, 2.0]}
+        assert dict(run.attrs) == {"title": "test"}
+
+
+def test_sets_of_one_name_are_apart(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.put("x", [1.0], set=0)
+        run["x", 7] = [7.0]
+        assert run["x"][0] == 1.0
+        assert run["x", 7][0] == 7.0
+        assert [(d.name, d.set) for d in run.list("x")] == [("x", 0), ("x", 7)]
+        assert [d.set for d in run.list(set=7)] == [7]
+
+
+def test_delete_rename_and_copy_say_how_many(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for name in ("a/x", "a/y", "b*"):
+            run[name] = 1.0
+        assert run.rename("a/x", "a/z") == 1
+        assert run.copy("a/y", "c") == 1
+        assert "a/x" not in run
+        assert "a/z" in run
+        del run["b*"]
+        assert run.delete("a/*") == 2
+        assert [d.name for d in run.list()] == ["c"]
+        with pytest.raises(fb.NotFound):
+            run.rename("a/x", "q")
+        with pytest.raises(fb.NotFound):
+            del run["nothing"]
+
+
+def test_a_conditional_put_is_for_the_faster_one(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        assert run.put("x", 1.0, if_version=0) == 1
+        assert run.put("x", 2.0, if_version=1) == 2
+        for stale in (0, 1, 9):
+            with pytest.raises(fb.Conflict):
+                run.put("x", 3.0, if_version=stale)
+        assert float(run["x"]) == 2.0
+
+
+def test_attributes_behave_as_a_dictionary(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run["x"] = 1.0
+        for attrs in (run.attrs, run.dataset("x").attrs, run.table("t", {"a": int}).attrs):
+            attrs["a"] = [1, {"b": "ß"}]
+            attrs.update(c=True, d=2.5)
+            assert dict(attrs) == {"a": [1, {"b": "ß"}], "c": True, "d": 2.5}
+            del attrs["c"]
+            with pytest.raises(KeyError):
+                del attrs["c"]
+            assert sorted(attrs) == ["a", "d"]
+            with pytest.raises(fb.BadArgument):
+                attrs["bad"] = float("nan")
+            with pytest.raises(fb.BadArgument):
+                attrs["bad"] = object()
+
+
+def test_what_is_not_there_is_not_found(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.NotFound) as error:
+            run["nothing"]
+        assert "nothing" in str(error.value)
+        assert error.value.code == "NotFound"
+        with pytest.raises(LookupError):
+            run.dataset("nothing").info  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["", "/x", "a//b", "../x", "a\nb", "x" * 256])
+def test_a_name_that_would_confuse_a_reader_is_refused(run_dir: Path, name: str) -> None:
+    with fb.open(run_dir) as run, pytest.raises(fb.BadArgument):
+        run.put(name, 1.0)
+
+
+def test_modes_are_those_of_h5py(run_dir: Path) -> None:
+    for mode in ("r", "r+"):
+        with pytest.raises(fb.NotFound):
+            fb.open(run_dir, mode)  # type: ignore[arg-type]
+    with fb.open(run_dir, "x") as run:
+        run["x"] = 1.0
+    with pytest.raises(fb.Conflict):
+        fb.open(run_dir, "x")
+    with fb.open(run_dir, "r+") as run:
+        assert "x" in run
+    with fb.open(run_dir, "w") as run:
+        assert "x" not in run
+    with pytest.raises(fb.BadArgument):
+        fb.open(run_dir, "q")  # type: ignore[arg-type]
+
+
+def test_a_reader_does_not_write(run_dir: Path) -> None:
+    fb.open(run_dir).close()
+    with fb.open(run_dir, "r") as run:
+        for write in (lambda: run.put("x", 1.0), lambda: run.snapshot(1), lambda: run.attrs.update(a=1)):
+            with pytest.raises(fb.ReadOnly):
+                write()
+
+
+def test_a_closed_run_says_so(run_dir: Path) -> None:
+    run = fb.open(run_dir)
+    run.close()
+    run.close()
+    assert run.closed
+    for use in (
+        lambda: run.put("x", 1.0),
+        lambda: run.get("x"),
+        lambda: run.snapshot(0),
+        lambda: run.flush(),
+    ):
+        with pytest.raises(fb.Closed):
+            use()
+
+
+def test_a_scratch_run_leaves_nothing(run_dir: Path) -> None:
+    with fb.open(run_dir, scratch=True) as run:
+        run["x"] = np.zeros(10)
+    assert not run_dir.exists()
+
+
+def test_statistics_tell_what_output_cost(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(0) as s:
+            s.put("x", np.zeros(100_000))
+        run.flush()
+        stats = run.stats()
+        assert stats["written_bytes"] >= 800_000
+        assert stats["durable_step"] == 0
+        assert 0 < stats["visible_s"] < 10
+
+
+@pytest.mark.parametrize("way", ["pass", "import sys; sys.exit(3)", "raise RuntimeError('on purpose')"])
+def test_whatever_way_the_interpreter_ends_what_was_put_is_written(
+    place: Place, run_dir: Path, way: str
+) -> None:
+    code = f"""
+import sys, numpy, forebay
+run = forebay.open(sys.argv[1])
+run["x"] = numpy.arange(1000.0)
+with run.snapshot(3) as s:
+    s.put("y", numpy.ones(50_000))
+{way}
+"""
+    process = place.python(code, run_dir)
+    process.communicate(timeout=30)
+    with fb.open(run_dir, "r") as run:
+        assert run["x"].sum() == 499_500.0
+        assert run.snapshots.numbers == [3]
+
+
+def test_the_child_of_a_fork_gets_a_clear_error(place: Place, run_dir: Path) -> None:
+    code = """
+import os, sys, forebay
+run = forebay.open(sys.argv[1])
+run["x"] = 1.0
+if os.fork() == 0:
+    try:
+        run["y"] = 2.0
+    except forebay.Closed as error:
+        print("child:", error, flush=True)
+    os._exit(0)
+os.wait()
+run["z"] = 3.0
+run.close()
+"""
+    assert "child: " in place.run_python(code, run_dir)
+    with fb.open(run_dir, "r") as run:
+        assert sorted(d.name for d in run.list()) == ["x", "z"]
+
+
+def test_the_run_opens_without_us(run_dir: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with fb.open(run_dir) as run:
+        run.table("history", {"t": "f64"}, {"t": "s"}).insert([(0.5,), (1.5,)])
+        with run.snapshot(20, time=2.0) as s:
+            s.put("electrons/x", np.arange(5000.0), unit="m")
+    with h5py.File(run_dir / "steps" / "0000000020.h5") as file:
+        (found,) = [v for v in _datasets(file) if v.name.endswith("electrons/x")]
+        np.testing.assert_array_equal(found[:], np.arange(5000.0))
+    with sqlite3.connect(f"file:{run_dir / 'catalog.sqlite'}?mode=ro", uri=True) as catalog:
+        tables = [
+            row[0]
+            for row in catalog.execute("select name from sqlite_master where type in ('table', 'view')")
+        ]
+        assert any("history" in name for name in tables), tables
+
+
+def _datasets(group: object) -> list[object]:
+    found: list[object] = []
+    group.visititems(lambda name, item: found.append(item) if hasattr(item, "dtype") else None)  # type: ignore[attr-defined]
+    return found
+
+
+def test_ctrl_c_ends_a_wait(place: Place, run_dir: Path) -> None:
+    code = """
+import sys, forebay
+run = forebay.open(sys.argv[1])
+snapshot = run.snapshot(0)
+print("ready", flush=True)
+try:
+    for step in run.steps(1_000_000_000):
+        pass
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+run.close()
+"""
+    process = place.python(code, run_dir)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGINT)
+    try:
+        out, _ = process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        pytest.fail("Ctrl-C was not heard")
+    assert out == "interrupted\n"
+    until(lambda: process.poll() == 0)

@@ -1,0 +1,191 @@
+"""Snapshots appear as a whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+
+
+def test_a_snapshot_is_read_as_it_was_taken(run_dir: Path) -> None:
+    rng = np.random.default_rng(1)
+    x, f = rng.random(200_000), np.asfortranarray(rng.random((30, 40)))
+    with fb.open(run_dir) as run:
+        with run.snapshot(20, time=2.0) as s:
+            s.put("electrons/x", x, unit="m")
+            s.put("F", f)
+            s.put("note", "first")
+            s.put("n", 3)
+        s.wait(30)
+        kept = run.snapshots[-1]
+        assert (kept.step, kept.time) == (20, 2.0)
+        assert sorted(kept.names()) == ["F", "electrons/x", "n", "note"]
+        np.testing.assert_array_equal(kept["electrons/x"], x)
+        np.testing.assert_array_equal(kept["F"], f)
+        assert kept["note"] == "first"
+        assert int(kept["n"]) == 3
+        assert kept.dataset("electrons/x").unit == "m"
+        assert "F" in kept
+        with pytest.raises(fb.NotFound):
+            kept["nothing"]
+
+
+def test_the_array_is_the_callers_again_when_put_returns(run_dir: Path) -> None:
+    x = np.arange(1_000_000.0)
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as s:
+            s.put("x", x)
+            x[:] = 0
+        np.testing.assert_array_equal(run.snapshots.at(1)["x"], np.arange(1_000_000.0))
+
+
+def test_an_allocated_array_is_filled_in_place(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(5) as s:
+            a = s.allocate("x", (300, 400), np.float32, unit="V")
+            b = s.allocate("y", 1000, "i64", order="F")
+            a[:] = np.arange(120_000).reshape(300, 400)
+            b[:] = 7
+        kept = run.snapshots.at(5)
+        np.testing.assert_array_equal(kept["x"], np.arange(120_000, dtype=np.float32).reshape(300, 400))
+        assert kept.dataset("x").unit == "V"
+        assert (kept["y"] == 7).all()
+
+
+def test_an_exception_inside_discards_the_snapshot(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as s:
+            s.put("x", np.zeros(10))
+        with pytest.raises(ZeroDivisionError), run.snapshot(2) as s:
+            s.put("x", np.zeros(100_000))
+            1 / 0  # noqa: B018
+        assert run.snapshots.numbers == [1]
+        with run.snapshot(2) as s:
+            s.put("x", np.ones(10))
+        assert run.snapshots.numbers == [1, 2]
+        assert run.snapshots.at(2)["x"].sum() == 10
+
+
+def test_a_step_that_exists_is_a_conflict(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as s:
+            s.put("x", 1.0)
+        with pytest.raises(fb.Conflict):
+            run.snapshot(1)
+        open_one = run.snapshot(2)
+        with pytest.raises(fb.Conflict):
+            run.snapshot(3)
+        open_one.discard()
+        with run.snapshot(4) as s:
+            s.put("x", 1.0)
+            with pytest.raises(fb.BadArgument):
+                s.put("x", 2.0)
+
+
+def test_the_list_of_snapshots_behaves_as_a_sequence(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for step in (0, 20, 40):
+            with run.snapshot(step, time=step / 10) as s:
+                s.put("x", np.full(3, step))
+        snapshots = run.snapshots
+        assert len(snapshots) == 3
+        assert snapshots.numbers == [0, 20, 40]
+        assert [kept.step for kept in snapshots] == [0, 20, 40]
+        assert [kept.step for kept in snapshots[1:]] == [20, 40]
+        assert snapshots[-1]["x"].tolist() == [40, 40, 40]
+        with pytest.raises(IndexError):
+            snapshots[3]
+        with pytest.raises(fb.NotFound) as error:
+            snapshots.at(30)
+        assert "30" in str(error.value)
+
+
+def test_a_snapshot_larger_than_all_buffers_is_written_as_it_goes(run_dir: Path) -> None:
+    rng = np.random.default_rng(2)
+    parts = {f"part{n}": rng.random(1_000_000) for n in range(12)}
+    with fb.open(run_dir, buffer="16MiB") as run:
+        with run.snapshot(1) as s:
+            for name, part in parts.items():
+                s.put(name, part)
+        whole = rng.random(6_000_000)
+        with run.snapshot(2) as s:
+            s.put("whole", whole)
+        kept = run.snapshots.at(1)
+        for name, part in parts.items():
+            np.testing.assert_array_equal(kept[name], part)
+        np.testing.assert_array_equal(run.snapshots.at(2)["whole"], whole)
+
+
+def test_room_that_is_not_there_cannot_be_allocated(run_dir: Path) -> None:
+    with fb.open(run_dir, buffer="16MiB") as run, run.snapshot(1) as s:
+        with pytest.raises(fb.Full) as error:
+            s.allocate("x", 100_000_000)
+        assert "buffer" in str(error.value)
+        s.put("y", 1.0)
+
+
+def test_a_block_of_a_global_array_is_refused_where_it_leaves_it(run_dir: Path) -> None:
+    with fb.open(run_dir) as run, run.snapshot(1) as s:
+        s.put("whole", np.arange(10.0), offset=0, shape=10)
+        for offset, shape in ((5, 10), ((0, 0), 10), (-1, 20), (0, None), (None, 10)):
+            with pytest.raises(fb.BadArgument):
+                s.put("x", np.arange(10.0), offset=offset, shape=shape)
+        with pytest.raises(fb.BadArgument):
+            s.put("x", np.arange(10.0), offset="behind")  # type: ignore[arg-type]
+
+
+def test_many_small_snapshots_keep_their_order(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for step in range(100):
+            with run.snapshot(step) as s:
+                s.put("x", np.full(500, step))
+        run.flush()
+        assert run.snapshots.numbers == list(range(100))
+        assert all((kept["x"] == kept.step).all() for kept in run.snapshots)
+
+
+def test_a_restart_goes_back_to_the_last_complete_step(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        assert run.restart() is None
+        history = run.table("history", {"step": int}, history=True)
+        other = run.table("log", {"step": int})
+        for step in run.steps(12):
+            if step in (0, 5, 10):
+                with run.snapshot(step) as s:
+                    s.put("x", np.full(4, step))
+            history.insert((step,))
+            other.insert((step,))
+            if step == 11:
+                break
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        assert (back.step, back.finished) == (10, False)
+        assert (back["x"] == 10).all()
+        assert run.table("history").history
+        assert run.table("history").select()["step"].tolist() == list(range(10))
+        assert len(run.table("log")) == 12
+        for step in run.steps(15, start=back.step):
+            run.table("history").insert((step,))
+        assert run.table("history").select()["step"].tolist() == list(range(15))
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        assert back.finished
+
+
+def test_a_restart_keeps_a_history_whose_run_is_finished(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        history = run.table("history", {"step": int}, history=True)
+        for step in run.steps(5):
+            history.insert((step,))
+        with run.snapshot(5) as s:
+            s.put("x", 1.0)
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        assert back.finished
+        assert back.step == 5
+        assert len(run.table("history")) == 5

@@ -1,0 +1,101 @@
+"""Relational tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+
+STARS = [("Sun", 1.0, 1, b"\1"), ("Sirius", 2.06, 2, b""), ("Proxima", 0.12, 3, None)]
+
+
+@pytest.fixture
+def stars(run_dir: Path) -> fb.Table:
+    run = fb.open(run_dir)
+    table = run.table("stars", {"name": str, "mass": "f64", "id": np.int32, "blob": bytes}, {"mass": "kg"})
+    table.insert(STARS)
+    return table
+
+
+def test_rows_come_back_in_their_order(stars: fb.Table) -> None:
+    rows = stars.select()
+    assert rows.columns == ["name", "mass", "id", "blob"]
+    assert rows.tuples() == STARS
+    assert rows[1] == {"name": "Sirius", "mass": 2.06, "id": 2, "blob": b""}
+    np.testing.assert_array_equal(rows["mass"], [1.0, 2.06, 0.12])
+    assert len(rows) == len(stars) == 3
+    assert stars.columns == {"name": "str", "mass": "f64", "id": "i32", "blob": "bytes"}
+    assert stars.units == {"mass": "kg"}
+
+
+def test_rows_may_be_dictionaries_tuples_or_arrays(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        t = run.table("t", {"a": int, "b": float})
+        t.insert({"b": 0.5, "a": 1})
+        t.insert((2, 1.5))
+        t.insert([{"a": 3}, {"b": np.float64(3.5)}])
+        t.insert(np.array([(4, 4.5)], dtype=[("b", "f8"), ("a", "i4")]))
+        assert t.select().tuples() == [(1, 0.5), (2, 1.5), (3, None), (None, 3.5), (4, 4.0)] or t.select()[
+            -1
+        ] == {"a": 4, "b": 4.0}
+
+
+def test_a_condition_selects_updates_and_deletes(stars: fb.Table) -> None:
+    assert [row["name"] for row in stars.select("mass > ?", [1.0])] == ["Sirius"]
+    assert stars.select("mass < ?", [1.0], columns=["id"]).tuples() == [(3,)]
+    assert stars.update({"mass": np.float32(0.5)}, "name = ?", ["Proxima"]) == 1
+    assert stars.delete("mass >= ?", [1.0]) == 2
+    assert stars.select().tuples() == [("Proxima", 0.5, 3, None)]
+    assert stars.delete() == 1
+    assert len(stars) == 0
+
+
+def test_sql_reads_and_does_not_write(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.table("t", {"a": int}).insert([(n,) for n in range(10)])
+        assert run.sql("select sum(a) as total from t where a > ?", [5])[0] == {"total": 30}
+        for write in ("delete from t", "drop table t", "update t set a = 0", "not sql"):
+            with pytest.raises(fb.Error):
+                run.sql(write)
+        assert len(run.table("t")) == 10
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ((1,), "1 values"),
+        ({"nothing": 1}, "nothing"),
+        ((object(), 1.0), "object"),
+        (("text", 1.0), "a"),
+        ((2**70, 1.0), "64 bits"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused(run_dir: Path, row: object, says: str) -> None:
+    with fb.open(run_dir) as run:
+        t = run.table("t", {"a": int, "b": float})
+        with pytest.raises(fb.BadArgument) as error:
+            t.insert(row)
+        assert says in str(error.value)
+        assert len(t) == 0
+
+
+def test_a_table_is_there_again_and_keeps_its_columns(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.table("t", {"a": int}).insert((1,))
+    with fb.open(run_dir) as run:
+        assert list(run.tables) == ["t"]
+        assert run.table("t").select().tuples() == [(1,)]
+        assert len(run.table("t", {"a": int})) == 1
+        with pytest.raises(fb.Conflict):
+            run.table("t", {"b": float})
+        with pytest.raises(fb.NotFound):
+            run.table("nothing")
+
+
+def test_a_frame_goes_in_and_comes_out(stars: fb.Table) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"name": ["Vega"], "mass": [2.1], "id": [4], "blob": [b"v"]})
+    stars.insert(frame)
+    assert stars.to_pandas()["name"].tolist() == ["Sun", "Sirius", "Proxima", "Vega"]

@@ -1,0 +1,77 @@
+"""The loop head, diagrams, parameters, messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+
+
+def test_the_loop_head_counts(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        assert list(run.steps(5)) == [0, 1, 2, 3, 4]
+        assert list(run.steps(8, start=5)) == [5, 6, 7]
+        assert list(run.steps(8, start=8)) == []
+
+
+def test_diagrams_take_points_of_any_kind(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        curve = run.diagram("E", "curve", x="x [m]", y="E [V/m]")
+        scatter = run.diagram("Phase space", "scatter", x="x [m]", y="v [m/s]")
+        history = run.diagram("Energy", "history", x="t [s]", y="W [J]", yscale="log")
+        for step in run.steps(50):
+            curve.update(np.arange(64.0), np.arange(64, dtype=np.float32))
+            curve.update([1, 2], [3, 4])
+            scatter.update("electrons", np.arange(100_000.0)[::2], np.ones(50_000))
+            history.append(step * 0.1, field=1.0 + step, kinetic=np.float64(2.0))
+
+
+def test_points_that_do_not_fit_together_are_refused(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for kind, x, y in (
+            ("length", [1, 2], [1]),
+            ("rank", np.zeros((2, 2)), np.zeros((2, 2))),
+            ("text", ["a"], [1]),
+        ):
+            with pytest.raises(fb.BadArgument):
+                run.diagram(kind).update(x, y)
+        with pytest.raises(fb.BadArgument):
+            run.diagram("count").update([1, 2])
+        with pytest.raises(fb.BadArgument):
+            run.diagram("kind", "pie")
+        with pytest.raises(fb.BadArgument):
+            run.diagram("scale", yscale="square")  # type: ignore[arg-type]
+
+
+def test_a_parameter_has_its_value_and_its_limits(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        p = run.parameter("amplitude", 0.25, min=-1, max=1, unit="V/m", help="of the wave")
+        assert p.name == "amplitude"
+        assert p.value == 0.25
+        assert run.parameter("n", 3).value == 3
+        assert run.parameter("on", True).value is True
+        assert run.parameter("word", "a").value == "a"
+        assert run.parameter("numpy", np.float32(0.5)).value == 0.5
+        with pytest.raises(fb.BadArgument):
+            run.parameter("beyond", 2.0, max=1.0)
+        with pytest.raises(fb.BadArgument):
+            run.parameter("list", [1, 2])
+
+
+def test_messages_have_levels(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.message("begun")
+        run.message("hot", "warning")
+        with pytest.raises(fb.BadArgument):
+            run.message("?", "loud")  # type: ignore[arg-type]
+
+
+def test_saves_and_commands_may_be_registered(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        calls: list[int] = []
+        assert run.saves(calls.append) is not None
+        run.command("kick", calls.append)
+        assert list(run.steps(3)) == [0, 1, 2]
+        assert calls == []
