@@ -66,3 +66,16 @@ pub struct DataSet {
     /// Bytes of the whole array.
     pub nbytes: u64,
 }
+
+impl From<forebay_store::Array> for Array {
+    fn from(a: forebay_store::Array) -> Array {
+        Array { meta: a.meta, bytes: a.bytes }
+    }
+}
+
+impl From<forebay_store::catalog::DataRow> for DataSet {
+    fn from(row: forebay_store::catalog::DataRow) -> DataSet {
+        let forebay_store::catalog::DataRow { name, set, meta, unit, attrs, version, nbytes, .. } = row;
+        DataSet { name, set, meta, unit, attrs, version, nbytes }
+    }
+}

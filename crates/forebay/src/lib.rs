@@ -26,15 +26,18 @@
 mod data;
 mod kept;
 pub mod launcher;
-mod looping;
 mod options;
+mod owner;
 mod run;
-mod snapshot;
 mod table;
 mod watch;
 
 pub use data::{Array, DataSet};
-pub use forebay_client::run::{Element, View};
+pub use forebay_client::run::{
+    Allocated, Diagram, Element, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot,
+    View,
+};
+pub use forebay_store::catalog::Rows;
 pub use forebay_types::control::{Column, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Scale};
@@ -42,9 +45,7 @@ pub use forebay_types::{
     ArrayMeta, CODES, Code, DType, Error, Name, Order, Result, Selection, Shape, Slice, limits,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
-pub use looping::Steps;
 pub use options::{OpenOptions, parse_bytes, run_dir};
-pub use run::{PutOptions, Run, open};
-pub use snapshot::{Allocated, Piece, Snapshot};
-pub use table::{Rows, Table, TableOptions};
-pub use watch::{Diagram, DiagramOptions, Level, Parameter, ParameterOptions};
+pub use run::{Run, open};
+pub use table::{Table, TableOptions};
+pub use watch::{DiagramOptions, Level, ParameterOptions};

@@ -1,34 +1,39 @@
-//! A run: the object that programs hold.
+//! A run: the object that programs hold. Writes go through the session with the owner; reads
+//! happen here, in the caller's thread, straight from the catalog and the files.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use forebay_client::run::Session;
+use forebay_store::Reader;
 use forebay_types::control::{Mode, PageLinks, Target};
-use forebay_types::watch::Kind;
-use forebay_types::{Result, Selection};
+use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
+use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
-use crate::snapshot::pending;
+use crate::owner::Owner;
 use crate::{
     Array, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
-    ParameterOptions, Restart, Rows, Snapshot, Steps, Table, TableOptions, View,
+    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Steps, Table, TableOptions, View, launcher,
+    run_dir,
 };
-
-/// What may go with a [`Run::put`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PutOptions<'a> {
-    /// Set number; 0 by default.
-    pub set: i64,
-    /// Unit, or empty.
-    pub unit: &'a str,
-    /// Attributes that replace those of an earlier version; none by default.
-    pub attrs: Option<&'a Map<String, Value>>,
-}
 
 /// An open run. Cheap to clone, usable from every thread; the last clone that goes closes it.
 #[derive(Clone)]
 pub struct Run {
-    _inner: Arc<()>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    dir: PathBuf,
+    rank_and_size: (u32, u32),
+    /// `None` in mode `r`.
+    session: Option<Session>,
+    reader: Mutex<Option<Arc<Reader>>>,
+    closed: AtomicBool,
+    /// Goes after the session: its threads drain what the session gave them.
+    owner: Mutex<Option<Owner>>,
 }
 
 /// Opens a run: `two_stream` means the directory `two_stream.fb`. With mode `r` nothing is
@@ -38,29 +43,97 @@ pub struct Run {
 /// Fails with `NotFound` (mode `r`, `r+`), `Conflict` (mode `x`, or another process writes the
 /// run: the text names pid and host), `VersionMismatch` (a newer format), `ReadOnly`.
 pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
-    let _ = (place, mode, options);
-    pending()
+    let dir = run_dir(place)?;
+    let rank_and_size = launcher::rank_and_size(options.rank, options.size)?;
+    if !mode.writes() {
+        let reader = Arc::new(Reader::open(&dir)?);
+        return Ok(Run::new(dir, rank_and_size, None, Some(reader), None));
+    }
+    let (session, owner) = crate::owner::session(&dir, mode, &options, rank_and_size)?;
+    let last = session.opened().last_step;
+    let run = Run::new(dir, rank_and_size, Some(session), None, owner);
+    if last.is_some() {
+        let steps = run.reader()?.steps()?;
+        run.session()?.know_steps(steps.iter().map(|s| s.step));
+    }
+    Ok(run)
 }
 
 impl Run {
+    fn new(
+        dir: PathBuf,
+        rank_and_size: (u32, u32),
+        session: Option<Session>,
+        reader: Option<Arc<Reader>>,
+        owner: Option<Owner>,
+    ) -> Run {
+        let (reader, owner, closed) = (Mutex::new(reader), Mutex::new(owner), AtomicBool::new(false));
+        Run { inner: Arc::new(Inner { dir, rank_and_size, session, reader, closed, owner }) }
+    }
+
+    /// The session of a run that may be written.
+    pub(crate) fn session(&self) -> Result<&Session> {
+        self.open()?;
+        self.inner.session.as_ref().ok_or_else(|| {
+            Error::new(
+                Code::ReadOnly,
+                format!(
+                    "the run {} is open for reading; open it with mode \"r+\" or \"a\"",
+                    self.inner.dir.display()
+                ),
+            )
+        })
+    }
+
+    fn open(&self) -> Result<()> {
+        if self.closed() {
+            return Err(Error::new(
+                Code::Closed,
+                format!("the run {} is closed; open it again", self.inner.dir.display()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The reader, opened when first asked for.
+    pub(crate) fn reader(&self) -> Result<Arc<Reader>> {
+        self.open()?;
+        let mut reader = self.inner.reader.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(reader) = &*reader {
+            return Ok(reader.clone());
+        }
+        let opened = Arc::new(Reader::open(&self.inner.dir)?);
+        *reader = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// The reader, after everything this process put is committed.
+    pub(crate) fn settled(&self) -> Result<Arc<Reader>> {
+        if let Some(session) = &self.inner.session {
+            self.open()?;
+            session.settle()?;
+        }
+        self.reader()
+    }
+
     /// Its directory, absolute.
     pub fn path(&self) -> &Path {
-        Path::new("")
+        &self.inner.dir
     }
 
     /// This rank and the number of ranks.
     pub fn rank_and_size(&self) -> (u32, u32) {
-        (0, 1)
+        self.inner.rank_and_size
     }
 
     /// Whether it was opened for reading only.
     pub fn read_only(&self) -> bool {
-        false
+        self.inner.session.is_none()
     }
 
     /// Whether it has been closed.
     pub fn closed(&self) -> bool {
-        false
+        self.inner.closed.load(Ordering::Acquire)
     }
 
     // --- data sets ---------------------------------------------------------------------------
@@ -68,82 +141,72 @@ impl Run {
     /// Stores or replaces a data set. The bytes are copied when it returns; durable at
     /// [`Run::flush`].
     pub fn put(&self, name: &str, view: View, options: PutOptions) -> Result<()> {
-        let _ = (name, view, options);
-        pending()
+        self.session()?.put(name, view, options)
     }
 
     /// Stores only if the stored version is still `version` (0: must not exist) and returns the
     /// new one; else `Conflict`.
     pub fn put_if_version(&self, name: &str, view: View, options: PutOptions, version: u64) -> Result<u64> {
-        let _ = (name, view, options, version);
-        pending()
+        self.session()?.put_if_version(name, view, options, version)
     }
 
     /// Reads a data set, or with a selection only that part of it.
     pub fn get(&self, name: &str, set: i64, selection: Option<&Selection>) -> Result<Array> {
-        let _ = (name, set, selection);
-        pending()
+        let reader = self.settled()?;
+        let whole = Selection::default();
+        reader.get(name, set, selection.unwrap_or(&whole)).map(Array::from)
     }
 
     /// Describes one data set; `NotFound` if there is none.
     pub fn dataset(&self, name: &str, set: i64) -> Result<DataSet> {
-        let _ = (name, set);
-        pending()
+        self.settled()?.info(name, set).map(DataSet::from)
     }
 
     /// Describes the data sets whose names match a glob, of one set or all, by name and set.
     pub fn list(&self, pattern: &str, set: Option<i64>) -> Result<Vec<DataSet>> {
-        let _ = (pattern, set);
-        pending()
+        Ok(self.settled()?.list(pattern, set)?.into_iter().map(DataSet::from).collect())
     }
 
     /// Deletes data sets by glob, of one set or all; returns how many.
     pub fn delete(&self, pattern: &str, set: Option<i64>) -> Result<u64> {
-        let _ = (pattern, set);
-        pending()
+        self.session()?.delete(pattern, set)
     }
 
     /// Renames a data set with all its sets; returns how many.
     pub fn rename(&self, from: &str, to: &str) -> Result<u64> {
-        let _ = (from, to);
-        pending()
+        self.session()?.rename(from, to)
     }
 
     /// Copies a data set with all its sets; returns how many.
     pub fn copy(&self, from: &str, to: &str) -> Result<u64> {
-        let _ = (from, to);
-        pending()
+        self.session()?.copy(from, to)
     }
 
     /// The attributes of the run, a data set or a table.
     pub fn attrs(&self, target: &Target) -> Result<Map<String, Value>> {
-        let _ = target;
-        pending()
+        self.settled()?.attrs(target)
     }
 
     /// Changes attributes; null values delete, what is not named stays.
     pub fn set_attrs(&self, target: &Target, attrs: Map<String, Value>) -> Result<()> {
-        let _ = (target, attrs);
-        pending()
+        self.session()?.set_attrs(target.clone(), attrs)
     }
 
     // --- tables ------------------------------------------------------------------------------
 
     /// Creates a table, or opens it when `options.columns` is empty or says the same.
     pub fn table(&self, name: &str, options: TableOptions) -> Result<Table> {
-        let _ = (name, options);
-        pending()
+        Table::open(self, name, options)
     }
 
     /// Names of the tables.
     pub fn tables(&self) -> Result<Vec<String>> {
-        pending()
+        Ok(self.settled()?.tables()?.into_iter().map(|t| t.name).collect())
     }
 
     /// Reads with SQL; writing statements are refused.
     pub fn sql(&self, query: &str, args: &[Value]) -> Result<Rows> {
-        let _ = (query, args);
-        pending()
+        self.settled()?.sql(query, args)
     }
 
     // --- snapshots ---------------------------------------------------------------------------
@@ -151,37 +214,46 @@ impl Run {
     /// Begins a snapshot. `Conflict` if the step exists, or while another snapshot of this rank
     /// is not yet ended.
     pub fn snapshot(&self, step: i64, time: Option<f64>) -> Result<Snapshot> {
-        let _ = (step, time);
-        pending()
+        self.session()?.snapshot(step, time)
     }
 
     /// The complete snapshots. A single rank sees those that it ended (this waits for the disk);
     /// of several ranks, what is durable.
     pub fn snapshots(&self) -> Result<KeptSnapshots> {
-        pending()
+        if let Some(session) = &self.inner.session {
+            self.open()?;
+            session.settle_steps()?;
+        }
+        KeptSnapshots::of(self.reader()?)
+    }
+
+    /// The last complete snapshot, if any: short for `snapshots()?.last()`.
+    pub fn last_snapshot(&self) -> Result<Option<Kept>> {
+        self.snapshots()?.last()
     }
 
     /// Goes back to the last complete step: parameters take their values of that step, later rows
     /// of histories are removed. `None` when there is no step: begin at 0.
     pub fn restart(&self) -> Result<Option<Restart>> {
-        pending()
+        let Some(back) = self.session()?.restart()? else { return Ok(None) };
+        let snapshot = Kept::at(self.reader()?, back.step)?;
+        Ok(Some(Restart { snapshot, parameters: back.parameters, finished: back.finished }))
     }
 
     /// Marks the last ended step as a restart point; returns its number.
     pub fn checkpoint(&self, tag: Option<&str>) -> Result<i64> {
-        let _ = tag;
-        pending()
+        self.session()?.checkpoint(tag)
     }
 
     /// Waits until everything put so far is durable; reports what could not be written.
     pub fn flush(&self) -> Result<()> {
-        pending()
+        self.session()?.flush()
     }
 
     /// Figures: `visible_s, hidden_s, overlap, overflow_bytes, high_water_bytes, lag_s,
     /// durable_step, written_bytes, dropped_steps, ...`.
     pub fn stats(&self) -> Result<Map<String, Value>> {
-        pending()
+        self.session()?.stats()
     }
 
     // --- watch and steer ---------------------------------------------------------------------
@@ -189,27 +261,26 @@ impl Run {
     /// The loop head: yields `start .. n`, and is where Run, Step, Stop, Save, Quit and changed
     /// parameters act.
     pub fn steps(&self, n: i64, start: i64) -> Result<Steps> {
-        let _ = (n, start);
-        pending()
+        self.session()?.steps(n, start)
     }
 
     /// Declares a diagram.
     pub fn diagram(&self, title: &str, kind: Kind, options: DiagramOptions) -> Result<Diagram> {
-        let _ = (title, kind, options);
-        pending()
+        let DiagramOptions { x, y, v, xscale, yscale, every } = options;
+        let title = title.to_owned();
+        self.session()?.diagram(DeclaredDiagram { id: 0, title, kind, x, y, v, xscale, yscale, every })
     }
 
     /// Declares a steerable parameter; after [`Run::restart`] it has its value of that step.
     pub fn parameter(&self, name: &str, value: Value, options: ParameterOptions) -> Result<Parameter> {
-        let _ = (name, value, options);
-        pending()
+        let ParameterOptions { min, max, unit, help } = options;
+        self.session()?.parameter(DeclaredParameter { name: name.to_owned(), value, min, max, unit, help })
     }
 
     /// What Save does. Called in the thread of the loop head with the step; an error is shown to
     /// whoever pressed the button, the run goes on.
     pub fn saves(&self, callback: impl FnMut(i64) -> Result<()> + Send + 'static) -> Result<()> {
-        let _ = callback;
-        pending()
+        self.session()?.saves(Box::new(callback))
     }
 
     /// A button of the program's own; called as [`Run::saves`] says.
@@ -218,37 +289,63 @@ impl Run {
         name: &str,
         callback: impl FnMut(i64) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let _ = (name, callback);
-        pending()
+        self.session()?.command(name, Box::new(callback))
     }
 
     /// A message for people.
     pub fn message(&self, text: &str, level: Level) -> Result<()> {
-        let _ = (text, level);
-        pending()
+        self.session()?.message(level as u8, text)
     }
 
     /// Starts the page if it is not there; its links.
     pub fn monitor(&self) -> Result<PageLinks> {
-        pending()
+        self.session()?.monitor()
     }
 
     // --- life --------------------------------------------------------------------------------
 
     /// A check that waiting calls make every 100 ms in the waiting thread, for example for
-    /// Ctrl-C; its error ends the wait and is returned from the call.
+    /// Ctrl-C; its error (code `Cancelled`) ends the wait and is returned from the call.
     pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
-        let _ = check;
+        if let Some(session) = &self.inner.session {
+            session.on_wait(check);
+        }
     }
 
     /// Drains and closes; later calls fail with `Closed`. Closing twice does nothing. The run is
     /// marked finished when its loop came to the end (or there was none).
     pub fn close(&self) -> Result<()> {
-        pending()
+        self.inner.close(None)
     }
 
-    /// The last complete snapshot, if any: short for `snapshots().last()`.
-    pub fn last_snapshot(&self) -> Result<Option<Kept>> {
-        pending()
+    /// The same, saying whether the run came to its end: a program that stops for an error is
+    /// not finished.
+    pub fn close_as(&self, finished: bool) -> Result<()> {
+        self.inner.close(Some(finished))
+    }
+}
+
+impl Inner {
+    fn close(&self, finished: Option<bool>) -> Result<()> {
+        let done = match &self.session {
+            Some(session) => session.close(finished),
+            None => Ok(()),
+        };
+        if let Err(e) = &done
+            && self.session.as_ref().is_some_and(|s| !s.closed())
+        {
+            return Err(e.clone());
+        }
+        self.closed.store(true, Ordering::Release);
+        *self.reader.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        drop(self.owner.lock().unwrap_or_else(|e| e.into_inner()).take());
+        done
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to hear an error; what was acknowledged is in the segment.
+        let _ = self.close(std::thread::panicking().then_some(false));
     }
 }

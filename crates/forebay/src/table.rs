@@ -1,11 +1,11 @@
 //! Relational tables with typed columns and units.
 
-use forebay_types::Result;
-use forebay_types::control::Column;
+use forebay_types::control::{Column, TableInfo};
 use forebay_types::record::Cell;
+use forebay_types::{Code, Error, Result};
 use serde_json::{Map, Value};
 
-use crate::snapshot::pending;
+use crate::{Rows, Run};
 
 /// How a table is made.
 #[derive(Clone, Debug, Default)]
@@ -16,64 +16,95 @@ pub struct TableOptions {
     pub history: bool,
 }
 
-/// Rows as they were read.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Rows {
-    /// Names of the columns.
-    pub columns: Vec<String>,
-    /// The cells, row by row.
-    pub rows: Vec<Vec<Cell>>,
-}
-
 /// A table of a run. Cheap to clone.
 #[derive(Clone)]
 pub struct Table {
-    _private: (),
+    run: Run,
+    info: TableInfo,
 }
 
 impl Table {
+    pub(crate) fn open(run: &Run, name: &str, options: TableOptions) -> Result<Table> {
+        let info = if run.read_only() {
+            run.reader()?.table(name)?.ok_or_else(|| absent(run, name))?
+        } else {
+            run.session()?.table(name, options.columns, options.history)?
+        };
+        Ok(Table { run: run.clone(), info })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
-        ""
+        &self.info.name
     }
 
     /// Its columns.
     pub fn columns(&self) -> &[Column] {
-        &[]
+        &self.info.columns
     }
 
     /// Whether rows go when a restart goes back.
     pub fn history(&self) -> bool {
-        false
+        self.info.history
     }
 
     /// Adds rows, each with a cell for every column in their order. Pipelined; durable at flush.
     pub fn insert(&self, rows: &[Vec<Cell>]) -> Result<()> {
-        let _ = rows;
-        pending()
+        self.run.session()?.insert(&self.info, rows)
     }
 
     /// Reads rows, in the order they came, where an SQL condition with `?` holds (empty: all);
     /// all columns, or those named.
     pub fn select(&self, columns: &[&str], condition: &str, args: &[Value]) -> Result<Rows> {
-        let _ = (columns, condition, args);
-        pending()
+        let rows = self.run.settled()?.select(self.name(), condition, args)?;
+        if columns.is_empty() {
+            return Ok(rows);
+        }
+        let wanted: Vec<usize> = columns
+            .iter()
+            .map(|c| {
+                let at = rows.columns.iter().position(|known| known == c);
+                at.ok_or_else(|| {
+                    let known = rows.columns.join(", ");
+                    Error::new(
+                        Code::NotFound,
+                        format!("the table {:?} has no column {c:?}; it has {known}", self.name()),
+                    )
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Rows {
+            columns: columns.iter().map(|c| (*c).to_owned()).collect(),
+            rows: rows.rows.iter().map(|row| wanted.iter().map(|i| row[*i].clone()).collect()).collect(),
+        })
     }
 
     /// Changes rows where the condition holds; returns how many.
     pub fn update(&self, set: Map<String, Value>, condition: &str, args: &[Value]) -> Result<u64> {
-        let _ = (set, condition, args);
-        pending()
+        self.run.session()?.update(self.name(), set, condition, args)
     }
 
     /// Removes rows where the condition holds; returns how many.
     pub fn delete(&self, condition: &str, args: &[Value]) -> Result<u64> {
-        let _ = (condition, args);
-        pending()
+        self.run.session()?.remove(self.name(), condition, args)
     }
 
     /// Number of rows.
     pub fn len(&self) -> Result<u64> {
-        pending()
+        let query = format!("select count(*) from \"{}\"", self.name().replace('"', "\"\""));
+        match self.run.sql(&query, &[])?.rows.first().and_then(|row| row.first()) {
+            Some(Cell::Int(n)) => Ok(*n as u64),
+            other => Err(Error::internal(format!("{query} gave {other:?}"))),
+        }
     }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+fn absent(run: &Run, name: &str) -> Error {
+    let known = run.tables().unwrap_or_default().join(", ");
+    Error::new(Code::NotFound, format!("there is no table {name:?}; the run has: {known}"))
 }

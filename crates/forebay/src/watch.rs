@@ -1,10 +1,7 @@
-//! Diagrams and parameters, as the simulation sees them.
+//! How diagrams, parameters and messages are declared.
 
 use forebay_types::Result;
 use forebay_types::watch::Scale;
-use serde_json::Value;
-
-use crate::snapshot::pending;
 
 /// How serious a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -68,33 +65,6 @@ impl Default for DiagramOptions {
     }
 }
 
-/// A diagram of the run. Cheap to clone.
-#[derive(Clone)]
-pub struct Diagram {
-    _private: (),
-}
-
-impl Diagram {
-    /// Whether an update of this curve would be copied just now: somebody watches, or the last
-    /// copy is a second old. Spares the caller conversions nobody would see.
-    pub fn wants(&self, curve: &str) -> bool {
-        let _ = curve;
-        false
-    }
-
-    /// Replaces the points of a curve (`""`: the only one). Thinned while nobody watches.
-    pub fn update(&self, curve: &str, x: &[f64], y: &[f64]) -> Result<()> {
-        let _ = (curve, x, y);
-        pending()
-    }
-
-    /// Adds a point at `t` to each curve named; always recorded.
-    pub fn append(&self, t: f64, values: &[(&str, f64)]) -> Result<()> {
-        let _ = (t, values);
-        pending()
-    }
-}
-
 /// What may go with a parameter.
 #[derive(Clone, Debug, Default)]
 pub struct ParameterOptions {
@@ -106,27 +76,4 @@ pub struct ParameterOptions {
     pub unit: String,
     /// A sentence of explanation.
     pub help: String,
-}
-
-/// A steerable parameter. Cheap to clone.
-#[derive(Clone)]
-pub struct Parameter {
-    _private: (),
-}
-
-impl Parameter {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        ""
-    }
-
-    /// Its value at the step being computed: number, truth value or text.
-    pub fn value(&self) -> Value {
-        Value::Null
-    }
-
-    /// Its value as a number (texts are NaN); one atomic read.
-    pub fn number(&self) -> f64 {
-        f64::NAN
-    }
 }

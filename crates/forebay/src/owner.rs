@@ -1,0 +1,113 @@
+//! Who owns the run: the node's agent if it is there, an agent started by need for several
+//! ranks, or threads of this process.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use forebay_agent::{Embedded, EmbeddedOptions};
+use forebay_client::run::Session;
+use forebay_link::Wire;
+use forebay_types::control::{Mode, OpenRun};
+use forebay_types::{Code, Error, Result};
+
+use crate::OpenOptions;
+
+/// An agent that leaves just now is asked again, or another one started, for so long.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The owner's code on threads of this process.
+pub struct Owner {
+    embedded: Option<Embedded>,
+    pid: u32,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if std::process::id() != self.pid {
+            // A child of fork has none of the threads, so there is nothing to wait for.
+            std::mem::forget(self.embedded.take());
+        }
+    }
+}
+
+/// Opens the session of a rank, with whoever is to own the run.
+pub fn session(
+    dir: &Path,
+    mode: Mode,
+    options: &OpenOptions,
+    (rank, size): (u32, u32),
+) -> Result<(Session, Option<Owner>)> {
+    let path = dir.to_str().ok_or_else(|| {
+        Error::bad(format!("the path {} is not UTF-8; choose another name for the run", dir.display()))
+    })?;
+    let request = OpenRun {
+        path: path.to_owned(),
+        mode,
+        rank,
+        size,
+        full: supported(options)?,
+        scratch: options.scratch,
+        buffer: options.buffer,
+        program: options.program.clone().unwrap_or_else(program),
+    };
+    let agent = forebay_agent::running()?;
+    if let Some(wire) = agent.map(|socket| greeted(&socket)).transpose()?.flatten() {
+        return Ok((Session::open(wire, &request)?, None));
+    }
+    if size == 1 {
+        let embedded = Embedded::start(EmbeddedOptions::default())?;
+        let session = Session::open(Session::greet(embedded.socket())?, &request)?;
+        let owner = Owner { embedded: Some(embedded), pid: std::process::id() };
+        return Ok((session, Some(owner)));
+    }
+    let began = Instant::now();
+    loop {
+        let socket = forebay_agent::start_by_need()?;
+        match greeted(&socket)? {
+            Some(wire) => return Ok((Session::open(wire, &request)?, None)),
+            // It left between its start and our connection: once more.
+            None if began.elapsed() < RETRY => {}
+            None => {
+                return Err(Error::new(
+                    Code::ServerLost,
+                    format!(
+                        "an agent was started at {} and left again; look at agent.log beside it",
+                        socket.display()
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+/// A connection to the agent, or `None` when there is none.
+fn greeted(socket: &Path) -> Result<Option<Wire>> {
+    match Session::greet(socket) {
+        Ok(wire) => Ok(Some(wire)),
+        Err(e) if matches!(e.code(), Code::NotFound | Code::ServerLost) => Ok(None),
+        Err(e) if e.code() == Code::Timeout => Err(Error::new(
+            Code::ServerLost,
+            format!(
+                "the agent at {} does not answer; if it is stopped, let it go on with `kill -CONT`, or end it",
+                socket.display()
+            ),
+        )),
+        Err(e) => Err(e),
+    }
+}
+
+fn supported(options: &OpenOptions) -> Result<forebay_types::control::WhenFull> {
+    use forebay_types::control::WhenFull::{Block, DropNewest, DropOldest, Spill};
+    match options.full {
+        Block | DropNewest => Ok(options.full),
+        DropOldest | Spill => Err(Error::bad(format!(
+            "full={:?} is not there in this version; use \"block\" or \"drop_newest\"",
+            if options.full == Spill { "spill" } else { "drop_oldest" }
+        ))),
+    }
+}
+
+fn program() -> String {
+    let path = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|| "program".into())
+}

@@ -1,0 +1,191 @@
+//! Tests in processes of their own: each with its own runtime directory, home and names in
+//! shared memory, and a look afterwards whether anything was left behind.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay::{Array, Piece, Result, Run, View};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// What a test may hold on to.
+pub struct Sandbox {
+    test: String,
+    /// Which part of the test this process plays; empty for the first one.
+    pub role: String,
+    /// A directory of the test's own.
+    pub dir: PathBuf,
+}
+
+/// Runs `body` in a process of its own. `test` is the name of the test function.
+pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
+    if let Some(dir) = std::env::var_os("FB_SANDBOX") {
+        let role = std::env::var("FB_ROLE").unwrap_or_default();
+        return body(&Sandbox { test: test.to_owned(), role, dir: dir.into() });
+    }
+    let dir = tempfile::Builder::new().prefix("fbt").tempdir().unwrap();
+    let prefix = format!("fbt-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("FB_SANDBOX", &work)
+        .env("FOREBAY_RUNTIME_DIR", dir.path().join("run"))
+        .env("FOREBAY_HOME", dir.path().join("home"))
+        .env("FOREBAY_SHM_PREFIX", &prefix)
+        .env("FOREBAY_EXE", env!("CARGO_BIN_EXE_forebay"))
+        .env_remove("FOREBAY_BROKER")
+        .spawn()
+        .unwrap();
+    let mut child = Process(child);
+    let status = child.wait();
+    let log = std::fs::read_to_string(dir.path().join("run/agent.log")).unwrap_or_default();
+    end_agent(dir.path());
+    let left = left_behind(&dir.path().join("run"), &prefix);
+    for file in &left.1 {
+        let _ = std::fs::remove_file(file);
+    }
+    assert!(status.success(), "{test}: {status}\n{log}");
+    assert!(left.0.is_empty(), "{test} left {:?} behind\n{log}", left.0);
+}
+
+/// Agents that a test started and did not end itself.
+fn end_agent(dir: &Path) {
+    if dir.join("run/agent.sock").exists() {
+        let _ = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .arg("down")
+            .env("FOREBAY_RUNTIME_DIR", dir.join("run"))
+            .env("FOREBAY_HOME", dir.join("home"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+/// Names of sockets and segments that are still there, and the segments' paths.
+fn left_behind(runtime: &Path, prefix: &str) -> (Vec<String>, Vec<PathBuf>) {
+    let names = |dir: &Path, wanted: &dyn Fn(&str) -> bool| -> Vec<PathBuf> {
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        files.map(|f| f.path()).filter(|p| wanted(&p.file_name().unwrap().to_string_lossy())).collect()
+    };
+    let sockets = names(runtime, &|n| n.ends_with(".sock"));
+    let stem = format!("{prefix}-");
+    let segments = names(&forebay_arena::place::shm_dir(), &|n| n.starts_with(&stem));
+    let all = sockets.iter().chain(&segments).map(|p| p.display().to_string()).collect();
+    (all, segments)
+}
+
+impl Sandbox {
+    /// The path of a run in the test's directory.
+    pub fn run(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+
+    /// Starts this test again in another process, in a role.
+    pub fn start(&self, role: &str) -> Process {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &self.test, "--nocapture"])
+            .env("FB_ROLE", role)
+            .spawn()
+            .unwrap();
+        Process(child)
+    }
+
+    /// Tells other processes of the test that something has come about.
+    pub fn tell(&self, what: &str) {
+        std::fs::write(self.dir.join(format!("{what}.told")), b"").unwrap();
+    }
+
+    /// Waits until another process has told it.
+    pub fn hear(&self, what: &str) {
+        until(what, || self.dir.join(format!("{what}.told")).exists());
+    }
+}
+
+/// A process that does not outlive its test.
+pub struct Process(pub Child);
+
+impl Process {
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends it without a warning.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits for its end, with a deadline that only a hanging one meets.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        let end = Instant::now() + Duration::from_secs(90);
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "process {} hangs", self.pid());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The pid of the agent that listens.
+pub fn agent_pid() -> u32 {
+    let socket = forebay_arena::place::agent_socket().unwrap();
+    forebay_link::Wire::connect(&socket, Duration::from_secs(2)).unwrap().peer().pid
+}
+
+/// Waits for a condition, with a deadline that only a broken program meets.
+pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !ready() {
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Numbers that tell a step from another.
+pub fn field(step: i64, n: usize) -> Vec<f64> {
+    (0..n).map(|i| step as f64 * 1e6 + i as f64).collect()
+}
+
+/// Takes a snapshot of two arrays.
+pub fn take(run: &Run, step: i64, n: usize) -> Result<forebay::Snapshot> {
+    let snapshot = run.snapshot(step, Some(step as f64 * 0.1))?;
+    let values = field(step, n);
+    snapshot.put(
+        "E",
+        View::of(&values[..n.min(64)], &[n.min(64) as u64])?,
+        Piece { unit: "V/m", ..Piece::default() },
+    )?;
+    snapshot.put("electrons/x", View::of(&values, &[n as u64])?, Piece::default())?;
+    snapshot.end()?;
+    Ok(snapshot)
+}
+
+/// Checks what [`take`] took.
+pub fn check(run: &Run, step: i64, n: usize) {
+    let kept = run.snapshots().unwrap().at(step).unwrap();
+    assert_eq!(kept.time(), Some(step as f64 * 0.1));
+    assert_eq!(kept.names().unwrap(), ["E", "electrons/x"]);
+    assert_eq!(kept.dataset("E").unwrap().unit, "V/m");
+    let read: Array = kept.get("electrons/x", None).unwrap();
+    assert!(read.to_f64().unwrap() == field(step, n), "step {step} reads as it was taken");
+}
