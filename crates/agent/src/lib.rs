@@ -3,11 +3,28 @@
 //! The same code runs as the process `forebay up` and on threads inside a rank (*embedded*).
 #![forbid(unsafe_code)]
 
+mod ask;
 mod diary;
+mod directory;
+mod door;
+mod ears;
+mod embedded;
+mod heart;
+mod helm;
+mod host;
 mod rendezvous;
+mod run;
+mod runs;
+mod service;
+mod session;
+mod start;
 pub mod steering;
 mod stop;
 mod words;
 
+pub use ask::{down, links, owner_of, status, stay, steer};
+pub use embedded::{Embedded, EmbeddedOptions};
+pub use host::{HostOptions, host};
 pub use rendezvous::Address;
+pub use start::{running, start_by_need, start_to_stay};
 pub use words::{AdminRequest, RankStatus, RunStatus, Status, Steered};

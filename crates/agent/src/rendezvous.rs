@@ -56,7 +56,12 @@ impl Address {
         let new = path.with_file_name(name);
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
         let _ = std::fs::remove_file(&new);
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .map_err(failed)?;
         file.write_all(&text).and_then(|()| std::fs::rename(&new, path)).map_err(|e| {
             let _ = std::fs::remove_file(&new);
             failed(e)

@@ -39,7 +39,8 @@ impl Stop {
     /// Sleeps until `fd` can be read (or has ended), the word is given, or the time is over. Says
     /// whether `fd` is ready.
     pub fn wait(&self, fd: BorrowedFd, timeout: Option<Duration>) -> Result<bool> {
-        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         let mut fds = [
             PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::RDHUP),
             PollFd::from_borrowed_fd(self.event.as_fd(), PollFlags::IN),

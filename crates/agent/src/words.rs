@@ -13,8 +13,11 @@ pub enum AdminRequest {
     Status,
     /// An agent started by need stays until it is told to go. Answer: null.
     Stay,
-    /// Drain everything and go. Answer: null, before it goes.
-    Down,
+    /// Drain everything and go. Answer: null, before it goes; `Conflict` while programs write runs.
+    Down {
+        /// Go nevertheless.
+        force: bool,
+    },
     /// The page of a run. Answer: [`forebay_types::control::PageLinks`].
     Links {
         /// Absolute path of the run's directory.

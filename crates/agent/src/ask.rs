@@ -1,0 +1,131 @@
+//! Asking owners: what the command line does with a socket.
+
+use crate::rendezvous::Address;
+use crate::start::running;
+use crate::words::{AdminRequest, Status, Steered};
+use forebay_arena::{Process, place};
+use forebay_link::Wire;
+use forebay_types::control::PageLinks;
+use forebay_types::watch::Act;
+use forebay_types::{Code, Error, Result};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long an owner may take to greet.
+const GREETING: Duration = Duration::from_millis(1900);
+/// How long it may take to answer beyond what is waited for on purpose.
+const ANSWER: Duration = Duration::from_secs(10);
+
+fn ask<T: DeserializeOwned>(socket: &Path, request: &AdminRequest, wait: Duration) -> Result<T> {
+    let mut wire = Wire::connect_as(socket, "cli", GREETING)?;
+    let (answer, _) = wire.ask_with(request, &[], wait + ANSWER)?;
+    serde_json::from_value(answer).map_err(|e| {
+        Error::new(
+            Code::VersionMismatch,
+            format!("the answer is not understood: {e}; use one version on both sides"),
+        )
+    })
+}
+
+fn agent() -> Result<PathBuf> {
+    running()?.ok_or_else(|| {
+        Error::new(Code::NoServer, "no agent of this user is up on this host; `forebay up` starts one")
+    })
+}
+
+/// Every owner of this user on this node that answers: the agent first, then embedded ones.
+pub fn status() -> Result<Vec<Status>> {
+    let mut found = Vec::new();
+    if let Some(socket) = running()? {
+        found.push(ask(&socket, &AdminRequest::Status, Duration::ZERO)?);
+    }
+    let dir = place::runtime_dir()?;
+    let entries =
+        std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot read {}", dir.display()), e))?;
+    let mut sockets: Vec<PathBuf> = entries
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| {
+            p.file_name()
+                .and_then(|n| n.to_str())
+                .is_some_and(|n| n.starts_with("run-") && n.ends_with(".sock"))
+        })
+        .collect();
+    sockets.sort();
+    // One that ends while we ask, or is stopped, is left out.
+    found.extend(sockets.iter().filter_map(|s| ask(s, &AdminRequest::Status, Duration::ZERO).ok()));
+    Ok(found)
+}
+
+/// Tells the agent to stay, and what it is.
+pub fn stay() -> Result<Status> {
+    let socket = agent()?;
+    ask::<()>(&socket, &AdminRequest::Stay, Duration::ZERO)?;
+    ask(&socket, &AdminRequest::Status, Duration::ZERO)
+}
+
+/// Tells the agent to drain and go, and waits until its process has ended. Gives its pid.
+pub fn down(force: bool, wait: Duration) -> Result<u32> {
+    let socket = agent()?;
+    let mut wire = Wire::connect_as(&socket, "cli", GREETING)?;
+    let process = wire.process();
+    let pid = wire.peer().pid;
+    wire.ask_with(&AdminRequest::Down { force }, &[], ANSWER)?;
+    drop(wire);
+    let until = Instant::now() + wait;
+    while process.is_some_and(|p: Process| p.alive()) {
+        if Instant::now() >= until {
+            return Err(Error::new(
+                Code::Timeout,
+                format!(
+                    "the agent (pid {pid}) still drains after {} s; look again with `forebay status`",
+                    wait.as_secs()
+                ),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(pid)
+}
+
+/// The socket of the owner of a run, as the run's `agent.json` names it.
+pub fn owner_of(run: &Path) -> Result<PathBuf> {
+    let nobody = |why: &str| {
+        Error::new(
+            Code::NotFound,
+            format!("nobody writes the run {} now{why}; start its program first", run.display()),
+        )
+    };
+    if !run.is_dir() {
+        return Err(Error::new(Code::NotFound, format!("there is no run {}; check the name", run.display())));
+    }
+    let address = Address::read(&run.join(forebay_store::layout::AGENT)).ok_or_else(|| nobody(""))?;
+    if address.host != place::host() {
+        return Err(Error::new(
+            Code::NotFound,
+            format!("the run {} belongs to a process on host {}; say it there", run.display(), address.host),
+        ));
+    }
+    if !address.alive() {
+        return Err(nobody(&format!(", its last owner (pid {}) has ended", address.pid)));
+    }
+    Ok(address.socket)
+}
+
+/// The links of a run's page; the page is started when it is not there.
+pub fn links(run: &Path) -> Result<PageLinks> {
+    ask(&owner_of(run)?, &AdminRequest::Links { run: text(run)? }, Duration::ZERO)
+}
+
+/// Steers a run and waits, at most so long, until every rank has done it.
+pub fn steer(run: &Path, who: &str, act: Act, wait: Duration) -> Result<Steered> {
+    let request =
+        AdminRequest::Steer { run: text(run)?, who: who.to_owned(), act, wait_ms: wait.as_millis() as u64 };
+    ask(&owner_of(run)?, &request, wait)
+}
+
+fn text(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Error::bad(format!("the path {} is not UTF-8, which requests are; rename it", path.display()))
+    })
+}

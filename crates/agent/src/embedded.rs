@@ -1,0 +1,47 @@
+//! The owner on threads of the program that writes the run.
+
+use crate::diary::Diary;
+use crate::service::{Options, Service};
+use forebay_arena::place;
+use forebay_types::Result;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How an owner is embedded. There is nothing to choose at present; the default is right.
+#[derive(Clone, Debug, Default)]
+pub struct EmbeddedOptions {}
+
+/// An owner inside this process: the same code as the agent's, without a broker, at a socket of
+/// its own. Dropping it drains and stops it.
+pub struct Embedded {
+    service: Service,
+    socket: PathBuf,
+}
+
+impl Embedded {
+    /// Starts its threads.
+    pub fn start(options: EmbeddedOptions) -> Result<Embedded> {
+        let EmbeddedOptions {} = options;
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let socket = place::runtime_dir()?.join(format!("run-{}-{number}.sock", std::process::id()));
+        let service = Service::start(Options {
+            role: "run",
+            socket: socket.clone(),
+            broker: false,
+            by_need: true,
+            diary: Diary { on: false },
+        })?;
+        Ok(Embedded { service, socket })
+    }
+
+    /// Where a session connects.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Drains and stops.
+    pub fn stop(mut self) {
+        self.service.stop();
+    }
+}

@@ -1,0 +1,77 @@
+//! The owner's heart: beats into the segments of connected ranks, so that they can tell a stopped
+//! owner from a busy one; looks after acts under way; tells the broker the time. With nobody
+//! connected it sleeps for good.
+
+use crate::service::Shared;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Between two beats.
+const BEAT: Duration = Duration::from_millis(200);
+/// Between two looks at ranks that are to reach a step.
+const LOOK: Duration = Duration::from_millis(20);
+/// Between two ticks of the broker when no rank is connected.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Wakes the heart's thread when its pace may have changed.
+#[derive(Default)]
+pub struct Heart {
+    woken: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Heart {
+    /// Somebody came or went, an act was given, or the owner stops.
+    pub fn look_again(&self) {
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.bell.notify_all();
+    }
+
+    /// Sleeps for so long, or until woken.
+    fn sleep(&self, pause: Option<Duration>) {
+        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut woken = match pause {
+            None => self.bell.wait_while(woken, |w| !*w).unwrap_or_else(PoisonError::into_inner),
+            Some(pause) => {
+                self.bell.wait_timeout_while(woken, pause, |w| !*w).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        *woken = false;
+    }
+}
+
+/// Beats until the owner stops.
+pub fn beat(shared: &Arc<Shared>) {
+    let mut due = std::time::Instant::now();
+    let mut patience = LOOK;
+    while !shared.stop.given() {
+        let now = std::time::Instant::now();
+        let runs = shared.runs.live();
+        let ranks = runs.iter().any(|r| r.has_ranks());
+        let motion = runs.iter().any(|r| r.in_motion());
+        if motion {
+            runs.iter().for_each(|r| r.look());
+            // A step may take hours: look less and less often.
+            patience = (patience * 5 / 4).min(BEAT);
+        } else {
+            patience = LOOK;
+        }
+        let broker = shared.broker.as_ref().is_some_and(|b| b.needed());
+        if now >= due {
+            runs.iter().for_each(|r| r.beat());
+            shared.runs.end_idle(shared);
+            if let (true, Some(b)) = (broker, &shared.broker) {
+                b.tick();
+            }
+            due = now + if ranks { BEAT } else { TICK };
+        }
+        let pause = match (motion, ranks || !runs.is_empty(), broker) {
+            (true, _, _) => Some(patience),
+            (false, true, _) => Some(BEAT),
+            (false, false, true) => Some(TICK),
+            (false, false, false) => None,
+        };
+        drop(runs);
+        shared.heart.sleep(pause);
+    }
+}

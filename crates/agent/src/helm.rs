@@ -1,0 +1,245 @@
+//! Steering carried out: the state machine decides, this reads and writes the words of the
+//! ranks' segments, sends notices, and tells page and log.
+
+use crate::diary::seconds_now;
+use crate::service::lock;
+use crate::steering::{Ack, Action, Phase, Seen, Steering};
+use forebay_arena::{Bell, Direction, Segment};
+use forebay_monitor::StateInfo;
+use forebay_types::Result;
+use forebay_types::control::word;
+use forebay_types::watch::{Act, Declare};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Acts whose fate is remembered for whoever waits for it.
+const REMEMBERED: usize = 1024;
+
+/// Where news of steering goes: the page, and the ranks' down rings.
+pub trait Outside: Send + Sync {
+    /// Sends an act to a session.
+    fn post(&self, session: u64, id: u64, step: i64, act: &Act) -> Result<()>;
+    /// Tells whoever looks.
+    fn ack(&self, ack: &Ack);
+    /// A parameter has a new value.
+    fn parameter(&self, name: &str, value: &serde_json::Value);
+    /// The state has changed.
+    fn state(&self, state: StateInfo);
+    /// An act came to nothing; the log says so. (What ranks carried out is logged with their record.)
+    fn refused(&self, id: u64, text: &str);
+}
+
+struct Rank {
+    session: u64,
+    segment: Segment,
+    bell: Bell,
+}
+
+impl Rank {
+    fn step(&self) -> Option<i64> {
+        (self.segment.word(word::STEP).load(Ordering::SeqCst) as i64).checked_sub(1).filter(|s| *s >= 0)
+    }
+}
+
+struct Inner {
+    machine: Steering,
+    ranks: BTreeMap<u32, Rank>,
+    fates: VecDeque<Ack>,
+}
+
+/// The helm of one run.
+pub struct Helm {
+    inner: Mutex<Inner>,
+    told: Condvar,
+}
+
+/// A rank as the helm sees it.
+pub struct RankView {
+    /// Its number.
+    pub rank: u32,
+    /// The step it is about to compute.
+    pub step: Option<i64>,
+    /// Whether it waits at its gate.
+    pub held: bool,
+    /// Bytes of its arena.
+    pub buffer: u64,
+}
+
+impl Helm {
+    /// Nobody is there yet.
+    pub fn new() -> Helm {
+        let state = Inner { machine: Steering::new(1), ranks: BTreeMap::new(), fates: VecDeque::new() };
+        Helm { inner: Mutex::new(state), told: Condvar::new() }
+    }
+
+    /// A rank has attached.
+    pub fn join(&self, out: &dyn Outside, rank: u32, size: u32, session: u64, segment: &Segment) {
+        let mut inner = lock(&self.inner);
+        let bell = segment.bell(Direction::Down);
+        inner.ranks.insert(rank, Rank { session, segment: segment.clone(), bell });
+        self.drive(&mut inner, out, |m, actions| m.join(rank, size, actions));
+    }
+
+    /// A session has ended. A later session of the same rank is not meant.
+    pub fn leave(&self, out: &dyn Outside, rank: u32, session: u64, lost: bool) {
+        let mut inner = lock(&self.inner);
+        if inner.ranks.get(&rank).is_some_and(|r| r.session == session) {
+            inner.ranks.remove(&rank);
+            self.drive(&mut inner, out, |m, actions| m.leave(rank, lost, actions));
+        }
+    }
+
+    /// The simulation declares something.
+    pub fn declare(&self, rank: u32, what: &Declare) {
+        lock(&self.inner).machine.declare(rank, what);
+    }
+
+    /// Whether an act would be taken.
+    pub fn check(&self, act: &Act) -> Result<()> {
+        lock(&self.inner).machine.check(act)
+    }
+
+    /// Takes an act that has its number in the log.
+    pub fn act(&self, out: &dyn Outside, id: u64, who: &str, act: Act) -> Result<()> {
+        let mut inner = lock(&self.inner);
+        self.drive(&mut inner, out, |m, actions| m.act(id, who, seconds_now(), act, actions))
+    }
+
+    /// A rank has carried out an act, or could not.
+    pub fn applied(&self, out: &dyn Outside, rank: u32, id: u64, step: i64, code: u32, text: &str) {
+        let mut inner = lock(&self.inner);
+        let (fault, words) = if code == 0 { (None, text) } else { (Some(text), "") };
+        self.drive(&mut inner, out, |m, actions| m.applied(rank, id, step, fault, words, actions));
+    }
+
+    /// Reads the steps of all ranks.
+    pub fn look(&self, out: &dyn Outside) {
+        let mut inner = lock(&self.inner);
+        let seen = steps(&inner.ranks);
+        self.drive(&mut inner, out, |m, actions| m.looked(&seen, actions));
+    }
+
+    /// Whether ranks are on their way to a step where something is to happen.
+    pub fn in_motion(&self) -> bool {
+        lock(&self.inner).machine.in_motion()
+    }
+
+    /// State and foremost step as they are now.
+    pub fn glance(&self) -> StateInfo {
+        let mut inner = lock(&self.inner);
+        let seen = steps(&inner.ranks);
+        // What a look brings about is carried out by the heart; here only the words count.
+        if !inner.machine.in_motion() {
+            inner.machine.looked(&seen, &mut Vec::new());
+        }
+        info(&inner)
+    }
+
+    /// The ranks, for people.
+    pub fn ranks(&self) -> Vec<RankView> {
+        let view = |(rank, r): (&u32, &Rank)| RankView {
+            rank: *rank,
+            step: r.step(),
+            held: r.segment.word(word::HELD).load(Ordering::Relaxed) != 0,
+            buffer: r.segment.block_bytes(),
+        };
+        lock(&self.inner).ranks.iter().map(view).collect()
+    }
+
+    /// Beats once into every rank's segment.
+    pub fn beat(&self) {
+        for rank in lock(&self.inner).ranks.values() {
+            rank.segment.word(word::HEARTBEAT).fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Waits until an act is applied or refused; `None` when the time is over.
+    pub fn fate(&self, id: u64, wait: Duration) -> Option<Ack> {
+        let until = Instant::now() + wait;
+        let mut inner = lock(&self.inner);
+        loop {
+            if let Some(ack) = inner.fates.iter().find(|a| a.id == id) {
+                return Some(ack.clone());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            inner = self.told.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn drive<T>(
+        &self,
+        inner: &mut Inner,
+        out: &dyn Outside,
+        f: impl FnOnce(&mut Steering, &mut Vec<Action>) -> T,
+    ) -> T {
+        let mut actions = Vec::new();
+        let result = f(&mut inner.machine, &mut actions);
+        let mut queue: VecDeque<Action> = actions.into();
+        while let Some(action) = queue.pop_front() {
+            let mut more = Vec::new();
+            self.carry_out(inner, out, action, &mut more);
+            // What a look brings about comes before what was still to be done.
+            for action in more.into_iter().rev() {
+                queue.push_front(action);
+            }
+        }
+        result
+    }
+
+    fn carry_out(&self, inner: &mut Inner, out: &dyn Outside, action: Action, more: &mut Vec<Action>) {
+        match action {
+            Action::Gate { rank, step } => {
+                if let Some(r) = inner.ranks.get(&rank) {
+                    let gate = step.map_or(u64::MAX, |s| s.max(0) as u64);
+                    r.segment.word(word::GATE).store(gate, Ordering::SeqCst);
+                    r.bell.ring();
+                }
+            }
+            Action::Look => {
+                let seen = steps(&inner.ranks);
+                inner.machine.looked(&seen, more);
+            }
+            Action::Post { rank, id, step, act } => {
+                let Some(session) = inner.ranks.get(&rank).map(|r| r.session) else { return };
+                if let Err(e) = out.post(session, id, step, &act) {
+                    // A rank that cannot be told must not wait for ever for what it cannot hear of.
+                    let fault = format!("the act did not reach the rank: {e}");
+                    inner.machine.applied(rank, id, step, Some(&fault), "", more);
+                }
+            }
+            Action::Ack(ack) => {
+                out.ack(&ack);
+                if ack.phase != Phase::Queued {
+                    if inner.fates.len() == REMEMBERED {
+                        inner.fates.pop_front();
+                    }
+                    inner.fates.push_back(ack);
+                    self.told.notify_all();
+                }
+            }
+            Action::Log(entry) if entry.step.is_none() => out.refused(entry.id, &entry.result),
+            Action::Log(_) => {}
+            Action::Parameter { name, value, .. } => out.parameter(&name, &value),
+            Action::State { .. } => out.state(info(inner)),
+        }
+    }
+}
+
+fn steps(ranks: &BTreeMap<u32, Rank>) -> Vec<Seen> {
+    ranks.iter().map(|(rank, r)| Seen { rank: *rank, step: r.step() }).collect()
+}
+
+fn info(inner: &Inner) -> StateInfo {
+    let live = inner.ranks.values().filter_map(Rank::step).max();
+    StateInfo {
+        state: inner.machine.state(),
+        step: live.or(inner.machine.step()).unwrap_or(-1),
+        time: None,
+        ranks: inner.ranks.len() as u32,
+    }
+}

@@ -1,0 +1,122 @@
+//! The agent as a process: what `forebay up --by-need` and `forebay up --foreground` do.
+
+use crate::diary::Diary;
+use crate::rendezvous::Address;
+use crate::service::{Options, Service, Shared};
+use crate::start::{Gate, Reign};
+use forebay_arena::{place, process};
+use forebay_types::{Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// An agent started by need leaves after so long with nothing to do.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How an agent is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostOptions {
+    /// It leaves by itself when nothing needs it.
+    pub by_need: bool,
+    /// It becomes the leader of a session of its own, with nothing inherited.
+    pub detach: bool,
+}
+
+/// Runs an agent in this process until it is told to go, by `forebay down` or a signal, or until
+/// nothing needs it. To be called before this process has opened anything.
+pub fn host(options: HostOptions) -> Result<()> {
+    if options.detach {
+        process::detach_from_parent()?;
+    }
+    let dir = place::runtime_dir()?;
+    let _reign = Reign::take(&dir)?;
+    let diary = Diary { on: true };
+    let mut service = Service::start(Options {
+        role: "agent",
+        socket: place::agent_socket()?,
+        broker: true,
+        by_need: options.by_need,
+        diary,
+    })?;
+    let shared = service.shared().clone();
+    let rendezvous = place::rendezvous()?;
+    shared.address.write(&rendezvous)?;
+    diary.line(format_args!("agent {} listens at {}", shared.address.pid, shared.address.socket.display()));
+    heed_signals(&shared)?;
+    let gate = stay(&service, &shared, &dir)?;
+    diary.line("agent drains and leaves");
+    leave(&mut service, &shared.address, &rendezvous);
+    drop(gate);
+    diary.line("agent has left");
+    Ok(())
+}
+
+fn leave(service: &mut Service, address: &Address, rendezvous: &Path) {
+    address.withdraw(rendezvous);
+    service.stop();
+}
+
+/// Returns when it is time to go; under the gate when nobody told us, so that whoever wants an
+/// agent now starts another one.
+fn stay(service: &Service, shared: &Arc<Shared>, dir: &Path) -> Result<Option<Gate>> {
+    let mut idle_since = Instant::now();
+    loop {
+        if shared.told_to_leave() {
+            return Ok(None);
+        }
+        if !shared.by_need.load(Ordering::Acquire) {
+            shared.wait(None);
+            idle_since = Instant::now();
+            continue;
+        }
+        if shared.needed() {
+            idle_since = Instant::now();
+            shared.wait(Some(Duration::from_secs(1)));
+            continue;
+        }
+        let idle = idle_since.elapsed();
+        if idle < IDLE {
+            shared.wait(Some(IDLE - idle));
+            continue;
+        }
+        let gate = Gate::open(dir)?;
+        if gate.try_take()? {
+            service.admit();
+            if !shared.needed() {
+                shared.diary.line("nothing needs the agent any more");
+                return Ok(Some(gate));
+            }
+        }
+        drop(gate);
+        idle_since = Instant::now();
+    }
+}
+
+/// SIGTERM, SIGINT and SIGHUP mean what `forebay down --force` means.
+fn heed_signals(shared: &Arc<Shared>) -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |e| Error::io("cannot listen for signals", e);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let (mut term, mut int, mut hup) = {
+        let _inside = runtime.enter();
+        let listen = |kind| signal(kind).map_err(failed);
+        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?)
+    };
+    let shared = shared.clone();
+    std::thread::Builder::new()
+        .name("fb-signals".into())
+        .spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = term.recv() => (),
+                    _ = int.recv() => (),
+                    _ = hup.recv() => (),
+                }
+            });
+            shared.diary.line("told to go by a signal");
+            shared.ask_to_leave();
+        })
+        .map(drop)
+        .map_err(|e| Error::io("cannot start a thread", e))
+}

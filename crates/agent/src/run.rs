@@ -1,0 +1,516 @@
+//! One run at this owner: its store while ranks write it, its helm, and what its page shows,
+//! which outlives them.
+//!
+//! ```text
+//!  blank --first rank opens--> open (LOCK held, agent.json written) --last rank left--> ended
+//!                               ^                                                         |
+//!                               +--------------- opened again, same page -----------------+
+//! ```
+
+use crate::ears::Ears;
+use crate::helm::{Helm, Outside};
+use crate::service::{Shared, lock};
+use crate::session::Session;
+use crate::steering::{Ack, Phase};
+use crate::words::{RankStatus, RunStatus, Steered};
+use forebay_arena::Segment;
+use forebay_monitor::{RunInfo, StateInfo, Steer};
+use forebay_store::{Attach, Owner, layout};
+use forebay_types::control::{OpenRun, RunOpened};
+use forebay_types::record::Notice;
+use forebay_types::watch::Act;
+use forebay_types::{Code, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a rank that leaves may take before another session of its takes the seat.
+const LEAVING: Duration = Duration::from_secs(2);
+/// How long what a lost rank published may take to be applied before its seat counts as free.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the store stays open for ranks that have not come.
+const LATE_RANKS: Duration = Duration::from_secs(10);
+
+/// A rank's seat.
+struct Seat {
+    rank: u32,
+    pid: u32,
+    /// The store has applied all that it left.
+    gone: bool,
+    /// It said good-bye.
+    clean: bool,
+}
+
+/// The run while its store is open.
+struct Life {
+    owner: Arc<Owner>,
+    size: u32,
+    came: BTreeSet<u32>,
+    seats: BTreeMap<u64, Seat>,
+    empty_since: Option<Instant>,
+}
+
+#[derive(Default)]
+struct State {
+    life: Option<Life>,
+    ended: Option<Instant>,
+}
+
+/// What the page knows it by.
+struct Shown {
+    id: String,
+    page: Arc<forebay_monitor::Run>,
+}
+
+/// A run.
+pub struct Run {
+    path: PathBuf,
+    helm: Helm,
+    /// One opens or closes the store at a time. The thread of the store never waits for it.
+    turn: Mutex<()>,
+    /// Held for moments only, never while the store is asked: its thread takes it, too.
+    state: Mutex<State>,
+    changed: Condvar,
+    shown: Mutex<Option<Arc<Shown>>>,
+}
+
+impl Run {
+    /// Known by its directory only.
+    pub fn new(path: &Path) -> Run {
+        Run {
+            path: path.to_owned(),
+            helm: Helm::new(),
+            turn: Mutex::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            shown: Mutex::default(),
+        }
+    }
+
+    /// Its identity; empty while it was never opened.
+    pub fn id(&self) -> String {
+        lock(&self.shown).as_ref().map_or(String::new(), |s| s.id.clone())
+    }
+
+    /// Its name for people.
+    pub fn name(&self) -> &str {
+        self.path.file_stem().and_then(|n| n.to_str()).unwrap_or("run")
+    }
+
+    /// Its helm.
+    pub fn helm(&self) -> &Helm {
+        &self.helm
+    }
+
+    /// Its page.
+    pub fn page(&self) -> Option<Arc<forebay_monitor::Run>> {
+        lock(&self.shown).as_ref().map(|s| s.page.clone())
+    }
+
+    /// Whether it never came to be opened.
+    pub fn is_blank(&self) -> bool {
+        lock(&self.shown).is_none() && !self.is_open()
+    }
+
+    /// Whether its store is open.
+    pub fn is_open(&self) -> bool {
+        lock(&self.state).life.is_some()
+    }
+
+    /// Whether ranks are connected.
+    pub fn has_ranks(&self) -> bool {
+        lock(&self.state).life.as_ref().is_some_and(|l| !l.seats.is_empty())
+    }
+
+    /// How many people watch.
+    pub fn watching(&self) -> usize {
+        self.page().map_or(0, |p| p.watching())
+    }
+
+    /// For how long it has been over.
+    pub fn ended_for(&self) -> Option<Duration> {
+        let state = lock(&self.state);
+        state.ended.filter(|_| state.life.is_none()).map(|t| t.elapsed())
+    }
+
+    /// The rank of a session.
+    pub fn rank_of(&self, session: u64) -> Option<u32> {
+        lock(&self.state).life.as_ref()?.seats.get(&session).map(|s| s.rank)
+    }
+
+    fn owner(&self) -> Option<Arc<Owner>> {
+        lock(&self.state).life.as_ref().map(|l| l.owner.clone())
+    }
+
+    /// A rank opens it: the store is opened for the first one, the others join.
+    pub fn open(self: &Arc<Self>, shared: &Shared, open: &OpenRun, pid: u32) -> Result<RunOpened> {
+        self.await_seat(open, pid);
+        let _turn = lock(&self.turn);
+        if self.is_over_for(open) {
+            self.close_store(shared);
+        }
+        let created = match self.owner() {
+            Some(_) => {
+                self.may_join(open)?;
+                false
+            }
+            None => self.open_store(shared, open)?,
+        };
+        let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
+        let opened = owner.admit(open)?;
+        if let Some(life) = lock(&self.state).life.as_mut() {
+            life.came.insert(open.rank);
+            life.empty_since = None;
+            life.seats.insert(opened.session, Seat { rank: open.rank, pid, gone: false, clean: false });
+        }
+        shared.diary.line(format_args!(
+            "{}: rank {} of {} (pid {pid}) opened it",
+            self.name(),
+            open.rank,
+            open.size
+        ));
+        Ok(RunOpened { created, ..opened })
+    }
+
+    /// A seat whose rank has said good-bye, or is the same process, becomes free in a moment.
+    fn await_seat(&self, open: &OpenRun, pid: u32) {
+        let until = Instant::now() + LEAVING;
+        let mut state = lock(&self.state);
+        loop {
+            let leaves = |s: &Seat| s.gone || s.pid == pid;
+            let taken = state.life.as_ref().is_some_and(|l| {
+                l.seats.values().any(|s| leaves(s) && (s.rank == open.rank || l.size != open.size))
+            });
+            let left = until.saturating_duration_since(Instant::now());
+            if !taken || left.is_zero() {
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whether the store is open only for ranks that will not come: this one begins anew.
+    fn is_over_for(&self, open: &OpenRun) -> bool {
+        lock(&self.state).life.as_ref().is_some_and(|life| {
+            life.seats.is_empty() && (life.size != open.size || life.came.contains(&open.rank))
+        })
+    }
+
+    fn may_join(&self, open: &OpenRun) -> Result<()> {
+        let state = lock(&self.state);
+        let Some(life) = state.life.as_ref() else { return Ok(()) };
+        let held = |seat: &Seat, why: String| {
+            Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "{} is held by process {} on host {}{why}; close it there, or open it with mode \"r\"",
+                    self.path.display(),
+                    seat.pid,
+                    forebay_arena::place::host()
+                ),
+            ))
+        };
+        match life.seats.values().find(|s| s.rank == open.rank || life.size != open.size) {
+            Some(seat) if life.size != open.size => {
+                held(seat, format!(" as rank {} of {}", seat.rank, life.size))
+            }
+            Some(seat) => held(seat, format!(" as rank {}", seat.rank)),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the store; says whether the run was made.
+    fn open_store(self: &Arc<Self>, shared: &Shared, open: &OpenRun) -> Result<bool> {
+        let options = forebay_store::Options {
+            mode: open.mode,
+            size: open.size,
+            scratch: open.scratch,
+            ..forebay_store::Options::default()
+        };
+        let owner = Owner::open(&self.path, options)?;
+        let created = owner.created();
+        shared.address.write(&self.path.join(layout::AGENT))?;
+        self.show(shared, owner.run_id(), &open.program)?;
+        lock(&self.state).life = Some(Life {
+            owner: Arc::new(owner),
+            size: open.size,
+            came: BTreeSet::new(),
+            seats: BTreeMap::new(),
+            empty_since: Some(Instant::now()),
+        });
+        Ok(created)
+    }
+
+    /// Puts it on the page, the first time. A run made anew in the same place is another one.
+    fn show(self: &Arc<Self>, shared: &Shared, run_id: &str, program: &str) -> Result<()> {
+        let mut shown = lock(&self.shown);
+        if let Some(old) = shown.as_ref() {
+            if old.id == run_id {
+                return Ok(());
+            }
+            shared.hub.remove(&old.id);
+        }
+        let info = RunInfo {
+            id: run_id.to_owned(),
+            name: self.name().to_owned(),
+            program: program.to_owned(),
+            host: shared.address.host.clone(),
+        };
+        let page = shared.hub.add(info, Arc::new(Wheel(Arc::downgrade(self))))?;
+        *shown = Some(Arc::new(Shown { id: run_id.to_owned(), page }));
+        Ok(())
+    }
+
+    /// A rank's segment has come.
+    pub fn attach(
+        self: &Arc<Self>,
+        session: &Session,
+        segment: Segment,
+        shared: &Arc<Shared>,
+    ) -> Result<OwnedFd> {
+        let (owner, size) = {
+            let state = lock(&self.state);
+            let life = state.life.as_ref();
+            let life =
+                life.ok_or_else(|| Error::new(Code::Closed, "the run was closed meanwhile; open it again"))?;
+            (life.owner.clone(), life.size)
+        };
+        let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
+        let attach = Attach { session: session.number, segment: segment.clone() };
+        owner.attach(attach, Arc::new(ears))?;
+        // The rank sends nothing before it is answered, so the helm hears of it in time.
+        self.helm.join(&**self, session.rank, size, session.number, &segment);
+        owner.doorbell()
+    }
+
+    /// Everything a session left is applied.
+    pub fn closed(&self, session: u64, clean: bool) {
+        let Some(rank) = self.rank_of(session) else { return };
+        self.helm.leave(self, rank, session, !clean);
+        if let Some(page) = self.page() {
+            page.rank_left(rank);
+        }
+        if let Some(seat) = lock(&self.state).life.as_mut().and_then(|l| l.seats.get_mut(&session)) {
+            (seat.gone, seat.clean) = (true, clean);
+        }
+        self.changed.notify_all();
+    }
+
+    /// The connection of a session has ended. What it published is applied before its seat is free.
+    pub fn vacate(&self, shared: &Shared, session: u64, rank: u32) {
+        if let Some(owner) = self.owner() {
+            // A store that is closed already has applied everything.
+            let _ = owner.hung_up(session);
+        }
+        self.await_last_words(session);
+        self.helm.leave(self, rank, session, true);
+        let _turn = lock(&self.turn);
+        let mut state = lock(&self.state);
+        let mut all_left = false;
+        if let Some(life) = state.life.as_mut() {
+            if let Some(seat) = life.seats.remove(&session) {
+                let how = if seat.clean { "closed it" } else { "is gone" };
+                shared.diary.line(format_args!("{}: rank {rank} (pid {}) {how}", self.name(), seat.pid));
+            }
+            if life.seats.is_empty() {
+                life.empty_since = Some(Instant::now());
+                all_left = life.came.len() == life.size as usize;
+            }
+        }
+        drop(state);
+        if all_left {
+            self.close_store(shared);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits a moment until the store says that it has applied what a session left, so that a rank
+    /// that said good-bye is not taken for lost.
+    fn await_last_words(&self, session: u64) {
+        let until = Instant::now() + LAST_WORDS;
+        let mut state = lock(&self.state);
+        loop {
+            let gone = state.life.as_ref().and_then(|l| l.seats.get(&session)).is_none_or(|s| s.gone);
+            let left = until.saturating_duration_since(Instant::now());
+            if gone || left.is_zero() {
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Closes the store when no rank has come for a while.
+    pub fn end_if_idle(&self, shared: &Shared) {
+        let Ok(_turn) = self.turn.try_lock() else { return };
+        let idle = lock(&self.state)
+            .life
+            .as_ref()
+            .and_then(|l| l.empty_since)
+            .is_some_and(|t| t.elapsed() > LATE_RANKS);
+        if idle {
+            self.close_store(shared);
+        }
+    }
+
+    /// Drains and closes the store, whoever is still connected.
+    pub fn end(&self, shared: &Shared) {
+        let _turn = lock(&self.turn);
+        self.close_store(shared);
+    }
+
+    /// To be called by who has the turn.
+    fn close_store(&self, shared: &Shared) {
+        let Some(owner) = self.owner() else { return };
+        shared.address.withdraw(&self.path.join(layout::AGENT));
+        if let Err(e) = owner.close() {
+            shared.diary.line(format_args!("{}: {e}", self.path.display()));
+        }
+        let mut state = lock(&self.state);
+        state.life = None;
+        state.ended = Some(Instant::now());
+        drop(state);
+        drop(owner);
+        shared.diary.line(format_args!("{}: closed", self.name()));
+        self.changed.notify_all();
+    }
+
+    /// Takes an act: it gets its number in the log, then its step.
+    pub fn steer(&self, who: &str, act: &Act) -> Result<u64> {
+        self.helm.check(act)?;
+        let owner = self
+            .owner()
+            .ok_or_else(|| Error::new(Code::Closed, "the run has ended; there is nothing to steer"))?;
+        let id = owner.log_steering(who, act)?;
+        self.helm.act(self, id, who, act.clone()).inspect_err(|e| self.refused(id, e.text()))?;
+        Ok(id)
+    }
+
+    /// Takes an act and waits until it is carried out.
+    pub fn steer_and_wait(&self, who: &str, act: Act, wait: Duration) -> Result<Steered> {
+        let id = self.steer(who, &act)?;
+        if let Some(page) = self.page() {
+            page.ack(forebay_monitor::Ack {
+                id,
+                who: who.to_owned(),
+                act: Some(act),
+                phase: forebay_monitor::Phase::Queued,
+                step: None,
+                text: String::new(),
+            });
+        }
+        let fate = self.helm.fate(id, wait);
+        let state = self.helm.glance().state;
+        match fate {
+            Some(ack) if ack.phase == Phase::Refused => Err(Error::new(Code::Refused, ack.text)),
+            Some(ack) => Ok(Steered { id, applied: true, step: ack.step, text: ack.text, state }),
+            None => Ok(Steered { id, applied: false, step: None, text: "waits for its step".into(), state }),
+        }
+    }
+
+    /// Beats once for all ranks.
+    pub fn beat(&self) {
+        self.helm.beat();
+    }
+
+    /// Looks where the ranks are.
+    pub fn look(&self) {
+        self.helm.look(self);
+    }
+
+    /// Whether ranks are on their way to a step where something is to happen.
+    pub fn in_motion(&self) -> bool {
+        self.helm.in_motion()
+    }
+
+    /// What is known of it.
+    pub fn status(&self) -> RunStatus {
+        let now = self.helm.glance();
+        let (pids, owner) = {
+            let state = lock(&self.state);
+            let pids: BTreeMap<u32, u32> =
+                state.life.iter().flat_map(|l| l.seats.values()).map(|s| (s.rank, s.pid)).collect();
+            (pids, state.life.as_ref().map(|l| l.owner.clone()))
+        };
+        let rank = |r: &crate::helm::RankView| RankStatus {
+            rank: r.rank,
+            pid: pids.get(&r.rank).copied().unwrap_or(0),
+            step: r.step,
+            held: r.held,
+            buffer: r.buffer,
+        };
+        RunStatus {
+            id: self.id(),
+            path: self.path.display().to_string(),
+            state: now.state,
+            step: (now.step >= 0).then_some(now.step),
+            ranks: self.helm.ranks().iter().map(rank).collect(),
+            viewers: self.watching(),
+            figures: owner.and_then(|o| o.stats().ok()).unwrap_or(serde_json::Value::Null),
+        }
+    }
+}
+
+impl Outside for Run {
+    fn post(&self, session: u64, id: u64, step: i64, act: &Act) -> Result<()> {
+        let json = serde_json::to_string(act).map_err(|e| Error::internal(e.to_string()))?;
+        let owner = self.owner().ok_or_else(|| Error::new(Code::Closed, "the run is closed"))?;
+        owner.post(session, &Notice::Apply { id, step, json: &json })
+    }
+
+    fn ack(&self, ack: &Ack) {
+        if let Some(page) = self.page() {
+            let phase = match ack.phase {
+                Phase::Queued => forebay_monitor::Phase::Queued,
+                Phase::Applied => forebay_monitor::Phase::Applied,
+                Phase::Refused => forebay_monitor::Phase::Refused,
+            };
+            page.ack(forebay_monitor::Ack {
+                id: ack.id,
+                who: String::new(),
+                act: None,
+                phase,
+                step: ack.step,
+                text: ack.text.clone(),
+            });
+        }
+    }
+
+    fn parameter(&self, name: &str, value: &serde_json::Value) {
+        if let Some(page) = self.page() {
+            page.parameter(name, value);
+        }
+    }
+
+    fn state(&self, state: StateInfo) {
+        if let Some(page) = self.page() {
+            page.state(state);
+        }
+    }
+
+    fn refused(&self, id: u64, text: &str) {
+        if let Some(owner) = self.owner() {
+            // Called from the store's own thread too, which must not wait for itself.
+            let text = text.to_owned();
+            let log = move || drop(owner.log_applied(id, -1, Code::Closed as u32, &text));
+            drop(std::thread::Builder::new().name("fb-log".into()).spawn(log));
+        }
+    }
+}
+
+/// The helm as the page holds it.
+struct Wheel(std::sync::Weak<Run>);
+
+impl Steer for Wheel {
+    fn act(&self, who: &str, act: &Act) -> Result<u64> {
+        match self.0.upgrade() {
+            Some(run) => run.steer(who, act),
+            None => Err(Error::new(Code::Closed, "the run has ended; there is nothing to steer")),
+        }
+    }
+
+    fn glance(&self) -> Option<StateInfo> {
+        self.0.upgrade().map(|run| run.helm.glance())
+    }
+}

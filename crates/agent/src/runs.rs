@@ -1,0 +1,121 @@
+//! The runs that this owner has open or still shows, by directory.
+
+use crate::run::Run;
+use crate::service::{Shared, lock};
+use crate::session::Session;
+use forebay_types::control::{OpenRun, RunOpened};
+use forebay_types::{Code, Error, Result, limits};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Most runs kept for their pages; those that ended first go first.
+const SHOWN: usize = 64;
+/// How long the page of an ended run stays without a viewer.
+const FADING: Duration = Duration::from_secs(60);
+
+/// The table.
+#[derive(Default)]
+pub struct Runs {
+    table: Mutex<BTreeMap<PathBuf, Arc<Run>>>,
+}
+
+impl Runs {
+    /// A rank opens a run: it is opened, or the rank joins those that are there.
+    pub fn open(&self, shared: &Shared, open: &OpenRun, pid: u32) -> Result<(Session, RunOpened)> {
+        if open.size == 0 || open.rank >= open.size || open.size as usize > limits::RANKS {
+            return Err(Error::bad(format!(
+                "rank {} of {} cannot be; ranks count from 0",
+                open.rank, open.size
+            )));
+        }
+        if !open.mode.writes() {
+            return Err(Error::bad(
+                "a run is read without its owner; open it with mode \"r\" from its directory",
+            ));
+        }
+        let path = plain(Path::new(&open.path))?;
+        let run = {
+            let mut table = lock(&self.table);
+            fade(shared, &mut table);
+            table.entry(path.clone()).or_insert_with(|| Arc::new(Run::new(&path))).clone()
+        };
+        let opened = run.open(shared, open, pid);
+        if opened.is_err() {
+            let mut table = lock(&self.table);
+            if table.get(&path).is_some_and(|r| r.is_blank()) {
+                table.remove(&path);
+            }
+        }
+        let opened = opened?;
+        let session = Session { run, number: opened.session, rank: open.rank };
+        Ok((session, opened))
+    }
+
+    /// A run by its directory.
+    pub fn find(&self, dir: &Path) -> Result<Arc<Run>> {
+        lock(&self.table).get(&plain(dir)?).cloned().ok_or_else(|| {
+            Error::new(
+                Code::NotFound,
+                format!("the run {} is not open here; start its program first", dir.display()),
+            )
+        })
+    }
+
+    /// Those whose store is open.
+    pub fn live(&self) -> Vec<Arc<Run>> {
+        self.all().into_iter().filter(|r| r.is_open()).collect()
+    }
+
+    /// All, those that are only shown too.
+    pub fn all(&self) -> Vec<Arc<Run>> {
+        lock(&self.table).values().cloned().collect()
+    }
+
+    /// Closes runs whose ranks have all left.
+    pub fn end_idle(&self, shared: &Shared) {
+        for run in self.live() {
+            run.end_if_idle(shared);
+        }
+    }
+
+    /// Drains and closes everything.
+    pub fn end_all(&self, shared: &Shared) {
+        for run in self.all() {
+            run.end(shared);
+        }
+    }
+}
+
+/// Forgets ended runs that nobody looks at.
+fn fade(shared: &Shared, table: &mut BTreeMap<PathBuf, Arc<Run>>) {
+    let many = table.len() >= SHOWN;
+    let gone: Vec<PathBuf> = table
+        .iter()
+        .filter(|(_, r)| r.watching() == 0 && r.ended_for().is_some_and(|t| many || t > FADING))
+        .map(|(path, _)| path.clone())
+        .collect();
+    for path in gone {
+        if let Some(run) = table.remove(&path) {
+            shared.hub.remove(&run.id());
+        }
+    }
+}
+
+/// One spelling for one directory, also for one that is yet to be made.
+fn plain(dir: &Path) -> Result<PathBuf> {
+    if let Ok(path) = dir.canonicalize() {
+        return Ok(path);
+    }
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Err(Error::bad(format!(
+            "{} is no directory for a run; give an absolute path",
+            dir.display()
+        )));
+    };
+    let parent = parent
+        .canonicalize()
+        .map_err(|e| Error::io(format!("cannot find the directory {}", parent.display()), e))?;
+    Ok(parent.join(name))
+}

@@ -1,0 +1,266 @@
+//! What an agent and an embedded owner share: the socket, the runs, the page, the heart, and for
+//! an agent the broker; and the order in which they begin and end.
+
+use crate::diary::Diary;
+use crate::directory::Host;
+use crate::door;
+use crate::heart::{self, Heart};
+use crate::rendezvous::Address;
+use crate::runs::Runs;
+use crate::stop::Stop;
+use crate::words::{AdminRequest, Status};
+use forebay_arena::place;
+use forebay_link::Listener;
+use forebay_monitor::{Config, Hub, Monitor};
+use forebay_types::control::PageLinks;
+use forebay_types::{Code, Error, Result};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long connections may take to end when the owner stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What all threads of an owner share.
+pub struct Shared {
+    /// `agent` or `run`.
+    pub role: &'static str,
+    /// Where it is.
+    pub address: Address,
+    pub broker: Option<Host>,
+    pub runs: Runs,
+    pub hub: Arc<Hub>,
+    pub heart: Heart,
+    pub stop: Stop,
+    pub diary: Diary,
+    pub numbers: AtomicU64,
+    pub connections: AtomicUsize,
+    pub by_need: AtomicBool,
+    page: Mutex<Option<Monitor>>,
+    began: Instant,
+    leaving: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// A connection has ended.
+    pub fn leave_connection(&self) {
+        self.connections.fetch_sub(1, Ordering::AcqRel);
+        self.changed.notify_all();
+        self.heart.look_again();
+    }
+
+    /// Somebody told us to go.
+    pub fn ask_to_leave(&self) {
+        *lock(&self.leaving) = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether somebody told us to go.
+    pub fn told_to_leave(&self) -> bool {
+        *lock(&self.leaving)
+    }
+
+    /// Waits until told to leave or the time is over; wakes also when connections end.
+    pub fn wait(&self, pause: Option<Duration>) {
+        let leaving = lock(&self.leaving);
+        if *leaving {
+            return;
+        }
+        match pause {
+            Some(pause) => drop(self.changed.wait_timeout(leaving, pause)),
+            None => drop(self.changed.wait(leaving)),
+        }
+    }
+
+    /// Whether a client, server, viewer or undrained run still counts on us.
+    pub fn needed(&self) -> bool {
+        self.connections.load(Ordering::Acquire) > 0
+            || self.broker.as_ref().is_some_and(|b| b.needed())
+            || !self.runs.live().is_empty()
+            || self.hub.watching() > 0
+    }
+
+    /// The links of a run's page, which is started when it is not there.
+    pub fn links(&self, run_id: &str) -> Result<PageLinks> {
+        let mut page = lock(&self.page);
+        if page.is_none() {
+            let monitor = Monitor::start(Config::default(), self.hub.clone())?;
+            self.diary.line(format_args!("the page listens at {}", monitor.address()));
+            *page = Some(monitor);
+        }
+        page.as_ref().map_or_else(|| Err(Error::internal("no page")), |m| m.links(run_id))
+    }
+
+    /// Carries out what a person asks.
+    pub fn admin(&self, request: AdminRequest) -> Result<Value> {
+        let value = match request {
+            AdminRequest::Status => serde_json::to_value(self.status()),
+            AdminRequest::Stay => {
+                self.by_need.store(false, Ordering::Release);
+                Ok(Value::Null)
+            }
+            AdminRequest::Down { force } => return self.may_go(force).map(|()| Value::Null),
+            AdminRequest::Links { run } => {
+                let run = self.runs.find(Path::new(&run))?;
+                serde_json::to_value(self.links(&run.id())?)
+            }
+            AdminRequest::Steer { run, who, act, wait_ms } => {
+                let run = self.runs.find(Path::new(&run))?;
+                let wait = Duration::from_millis(wait_ms.min(3_600_000));
+                serde_json::to_value(run.steer_and_wait(&who, act, wait)?)
+            }
+        };
+        value.map_err(|e| Error::internal(format!("an answer cannot be written as JSON: {e}")))
+    }
+
+    fn may_go(&self, force: bool) -> Result<()> {
+        if self.role != "agent" {
+            return Err(Error::bad("this owner is part of a program and ends with it; end the program"));
+        }
+        let names: Vec<String> =
+            self.runs.live().iter().filter(|r| r.has_ranks()).map(|r| r.name().to_owned()).collect();
+        if !force && !names.is_empty() {
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "programs still write the runs {}; end them first, or say --force: they fail then, and nothing acknowledged is lost",
+                    names.join(", ")
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            role: self.role.to_owned(),
+            pid: self.address.pid,
+            host: self.address.host.clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            socket: self.address.socket.display().to_string(),
+            up_s: self.began.elapsed().as_secs_f64(),
+            by_need: self.by_need.load(Ordering::Acquire),
+            connections: self.connections.load(Ordering::Acquire).saturating_sub(1),
+            page: lock(&self.page).as_ref().map(|m| m.address().to_string()),
+            runs: self.runs.all().iter().map(|r| r.status()).collect(),
+            directory: self.broker.as_ref().map(|b| b.directory()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What kind of owner.
+pub struct Options {
+    /// `agent` or `run`.
+    pub role: &'static str,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Whether it hosts a broker.
+    pub broker: bool,
+    /// Whether it leaves when nothing needs it.
+    pub by_need: bool,
+    /// Its log.
+    pub diary: Diary,
+}
+
+/// A running owner. Dropping it drains and stops it.
+pub struct Service {
+    shared: Arc<Shared>,
+    listener: Option<Arc<Listener>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Listens and serves.
+    pub fn start(options: Options) -> Result<Service> {
+        // What a dead process left of call links holds nothing that anybody misses.
+        place::sweep(place::kind::CALL);
+        let listener = Arc::new(Listener::bind(&options.socket)?);
+        let shared = Arc::new(Shared {
+            role: options.role,
+            address: Address::ours(&options.socket),
+            broker: options.broker.then(|| Host::new(options.diary)),
+            runs: Runs::default(),
+            hub: Hub::new(),
+            heart: Heart::default(),
+            stop: Stop::new()?,
+            diary: options.diary,
+            numbers: AtomicU64::new(1),
+            connections: AtomicUsize::new(0),
+            by_need: AtomicBool::new(options.by_need),
+            page: Mutex::new(None),
+            began: Instant::now(),
+            leaving: Mutex::new(false),
+            changed: Condvar::new(),
+        });
+        let mut service = Service { shared, listener: Some(listener.clone()), threads: Vec::new() };
+        let theirs = service.shared.clone();
+        service.spawn("fb-listen", move || door::listen(&theirs, &listener))?;
+        let theirs = service.shared.clone();
+        service.spawn("fb-heart", move || heart::beat(&theirs))?;
+        Ok(service)
+    }
+
+    fn spawn(&mut self, name: &str, f: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(f)
+            .map_err(|e| Error::io(format!("cannot start the thread {name}"), e))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// What its threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Serves those who have connected and were not seen yet; for who is about to leave.
+    pub fn admit(&self) {
+        if let Some(listener) = &self.listener {
+            door::admit(&self.shared, listener);
+        }
+    }
+
+    /// Drains every run and ends all threads. Nobody new is served from here on.
+    pub fn stop(&mut self) {
+        if self.shared.stop.given() {
+            return;
+        }
+        self.shared.runs.end_all(&self.shared);
+        self.shared.stop.give();
+        self.shared.heart.look_again();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // The socket's name goes with its listener.
+        self.listener = None;
+        drop(lock(&self.shared.page).take());
+        let until = Instant::now() + FAREWELL;
+        while self.shared.connections.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            self.shared.wait_connections(until);
+        }
+    }
+}
+
+impl Shared {
+    fn wait_connections(&self, until: Instant) {
+        let guard = lock(&self.leaving);
+        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_millis(20));
+        drop(self.changed.wait_timeout(guard, left));
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A lock whose holder cannot leave half of a change behind when it panics.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

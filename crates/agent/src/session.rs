@@ -1,0 +1,35 @@
+//! One rank's session at this owner, from `OpenRun` to the end of its connection.
+
+use crate::run::Run;
+use crate::service::Shared;
+use forebay_arena::Segment;
+use forebay_types::Result;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A seat in a run.
+pub struct Session {
+    /// The run.
+    pub run: Arc<Run>,
+    /// Number of the session, unique in the run.
+    pub number: u64,
+    /// The rank that sits there.
+    pub rank: u32,
+}
+
+impl Session {
+    /// The rank hands over its segment; from now on its records are read. Gives the doorbell that
+    /// the rank rings when the owner sleeps.
+    pub fn attach(&self, shared: &Arc<Shared>, segment: OwnedFd) -> Result<OwnedFd> {
+        let segment = Segment::from_fd(segment)?;
+        let bell = self.run.attach(self, segment, shared)?;
+        shared.heart.look_again();
+        Ok(bell)
+    }
+
+    /// The connection has ended: what the rank published is applied, then its seat is free.
+    pub fn end(&self, shared: &Shared) {
+        self.run.vacate(shared, self.number, self.rank);
+        shared.heart.look_again();
+    }
+}
