@@ -1,1 +1,1 @@
-//!
+//! Tests of the whole: see the folders beside this one.

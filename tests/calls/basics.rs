@@ -1,0 +1,226 @@
+//! What goes through, and what is refused before it is sent.
+
+use std::time::Duration;
+
+use forebay_client::call::{Arg, Value, wait_all, wait_any};
+use forebay_types::call::INLINE_BYTES;
+use forebay_types::{ArrayMeta, Code, DType, Order, Scalar, Shape};
+
+use crate::roles::{World, until};
+
+fn pid_of(values: Vec<Value>) -> i64 {
+    match values.as_slice() {
+        [Value::Scalar(s)] => s.as_i64().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn arrays_of_every_size_go_there_and_back() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let around = INLINE_BYTES / 8;
+    for n in [0, 1, 7, around - 1, around, around + 1, 5_000, 1 << 20, 40 << 17] {
+        let x: Vec<f64> = (0..n).map(|i| i as f64).collect();
+        let mut y = vec![1.0; n];
+        let none = client.call("axpy", vec![2i64.into(), x[..].into(), Arg::from(&mut y[..])], None).unwrap();
+        assert!(none.is_empty());
+        assert!(y.iter().enumerate().all(|(i, y)| *y == 1.0 + 2.0 * i as f64), "{n} elements");
+    }
+}
+
+#[test]
+fn scalars_text_and_bytes_are_returned_in_the_order_of_the_signature() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let values = client.call("divide", vec![7.into(), 45i64.into()], None).unwrap();
+    assert_eq!(
+        values,
+        [
+            Value::Scalar(Scalar::from(6i64)),
+            Value::Scalar(Scalar::from(3i32)),
+            Value::Str("45 durch 7 macht …".into()),
+            Value::Bytes(45i64.to_le_bytes().to_vec()),
+        ]
+    );
+}
+
+#[test]
+fn complex_arrays_and_column_major_order_go_through_unchanged() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let z: Vec<[f64; 2]> = (0..600).map(|i| [i as f64, 0.5 * i as f64]).collect();
+    let mut w = vec![[0.0; 2]; 600];
+    let shape = [20, 30];
+    let args = vec![Arg::array(&z, &shape).unwrap(), Arg::array_mut(&mut w, &shape).unwrap()];
+    client.call("conjugate", args, None).unwrap();
+    assert!(z.iter().zip(&w).all(|(z, w)| w[0] == z[0] && w[1] == -z[1]));
+    let meta = ArrayMeta { dtype: DType::F64, shape: Shape::new(&[2, 3]).unwrap(), order: Order::F };
+    let first = client.call("order", vec![Arg::In(meta, &[0; 48])], None).unwrap();
+    assert_eq!(first, [Value::Scalar(Scalar::from(1i32))]);
+}
+
+#[test]
+fn bytes_larger_than_any_ring_come_back_whole() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    for n in [0, 10, 70_000, 5 << 20] {
+        let text: Vec<u8> = (0..n).map(|i: usize| (i * 7 % 251) as u8).collect();
+        let back = client.call("reverse", vec![Arg::Bytes(&text)], None).unwrap();
+        let expected: Vec<u8> = text.iter().rev().copied().collect();
+        assert!(back == [Value::Bytes(expected)], "{n} bytes");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_is_sent() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let mut y = [0.0; 3];
+    let e = client.call("axpy", vec![1.0.into(), [1.0f32; 3][..].into(), Arg::from(&mut y[..])], None);
+    let e = e.unwrap_err();
+    assert_eq!(e.code(), Code::BadArgument);
+    assert_eq!(e.text(), "axpy: parameter x is f64[n]: got f32(3,); convert its elements to f64");
+    let e = client.call("axpy", vec![1.0.into(), [1.0; 4][..].into(), Arg::from(&mut y[..])], None);
+    assert!(e.unwrap_err().text().contains("parameter y is f64[n]: got f64(3,)"));
+    let e = client.call("work", vec!["a".into(), 2.5.into()], None).unwrap_err();
+    assert!(e.text().contains("parameter ms is i64: 2.5 of dtype f64"), "{e}");
+    let e = client.call("void", vec![1.into()], None).unwrap_err();
+    assert!(e.text().contains("takes 0 arguments and got 1"), "{e}");
+    assert!(world.log().is_empty());
+}
+
+#[test]
+fn a_name_that_nobody_offers_is_answered_at_once_with_what_is_offered() {
+    let world = World::new();
+    let client = world.client();
+    let began = std::time::Instant::now();
+    let e = client.call("axpi", vec![], None).unwrap_err();
+    assert_eq!(e.code(), Code::NoServer);
+    assert!(e.text().contains("nothing is offered at all"), "{e}");
+    let _server = world.server("one", 1);
+    let e = client.call("axpi", vec![], None).unwrap_err();
+    assert!(e.text().contains("\"axpi\"") && e.text().contains("axpy, conjugate"), "{e}");
+    client.call("void", vec![], None).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_remote_failure_brings_its_text_and_the_server_goes_on() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let e = client.call("divide", vec![0.into(), 45i64.into()], None).unwrap_err();
+    assert_eq!(e.code(), Code::RemoteError);
+    assert_eq!(
+        e.text(),
+        format!("divide on server \"one\" (pid {}): division by 0\n  at line 7", server.pid())
+    );
+    let e = client.call("panics", vec![], None).unwrap_err();
+    assert_eq!(e.code(), Code::RemoteError);
+    assert!(e.text().contains("the service panicked: out of its mind"), "{e}");
+    client.call("void", vec![], None).unwrap();
+}
+
+#[test]
+fn many_calls_may_be_under_way_and_every_one_can_be_waited_for() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let x = [1.0; 100];
+    let mut ys = vec![[0.0; 100]; 3_000];
+    let mut futures: Vec<_> = ys
+        .iter_mut()
+        .enumerate()
+        .map(|(i, y)| {
+            let args = vec![(i as i64).into(), x[..].into(), Arg::from(&mut y[..])];
+            client.call_async("axpy", args, None).unwrap()
+        })
+        .collect();
+    let mut all: Vec<_> = futures.iter_mut().collect();
+    assert!(wait_all(&mut all, Some(Duration::from_secs(20))));
+    drop(futures);
+    assert!(ys.iter().enumerate().all(|(i, y)| y[99] == i as f64));
+}
+
+#[test]
+fn the_first_of_several_calls_is_found_and_a_cancelled_one_is_told_so() {
+    let world = World::new();
+    let _server = world.server("one", 2);
+    let client = world.client();
+    let work = |tag, ms: i64| client.call_async("work", vec![Arg::Str(tag), ms.into()], None).unwrap();
+    let (mut long, mut short) = (work("long", 60_000), work("short", 1));
+    assert_eq!(wait_any(&mut [&mut long, &mut short], Some(Duration::from_secs(10))), Some(1));
+    short.wait(None).unwrap();
+    assert!(!long.done());
+    assert_eq!(long.wait(Some(Duration::from_millis(5))).unwrap_err().code(), Code::Timeout);
+    long.cancel();
+    assert_eq!(long.wait(None).unwrap_err().code(), Code::Cancelled);
+    until("the service notices", || world.log().iter().any(|l| l.ends_with("long-cancelled")));
+    let timing = short.timing();
+    assert!(timing.running >= Duration::from_millis(1) && timing.total >= timing.running);
+}
+
+#[test]
+fn a_timeout_ends_the_waiting_and_the_work() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let limit = Some(Duration::from_millis(50));
+    let e = client.call("work", vec!["late".into(), 60_000i64.into()], limit).unwrap_err();
+    assert_eq!(e.code(), Code::Timeout);
+    until("the work stops", || world.log().iter().any(|l| l.ends_with("late-cancelled")));
+    client.call("void", vec![], None).unwrap();
+}
+
+#[test]
+fn servers_take_turns() {
+    let world = World::new();
+    let servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let pids: Vec<i64> = (0..6)
+        .map(|_| pid_of(client.call("work", vec!["turn".into(), 0i64.into()], None).unwrap()))
+        .collect();
+    for server in &servers {
+        assert_eq!(pids.iter().filter(|p| **p == server.pid()).count(), 3, "{pids:?}");
+    }
+}
+
+#[test]
+fn threads_share_a_client() {
+    let world = World::new();
+    let _servers = [world.server("one", 2), world.server("two", 1)];
+    let client = world.client();
+    std::thread::scope(|scope| {
+        for t in 0..4 {
+            let client = client.clone();
+            scope.spawn(move || {
+                for i in 0..500 {
+                    let n = 1 + (t * 997 + i * 31) % 2_000;
+                    let (x, mut y) = (vec![1.0; n], vec![t as f64; n]);
+                    let args = vec![3.0.into(), x[..].into(), Arg::from(&mut y[..])];
+                    client.call("axpy", args, Some(Duration::from_secs(20))).unwrap();
+                    assert!(y.iter().all(|y| *y == t as f64 + 3.0));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_long_call_keeps_no_short_one_waiting_when_there_are_two_workers() {
+    let world = World::new();
+    let _server = world.server("one", 2);
+    let client = world.client();
+    let mut long = client.call_async("work", vec!["long".into(), 20_000i64.into()], None).unwrap();
+    until("it began", || !world.log().is_empty());
+    for _ in 0..100 {
+        client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+    }
+    long.cancel();
+}

@@ -1,0 +1,152 @@
+//! Clients that talk nonsense: they are cut off, and nobody else notices.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use forebay_link::{Doorbell, Frame, Header, Link, ShmLink, Wire};
+use forebay_types::call::{self, Call, Item, Place, ServerRequest, kind};
+use forebay_types::codec::Writer;
+use forebay_types::record::BlockRef;
+use forebay_types::{ArrayMeta, Code, DType, Shape};
+
+use crate::roles::World;
+
+struct Raw {
+    link: ShmLink,
+    _bell: Doorbell,
+    wire: Wire,
+}
+
+fn attach(world: &World) -> Raw {
+    let info = world.client().services()[0].servers[0].clone();
+    let mut wire = Wire::connect(info.socket.as_ref(), Duration::from_secs(5)).unwrap();
+    let mut link = ShmLink::create(1 << 20, 16).unwrap();
+    let bell = Doorbell::new().unwrap();
+    let request = ServerRequest::Attach { client: 7 };
+    let fds = [link.segment().fd(), bell.as_fd()];
+    let (_, theirs) = wire.ask_with(&request, &fds, Duration::from_secs(5)).unwrap();
+    link.sender().attach_eventfd(theirs.into_iter().next().unwrap());
+    Raw { link, _bell: bell, wire }
+}
+
+fn reply(raw: &mut Raw) -> (u32, String) {
+    let mut frame = Frame::default();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !raw.link.try_recv(&mut frame).unwrap() {
+        assert!(Instant::now() < deadline, "no reply");
+        std::thread::yield_now();
+    }
+    let (outcome, _) = call::get_outcome(frame.body(), 64, &mut Vec::new()).unwrap();
+    (outcome.code, outcome.text.to_owned())
+}
+
+fn ask(raw: &mut Raw, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
+    let mut w = Writer::new();
+    let words = Call { client: 7, sent_ns: 0, allowed_ns: 0, issue, service };
+    call::put_call(&mut w, &words, items.len());
+    items.iter().for_each(|item| call::put_item(&mut w, item));
+    raw.link.send(&Header::new(kind::REQUEST, id), &[&w.finish()]).unwrap();
+    reply(raw)
+}
+
+#[test]
+fn nonsense_in_a_ring_gets_an_error_or_an_end_and_disturbs_nobody() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let mut raw = attach(&world);
+    for id in 0..200u64 {
+        let body: Vec<u8> = (0..id).map(|i| (i * 37 + id * 11) as u8).collect();
+        raw.link.send(&Header::new(kind::REQUEST, id), &[&body]).unwrap();
+        assert_eq!(reply(&mut raw).0, Code::Corrupt as u32);
+    }
+    raw.link.send(&Header::new(0x77, 1), &[b"?"]).unwrap();
+    client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+    crate::roles::until("it is cut off", || raw.wire.peer_gone());
+    client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+}
+
+#[test]
+fn arguments_that_lie_about_their_place_are_refused() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let mut raw = attach(&world);
+    let meta = ArrayMeta::new(DType::F64, Shape::new(&[512]).unwrap());
+    let at = |segment, index| Item::Array(meta, Place::Block(BlockRef { segment, index, bytes: 4096 }));
+    let a = Item::Scalar(1.0.into());
+    let bad = [at(0, 3), at(0, u32::MAX), at(1, 0), Item::Array(meta, Place::None { bytes: 4096 })];
+    for (i, y) in bad.into_iter().enumerate().take(3) {
+        let (code, text) = ask(&mut raw, i as u64, 0, "axpy", &[a, y, y]);
+        assert_ne!(code, 0, "{text}");
+    }
+    let huge = ArrayMeta::new(DType::F64, Shape::new(&[1 << 30]).unwrap());
+    let none = Item::Array(huge, Place::None { bytes: 8 << 30 });
+    let (code, text) = ask(&mut raw, 9, 0, "axpy", &[a, none, none]);
+    assert!(code == Code::Corrupt as u32 && text.contains("no block"), "{text}");
+    let (code, text) = ask(&mut raw, 10, 0, "axpy", &[a]);
+    assert!(code == Code::BadArgument as u32 && text.contains("takes 3 arguments"), "{text}");
+    let (code, text) = ask(&mut raw, 11, 0, "axpi", &[]);
+    assert!(code == Code::NoServer as u32 && text.contains("axpy"), "{text}");
+}
+
+#[test]
+fn a_request_that_comes_again_is_not_run_again() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let mut raw = attach(&world);
+    assert_eq!(ask(&mut raw, 5, 0, "void", &[]).0, 0);
+    let (code, text) = ask(&mut raw, 5, 1, "void", &[]);
+    assert!(code == Code::Conflict as u32 && text.contains("has run the request before"), "{text}");
+    assert_eq!(ask(&mut raw, 6, 1, "void", &[]).0, 0);
+}
+
+#[test]
+fn a_client_of_another_version_is_told_both_versions() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let info = world.client().services()[0].servers[0].clone();
+    let mut hello = Frame::encode(&Header::new(forebay_link::frame::kind::HELLO, 0), b"{}", &[]);
+    hello[4] = 9;
+    let sum = crc32c::crc32c(&hello[..60]);
+    hello[60..64].copy_from_slice(&sum.to_le_bytes());
+    let mut socket = UnixStream::connect(&info.socket).unwrap();
+    socket.write_all(&hello).unwrap();
+    let mut answer = Vec::new();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let _ = socket.read_to_end(&mut answer);
+    let text = String::from_utf8_lossy(&answer);
+    assert!(text.contains("version 9") && text.contains("version 1"), "{text}");
+}
+
+#[test]
+fn who_reads_no_replies_holds_up_nobody() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let mut raw = attach(&world);
+    let mut w = Writer::new();
+    call::put_call(&mut w, &Call { client: 7, sent_ns: 0, allowed_ns: 0, issue: 0, service: "void" }, 0);
+    let body = w.finish();
+    // More replies than its ring holds, none of them read.
+    let mut sent = 0u64;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sent < 20_000 {
+        assert!(Instant::now() < deadline, "only {sent} requests were taken");
+        match raw.link.send(&Header::new(kind::REQUEST, sent), &[&body]) {
+            Ok(()) => sent += 1,
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+    client.call("void", vec![], Some(Duration::from_secs(10))).unwrap();
+    let mut got = 0;
+    let mut frame = Frame::default();
+    while got < sent {
+        assert!(Instant::now() < deadline, "{got} of {sent} replies came");
+        match raw.link.try_recv(&mut frame).unwrap() {
+            true => got += 1,
+            false => std::thread::yield_now(),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Calls between real processes: what goes through, what is refused before it is sent, and what
+//! happens when servers and brokers die, stop or talk nonsense.
+
+mod basics;
+mod broker;
+mod failures;
+mod hostile;
+mod roles;

@@ -1,0 +1,167 @@
+//! This test program as a server: started again by a test, with `FOREBAY_TEST_SERVER` set.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use forebay_arena::{Process, process};
+use forebay_link::Locator;
+use forebay_server::{Call, Server};
+use forebay_types::{Code, Error, Result};
+use rustix::process::Signal;
+
+use crate::broker::Host;
+
+/// Everything a test needs, in a directory of its own.
+pub struct World {
+    pub dir: tempfile::TempDir,
+    pub broker: Option<Host>,
+}
+
+impl World {
+    pub fn new() -> World {
+        let dir = tempfile::Builder::new().prefix("fb").tempdir().unwrap();
+        let broker = Some(Host::start(&dir.path().join("agent.sock")));
+        World { dir, broker }
+    }
+
+    pub fn locator(&self) -> Locator {
+        Locator::at(Some(&self.dir.path().join("agent.sock")))
+    }
+
+    pub fn client(&self) -> forebay_client::call::Client {
+        forebay_client::call::Client::connect(self.locator()).unwrap()
+    }
+
+    /// A server in a process of its own; it is announced when this returns.
+    pub fn server(&self, name: &str, workers: usize) -> Serving {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "roles::this_program_is_a_server_when_a_test_asks", "--nocapture"])
+            .env("FOREBAY_TEST_SERVER", name)
+            .env("FOREBAY_TEST_WORKERS", workers.to_string())
+            .env("FOREBAY_TEST_DIR", self.dir.path())
+            .env("FOREBAY_RUNTIME_DIR", self.dir.path().join("run"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let ready = lines.lines().any(|line| line.unwrap().contains("serving"));
+        assert!(ready, "the server {name} ended before it served");
+        Serving { process: Process::of_pid(child.id()).unwrap(), child }
+    }
+
+    /// How often each process did each piece of work: lines of `pid tag`.
+    pub fn log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// A server process; killed at the end.
+pub struct Serving {
+    pub process: Process,
+    child: Child,
+}
+
+impl Serving {
+    pub fn pid(&self) -> i64 {
+        self.child.id().into()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        process::signal(&self.process, signal).unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for something that will be; fails after ten seconds.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while !is() {
+        assert!(std::time::Instant::now() < deadline, "{what}: not in ten seconds");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn note(line: &str) -> Result<()> {
+    let path = Path::new(&std::env::var_os("FOREBAY_TEST_DIR").unwrap_or_default()).join("log");
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut f| f.write_all(format!("{} {line}\n", std::process::id()).as_bytes()))
+        .map_err(|e| Error::io("cannot write the log", e))
+}
+
+/// Notes that it was begun, then computes for so long (or until it is cancelled).
+fn work(call: &mut Call) -> Result<()> {
+    let [tag, ms, _] = call.args()?;
+    let end = std::time::Instant::now() + Duration::from_millis(ms.i64()? as u64);
+    let tag = tag.str()?.to_owned();
+    note(&tag)?;
+    while std::time::Instant::now() < end {
+        if call.cancelled() {
+            note(&format!("{tag}-cancelled"))?;
+            return Err(Error::new(Code::Cancelled, "stopped on the way"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    call.arg(2)?.set(i64::from(std::process::id()))
+}
+
+fn services(name: &str) -> Result<Server> {
+    Server::new(name)
+        .service("void()", |_| Ok(()))?
+        .service("axpy(in a:f64, in x:f64[n], inout y:f64[n])", |call| {
+            let [a, x, y] = call.args()?;
+            let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
+            y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+            Ok(())
+        })?
+        .service("conjugate(in z:c128[n,m], out w:c128[n,m])", |call| {
+            let [z, w] = call.args()?;
+            let (z, w) = (z.slice::<[f64; 2]>()?, w.slice::<[f64; 2]>()?);
+            w.iter_mut().zip(z).for_each(|(w, z)| *w = [z[0], -z[1]]);
+            Ok(())
+        })?
+        .service("order(in x:f64[n,m], out first:i32)", |call| {
+            let [x, mut first] = call.args()?;
+            first.set(x.meta()?.order as u8 as i32)
+        })?
+        .service("divide(in n:i32, inout k:i64, out rest:i32, out words:str, out raw:bytes)", |call| {
+            let [n, mut k, mut rest, mut words, mut raw] = call.args()?;
+            let (n, whole) = (n.i64()?, k.i64()?);
+            if n == 0 {
+                return Err(Error::bad("division by 0\n  at line 7"));
+            }
+            k.set(whole / n)?;
+            rest.set(whole % n)?;
+            words.set_str(&format!("{whole} durch {n} macht …"))?;
+            raw.set_bytes(&whole.to_le_bytes())
+        })?
+        .service("reverse(in text:bytes, out txet:bytes)", |call| {
+            let [text, mut txet] = call.args()?;
+            let back: Vec<u8> = text.bytes()?.iter().rev().copied().collect();
+            txet.set_bytes(&back)
+        })?
+        .service("panics()", |_| panic!("out of its mind"))?
+        .service("work(in tag:str, in ms:i64, out pid:i64)", work)?
+        .service("order_once(in tag:str, in ms:i64, out pid:i64) effects", work)
+}
+
+#[test]
+fn this_program_is_a_server_when_a_test_asks() {
+    let Ok(name) = std::env::var("FOREBAY_TEST_SERVER") else { return };
+    process::die_with_stdin(|| ()).unwrap();
+    let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
+    let workers = std::env::var("FOREBAY_TEST_WORKERS").unwrap().parse().unwrap();
+    let locator = Locator::at(Some(&Path::new(&dir).join("agent.sock")));
+    let running = services(&name).unwrap().workers(workers).start(locator).unwrap();
+    println!("serving");
+    running.wait();
+}
