@@ -39,7 +39,7 @@ void main() {
 }`;
 
 const FRAGMENT = `#version 300 es
-precision mediump float;
+precision highp float;
 uniform vec4 colour;
 uniform float size;
 out vec4 pixel;

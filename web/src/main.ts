@@ -8,6 +8,7 @@ import "./style.css";
 import { Controls } from "./controls.js";
 import { el, recall, remember, text } from "./dom.js";
 import type { Frame } from "./frames.js";
+import { unitOf } from "./numbers.js";
 import { Catalogue, Journal, Parameters } from "./panel.js";
 import { Session, type Link } from "./session.js";
 import { Status } from "./status.js";
@@ -77,7 +78,7 @@ class Page {
         break;
       }
       case "catalogue":
-        this.status.setProgress(m.progress);
+        this.status.setProgress(m.progress, unitOf(m.diagrams.find((d) => d.kind === "history")?.x ?? "").unit);
         this.parameters.setCommands(m.commands);
         this.declare(m.diagrams);
         break;

@@ -116,9 +116,8 @@ export class Plot {
     }
     this.full = x;
     if (this.mode !== "auto") return;
-    const cloud = this.kind === "scatter";
-    this.x = around(x, this.axes.xscale, fresh ? null : this.x, !cloud);
-    this.y = around(y, this.axes.yscale, fresh ? null : this.y, false);
+    this.x = around(x, this.axes.xscale, fresh ? null : this.x, this.kind === "scatter" ? "near" : "exact");
+    this.y = around(y, this.axes.yscale, fresh ? null : this.y, "round");
   }
 
   private shape(): uPlot.AlignedData {
@@ -194,6 +193,8 @@ export class Plot {
       grid,
       ticks: { ...grid, size: 4 },
       splits,
+      // uPlot would leave out all but some powers of ten; our ticks are chosen already.
+      filter: (_u, at) => at,
       values: (_u, at) => at.map((v) => value(v, 6)),
       size: (_u, values) => {
         if (which === "x") return 28;

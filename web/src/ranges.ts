@@ -21,23 +21,30 @@ export function union(a: Range | null, b: Range | null): Range | null {
   return [Math.min(a[0], b[0]), Math.max(a[1], b[1])];
 }
 
+/// How closely an axis fits its data: ends exactly there, a little beyond, or at round numbers.
+export type Fit = "exact" | "near" | "round";
+
 /// A pleasant range around the data. An axis that already shows them well stays as it is, so
 /// that a moving curve does not shake its axis.
-export function around(data: Range | null, scale: Scale, before: Range | null, tight: boolean): Range {
+export function around(data: Range | null, scale: Scale, before: Range | null, fit: Fit): Range {
   if (!data) return before ?? (scale === "log" ? [0.1, 10] : [0, 1]);
-  if (scale === "log") {
-    if (tight) return data[1] > data[0] ? data : [data[0] / 2, data[1] * 2];
-    const lo = Math.floor(Math.log10(data[0]) + 1e-9);
-    const hi = Math.ceil(Math.log10(data[1]) - 1e-9);
-    const wide: Range = [10 ** lo, 10 ** Math.max(hi, lo + 1)];
-    return before && inside(data, before) && before[1] / before[0] <= 100 * (wide[1] / wide[0]) ? before : wide;
-  }
-  if (tight && data[1] > data[0]) return data;
+  if (scale === "log") return aroundLog(data, before, fit);
+  if (fit === "exact" && data[1] > data[0]) return data;
   const size = data[1] - data[0] || Math.abs(data[0]) || 1;
-  if (before && inside(data, before) && size > 0.45 * (before[1] - before[0])) return before;
+  const full = fit === "near" ? 0.9 : 0.45;
+  if (before && inside(data, before) && size > full * (before[1] - before[0])) return before;
+  const pad = data[1] > data[0] ? 0.02 * size : size / 2;
+  if (fit === "near") return [data[0] - pad, data[1] + pad];
   const unit = step(size, 8);
-  const pad = data[1] > data[0] ? 0.04 * size : size / 2;
-  return [Math.floor((data[0] - pad) / unit) * unit, Math.ceil((data[1] + pad) / unit) * unit];
+  return [Math.floor((data[0] - 2 * pad) / unit) * unit, Math.ceil((data[1] + 2 * pad) / unit) * unit];
+}
+
+function aroundLog(data: Range, before: Range | null, fit: Fit): Range {
+  if (fit === "exact") return data[1] > data[0] ? data : [data[0] / 2, data[1] * 2];
+  const lo = Math.floor(Math.log10(data[0]) + 1e-9);
+  const hi = Math.ceil(Math.log10(data[1]) - 1e-9);
+  const round: Range = [10 ** lo, 10 ** Math.max(hi, lo + 1)];
+  return before && inside(data, before) && before[1] / before[0] <= 100 * (round[1] / round[0]) ? before : round;
 }
 
 function inside(a: Range, b: Range): boolean {

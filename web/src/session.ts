@@ -18,6 +18,8 @@ export interface Listener {
   link(link: Link): void;
 }
 
+/// Silence after which the connection counts as lost.
+const SILENCE_MS = 5000;
 const BACK_OFF = [300, 700, 1500, 3000, 6000, 10_000];
 
 export class Session {
@@ -66,7 +68,7 @@ export class Session {
     this.listener.link(this.lostSince ? { is: "lost", since: this.lostSince, again: 0 } : { is: "connecting" });
     let me: Response;
     try {
-      me = await fetch("me");
+      me = await fetch("me", { signal: AbortSignal.timeout(SILENCE_MS) });
     } catch {
       return this.retry();
     }
@@ -170,8 +172,9 @@ export class Session {
   }
 
   private watchdog(): void {
-    // The monitor speaks four times a second; silence means that the way is cut.
-    if (this.ctl?.readyState === WebSocket.OPEN && this.silence() > 8000) this.ctl.close();
+    // The monitor speaks at least once a second; silence means that the way is cut. A socket
+    // whose other end is stopped never says that it closed: give it up here.
+    if (this.ctl?.readyState === WebSocket.OPEN && this.silence() > SILENCE_MS) this.retry();
   }
 
   private close(): void {

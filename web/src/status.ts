@@ -20,6 +20,7 @@ export class Status {
   private readonly who = el("button", { type: "button", class: "who" });
   private link: Link = { is: "connecting" };
   private progress: [number, number] | null = null;
+  private unit = "";
 
   constructor(again: () => void, rename: (name: string) => void) {
     const theme = el("button", { type: "button", class: "theme", title: "Light or dark", click: () => {
@@ -52,8 +53,10 @@ export class Status {
     this.node.dataset["role"] = role;
   }
 
-  setProgress(progress: [number, number] | null): void {
+  /// How far the loop goes, and the unit of time as the histories have it.
+  setProgress(progress: [number, number] | null, unit: string): void {
     this.progress = progress;
+    this.unit = unit;
   }
 
   setState(s: RunState, role: Role): void {
@@ -61,7 +64,7 @@ export class Status {
     this.badge.dataset["state"] = s.state;
     const end = this.progress?.[1];
     this.figure("step", s.step >= 0 ? `${whole(s.step)}${end === undefined ? "" : ` / ${whole(end)}`}` : "");
-    this.figure("t", s.time === null ? "" : value(s.time, 4));
+    this.figure("t", s.time === null ? "" : `${value(s.time, 4)} ${this.unit}`.trim());
     this.figure("rate", s.rate === null ? "" : value(s.rate, 3));
     this.figure("eta", s.eta === null ? "" : span(s.eta));
     this.figure("ranks", s.ranks > 1 ? String(s.ranks) : "");
