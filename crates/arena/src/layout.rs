@@ -35,7 +35,7 @@ const RING_MAX: u64 = 1 << 30;
 const BLOCKS_MAX: u32 = 1 << 20;
 const BLOCK_BYTES_MAX: u64 = 1 << 46;
 
-/// What a new segment is made of. Sizes are rounded up to pages.
+/// What a new segment is made of. Rings are rounded up to powers of two, blocks to pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentSpec {
     /// File name in the shared-memory directory; empty for a memory file without a name.
@@ -106,8 +106,7 @@ impl Layout {
                 spec.blocks, spec.block_bytes
             )));
         }
-        let up = pages(spec.up_bytes.max(RING_MIN));
-        let down = pages(spec.down_bytes.max(RING_MIN));
+        let [up, down] = [spec.up_bytes, spec.down_bytes].map(|n| n.max(RING_MIN).next_power_of_two());
         let block_bytes = pages(spec.block_bytes);
         let up_at = TABLE_AT + pages(spec.blocks as u64 * ENTRY_BYTES);
         let down_at = up_at + up;

@@ -91,7 +91,7 @@ fn records_pass_whole_and_in_order_and_room_is_reused_only_after_release() {
 #[test]
 fn a_successor_reads_on_from_the_release_mark_while_the_producer_goes_on() {
     loom::model(|| {
-        let ring = Ring::new(6);
+        let ring = Ring::new(8);
         let there = ring.clone();
         let reader = thread::spawn(move || {
             let mut first = Consumer::new(there.clone());

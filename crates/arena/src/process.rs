@@ -120,7 +120,8 @@ pub fn close_inherited() -> Result<()> {
     Ok(())
 }
 
-/// Asks the kernel to end this process when its parent ends. `parent` is the parent's pid, as it
+/// Asks the kernel to end this process when its parent ends (the thread of it that started this
+/// process, to be exact: start it from one that stays). `parent` is the parent's pid, as it
 /// knew itself: when it is gone already, that is an error.
 pub fn stop_with_parent(parent: u32) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))

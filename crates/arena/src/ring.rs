@@ -1,7 +1,7 @@
 //! A ring of records with one producer and one consumer, in memory that they share.
 //!
 //! Positions count bytes since the ring was made and never wrap (2^64 bytes); a record lies at
-//! its position modulo the capacity. Three cursors, each with one writer:
+//! its position modulo the capacity, a power of two. Three cursors, each with one writer:
 //!
 //! ```text
 //!      released            read and kept            published        free
@@ -32,7 +32,7 @@ pub trait RingMemory {
     fn tail(&self) -> &AtomicU64;
     /// Bytes released, written by the consumer.
     fn mark(&self) -> &AtomicU64;
-    /// Bytes of the ring, a multiple of 8.
+    /// Bytes of the ring: a power of two, at least 16.
     fn capacity(&self) -> u64;
     /// Copies in at an offset; the caller keeps `at + bytes.len()` within the capacity.
     fn store(&self, at: u64, bytes: &[u8]);
@@ -141,7 +141,7 @@ impl<M: RingMemory> Producer<M> {
     #[inline]
     fn store(&self, position: u64, bytes: &[u8]) {
         let capacity = self.memory.capacity();
-        let at = position % capacity;
+        let at = position & (capacity - 1);
         let first = bytes.len().min((capacity - at) as usize);
         self.memory.store(at, &bytes[..first]);
         if first < bytes.len() {
@@ -239,7 +239,7 @@ impl<M: RingMemory> Consumer<M> {
     #[inline]
     fn load(&self, position: u64, out: &mut [u8]) {
         let capacity = self.memory.capacity();
-        let at = position % capacity;
+        let at = position & (capacity - 1);
         let first = out.len().min((capacity - at) as usize);
         self.memory.load(at, &mut out[..first]);
         if first < out.len() {

@@ -105,6 +105,9 @@ impl ShmReceiver {
     /// worth while; its error ends the waiting.
     #[inline]
     pub fn wait(&mut self, deadline: Option<Instant>, mut check: impl FnMut() -> Result<()>) -> Result<bool> {
+        if self.consumer.pending() {
+            return Ok(true);
+        }
         loop {
             let look = Instant::now() + LOOK;
             let until = deadline.map_or(look, |d| d.min(look));

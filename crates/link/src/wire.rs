@@ -104,12 +104,7 @@ impl Wire {
     pub fn connect_as(path: &Path, role: &str, timeout: Duration) -> Result<Wire> {
         place::check_socket_path(path)?;
         let deadline = Instant::now() + timeout;
-        let stream = UnixStream::connect(path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::ConnectionRefused => {
-                Error::new(Code::ServerLost, format!("nobody listens at {} any more", path.display()))
-            }
-            _ => Error::io(format!("cannot connect to {}", path.display()), e),
-        })?;
+        let stream = dial(path, timeout)?;
         check_user(&stream)?;
         let mut wire = Wire::over(stream)?;
         let peer = greeting::hello(&mut wire, role, deadline).map_err(|e| e.within(path.display()))?;
@@ -379,6 +374,30 @@ impl Wire {
 impl AsFd for Wire {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+/// Connects. A stopped process whose queue of connections is full makes that wait, so it has a
+/// time limit too.
+fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+    let cannot = |e| Error::io(format!("cannot connect to {}", path.display()), e);
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(cannot)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout.max(Duration::from_millis(1))))
+        .map_err(cannot)?;
+    let address = SocketAddrUnix::new(path).map_err(cannot)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => Ok(UnixStream::from(socket)),
+        Err(Errno::CONNREFUSED) => {
+            Err(Error::new(Code::ServerLost, format!("nobody listens at {} any more", path.display())))
+        }
+        Err(Errno::AGAIN) => Err(Error::new(
+            Code::Timeout,
+            format!("the process behind {} accepts no connections; is it stopped?", path.display()),
+        )),
+        Err(e) => Err(cannot(e)),
     }
 }
 

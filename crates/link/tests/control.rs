@@ -111,6 +111,26 @@ fn nobody_answering_is_a_timeout_and_nobody_there_is_said() {
 }
 
 #[test]
+fn a_listener_that_accepts_nobody_is_a_timeout() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let deaf = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&deaf, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&deaf, 1).unwrap();
+    // First the greeting stays out; when the queue is full, the connecting itself waits.
+    let texts: Vec<String> = (0..4)
+        .map(|_| {
+            let error = Wire::connect(&path, Duration::from_millis(20)).unwrap_err();
+            assert_eq!(error.code(), Code::Timeout, "{error}");
+            error.text().to_owned()
+        })
+        .collect();
+    assert!(texts[0].contains("did not greet"), "{texts:?}");
+    assert!(texts[3].contains("accepts no connections"), "{texts:?}");
+}
+
+#[test]
 fn a_dead_socket_is_replaced_and_a_living_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
