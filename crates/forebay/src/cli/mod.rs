@@ -3,17 +3,22 @@
 mod cp;
 mod get;
 mod ls;
+mod monitor;
 mod npy;
 mod out;
 mod pick;
 mod print;
 mod put;
 mod rm;
+mod serve;
 mod show;
+mod status;
+mod steer;
 mod table;
+mod up;
 
 use clap::{Parser, Subcommand};
-use forebay::Result;
+use forebay::{Error, Result};
 use std::process::ExitCode;
 
 /// Call services, keep data, take snapshots, watch and steer: the runtime around a simulation.
@@ -30,6 +35,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Up(up::Up),
+    Down(up::Down),
+    Status(status::Status),
+    Serve(serve::Serve),
     Ls(ls::Ls),
     Show(show::Show),
     Get(get::Get),
@@ -39,11 +48,17 @@ enum Command {
     Rm(rm::Rm),
     Table(table::Table),
     Sql(table::Sql),
+    Monitor(monitor::Monitor),
+    Steer(steer::Steer),
 }
 
 impl Command {
     fn run(&self, out: &out::Out) -> Result<()> {
         match self {
+            Command::Up(c) => c.run(out),
+            Command::Down(c) => c.run(out),
+            Command::Status(c) => c.run(out),
+            Command::Serve(c) => c.run(out),
             Command::Ls(c) => c.run(out),
             Command::Show(c) => c.run(out),
             Command::Get(c) => c.run(out),
@@ -53,8 +68,28 @@ impl Command {
             Command::Rm(c) => c.run(out),
             Command::Table(c) => c.run(out),
             Command::Sql(c) => c.run(out),
+            Command::Monitor(c) => c.run(out),
+            Command::Steer(c) => c.run(out),
         }
     }
+}
+
+/// Runs this command again with another runtime directory, which is read from the environment.
+fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
+    use std::os::unix::process::CommandExt;
+    let exe = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
+    let dir = std::path::absolute(dir).map_err(|e| Error::io(format!("cannot use {}", dir.display()), e))?;
+    let mut arguments = Vec::new();
+    let mut given = std::env::args_os().skip(1);
+    while let Some(a) = given.next() {
+        if a == option {
+            given.next();
+        } else if !a.to_string_lossy().starts_with(&format!("{option}=")) {
+            arguments.push(a);
+        }
+    }
+    let failed = std::process::Command::new(exe).args(arguments).env("FOREBAY_RUNTIME_DIR", dir).exec();
+    Err(Error::io("cannot start this program again", failed))
 }
 
 /// Reads the arguments and runs the command: exit status 0 done, 1 error, 2 usage.

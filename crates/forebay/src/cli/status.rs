@@ -1,0 +1,81 @@
+//! `forebay status`: processes, runs, services, buffers.
+
+use super::out::{Out, bytes};
+use forebay::Result;
+use forebay_agent::{RunStatus, Status as Of};
+use serde_json::{Value, json};
+
+/// Show what runs on this node: agent, runs with their ranks and buffers, servers.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay status --json")]
+pub struct Status {}
+
+impl Status {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let found = forebay_agent::status()?;
+        if out.json {
+            return out.value(&json!(found));
+        }
+        if found.is_empty() {
+            return out.line("nothing of Forebay runs here; `forebay up` starts an agent");
+        }
+        for s in &found {
+            owner(out, s)?;
+        }
+        Ok(())
+    }
+}
+
+fn owner(out: &Out, s: &Of) -> Result<()> {
+    let kind = match (s.role.as_str(), s.by_need) {
+        ("agent", true) => "agent, leaves when nothing needs it",
+        ("agent", false) => "agent",
+        _ => "embedded in a program",
+    };
+    let page = s.page.as_ref().map_or(String::new(), |p| format!(", page at http://{p}/"));
+    out.line(format!("{kind}: pid {}, up {}, {} connections{page}", s.pid, duration(s.up_s), s.connections))?;
+    for run in &s.runs {
+        show(out, run)?;
+    }
+    for server in &s.directory.servers {
+        let (i, load) = (&server.info, &server.load);
+        out.line(format!(
+            "  server {} (pid {}): {} services, {} running, {} queued, {} served",
+            i.name,
+            i.pid,
+            i.services.len(),
+            load.running,
+            load.queued,
+            load.served
+        ))?;
+    }
+    Ok(())
+}
+
+fn show(out: &Out, run: &RunStatus) -> Result<()> {
+    let state = json!(run.state);
+    let step = run.step.map_or(String::new(), |s| format!(" at step {s}"));
+    let watch = if run.viewers > 0 { format!(", {} watching", run.viewers) } else { String::new() };
+    out.line(format!("  run {}: {}{step}{watch}", run.path, state.as_str().unwrap_or("")))?;
+    for rank in &run.ranks {
+        let held = if rank.held { ", held" } else { "" };
+        out.line(format!("    rank {}: pid {}, buffer {}{held}", rank.rank, rank.pid, bytes(rank.buffer)))?;
+    }
+    let figure = |name: &str| run.figures.get(name).and_then(Value::as_f64);
+    if let (Some(written), Some(lag)) = (figure("written_bytes"), figure("lag_s")) {
+        let overlap = figure("overlap").unwrap_or(0.0) * 100.0;
+        out.line(format!("    {} written, {overlap:.0} % hidden, {lag:.2} s behind", bytes(written as u64)))?;
+    }
+    Ok(())
+}
+
+fn duration(seconds: f64) -> String {
+    let s = seconds as u64;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min", s / 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}

@@ -1,0 +1,99 @@
+//! `forebay steer`: the buttons of the page, from a script.
+
+use super::out::Out;
+use forebay::{Error, Result, run_dir};
+use forebay_types::watch::Act;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Steer a run: every verb takes place at the same step in all ranks.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay steer two_stream set e0 0.5")]
+pub struct Steer {
+    /// The run.
+    run: String,
+    #[command(subcommand)]
+    verb: Verb,
+    /// Seconds to wait until every rank has done it; 0 only asks.
+    #[arg(long, default_value_t = 30.0, global = true)]
+    timeout: f64,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Go on.
+    #[command(after_help = "Example:\n  forebay steer two_stream run")]
+    Run,
+    /// Hold before the next step.
+    #[command(after_help = "Example:\n  forebay steer two_stream stop")]
+    Stop,
+    /// Go some steps, then hold.
+    #[command(after_help = "Example:\n  forebay steer two_stream step 10")]
+    Step {
+        /// How many.
+        #[arg(default_value_t = 1)]
+        n: u64,
+    },
+    /// Do what the program registered for Save.
+    #[command(after_help = "Example:\n  forebay steer two_stream save")]
+    Save,
+    /// End the loop gracefully.
+    #[command(after_help = "Example:\n  forebay steer two_stream quit")]
+    Quit,
+    /// Give a parameter a value.
+    #[command(after_help = "Example:\n  forebay steer two_stream set e0 0.5")]
+    Set {
+        /// The parameter.
+        name: String,
+        /// A number, true, false or a text.
+        #[arg(allow_negative_numbers = true)]
+        value: String,
+    },
+    /// Press a button that the program declared.
+    #[command(after_help = "Example:\n  forebay steer two_stream command \"dump spectrum\"")]
+    Command {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Verb {
+    fn act(&self) -> Act {
+        match self {
+            Verb::Run => Act::Run,
+            Verb::Stop => Act::Stop,
+            Verb::Step { n } => Act::Step { n: *n },
+            Verb::Save => Act::Save,
+            Verb::Quit => Act::Quit,
+            Verb::Set { name, value } => {
+                let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
+                Act::Set { name: name.clone(), value }
+            }
+            Verb::Command { name } => Act::Command { name: name.clone() },
+        }
+    }
+}
+
+impl Steer {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let wait = Duration::try_from_secs_f64(self.timeout)
+            .map_err(|_| Error::bad(format!("{} is no number of seconds to wait", self.timeout)))?;
+        let done = forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait)?;
+        let state = json!(done.state);
+        out.either(
+            || json!(done),
+            || {
+                let step = done.step.map_or(String::new(), |s| format!(" at step {s}"));
+                let words = if done.text.is_empty() { "done" } else { &done.text };
+                format!("{words}{step}; the run is {}", state.as_str().unwrap_or(""))
+            },
+        )
+    }
+}
+
+/// Who we are, for the log.
+fn who() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
+    format!("{user} (command line)")
+}
