@@ -118,6 +118,10 @@ impl Core {
                 Ok(Some(answer)) => return from_json(&answer?),
                 Ok(None) => {}
                 Err(e) => {
+                    // The last thing an owner does may be to answer; it is gone then, the answer is not.
+                    if let Ok(Some(answer)) = self.down.answer(seq, Duration::ZERO) {
+                        return from_json(&answer?);
+                    }
                     self.down.forget(seq);
                     return Err(e);
                 }
