@@ -5,7 +5,7 @@
 
 use forebay_types::{Error, Result};
 use rustix::process::{Pid, Signal};
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::OnceLock;
 
 /// The identity of a process on this host.
@@ -113,9 +113,12 @@ pub fn close_inherited() -> Result<()> {
         .filter(|fd| *fd > 2)
         .collect();
     for fd in open {
-        // SAFETY: nothing of this process uses these descriptors, as the caller promises; the
-        // one that listed the directory is closed already, which `close` ignores.
-        unsafe { rustix::io::close(fd) };
+        // The one that listed the directory is closed already, and rustix wants no such thing.
+        // SAFETY: the number is only asked after; if it is no descriptor, the answer says so.
+        if rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok() {
+            // SAFETY: nothing of this process uses these descriptors, as the caller promises.
+            unsafe { rustix::io::close(fd) };
+        }
     }
     Ok(())
 }
