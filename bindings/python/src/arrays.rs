@@ -36,6 +36,11 @@ impl<'py> Given<'py> {
         if let Some(given) = Given::as_it_is(value)? {
             return Ok(given);
         }
+        Given::copy(value)
+    }
+
+    /// A dense copy of an argument.
+    pub fn copy(value: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
         let (array, dtype): (Bound<'py, PyAny>, Option<String>) =
             helper(value.py(), "dense")?.call1((value,))?.extract()?;
         let found = Given::as_it_is(&array)?;

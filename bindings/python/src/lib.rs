@@ -7,11 +7,14 @@
 //! comes back as an array over the memory that the facade read into.
 
 mod arrays;
+mod calls;
 mod errors;
 mod ffi;
 mod json;
 mod kept;
 mod run;
+mod scalar;
+mod server;
 mod snapshot;
 mod table;
 mod waits;
@@ -30,5 +33,10 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<watch::Diagram>()?;
     module.add_class::<watch::Parameter>()?;
     module.add_class::<watch::Steps>()?;
+    module.add_class::<calls::Client>()?;
+    module.add_class::<calls::Future>()?;
+    module.add_class::<server::Server>()?;
+    module.add_function(wrap_pyfunction!(calls::wait_all, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::wait_any, module)?)?;
     Ok(())
 }

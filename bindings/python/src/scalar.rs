@@ -59,12 +59,12 @@ fn of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
 }
 
 fn of_zero_rank(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Scalar>> {
-    if arrays::dtype_of(&array.dtype()).is_none() && !matches!(array.dtype().kind(), b'i' | b'u' | b'f' | b'c') {
+    if arrays::dtype_of(&array.dtype()).is_none()
+        && !matches!(array.dtype().kind(), b'i' | b'u' | b'f' | b'c')
+    {
         return Ok(None);
     }
     let given = arrays::Given::new(array.as_any())?;
     let view = given.view(array.py())?;
-    Scalar::from_bytes(view.meta().dtype, view.bytes())
-        .map(Some)
-        .map_err(|e| errors::raise(array.py(), &e))
+    Scalar::from_bytes(view.meta().dtype, view.bytes()).map(Some).map_err(|e| errors::raise(array.py(), &e))
 }

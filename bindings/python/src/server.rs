@@ -12,7 +12,8 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay::{Arg, Array, Call, Code, Error, Running, Scalar, Signature};
+use forebay::serve::{Arg, Call, Running};
+use forebay::{Array, Code, Error, Scalar, Signature};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
@@ -27,7 +28,7 @@ pub struct Server {
 }
 
 enum State {
-    Made(forebay::Server),
+    Made(forebay::serve::Server),
     Runs(Running),
     Stopped,
 }
@@ -43,11 +44,18 @@ struct Segment {
 impl Server {
     #[new]
     fn new(name: &str, workers: usize) -> Server {
-        Server { state: Mutex::new(State::Made(forebay::Server::new(name).workers(workers))) }
+        Server { state: Mutex::new(State::Made(forebay::serve::Server::new(name).workers(workers))) }
     }
 
     /// Offers a function under a signature.
-    fn add(&self, py: Python<'_>, name: &str, parameters: &str, effects: bool, function: Py<PyAny>) -> PyResult<()> {
+    fn add(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        parameters: &str,
+        effects: bool,
+        function: Py<PyAny>,
+    ) -> PyResult<()> {
         let raise = |e| errors::raise(py, &e);
         let signature = Signature::of(name, parameters).map_err(raise)?.with_effects(effects);
         let body = Box::new(move |call: &mut Call| serve(&function, call));
@@ -120,9 +128,8 @@ fn stopped() -> Error {
 /// One call, on a thread of the server.
 fn serve(function: &Py<PyAny>, call: &mut Call) -> forebay::Result<()> {
     let outcome = Python::try_attach(|py| {
-        answer(py, function, call).map_err(|raised| {
-            Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised))
-        })
+        answer(py, function, call)
+            .map_err(|raised| Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised)))
     });
     outcome.unwrap_or_else(|| Err(Error::new(Code::ServerLost, "the server's interpreter is ending")))
 }

@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod calls;
 mod data;
 mod kept;
 pub mod launcher;
@@ -32,6 +33,7 @@ mod run;
 mod table;
 mod watch;
 
+pub use calls::{call, connect, locator, serve};
 pub use data::{Array, DataSet};
 pub use forebay_client::run::{
     Allocated, Diagram, Element, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot,
@@ -42,7 +44,8 @@ pub use forebay_types::control::{Column, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Scale};
 pub use forebay_types::{
-    ArrayMeta, CODES, Code, DType, Error, Name, Order, Result, Selection, Shape, Slice, limits,
+    ArrayMeta, CODES, Code, DType, Error, Name, Number, Order, Result, Param, Scalar, Selection, Shape, Signature,
+    Slice, limits,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, parse_bytes, run_dir};

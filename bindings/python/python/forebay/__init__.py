@@ -13,6 +13,7 @@ data base, takes snapshots at the speed of a memory copy, and lets people watch 
                     s.put("E", E, unit="V/m")
 """
 
+from ._calls import Client, Group, Service, Services, call, call_async, connect, services, wait_all, wait_any
 from ._forebay import (
     BadArgument,
     Cancelled,
@@ -21,6 +22,7 @@ from ._forebay import (
     Corrupt,
     Error,
     Full,
+    Future,
     Internal,
     Io,
     NoServer,
@@ -33,6 +35,7 @@ from ._forebay import (
     VersionMismatch,
 )
 from ._run import DataSetHandle, RestartSnapshot, Run, open
+from ._services import Server, serve, service
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots
 from ._tables import Rows, Table
 from ._watch import Diagram, Parameter
@@ -40,6 +43,7 @@ from ._watch import Diagram, Parameter
 __all__ = [
     "BadArgument",
     "Cancelled",
+    "Client",
     "Closed",
     "Conflict",
     "Corrupt",
@@ -48,6 +52,8 @@ __all__ = [
     "Diagram",
     "Error",
     "Full",
+    "Future",
+    "Group",
     "Internal",
     "Io",
     "NoServer",
@@ -59,12 +65,23 @@ __all__ = [
     "RestartSnapshot",
     "Rows",
     "Run",
+    "Server",
     "ServerLost",
+    "Service",
+    "Services",
     "Snapshot",
     "StoredSnapshot",
     "StoredSnapshots",
     "Table",
     "Timeout",
     "VersionMismatch",
+    "call",
+    "call_async",
+    "connect",
     "open",
+    "serve",
+    "service",
+    "services",
+    "wait_all",
+    "wait_any",
 ]

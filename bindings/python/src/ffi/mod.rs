@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)]
 
+pub mod held;
+
 use std::ffi::{c_int, c_void};
 
 use forebay::{ArrayMeta, DType, Order};

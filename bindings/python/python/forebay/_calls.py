@@ -1,0 +1,162 @@
+"""Calling services."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _forebay
+from ._forebay import Future
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Service:
+    """A service of a client, callable like a function: ``c.services.axpy(2.0, x, y)``."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+        """Its name."""
+
+    @property
+    def signature(self) -> str:
+        """What it takes and gives, in the signature language; raises ``NoServer``."""
+        return self._client.signature(self.name)
+
+    def __call__(self, *args: Any, timeout: float | None = None) -> Any:
+        return self._client.call(self.name, *args, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<forebay.Service {self.name!r}>"
+
+
+class Services:
+    """The services a client can call: iterate over their names, or take one as an attribute or by ``[name]``."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Service:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Service(self._client, name)
+
+    def __getitem__(self, name: str) -> Service:
+        return Service(self._client, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(signature.split("(", 1)[0] for signature, _ in self._client.offers()))
+
+    def __len__(self) -> int:
+        return len(self._client.offers())
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __repr__(self) -> str:
+        return f"<forebay.Services {list(self)}>"
+
+
+class Group:
+    """Calls that run at the same time; leaving the ``with`` statement waits for all and raises the first error."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.calls: list[Future] = []
+        """The calls, in the order of their making."""
+
+    def call(self, name: str, *args: Any) -> Future:
+        """Calls a service and returns at once."""
+        future = self._client.call_async(name, *args)
+        self.calls.append(future)
+        return future
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            for future in self.calls:
+                future.cancel()
+            return
+        _forebay.wait_all(self.calls, None)
+        for future in self.calls:
+            future.wait()
+
+
+class Client(_forebay.Client):
+    """A client of the services that a broker knows. Made by :func:`connect`; any thread may use it."""
+
+    @property
+    def services(self) -> Services:
+        """The services that are offered."""
+        return Services(self)
+
+    def cobegin(self) -> Group:
+        """A group of calls that run at the same time: ``with c.cobegin() as g: g.call("axpy", 2.0, x, y)``."""
+        return Group(self)
+
+
+def connect(broker: str | os.PathLike[str] | None = None) -> Client:
+    """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started."""
+    return Client(None if broker is None else os.fspath(broker))
+
+
+_default: Client | None = None
+_default_pid = 0
+_lock = threading.Lock()
+
+
+def default_client() -> Client:
+    """The client that :func:`call` and its like use, connected at its first use (again in a forked child)."""
+    global _default, _default_pid
+    with _lock:
+        if _default is None or _default_pid != os.getpid():
+            _default, _default_pid = connect(), os.getpid()
+        return _default
+
+
+def call(name: str, *args: Any, timeout: float | None = None) -> Any:
+    """Calls a service by name and waits for its results: arrays that come back are filled in place, the rest is
+    returned. See :meth:`Client.call`.
+    """
+    return default_client().call(name, *args, timeout=timeout)
+
+
+def call_async(name: str, *args: Any) -> Future:
+    """Calls a service by name and returns at once. The arrays given belong to the call until it was waited for."""
+    return default_client().call_async(name, *args)
+
+
+def services() -> Services:
+    """The services that are offered."""
+    return default_client().services
+
+
+def wait_all(futures: Sequence[Future], timeout: float | None = None) -> list[Any]:
+    """Waits for all calls and returns their results in order; raises the first error, and ``Timeout``."""
+    if not _forebay.wait_all(list(futures), timeout):
+        raise _forebay.Timeout(
+            f"not all of {len(futures)} calls were complete after {timeout} s; wait longer"
+        )
+    return [future.wait() for future in futures]
+
+
+def wait_any(futures: Sequence[Future], timeout: float | None = None) -> int:
+    """Waits until one call is complete and returns its index; raises ``Timeout``."""
+    if not futures:
+        raise _forebay.BadArgument("there is no call to wait for")
+    index = _forebay.wait_any(list(futures), timeout)
+    if index is None:
+        raise _forebay.Timeout(f"none of {len(futures)} calls was complete after {timeout} s; wait longer")
+    return index

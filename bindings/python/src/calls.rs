@@ -1,0 +1,350 @@
+//! Calls to services.
+//!
+//! ```text
+//! Python's arguments -> Held (views of the caller's arrays) -> the facade -> results in place, the rest returned
+//! ```
+//! Only what cannot be used where it lies takes the longer way over the signature: lists, strided
+//! arrays, other byte orders. Such an argument is copied, and copied back if it is a result.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use forebay::call::Value;
+use forebay::{Code, Param, Result};
+use numpy::PyUntypedArray;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::arrays::Given;
+use crate::ffi::held::{Held, HeldFuture};
+use crate::waits::{duration, released, signals};
+use crate::{errors, ffi, scalar};
+
+/// Signals are looked at so often while a call is waited for.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// A client of the services that a broker knows.
+#[pyclass(frozen, subclass)]
+pub struct Client {
+    inner: forebay::call::Client,
+}
+
+/// A call under way.
+#[pyclass(frozen)]
+pub struct Future {
+    state: Mutex<HeldFuture>,
+    back: Vec<CopyBack>,
+    name: String,
+}
+
+/// A result that was filled in a copy, and the caller's array it belongs in.
+struct CopyBack {
+    original: Py<PyAny>,
+    copy: Py<PyAny>,
+}
+
+/// The arguments of a call.
+struct Arguments {
+    held: Held,
+    back: Vec<CopyBack>,
+}
+
+impl Client {
+    fn arguments(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
+        let mut out = Arguments { held: Held::default(), back: Vec::new() };
+        for (index, value) in args.iter().enumerate() {
+            if !out.take(&value)? {
+                self.take_by_signature(&mut out, name, index, &value)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// An argument that cannot be used where it lies: the signature says which way it goes.
+    fn take_by_signature(
+        &self,
+        out: &mut Arguments,
+        name: &str,
+        index: usize,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = value.py();
+        let signature = released(py, || self.inner.signature(name))?;
+        let Some(param) = signature.passed().nth(index) else {
+            let text = format!("{name} takes {} arguments and got more; its signature is {signature}", index);
+            return Err(errors::bad(py, text));
+        };
+        match param.way.comes() && param.extents.is_some() {
+            true => out.take_result(name, param, value),
+            false => out.take_copy(value),
+        }
+    }
+}
+
+impl Arguments {
+    /// Takes an argument as it lies; false when that is not possible.
+    fn take(&mut self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if let Some(scalar) = scalar::from_python(value)? {
+            self.held.push_scalar(scalar);
+            return Ok(true);
+        }
+        Ok(match Given::as_it_is(value)? {
+            Some(Given::Text(text)) => self.held.push_text(&text).map(|()| true)?,
+            Some(Given::Bytes(bytes)) => {
+                self.held.push_bytes(&bytes);
+                true
+            }
+            Some(Given::Dense { array, meta }) => self.held.push_array(&array, meta, ffi::writable(&array)),
+            None => false,
+        })
+    }
+
+    /// Takes a copy of an argument that is only read.
+    fn take_copy(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match Given::copy(value)? {
+            Given::Text(text) => self.held.push_text(&text)?,
+            Given::Bytes(bytes) => self.held.push_bytes(&bytes),
+            Given::Dense { array, meta } => {
+                self.held.push_array(&array, meta, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a copy of an array that is to be filled, and remembers to copy it back.
+    fn take_result(&mut self, name: &str, param: &Param, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        let refuse = |why: &str| {
+            let text = format!("{name}: parameter {} is filled by the service; {why}", param.name);
+            Err(errors::bad(py, text))
+        };
+        let Ok(original) = value.cast::<PyUntypedArray>() else {
+            let kind = value.get_type().name()?;
+            return refuse(&format!("a {kind} cannot be filled, pass a NumPy array"));
+        };
+        if !ffi::writable(original) {
+            return refuse("the array given is read-only");
+        }
+        if let Some(Given::Dense { .. }) = Given::as_it_is(value)? {
+            return refuse(
+                "the array given shares memory with another argument, pass a copy for one of them",
+            );
+        }
+        let Given::Dense { array, meta } = Given::copy(value)? else {
+            return refuse("pass an array of numbers");
+        };
+        self.held.push_array(&array, meta, true);
+        self.back.push(CopyBack { original: value.clone().unbind(), copy: array.into_any().unbind() });
+        Ok(())
+    }
+}
+
+fn copy_back(py: Python<'_>, back: &[CopyBack]) -> PyResult<()> {
+    for pair in back {
+        let numpy = py.import("numpy")?;
+        numpy.call_method1("copyto", (pair.original.bind(py), pair.copy.bind(py)))?;
+    }
+    Ok(())
+}
+
+/// Waits in slices, so that signals are heard.
+fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Result<Vec<Value>> {
+    let deadline = timeout.map(|t| Instant::now() + t);
+    loop {
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        let last = left.is_some_and(|l| l <= SLICE);
+        match future.wait(Some(left.map_or(SLICE, |l| l.min(SLICE)))) {
+            Err(e) if e.code() == Code::Timeout && !last => signals()?,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// What a call returns: nothing, the one value, or a tuple.
+fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
+    let mut objects = Vec::with_capacity(values.len());
+    for value in values {
+        objects.push(match value {
+            Value::Scalar(s) => scalar::to_python(py, s)?,
+            Value::Str(text) => text.into_bound_py_any(py)?,
+            Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+        });
+    }
+    match objects.len() {
+        0 => Ok(py.None().into_bound(py)),
+        1 => Ok(objects.remove(0)),
+        _ => Ok(PyTuple::new(py, objects)?.into_any()),
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    fn new(py: Python<'_>, broker: Option<PathBuf>) -> PyResult<Client> {
+        released(py, || forebay::connect(broker.as_deref())).map(|inner| Client { inner })
+    }
+
+    /// Calls a service by name and waits for its results: ``y`` and other arrays that come back are
+    /// filled in place, results that are no arrays are returned.
+    ///
+    /// Raises ``NoServer`` (nobody offers it), ``BadArgument`` (found before anything is sent),
+    /// ``RemoteError`` (the service raised; the text and traceback are the remote ones), ``Timeout``
+    /// (after ``timeout`` seconds), ``ServerLost`` (and no other server could take over).
+    #[pyo3(signature = (name, *args, timeout=None))]
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        args: &Bound<'py, PyTuple>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = duration(py, timeout)?;
+        let Arguments { held, back } = self.arguments(name, args)?;
+        let values = released(py, || {
+            let mut future = held.send(&self.inner, name, timeout)?;
+            wait_in_slices(&mut future, timeout)
+        })?;
+        copy_back(py, &back)?;
+        returned(py, values)
+    }
+
+    /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.
+    #[pyo3(signature = (name, *args))]
+    fn call_async(&self, py: Python<'_>, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Future> {
+        let Arguments { held, back } = self.arguments(name, args)?;
+        let future = released(py, || held.send(&self.inner, name, None))?;
+        Ok(Future { state: Mutex::new(future), back, name: name.to_owned() })
+    }
+
+    /// Signature and servers (name, pid, host) of everything that is offered.
+    fn offers(&self) -> Vec<(String, Vec<(String, u32, String)>)> {
+        let services = self.inner.services().into_iter();
+        services
+            .map(|service| {
+                let servers = service.servers.into_iter().map(|s| (s.name, s.pid, s.host)).collect();
+                (service.signature.to_string(), servers)
+            })
+            .collect()
+    }
+
+    /// The signature of a service.
+    fn signature(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        released(py, || self.inner.signature(name)).map(|s| s.to_string())
+    }
+}
+
+impl Future {
+    fn lock(&self) -> MutexGuard<'_, HeldFuture> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Future {
+    /// Waits for the results: arrays are filled, the rest is returned. Raises what the call would have
+    /// raised, and ``Timeout`` after ``timeout`` seconds, when it is still under way.
+    #[pyo3(signature = (timeout=None))]
+    fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = duration(py, timeout)?;
+        let values = released(py, || wait_in_slices(&mut self.lock(), timeout))?;
+        copy_back(py, &self.back)?;
+        returned(py, values)
+    }
+
+    /// Whether it is complete; then `wait` returns at once.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        released(py, || Ok(self.lock().done()))
+    }
+
+    /// Gives it up: it is not begun any more, and waiting for it raises ``Cancelled``.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            self.lock().cancel();
+            Ok(())
+        })
+    }
+
+    /// Where its time went, in seconds: ``sending`` here, ``waiting`` and ``running`` at the server, ``total``; and
+    /// ``reissued`` (how often a server was lost) and ``server``.
+    #[getter]
+    fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let timing = self.lock().timing().clone();
+        let out = PyDict::new(py);
+        for (name, time) in [
+            ("sending", timing.sending),
+            ("waiting", timing.waiting),
+            ("running", timing.running),
+            ("total", timing.total),
+        ] {
+            out.set_item(name, time.as_secs_f64())?;
+        }
+        out.set_item("reissued", timing.reissued)?;
+        out.set_item("server", timing.server.map(|(name, pid)| format!("{name} (pid {pid})")))?;
+        Ok(out)
+    }
+
+    /// The service that was called.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Waits for all of them, up to a time; says whether all are complete.
+#[pyfunction]
+#[pyo3(signature = (futures, timeout))]
+pub fn wait_all(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<bool> {
+    let timeout = duration(py, timeout)?;
+    together(py, &futures, timeout, |all, slice| HeldFuture::wait_all(all, slice).then_some(()))
+        .map(|done| done.is_some())
+}
+
+/// Waits for one of them, up to a time; its index.
+#[pyfunction]
+#[pyo3(signature = (futures, timeout))]
+pub fn wait_any(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<Option<usize>> {
+    let timeout = duration(py, timeout)?;
+    together(py, &futures, timeout, HeldFuture::wait_any)
+}
+
+/// Holds all futures at once and waits in slices until the attempt has an answer.
+fn together<T: Send>(
+    py: Python<'_>,
+    futures: &[Py<Future>],
+    timeout: Option<Duration>,
+    attempt: impl Fn(&mut [&mut HeldFuture], Option<Duration>) -> Option<T> + Send + Sync,
+) -> PyResult<Option<T>> {
+    let all: Vec<&Future> = futures.iter().map(|f| f.get()).collect();
+    for (index, future) in all.iter().enumerate() {
+        if all[..index].iter().any(|other| std::ptr::eq(*other, *future)) {
+            return Err(errors::bad(py, format!("the call of {} is given twice", future.name)));
+        }
+    }
+    if all.is_empty() {
+        return Ok(attempt(&mut [], Some(Duration::ZERO)));
+    }
+    released(py, || {
+        let deadline = timeout.map(|t| Instant::now() + t);
+        loop {
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let slice = left.map_or(SLICE, |l| l.min(SLICE));
+            let answer = {
+                // In the order of addresses: two threads that wait for the same calls do not block each other.
+                let mut order: Vec<usize> = (0..all.len()).collect();
+                order.sort_by_key(|i| std::ptr::from_ref(all[*i]) as usize);
+                let mut guards: Vec<Option<MutexGuard<'_, HeldFuture>>> = all.iter().map(|_| None).collect();
+                for index in order {
+                    guards[index] = Some(all[index].lock());
+                }
+                let mut held: Vec<&mut HeldFuture> = guards.iter_mut().flatten().map(|g| &mut **g).collect();
+                attempt(&mut held, Some(slice))
+            };
+            if answer.is_some() || left.is_some_and(|l| l <= SLICE) {
+                return Ok(answer);
+            }
+            signals()?;
+        }
+    })
+}

@@ -1,0 +1,129 @@
+//! Arguments of a call that lie in Python's objects, with the objects that keep them alive.
+//!
+//! A call under way reads and writes the caller's arrays until it is complete, and Python cannot
+//! say how long a variable lives; so the arguments borrow for ever and travel with references
+//! to their owners. Neither leaves this module without the other.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use forebay::call::{Arg, Client, Future, Timing, Value, wait_all, wait_any};
+use forebay::{ArrayMeta, Result, Scalar};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+/// The arguments of a call that is not yet sent.
+#[derive(Default)]
+pub struct Held {
+    // Before `kept`: what borrows goes before what is borrowed.
+    args: Vec<Arg<'static>>,
+    kept: Vec<Py<PyAny>>,
+    arrays: Vec<(Range<usize>, bool)>,
+}
+
+/// A call under way.
+pub struct HeldFuture {
+    // Before `_kept`, as above.
+    future: Future<'static>,
+    _kept: Vec<Py<PyAny>>,
+}
+
+impl Held {
+    /// A number or truth value.
+    pub fn push_scalar(&mut self, scalar: Scalar) {
+        self.args.push(Arg::Scalar(scalar));
+    }
+
+    /// Text.
+    pub fn push_text(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
+        let letters: *const str = text.to_str()?;
+        // SAFETY: the letters of a str never move nor change while it lives, and `kept` lives
+        // as long as the arguments.
+        self.args.push(Arg::Str(unsafe { &*letters }));
+        self.kept.push(text.clone().into_any().unbind());
+        Ok(())
+    }
+
+    /// Bytes.
+    pub fn push_bytes(&mut self, bytes: &Bound<'_, PyBytes>) {
+        let content: *const [u8] = bytes.as_bytes();
+        // SAFETY: as with text: bytes never move nor change while they live.
+        self.args.push(Arg::Bytes(unsafe { &*content }));
+        self.kept.push(bytes.clone().into_any().unbind());
+    }
+
+    /// An array that is dense in the order of `meta`; false, and nothing done, when it is not, or when
+    /// it shares memory with another one and either is to be written.
+    pub fn push_array(&mut self, array: &Bound<'_, PyUntypedArray>, meta: ArrayMeta, write: bool) -> bool {
+        let Some(bytes) = super::bytes(array, meta.order) else { return false };
+        let range = bytes.as_ptr() as usize..bytes.as_ptr() as usize + bytes.len();
+        let meets = |other: &Range<usize>| other.start < range.end && range.start < other.end;
+        if self.arrays.iter().any(|(other, written)| (write || *written) && meets(other)) {
+            return false;
+        }
+        if write && !super::writable(array) {
+            return false;
+        }
+        let data = match bytes.is_empty() {
+            true => std::ptr::NonNull::<u128>::dangling().as_ptr().cast::<u8>(),
+            // SAFETY: the pointer of a live array object is valid.
+            false => unsafe { (*array.as_array_ptr()).data.cast::<u8>() },
+        };
+        let length = bytes.len();
+        // SAFETY: a dense array has `length` bytes at `data` (checked by `bytes`), and may be
+        // written if NumPy says so (checked). `kept` keeps the array alive as long as the argument,
+        // and NumPy does not move its memory while others refer to it. No other argument overlaps
+        // a written one (checked). Other threads of the program may touch the array meanwhile,
+        // which the user is told not to do, as with every call under way.
+        self.args.push(unsafe {
+            match write {
+                true => Arg::Mut(meta, std::slice::from_raw_parts_mut(data, length)),
+                false => Arg::In(meta, std::slice::from_raw_parts(data, length)),
+            }
+        });
+        self.arrays.push((range, write));
+        self.kept.push(array.clone().into_any().unbind());
+        true
+    }
+
+    /// Sends the call.
+    pub fn send(self, client: &Client, name: &str, allowed: Option<Duration>) -> Result<HeldFuture> {
+        let future = client.call_async(name, self.args, allowed)?;
+        Ok(HeldFuture { future, _kept: self.kept })
+    }
+}
+
+impl HeldFuture {
+    /// Waits for its end; takes the returned results.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
+        self.future.wait(timeout)
+    }
+
+    /// Whether it is complete.
+    pub fn done(&mut self) -> bool {
+        self.future.done()
+    }
+
+    /// Gives it up.
+    pub fn cancel(&mut self) {
+        self.future.cancel();
+    }
+
+    /// Where its time went.
+    pub fn timing(&self) -> &Timing {
+        self.future.timing()
+    }
+
+    /// Waits for all; whether all are complete.
+    pub fn wait_all(futures: &mut [&mut HeldFuture], timeout: Option<Duration>) -> bool {
+        let mut inner: Vec<&mut Future> = futures.iter_mut().map(|f| &mut f.future as &mut Future).collect();
+        wait_all(&mut inner, timeout)
+    }
+
+    /// Waits for one; its index.
+    pub fn wait_any(futures: &mut [&mut HeldFuture], timeout: Option<Duration>) -> Option<usize> {
+        let mut inner: Vec<&mut Future> = futures.iter_mut().map(|f| &mut f.future as &mut Future).collect();
+        wait_any(&mut inner, timeout)
+    }
+}
