@@ -188,6 +188,29 @@ pub fn sweep(kind: u32) -> usize {
         .count()
 }
 
+/// Removes the sockets that killed processes left in the runtime directory: names that carry the
+/// pid of a process that is gone (`run-PID-N.sock`, `server-PID-N.sock`) and that nobody hears.
+pub fn sweep_sockets() -> usize {
+    let Ok(files) = runtime_dir().and_then(|dir| {
+        std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot list {}", dir.display()), e))
+    }) else {
+        return 0;
+    };
+    let orphan = |name: &str| {
+        let mut words = name.strip_suffix(".sock")?.split('-');
+        let role = words.next()?;
+        let pid: u32 = words.next()?.parse().ok()?;
+        (["run", "server"].contains(&role) && crate::Process::of_pid(pid).is_none()).then_some(())
+    };
+    files
+        .flatten()
+        .filter(|f| f.file_name().to_str().and_then(orphan).is_some())
+        // Processes of another container may share the directory and not be seen; they answer.
+        .filter(|f| std::os::unix::net::UnixStream::connect(f.path()).is_err())
+        .filter(|f| std::fs::remove_file(f.path()).is_ok())
+        .count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

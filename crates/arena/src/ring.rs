@@ -198,7 +198,7 @@ impl<M: RingMemory> Consumer<M> {
         Consumer { memory, cursor: mark, mark, tail: mark }
     }
 
-    /// Copies the next record into `buf` (cleared first) and returns the position behind it, for
+    /// Copies the next record into `buf`, in place of what it held, and returns the position behind it, for
     /// [`Consumer::release_to`]; `None` when there is none. After `Corrupt` the ring is of no
     /// more use.
     #[inline]
@@ -221,8 +221,7 @@ impl<M: RingMemory> Consumer<M> {
         if len as usize > limits::RECORD_BYTES || needed > available || seen != check(len, self.cursor) {
             return Err(self.corrupt(&format!("a record announces {len} bytes, {available} are published")));
         }
-        buf.clear();
-        buf.resize(len as usize, 0);
+        buf.resize(len as usize, 0); // what it held is overwritten, so it is not cleared first
         self.load(self.cursor + HEADER, buf);
         self.cursor += needed;
         Ok(Some(self.cursor))

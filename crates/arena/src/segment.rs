@@ -39,6 +39,7 @@ pub(crate) struct Inner {
     ends: [AtomicBool; 4],
     allocator: AtomicBool,
     growing: Mutex<()>,
+    created: bool,
 }
 
 /// A ring of a segment, as the ring code sees it.
@@ -166,10 +167,10 @@ impl Segment {
         let header = layout.encode();
         map.store(8, &header[8..]);
         map.atomic_u64(0).store(MAGIC, Ordering::Release);
-        Ok(Segment::over(map, layout, path))
+        Ok(Segment::over(map, layout, path, true))
     }
 
-    fn over(map: Map, layout: Layout, path: Option<PathBuf>) -> Segment {
+    fn over(map: Map, layout: Layout, path: Option<PathBuf>, created: bool) -> Segment {
         Segment {
             inner: Arc::new(Inner {
                 map: Arc::new(map),
@@ -179,6 +180,7 @@ impl Segment {
                 ends: Default::default(),
                 allocator: AtomicBool::new(false),
                 growing: Mutex::new(()),
+                created,
             }),
         }
     }
@@ -219,7 +221,7 @@ impl Segment {
         }
         let layout = Layout::decode(&header, bytes)?;
         let map = Map::new(file, layout.total)?;
-        Ok(Segment::over(map, layout, path))
+        Ok(Segment::over(map, layout, path, false))
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -235,7 +237,7 @@ impl Segment {
     }
 
     pub(crate) fn table(&self) -> Table<'_> {
-        Table { map: &self.inner.map, layout: &self.inner.layout }
+        self.inner.table()
     }
 
     pub(crate) fn handle(&self, index: u32, offset: u64, len: u64) -> Block {
@@ -351,7 +353,8 @@ impl Segment {
 
     /// Takes the pages of all blocks in the background and enters them into this process's page
     /// table, piece by piece. Ends early when the system has no more pages (blocks beyond are
-    /// then refused by the allocator) or when the segment is dropped.
+    /// then refused by the allocator) or when the segment is dropped. The other side takes no
+    /// pages: there it enters those that are taken by now.
     pub fn prefault(&self) -> JoinHandle<()> {
         let (total, weak) = (self.inner.layout.block_bytes, Arc::downgrade(&self.inner));
         std::thread::Builder::new()
@@ -362,7 +365,12 @@ impl Segment {
                     && let Some(inner) = weak.upgrade()
                 {
                     let len = CHUNK.min(total - at);
-                    if !inner.take_up_to(at + len) {
+                    let there = if inner.created {
+                        inner.take_up_to(at + len)
+                    } else {
+                        inner.table().taken().load(Ordering::Acquire) >= at + len
+                    };
+                    if !there {
                         break;
                     }
                     inner.map.populate(inner.layout.blocks_at + at, len);
@@ -384,9 +392,13 @@ impl Segment {
 }
 
 impl Inner {
+    pub fn table(&self) -> Table<'_> {
+        Table { map: &self.map, layout: &self.layout }
+    }
+
     /// Sees to it that the first `bytes` of the block area are taken; says whether they are.
     pub fn take_up_to(&self, bytes: u64) -> bool {
-        let table = Table { map: &self.map, layout: &self.layout };
+        let table = self.table();
         if bytes <= table.taken().load(Ordering::Acquire) {
             return true;
         }
@@ -403,7 +415,7 @@ impl Inner {
         [piece, bytes].into_iter().any(|end| {
             let done = self.map.take(self.layout.blocks_at + taken, end - taken).is_ok();
             if done {
-                table.taken().store(end, Ordering::Release);
+                table.taken().fetch_max(end, Ordering::AcqRel);
             }
             done
         })

@@ -159,7 +159,10 @@ fn an_exhausted_allocator_says_so_and_recovers() {
 #[test]
 fn prefault_takes_every_page_and_ends_when_the_segment_goes() {
     let (ours, theirs) = pair();
+    theirs.prefault().join().unwrap();
+    assert_eq!(ours.taken(), 0, "only the creator takes pages");
     ours.prefault().join().unwrap();
+    theirs.prefault().join().unwrap();
     assert_eq!(ours.taken(), 16 << 20);
     assert_eq!(theirs.taken(), 16 << 20);
     let huge = Segment::create(&SegmentSpec { block_bytes: 1 << 30, ..spec("") }).unwrap();
