@@ -25,6 +25,7 @@ impl Embedded {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let socket = place::runtime_dir()?.join(format!("run-{}-{number}.sock", std::process::id()));
+        place::sweep_sockets();
         let service = Service::start(Options {
             role: "run",
             socket: socket.clone(),

@@ -13,7 +13,7 @@ use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::steering::{Ack, Phase};
 use crate::words::{RankStatus, RunStatus, Steered};
-use forebay_arena::Segment;
+use forebay_arena::{Process, Segment};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
 use forebay_store::{Attach, Owner, layout};
 use forebay_types::control::{OpenRun, RunOpened};
@@ -174,12 +174,13 @@ impl Run {
         Ok(RunOpened { created, ..opened })
     }
 
-    /// A seat whose rank has said good-bye, or is the same process, becomes free in a moment.
+    /// A seat whose rank has said good-bye, has just died, or is the same process, becomes free in
+    /// a moment.
     fn await_seat(&self, open: &OpenRun, pid: u32) {
         let until = Instant::now() + LEAVING;
         let mut state = lock(&self.state);
         loop {
-            let leaves = |s: &Seat| s.gone || s.pid == pid;
+            let leaves = |s: &Seat| s.gone || s.pid == pid || Process::of_pid(s.pid).is_none();
             let taken = state.life.as_ref().is_some_and(|l| {
                 l.seats.values().any(|s| leaves(s) && (s.rank == open.rank || l.size != open.size))
             });
