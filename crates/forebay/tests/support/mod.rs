@@ -45,6 +45,8 @@ pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
     let status = child.wait();
     let log = std::fs::read_to_string(dir.path().join("run/agent.log")).unwrap_or_default();
     end_agent(dir.path());
+    // What was killed leaves its socket; whoever listens next, or the user's next login, clears it.
+    sweep(&dir.path().join("run"));
     let left = left_behind(&dir.path().join("run"), &prefix);
     for file in &left.1 {
         let _ = std::fs::remove_file(file);
@@ -63,6 +65,17 @@ fn end_agent(dir: &Path) {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
+    }
+}
+
+/// Sockets that nobody hears any more.
+fn sweep(runtime: &Path) {
+    for file in std::fs::read_dir(runtime).into_iter().flatten().flatten() {
+        let killed = std::os::unix::net::UnixStream::connect(file.path())
+            .is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
+        if killed {
+            let _ = std::fs::remove_file(file.path());
+        }
     }
 }
 
