@@ -1,1 +1,56 @@
-//!
+//! What the benchmarks have in common: medians, tables for people, JSON for machines.
+
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// The middle one of some measurements, and the one that 99 % do not exceed.
+pub fn median_p99(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => (f64::NAN, f64::NAN),
+        n => (values[n / 2], values[(n * 99 / 100).min(n - 1)]),
+    }
+}
+
+/// The results of one benchmark.
+#[derive(Default)]
+pub struct Report {
+    rows: Vec<(String, String)>,
+    json: Map<String, Value>,
+}
+
+impl Report {
+    /// Adds a figure: its name, value, unit, and what a reader should know.
+    pub fn add(&mut self, name: &str, value: f64, unit: &str, note: &str) {
+        let shown = match value {
+            v if v.abs() >= 100.0 => format!("{v:.0}"),
+            v if v.abs() >= 10.0 => format!("{v:.1}"),
+            v => format!("{v:.2}"),
+        };
+        self.rows.push((name.to_owned(), format!("{shown:>9} {unit:<6} {note}")));
+        self.json.insert(name.to_owned(), json!({"value": value, "unit": unit, "note": note}));
+    }
+
+    /// Prints the table; writes the JSON to the file that `--json FILE` names.
+    pub fn finish(self) -> std::io::Result<()> {
+        let width = self.rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
+        for (name, value) in &self.rows {
+            println!("{name:<width$} {value}");
+        }
+        let mut words = std::env::args().skip_while(|a| a != "--json").skip(1);
+        match words.next() {
+            Some(file) => std::fs::write(file, format!("{:#}\n", Value::Object(self.json))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// CPU time that all threads of a process have used.
+pub fn cpu_time(pid: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_one = |path: std::path::PathBuf| -> Option<u64> {
+        let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(|t| of_one(t.path())).sum())
+}

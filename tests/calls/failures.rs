@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use forebay_client::call::Value;
+use forebay_tests::broker::Host;
 use forebay_types::{Code, Scalar};
 use rustix::process::Signal;
 
-use crate::broker::Host;
 use crate::roles::{Serving, World, until};
 
 fn begun(world: &World, tag: &str) -> Option<i64> {

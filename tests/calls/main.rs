@@ -2,7 +2,6 @@
 //! happens when servers and brokers die, stop or talk nonsense.
 
 mod basics;
-mod broker;
 mod failures;
 mod hostile;
 mod roles;

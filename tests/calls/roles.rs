@@ -8,10 +8,9 @@ use std::time::Duration;
 use forebay_arena::{Process, process};
 use forebay_link::Locator;
 use forebay_server::{Call, Server};
+use forebay_tests::broker::Host;
 use forebay_types::{Code, Error, Result};
 use rustix::process::Signal;
-
-use crate::broker::Host;
 
 /// Everything a test needs, in a directory of its own.
 pub struct World {

@@ -1,1 +1,3 @@
-//! Tests of the whole: see the folders beside this one.
+//! What tests and benchmarks of the whole have in common.
+
+pub mod broker;

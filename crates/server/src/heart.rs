@@ -12,7 +12,7 @@ use crate::peer::lock;
 use crate::shared::Shared;
 
 /// Time between beats.
-const BEAT: Duration = Duration::from_millis(100);
+const BEAT: Duration = Duration::from_millis(200);
 /// The same while replies wait for room in a ring.
 const FAST: Duration = Duration::from_millis(1);
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forebay_link::{Incoming, Listener, ShmLink, Wire};
 use forebay_types::call::{Attached, ServerRequest};
@@ -23,7 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn run(shared: Arc<Shared>, listener: Listener) {
     let greetings = Arc::new(AtomicUsize::new(0));
     while !shared.stopping() {
-        match listener.accept(Some(Instant::now() + Duration::from_millis(500))) {
+        match listener.accept(None) {
+            // The one that ends the waiting.
+            Ok(_) if shared.stopping() => break,
             Ok(Some(incoming)) if greetings.load(Ordering::Relaxed) < GREETINGS => {
                 let (shared, greetings) = (shared.clone(), greetings.clone());
                 greetings.fetch_add(1, Ordering::Relaxed);
@@ -43,6 +45,11 @@ pub(crate) fn run(shared: Arc<Shared>, listener: Listener) {
             }
         }
     }
+}
+
+/// Ends the waiting for clients of a server that stops.
+pub(crate) fn wake(shared: &Shared) {
+    let _ = std::os::unix::net::UnixStream::connect(&shared.socket);
 }
 
 fn greet(shared: &Shared, incoming: Incoming) -> Result<()> {

@@ -169,6 +169,7 @@ impl Running {
     /// Asks it to stop without waiting for that; for signal handlers' threads.
     pub fn ask_to_stop(&self) {
         self.shared.stop();
+        listen::wake(&self.shared);
     }
 
     /// Waits until it was asked to stop and has.
@@ -177,7 +178,7 @@ impl Running {
     }
 
     fn end(&mut self) {
-        self.shared.stop();
+        self.ask_to_stop();
         self.join();
     }
 

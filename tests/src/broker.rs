@@ -1,4 +1,5 @@
-//! A broker behind a socket, in a thread of the test.
+//! A broker behind a socket, on threads of a test or benchmark: the smallest host there can be.
+//! Whatever fails here fails the test, so it panics.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ pub struct Host {
 }
 
 impl Host {
+    /// Listens at a path.
     pub fn start(path: &Path) -> Host {
         let listener = Listener::bind(path).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -28,6 +30,7 @@ impl Host {
         Host { path: path.to_owned(), stop, thread: Some(thread) }
     }
 
+    /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
     }
