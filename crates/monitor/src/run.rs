@@ -441,3 +441,7 @@ impl Inner {
 pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;
