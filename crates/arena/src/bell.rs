@@ -121,9 +121,7 @@ mod real {
                 return true;
             }
             let found = self.sleep(&mut ready, deadline);
-            if found {
-                spin.slept(start.elapsed());
-            }
+            spin.slept(start.elapsed()); // in vain or not: so long a wait was not worth polling
             found
         }
 

@@ -203,6 +203,18 @@ fn a_sleeper_is_woken_by_the_bell_and_by_nothing_else() {
 }
 
 #[test]
+fn a_long_wait_in_slices_uses_hardly_any_cpu() {
+    let (_ours, theirs) = pair();
+    let mut up = theirs.consumer(Direction::Up);
+    let (bell, mut spin) = (theirs.bell(Direction::Up), Spin::new());
+    for _ in 0..8 {
+        let slice = Instant::now() + Duration::from_millis(2);
+        assert!(!bell.wait(|| up.pending(), Some(slice), &mut spin));
+    }
+    assert!(spin.budget() <= Duration::from_micros(1), "still polls for {:?}", spin.budget());
+}
+
+#[test]
 fn an_eventfd_is_written_only_when_the_other_side_sleeps_in_epoll() {
     use rustix::event::{EventfdFlags, eventfd};
     let (ours, theirs) = pair();
