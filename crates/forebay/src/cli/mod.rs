@@ -1,5 +1,6 @@
 //! The command line: one file a command, which holds its options and what it does.
 
+mod call;
 mod cp;
 mod get;
 mod ls;
@@ -11,6 +12,7 @@ mod print;
 mod put;
 mod rm;
 mod serve;
+mod services;
 mod show;
 mod status;
 mod steer;
@@ -39,6 +41,8 @@ enum Command {
     Down(up::Down),
     Status(status::Status),
     Serve(serve::Serve),
+    Services(services::Services),
+    Call(call::Call),
     Ls(ls::Ls),
     Show(show::Show),
     Get(get::Get),
@@ -59,6 +63,8 @@ impl Command {
             Command::Down(c) => c.run(out),
             Command::Status(c) => c.run(out),
             Command::Serve(c) => c.run(out),
+            Command::Services(c) => c.run(out),
+            Command::Call(c) => c.run(out),
             Command::Ls(c) => c.run(out),
             Command::Show(c) => c.run(out),
             Command::Get(c) => c.run(out),

@@ -18,7 +18,7 @@ pub fn describe(d: &DataSet) -> Value {
 }
 
 /// One element as JSON; what JSON cannot write (NaN, infinities) becomes text.
-fn element(dtype: DType, b: &[u8]) -> Value {
+pub fn element(dtype: DType, b: &[u8]) -> Value {
     macro_rules! number {
         ($t:ty) => {
             <$t>::from_le_bytes(b.try_into().unwrap_or_default())

@@ -1,0 +1,191 @@
+//! `forebay call`: one call of a service from the shell.
+
+use super::out::Out;
+use super::{npy, print};
+use forebay::call::{Arg, Client, Value};
+use forebay::{Array, ArrayMeta, DType, Error, Result, Shape};
+use forebay_link::Locator;
+use forebay_types::{Param, Scalar};
+use serde_json::{Map, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Call a service. An argument is a number, a text, a .npy file, or SHAPE:DTYPE for zeros.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay call poisson1d rho.npy 0.098 64:f64 --out results")]
+pub struct Call {
+    /// The service.
+    name: String,
+    /// Its arguments, in the order of its signature; `forebay services` shows it.
+    #[arg(allow_hyphen_values = true)]
+    args: Vec<String>,
+    /// Directory for the arrays that come back, each as NAME.npy; otherwise they are printed.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seconds to wait.
+    #[arg(long)]
+    timeout: Option<f64>,
+}
+
+/// An argument as it was read.
+enum Given {
+    Scalar(Scalar),
+    Text(String),
+    Bytes(Vec<u8>),
+    Array(Array),
+}
+
+impl Call {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let timeout = match self.timeout {
+            Some(s) => Some(
+                Duration::try_from_secs_f64(s)
+                    .map_err(|_| Error::bad(format!("{s} is no number of seconds to wait")))?,
+            ),
+            None => None,
+        };
+        let client = Client::connect(Locator::at(None))?;
+        let signature = client.signature(&self.name)?;
+        let params: Vec<&Param> = signature.passed().collect();
+        if params.len() != self.args.len() {
+            return Err(Error::bad(format!(
+                "{} takes {} arguments and got {}; its signature is {signature}",
+                self.name,
+                params.len(),
+                self.args.len()
+            )));
+        }
+        let mut given = Vec::new();
+        for (param, text) in params.iter().zip(&self.args) {
+            given.push(read(param, text).map_err(|e| e.within(format_args!("argument {}", param.name)))?);
+        }
+        let args = given.iter_mut().map(Given::arg).collect();
+        let values = client.call(&self.name, args, timeout)?;
+
+        let returned = signature.params().iter().filter(|p| p.way.comes() && p.extents.is_none());
+        let arrays = params.iter().zip(&given).filter(|(p, _)| p.way.comes());
+        let arrays = arrays.filter_map(|(p, g)| match g {
+            Given::Array(a) => Some((p.name.as_str(), a)),
+            _ => None,
+        });
+        self.show(out, returned.map(|p| p.name.as_str()).zip(&values).collect(), arrays.collect())
+    }
+
+    fn show(&self, out: &Out, values: Vec<(&str, &Value)>, arrays: Vec<(&str, &Array)>) -> Result<()> {
+        if let Some(dir) = &self.out {
+            std::fs::create_dir_all(dir).map_err(|e| Error::io(format!("cannot make {}", dir.display()), e))?;
+            for (name, array) in &arrays {
+                npy::write(&dir.join(format!("{name}.npy")), array)?;
+            }
+        }
+        if out.json {
+            let mut object = Map::new();
+            for (name, value) in values {
+                let value = match value {
+                    Value::Scalar(s) => print::element(s.dtype(), s.bytes()),
+                    Value::Str(s) => json!(s),
+                    Value::Bytes(b) => json!(b),
+                };
+                object.insert(name.to_owned(), value);
+            }
+            for (name, array) in arrays {
+                object.insert(name.to_owned(), print::values(array));
+            }
+            return out.value(&object.into());
+        }
+        for (name, value) in values {
+            match value {
+                Value::Scalar(s) => out.line(format!("{name} = {s}"))?,
+                Value::Str(s) => out.line(format!("{name} = {s}"))?,
+                Value::Bytes(b) => out.line(format!("{name} = <{} bytes>", b.len()))?,
+            }
+        }
+        for (name, array) in arrays {
+            match &self.out {
+                Some(dir) => out.line(format!("{name} -> {}", dir.join(format!("{name}.npy")).display()))?,
+                None => out.line(format!("{name} =\n{}", print::text(array)))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Given {
+    fn arg(&mut self) -> Arg<'_> {
+        match self {
+            Given::Scalar(s) => Arg::Scalar(*s),
+            Given::Text(t) => Arg::Str(t),
+            Given::Bytes(b) => Arg::Bytes(b),
+            Given::Array(a) => Arg::Mut(a.meta, &mut a.bytes),
+        }
+    }
+}
+
+fn read(param: &Param, text: &str) -> Result<Given> {
+    if param.extents.is_some() {
+        let array = if text.ends_with(".npy") { npy::read(Path::new(text))? } else { zeros(text)? };
+        return Ok(Given::Array(array));
+    }
+    Ok(match param.dtype {
+        DType::Str => Given::Text(text.to_owned()),
+        DType::Bytes => {
+            Given::Bytes(std::fs::read(text).map_err(|e| Error::io(format!("cannot read {text}"), e))?)
+        }
+        _ => Given::Scalar(scalar(text)?),
+    })
+}
+
+/// A number or truth value as people write it.
+fn scalar(text: &str) -> Result<Scalar> {
+    if let Ok(v) = text.parse::<i64>() {
+        return Ok(Scalar::from(v));
+    }
+    if let Ok(v) = text.parse::<u64>() {
+        return Ok(Scalar::from(v));
+    }
+    if let Ok(v) = text.parse::<f64>() {
+        return Ok(Scalar::from(v));
+    }
+    match text {
+        "true" => Ok(Scalar::from(true)),
+        "false" => Ok(Scalar::from(false)),
+        _ => Err(Error::bad(format!("{text:?} is no number; write for example 2.5"))),
+    }
+}
+
+/// `64:f64` and `3x4:c128` are arrays of zeros.
+fn zeros(text: &str) -> Result<Array> {
+    let wrong = || {
+        Error::bad(format!("{text:?} is no array; name a .npy file, or give SHAPE:DTYPE such as 64:f64 or 3x4:f64"))
+    };
+    let (shape, dtype) = text.split_once(':').ok_or_else(wrong)?;
+    let dtype = DType::parse(dtype)?;
+    let extents: Vec<u64> =
+        shape.split('x').map(|n| n.trim().parse().map_err(|_| wrong())).collect::<Result<_>>()?;
+    let meta = ArrayMeta::new(dtype, Shape::new(&extents)?);
+    let bytes = meta.bytes()?;
+    let mut zeros = Vec::new();
+    usize::try_from(bytes).ok().and_then(|n| zeros.try_reserve_exact(n).ok()).ok_or_else(|| {
+        Error::new(forebay::Code::Full, format!("an array {meta} of {bytes} bytes finds no memory; make it smaller"))
+    })?;
+    zeros.resize(bytes as usize, 0);
+    Ok(Array { meta, bytes: zeros })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_people_write_them() {
+        assert_eq!(scalar("3").unwrap(), Scalar::from(3i64));
+        assert_eq!(scalar("-2.5e3").unwrap(), Scalar::from(-2500.0));
+        assert_eq!(scalar("true").unwrap(), Scalar::from(true));
+        assert!(scalar("three").is_err());
+        assert_eq!(zeros("3x4:f64").unwrap().meta.shape.extents(), [3, 4]);
+        for bad in ["3x4", "x:f64", "3:float", "99999999999999:f64"] {
+            assert!(zeros(bad).is_err(), "{bad}");
+        }
+    }
+}
