@@ -159,7 +159,8 @@ impl Session {
 
     /// Removes the names of its segments: nothing in them is needed any more.
     pub fn unlink(&self) {
-        let _ = self.segment.unlink();
+        // It came as a descriptor, which knows no name; the catalog does.
+        let _ = std::fs::remove_file(place::segment_path(&self.row.segment));
         for s in &self.overflow {
             let _ = s.unlink();
         }
