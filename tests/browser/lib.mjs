@@ -1,8 +1,8 @@
 // Helpers for tests in a real browser: start a program that prints its links as one line of JSON,
 // start Chromium, open a page, look at what it drew.
 
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,12 +18,16 @@ export function browserPath() {
   return found;
 }
 
-/// The example of the monitor, as cargo built it.
+/// The example of the monitor, as cargo built it last; it is built when it is not there.
 export function demoPath() {
   const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
-  const found = ["release", "debug"].map((p) => join(target, p, "examples", "two_stream")).find(existsSync);
-  if (!found) throw new Error("build it first: cargo build -p forebay-monitor --example two_stream");
-  return found;
+  const built = () => ["release", "debug"].map((p) => join(target, p, "examples", "two_stream")).filter(existsSync);
+  if (!built().length) {
+    const args = ["build", "--quiet", "--release", "--locked", "--package", "forebay-monitor", "--example", "two_stream"];
+    const made = spawnSync("cargo", args, { cwd: root, stdio: "inherit" });
+    if (made.status !== 0) throw new Error(`cargo ${args.join(" ")} failed`);
+  }
+  return built().sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0];
 }
 
 /// Starts a program that prints JSON lines; its first line has the links. It ends when its

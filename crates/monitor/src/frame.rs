@@ -92,7 +92,7 @@ pub fn points(out: &mut Vec<u8>, about: &About, points: &Points) {
         out.extend_from_slice(&quantise(px, x).to_le_bytes());
         out.extend_from_slice(&quantise(py, y).to_le_bytes());
     }
-    while out.len() % 8 != 0 {
+    while !out.len().is_multiple_of(8) {
         out.push(0);
     }
 }

@@ -25,6 +25,8 @@ use crate::token::Role;
 use crate::{assets, ctl, data, say};
 
 type House = State<Arc<Shared>>;
+/// An answer that says no; boxed, since it is rare and large.
+type Refusal = Box<Response>;
 
 /// All addresses.
 pub fn router(shared: Arc<Shared>) -> Router {
@@ -62,6 +64,10 @@ fn no(status: StatusCode, text: &str) -> Response {
     (status, text.to_owned()).into_response()
 }
 
+fn refuse(status: StatusCode, text: &str) -> Refusal {
+    Box::new(no(status, text))
+}
+
 fn failed(error: &Error) -> Response {
     let status = match error.code() {
         Code::Refused => StatusCode::FORBIDDEN,
@@ -74,35 +80,38 @@ fn failed(error: &Error) -> Response {
     (status, Json(json!({"code": error.code().name(), "text": error.text()}))).into_response()
 }
 
-fn find(shared: &Shared, id: &str) -> Result<Arc<Run>, Response> {
+fn find(shared: &Shared, id: &str) -> Result<Arc<Run>, Refusal> {
     shared
         .hub
         .get(id)
-        .ok_or_else(|| no(StatusCode::NOT_FOUND, "no such run is shown here; it may have ended"))
+        .ok_or_else(|| refuse(StatusCode::NOT_FOUND, "no such run is shown here; it may have ended"))
 }
 
 /// The run and the role of who asks. `acts`: the request changes something or opens a socket,
 /// so that a browser must show that it is our own page that asks.
-fn enter(shared: &Shared, id: &str, headers: &HeaderMap, acts: bool) -> Result<(Arc<Run>, Role), Response> {
+fn enter(shared: &Shared, id: &str, headers: &HeaderMap, acts: bool) -> Result<(Arc<Run>, Role), Refusal> {
     let run = find(shared, id)?;
     let Some((role, via)) = guard::role(headers, &run) else {
-        return Err(no(
+        return Err(refuse(
             StatusCode::UNAUTHORIZED,
             "open the link that was printed when the run began: it carries the token",
         ));
     };
     if acts && !guard::origin_is_ours(headers, via == Via::Cookie) {
-        return Err(no(StatusCode::FORBIDDEN, "the request comes from another site's page"));
+        return Err(refuse(StatusCode::FORBIDDEN, "the request comes from another site's page"));
     }
     Ok((run, role))
 }
 
 /// A POST of our own page or of a script.
-fn is_ours(headers: &HeaderMap) -> Result<(), Response> {
+fn is_ours(headers: &HeaderMap) -> Result<(), Refusal> {
     if headers.contains_key(guard::OURS) && guard::origin_is_ours(headers, false) {
         return Ok(());
     }
-    Err(no(StatusCode::FORBIDDEN, "a POST needs the header X-Forebay: 1 and, from a browser, our own origin"))
+    Err(refuse(
+        StatusCode::FORBIDDEN,
+        "a POST needs the header X-Forebay: 1 and, from a browser, our own origin",
+    ))
 }
 
 async fn front() -> Response {
@@ -116,14 +125,14 @@ async fn towards_page(State(shared): House, Path(id): Path<String>) -> Response 
     match find(&shared, &id) {
         // Relative, and one level: the prefix of a proxy stays.
         Ok(_) => (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, format!("{id}/"))]).into_response(),
-        Err(e) => e,
+        Err(refusal) => *refusal,
     }
 }
 
 async fn page(State(shared): House, Path(id): Path<String>) -> Response {
     match find(&shared, &id) {
         Ok(_) => file(&HeaderMap::new(), &assets::PAGE),
-        Err(e) => e,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -163,26 +172,29 @@ async fn login(
 ) -> Response {
     let result = is_ours(&headers).and_then(|()| find(&shared, &id)).and_then(|run| {
         let role = run.door.role(&body.token).ok_or_else(|| {
-            no(StatusCode::UNAUTHORIZED, "that token is not one of this run; a new one is made at each start")
+            refuse(
+                StatusCode::UNAUTHORIZED,
+                "that token is not one of this run; a new one is made at each start",
+            )
         })?;
-        let secret = run.door.login(role).map_err(|e| failed(&e))?;
+        let secret = run.door.login(role).map_err(|e| Box::new(failed(&e)))?;
         let cookie = format!("{}={}; HttpOnly; SameSite=Strict", guard::cookie_name(&run), secret.text());
         Ok(([(header::SET_COOKIE, cookie)], Json(json!({"role": role}))).into_response())
     });
-    result.unwrap_or_else(|refusal| refusal)
+    result.unwrap_or_else(|refusal| *refusal)
 }
 
 async fn me(State(shared): House, Path(id): Path<String>, headers: HeaderMap) -> Response {
     match enter(&shared, &id, &headers, false) {
         Ok((run, role)) => Json(json!({"role": role, "run": run.info(), "v": say::VERSION})).into_response(),
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
 async fn state(State(shared): House, Path(id): Path<String>, headers: HeaderMap) -> Response {
     match enter(&shared, &id, &headers, false) {
         Ok((run, _)) => Json(run.words()).into_response(),
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -197,14 +209,14 @@ async fn act(
         is_ours(&headers).and_then(|()| enter(&shared, &id, &headers, true)).and_then(|(run, role)| {
             let mut bucket = run.scripts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if !bucket.get_or_insert_with(|| Bucket::new(now_ms())).take(now_ms()) {
-                return Err(no(StatusCode::TOO_MANY_REQUESTS, "more than ten acts a second; slow down"));
+                return Err(refuse(StatusCode::TOO_MANY_REQUESTS, "more than ten acts a second; slow down"));
             }
             drop(bucket);
-            run.act(&format!("{} by script", role.word()), role, &act).map_err(|e| failed(&e))
+            run.act(&format!("{} by script", role.word()), role, &act).map_err(|e| Box::new(failed(&e)))
         });
     match result {
         Ok(number) => Json(json!({"id": number})).into_response(),
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -216,7 +228,7 @@ async fn control_socket(
 ) -> Response {
     let (run, role) = match enter(&shared, &id, &headers, true) {
         Ok(entered) => entered,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let guest = match ctl::Guest::enter(run, role) {
         Ok(guest) => guest,
@@ -243,7 +255,7 @@ async fn data_socket(
 ) -> Response {
     let (run, _) = match enter(&shared, &id, &headers, true) {
         Ok(entered) => entered,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let Some(sight) = run.viewers.data(&key) else {
         return no(

@@ -99,7 +99,8 @@ fn points_come_from_a_triple_buffer_in_a_segment() {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("monitor-test-{}", std::process::id());
     let bytes = TripleBuffer::bytes_for(100);
-    let spec = SegmentSpec { name, kind: 1, up_bytes: 65536, down_bytes: 65536, block_bytes: 2 * bytes, blocks: 8 };
+    let spec =
+        SegmentSpec { name, kind: 1, up_bytes: 65536, down_bytes: 65536, block_bytes: 2 * bytes, blocks: 8 };
     let segment = forebay_arena::Segment::create_in(dir.path(), &spec).unwrap();
     let block = segment.allocator().alloc(bytes).unwrap();
     let seen = segment.block(block.index()).unwrap();
@@ -165,7 +166,10 @@ fn a_viewer_is_told_everything_once_and_then_only_what_changed() {
     run.parameter("e0", &json!(0.5));
     run.parameter("unknown", &json!(0.5));
     let later = run.changes(&mut seen);
-    assert!(matches!(&later[..], [ToPage::Parameters { items }] if items[0].value == json!(0.5)), "{later:?}");
+    assert!(
+        matches!(&later[..], [ToPage::Parameters { items }] if items[0].value == json!(0.5)),
+        "{later:?}"
+    );
 }
 
 #[test]
