@@ -224,3 +224,57 @@ fn a_long_call_keeps_no_short_one_waiting_when_there_are_two_workers() {
     }
     long.cancel();
 }
+
+#[test]
+fn services_come_and_go_while_a_server_runs() {
+    let world = World::new();
+    let mut servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let offering = |name: &str| {
+        let services = client.services();
+        services.iter().find(|s| s.signature.name().as_str() == name).map_or(0, |s| s.servers.len())
+    };
+    servers[0].tell("add late(in x:f64)");
+    until("the new service is offered", || offering("late") == 1);
+    client.call("late", vec![1.0.into()], None).unwrap();
+    assert_eq!(offering("void"), 2);
+    servers[1].tell("remove void");
+    until("the old one is not", || offering("void") == 1);
+    for _ in 0..4 {
+        client.call("void", vec![], None).unwrap();
+    }
+}
+
+#[test]
+fn a_call_to_a_server_that_has_just_withdrawn_the_service_goes_to_another() {
+    let world = World::new();
+    let mut servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    client.call("void", vec![], None).unwrap();
+    servers[0].tell("remove void");
+    // The client's table may still hold it; no call fails in any case.
+    for _ in 0..1_000 {
+        client.call("void", vec![], None).unwrap();
+    }
+    servers[1].tell("remove void");
+    until("nobody offers it", || client.call("void", vec![], None).is_err());
+    assert_eq!(client.call("void", vec![], None).unwrap_err().code(), Code::NoServer);
+}
+
+#[test]
+fn a_server_that_stops_ends_what_it_began() {
+    let world = World::new();
+    let mut servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let mut call = client.call_async("work", vec!["last".into(), 300i64.into()], None).unwrap();
+    until("it began", || !world.log().is_empty());
+    let first = usize::from(!world.log()[0].starts_with(&servers[0].pid().to_string()));
+    servers[first].tell("stop");
+    assert_eq!(pid_of(call.wait(Some(Duration::from_secs(10))).unwrap()), servers[first].pid());
+    assert_eq!(call.timing().reissued, 0);
+    assert!(servers[first].end());
+    assert_eq!(std::fs::read_dir(world.dir.path().join("run")).unwrap().count(), 1, "its socket is gone");
+    for _ in 0..4 {
+        client.call("void", vec![], None).unwrap();
+    }
+}

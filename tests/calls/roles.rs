@@ -1,15 +1,15 @@
 //! This test program as a server: started again by a test, with `FOREBAY_TEST_SERVER` set.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use forebay_arena::{Process, process};
 use forebay_link::Locator;
 use forebay_server::{Call, Server};
 use forebay_tests::broker::Host;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, Signature};
 use rustix::process::Signal;
 
 /// Everything a test needs, in a directory of its own.
@@ -45,10 +45,10 @@ impl World {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let ready = lines.lines().any(|line| line.unwrap().contains("serving"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.any(|line| line.unwrap().contains("serving"));
         assert!(ready, "the server {name} ended before it served");
-        Serving { process: Process::of_pid(child.id()).unwrap(), child }
+        Serving { process: Process::of_pid(child.id()).unwrap(), child, _output: lines }
     }
 
     /// How often each process did each piece of work: lines of `pid tag`.
@@ -62,11 +62,23 @@ impl World {
 pub struct Serving {
     pub process: Process,
     child: Child,
+    /// Kept open: a program may say something at its end.
+    _output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Serving {
     pub fn pid(&self) -> i64 {
         self.child.id().into()
+    }
+
+    /// Has it `add SIGNATURE`, `remove NAME` or `stop`.
+    pub fn tell(&mut self, what: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
+    }
+
+    /// Waits for its end by itself.
+    pub fn end(&mut self) -> bool {
+        self.child.wait().unwrap().success()
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -156,11 +168,19 @@ fn services(name: &str) -> Result<Server> {
 #[test]
 fn this_program_is_a_server_when_a_test_asks() {
     let Ok(name) = std::env::var("FOREBAY_TEST_SERVER") else { return };
-    process::die_with_stdin(|| ()).unwrap();
     let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
     let workers = std::env::var("FOREBAY_TEST_WORKERS").unwrap().parse().unwrap();
     let locator = Locator::at(Some(&Path::new(&dir).join("agent.sock")));
     let running = services(&name).unwrap().workers(workers).start(locator).unwrap();
     println!("serving");
-    running.wait();
+    // The test says what to do; its end is the end.
+    for line in std::io::stdin().lines() {
+        match line.unwrap().split_once(' ') {
+            Some(("add", text)) => {
+                running.add(Signature::parse(text).unwrap(), Box::new(|_| Ok(()))).unwrap();
+            }
+            Some(("remove", name)) => running.remove(name).unwrap(),
+            _ => return running.stop(),
+        }
+    }
 }

@@ -106,7 +106,7 @@ fn measure_all() -> Outcome {
 /// Void calls back to back, and many under way.
 fn active(client: &Client, report: &mut Report) -> Result<()> {
     let mut times = Vec::new();
-    for round in 0..200 {
+    for round in 0..1_000 {
         let start = Instant::now();
         for _ in 0..1_000 {
             client.call("void", vec![], None)?;

@@ -163,6 +163,13 @@ impl<'a> Future<'a> {
             let ready = || pending.is_done() || connection.lost().is_some();
             let in_time = self.inner.pump.wait(ready, deadline);
             if let Some(returned) = pending.take() {
+                if not_offered(&returned.reply) {
+                    match self.go_elsewhere(&connection, returned) {
+                        Ok(()) => continue,
+                        Err(e) => self.state = State::Done(Err(e)),
+                    }
+                    return true;
+                }
                 let result = self.finish(&connection, returned);
                 self.state = State::Done(result);
                 return true;
@@ -176,6 +183,19 @@ impl<'a> Future<'a> {
                 return false;
             }
         }
+    }
+
+    /// The server has withdrawn the service since the table was made: it goes to another one.
+    fn go_elsewhere(&mut self, connection: &Connection, returned: Returned) -> Result<()> {
+        let mut items = Vec::new();
+        let cause = match get_outcome(&returned.reply, 0, &mut items) {
+            Ok((outcome, _)) => self.failure(connection, &outcome),
+            Err(e) => e,
+        };
+        connection.free(returned.blocks.into_iter().map(|(_, block)| block));
+        self.inner.refresh();
+        self.renew_offer();
+        self.issue_somewhere(None).map_err(|e| if e.code() == Code::NoServer { cause } else { e })
     }
 
     /// Reads the reply and copies results into the caller's arrays.
@@ -329,6 +349,12 @@ impl Drop for Future<'_> {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// Whether the server said that it does not offer the service: then it did nothing. The code is
+/// the first word of a reply.
+fn not_offered(reply: &[u8]) -> bool {
+    reply.get(..4) == Some(&(Code::NoServer as u32).to_le_bytes()[..])
 }
 
 fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {

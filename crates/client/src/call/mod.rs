@@ -141,6 +141,11 @@ impl Inner {
         lock(&self.table).find(name)
     }
 
+    /// Asks the broker anew, if it answers.
+    fn refresh(&self) {
+        let _ = lock(&self.table).all();
+    }
+
     /// After `fork` the rings are the parent's.
     fn check_process(&self) -> Result<()> {
         if std::process::id() == self.pid {
