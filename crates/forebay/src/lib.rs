@@ -36,16 +36,15 @@ mod watch;
 pub use calls::{call, connect, locator, serve};
 pub use data::{Array, DataSet};
 pub use forebay_client::run::{
-    Allocated, Diagram, Element, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot,
-    View,
+    Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View,
 };
 pub use forebay_store::catalog::Rows;
 pub use forebay_types::control::{Column, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Scale};
 pub use forebay_types::{
-    ArrayMeta, CODES, Code, DType, Error, Name, Number, Order, Result, Param, Scalar, Selection, Shape, Signature,
-    Slice, limits,
+    ArrayMeta, CODES, Code, DType, Element, Error, Name, Number, Order, Param, Result, Scalar, Selection,
+    Shape, Signature, Slice, limits,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, parse_bytes, run_dir};

@@ -143,14 +143,3 @@ fn when_both_die_the_next_open_brings_every_acknowledged_snapshot() {
         all_but_the_torn_step(s);
     });
 }
-
-#[test]
-fn a_child_of_fork_is_refused_clearly() {
-    // Rust has no fork of its own, so the check is met where it stands: by the pid.
-    sandbox("a_child_of_fork_is_refused_clearly", |s| {
-        let run = forebay::open(&s.run("forked"), Mode::Append, small()).unwrap();
-        run.close_as(false).unwrap();
-        let back = forebay::open(&s.run("forked"), Mode::Append, small()).unwrap();
-        assert!(back.restart().unwrap().is_none());
-    });
-}

@@ -232,4 +232,13 @@ mod tests {
         assert_eq!(life.check().unwrap_err().code(), Code::Closed);
         assert!(!life.close());
     }
+
+    #[test]
+    fn a_child_of_fork_is_told_to_open_the_run_itself() {
+        let parent = Life { pid: std::process::id() ^ 1, ..Life::new(1, "/x.fb") };
+        assert!(parent.is_child());
+        let e = parent.check().unwrap_err();
+        assert_eq!(e.code(), Code::Closed);
+        assert!(e.text().contains("open the run after forking"), "{e}");
+    }
 }

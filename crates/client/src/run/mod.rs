@@ -34,4 +34,4 @@ pub use looping::LoopHead;
 pub use session::{PutOptions, Session};
 pub use steer::{Callback, Parameter};
 pub use step::{Allocated, Piece, StepWriter};
-pub use view::{Element, View};
+pub use view::View;

@@ -1,20 +1,6 @@
 //! Arrays as the user hands them over: by reference, dense, with what they are.
 
-use forebay_types::{ArrayMeta, DType, Error, Order, Result, Shape};
-
-/// A Rust type that is an array element.
-pub trait Element: bytemuck::NoUninit {
-    /// Its dtype.
-    const DTYPE: DType;
-}
-
-macro_rules! elements {
-    ($($rust:ty => $dtype:ident),*) => {
-        $(impl Element for $rust { const DTYPE: DType = DType::$dtype; })*
-    };
-}
-elements!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
-          f32 => F32, f64 => F64);
+use forebay_types::{ArrayMeta, DType, Element, Error, Order, Result, Shape};
 
 /// An array of the user's: what it is, and its bytes, dense in the order given.
 #[derive(Clone, Copy, Debug)]
