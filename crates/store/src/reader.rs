@@ -153,7 +153,8 @@ impl Reader {
 
     /// One complete step.
     pub fn step(&self, step: i64) -> Result<StepRow> {
-        catalog::step_row(&self.conn(), step)?.ok_or_else(|| self.no_step(step))
+        let found = catalog::step_row(&self.conn(), step)?;
+        found.ok_or_else(|| self.no_step(step))
     }
 
     fn no_step(&self, step: i64) -> Error {

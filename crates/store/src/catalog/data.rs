@@ -126,11 +126,17 @@ pub fn data_rows(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<V
 
 /// What a put stores.
 pub struct Put<'a> {
+    /// Name.
     pub name: &'a str,
+    /// Set number.
     pub set: i64,
+    /// Type, shape, order.
     pub meta: &'a ArrayMeta,
+    /// Unit, or empty.
     pub unit: &'a str,
+    /// Attributes as JSON, or empty to keep what is there.
     pub attrs: &'a str,
+    /// Only when the stored version is this one; 0: must not exist.
     pub if_version: Option<u64>,
 }
 

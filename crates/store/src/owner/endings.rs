@@ -58,7 +58,9 @@ impl Intake {
             && self.steps.is_empty()
             && self.sessions.values().all(|s| s.put.is_none())
         {
-            self.flushers.drain(..).for_each(|f| drop(f.send(())));
+            for f in self.flushers.drain(..) {
+                let _ = f.send(());
+            }
         }
     }
 

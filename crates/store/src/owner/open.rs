@@ -100,7 +100,9 @@ impl Owner {
         while !self.is_idle()? && std::time::Instant::now() < deadline {
             // The intake answers after each round of work; a short rest keeps this from being a spin.
             let tell = tell.clone();
-            self.send(Box::new(move |_| drop(tell.send(()))))?;
+            self.send(Box::new(move |_| {
+                let _ = tell.send(());
+            }))?;
             let _ = over.recv_timeout(Duration::from_secs(1));
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,0 +1,181 @@
+//! A rank without sockets: a segment, records up, notices down. What the client library does,
+//! reduced to what the store sees.
+#![allow(dead_code)] // each test file uses its part
+
+use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, SegmentSpec};
+use forebay_store::{Attach, Deaf, Owner};
+use forebay_types::codec::Writer;
+use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
+use forebay_types::record::{BlockRef, Notice, Payload, Place, Record, StepBlock};
+use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+pub struct Rank {
+    pub rank: u32,
+    pub session: u64,
+    pub segment: Segment,
+    pub producer: Producer,
+    pub down: Consumer,
+    pub allocator: Allocator,
+    pub bell: Bell,
+    pub seq: u64,
+    pub late: Vec<Error>,
+}
+
+pub fn shape(v: &[u64]) -> Shape {
+    Shape::new(v).unwrap()
+}
+
+pub fn f64s(n: u64, seed: u64) -> Vec<u8> {
+    (0..n).flat_map(|i| (i as f64 * 0.5 + seed as f64).to_le_bytes()).collect()
+}
+
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+impl Rank {
+    pub fn open(owner: &Owner, rank: u32, size: u32, arena: u64) -> Rank {
+        let opened = owner
+            .admit(&OpenRun {
+                path: owner.dir().to_string_lossy().into_owned(),
+                mode: Mode::Append,
+                rank,
+                size,
+                full: WhenFull::Block,
+                scratch: false,
+                buffer: arena,
+                program: "test".into(),
+            })
+            .unwrap();
+        let segment = Segment::create(&SegmentSpec {
+            name: opened.segment,
+            kind: 1,
+            up_bytes: 1 << 20,
+            down_bytes: 64 << 10,
+            block_bytes: arena,
+            blocks: 1024,
+        })
+        .unwrap();
+        let bell = segment.bell(Direction::Up);
+        bell.attach_eventfd(owner.doorbell().unwrap());
+        let theirs = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap()).unwrap();
+        owner.attach(Attach { session: opened.session, segment: theirs }, Arc::new(Deaf)).unwrap();
+        Rank {
+            rank,
+            session: opened.session,
+            producer: segment.producer(Direction::Up),
+            down: segment.consumer(Direction::Down),
+            allocator: segment.allocator(),
+            bell,
+            segment,
+            seq: 0,
+            late: Vec::new(),
+        }
+    }
+
+    pub fn publish(&mut self, record: &Record) -> u64 {
+        self.seq += 1;
+        let mut w = Writer::new();
+        record.encode(self.seq, &mut w);
+        let bytes = w.finish();
+        wait_for("room in the ring", || self.producer.push(&[&bytes]).ok());
+        self.bell.ring();
+        self.seq
+    }
+
+    /// A block with those bytes, waiting for room.
+    pub fn block(&mut self, bytes: &[u8]) -> Payload<'static> {
+        let block = wait_for("room in the arena", || {
+            self.allocator.reap();
+            self.allocator.alloc(bytes.len() as u64)
+        });
+        block.write_from(0, bytes);
+        Payload::Block(BlockRef { segment: 0, index: block.index(), bytes: bytes.len() as u64 })
+    }
+
+    pub fn put<'a>(&mut self, name: &'a str, bytes: &'a [u8], if_version: Option<u64>) -> u64 {
+        let meta = ArrayMeta::new(DType::F64, shape(&[bytes.len() as u64 / 8]));
+        let payload = if bytes.len() > 8192 { self.block(bytes) } else { Payload::Inline(bytes) };
+        self.publish(&Record::Put { name, set: 0, meta, unit: "V", attrs: "", if_version, payload })
+    }
+
+    pub fn begin(&mut self, step: i64) {
+        self.publish(&Record::StepBegin { step, time: step as f64 / 10.0 });
+    }
+
+    /// An array of a step, in parts of at most `part` bytes.
+    pub fn array(&mut self, step: i64, name: &str, bytes: &[u8], place: Place, part: usize) -> u32 {
+        let meta = ArrayMeta::new(DType::F64, shape(&[bytes.len() as u64 / 8]));
+        let mut n = 0;
+        for (i, chunk) in bytes.chunks(part).enumerate() {
+            let payload = if chunk.len() > 8192 { self.block(chunk) } else { Payload::Inline(chunk) };
+            let part = (i * part) as u64;
+            self.publish(&Record::StepBlock(StepBlock { step, name, unit: "m", meta, place, part, payload }));
+            n += 1;
+        }
+        n
+    }
+
+    pub fn end(&mut self, step: i64, blocks: u32) -> u64 {
+        self.publish(&Record::StepEnd { step, blocks })
+    }
+
+    /// A whole step of one array.
+    pub fn step(&mut self, step: i64, bytes: &[u8]) {
+        self.begin(step);
+        let n = self.array(step, "x", bytes, Place::Whole, usize::MAX);
+        self.end(step, n);
+    }
+
+    pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value> {
+        let json = serde_json::to_string(ask).unwrap();
+        let seq = self.publish(&Record::Ask { json: &json });
+        self.answer(seq)
+    }
+
+    pub fn answer(&mut self, wanted: u64) -> Result<serde_json::Value> {
+        let mut buf = Vec::new();
+        wait_for("an answer", || {
+            let position = self.down.next(&mut buf).unwrap()?;
+            self.down.release_to(position);
+            match Notice::decode(&buf).unwrap() {
+                Notice::Answer { seq, code: 0, text } if seq == wanted => Some(Ok(serde_json::from_str(text).unwrap())),
+                Notice::Answer { seq, code, text } if seq == wanted => {
+                    Some(Err(Error::new(Code::from_number(code).unwrap(), text)))
+                }
+                Notice::Late { code, text } => {
+                    self.late.push(Error::new(Code::from_number(code).unwrap(), text));
+                    None
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Waits until everything small is committed.
+    pub fn settle(&self) {
+        let seq = self.seq;
+        wait_for("the commit", || {
+            (self.segment.word(word::APPLIED).load(Ordering::SeqCst) >= seq).then_some(())
+        });
+    }
+
+    pub fn is_unlinked(&self) -> bool {
+        !self.segment.path().unwrap().exists()
+    }
+}
+
+pub fn fd_is_open(fd: impl AsFd) -> bool {
+    rustix::fs::fstat(fd).is_ok()
+}
