@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
-const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+export const repository = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 
 /// Where Chromium is: FOREBAY_CHROMIUM, or where distributions put it.
 export function browserPath() {
@@ -20,11 +20,11 @@ export function browserPath() {
 
 /// The example of the monitor, as cargo built it last; it is built when it is not there.
 export function demoPath() {
-  const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
+  const target = process.env.CARGO_TARGET_DIR ?? join(repository, "target");
   const built = () => ["release", "debug"].map((p) => join(target, p, "examples", "two_stream")).filter(existsSync);
   if (!built().length) {
     const args = ["build", "--quiet", "--release", "--locked", "--package", "forebay-monitor", "--example", "two_stream"];
-    const made = spawnSync("cargo", args, { cwd: root, stdio: "inherit" });
+    const made = spawnSync("cargo", args, { cwd: repository, stdio: "inherit" });
     if (made.status !== 0) throw new Error(`cargo ${args.join(" ")} failed`);
   }
   return built().sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0];
