@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import WebSocket from "ws";
-import { demoPath, ink, open, startBrowser, startRun, until } from "./lib.mjs";
+import { badge, demoPath, ink, open, startBrowser, startRun, until } from "./lib.mjs";
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const memory = (pid) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) * 1024;
@@ -130,6 +130,7 @@ describe("a lost connection", { timeout: 60_000 }, () => {
       run.child.kill("SIGSTOP");
       await until("greyed", async () => page.evaluate(() => document.body.classList.contains("lost")), 20_000);
       await until("with its age", async () => /is \d+ s old/.test(await page.locator(".banner").textContent()));
+      assert.equal(await badge(page), "was RUNNING", "what it does now, nobody knows");
       assert.ok((await ink(page, 1)).coloured > 100, "the last picture stays");
       assert.ok(await page.locator(".verb.stop").isDisabled());
       run.child.kill("SIGCONT");

@@ -121,10 +121,9 @@ export class Controls {
     const dialog = el("dialog", { class: "quit" });
     const choose = (value: string, label: string, look: string): HTMLButtonElement =>
       el("button", { type: "button", class: look, click: () => dialog.close(value) }, label);
-    const step = this.state && this.state.step >= 0 ? ` at step ${whole(this.state.step)}` : "";
     dialog.append(
-      el("h2", {}, `End the run${step}?`),
-      el("p", {}, "The loop ends gracefully for everybody who watches. What was saved stays."),
+      el("h2", {}, "End the run?"),
+      el("p", {}, "Its loop ends after the step being computed, for everybody who watches. What was saved stays."),
       el("div", { class: "choices" },
         choose("", "Cancel", "verb"), choose("save", "Save, then quit", "verb"), choose("quit", "Quit", "verb danger")));
     document.body.append(dialog);

@@ -49,8 +49,11 @@ class Page {
 
   constructor() {
     this.grid.append(this.empty);
+    const top = el("div", { class: "top" }, this.status.node, this.controls.node, this.status.banner);
+    // The side panel stays in sight below the bars, whatever their height.
+    new ResizeObserver(() => document.documentElement.style.setProperty("--top", `${top.offsetHeight}px`)).observe(top);
     document.body.append(
-      el("div", { class: "top" }, this.status.node, this.controls.node, this.status.banner),
+      top,
       el("div", { class: "below" }, this.grid,
         el("aside", {}, this.parameters.node, this.catalogue.node, this.journal.node)));
     document.addEventListener("visibilitychange", () => {

@@ -131,7 +131,10 @@ export class Session {
       this.listener.frames(read(e.data as ArrayBuffer));
     };
     data.onclose = () => {
-      if (this.data === data) this.ctl?.close();
+      // When the monitor leaves, its farewell may still be on the way by the other socket.
+      setTimeout(() => {
+        if (this.data === data) this.ctl?.close();
+      }, 500);
     };
   }
 

@@ -100,6 +100,11 @@ export class Status {
     const { link } = this;
     document.body.classList.toggle("lost", link.is === "lost" || link.is === "over");
     this.banner.hidden = link.is !== "lost" && link.is !== "over";
+    if (link.is === "lost" && this.badge.dataset["state"] !== "UNKNOWN") {
+      // What the run does now, nobody here knows.
+      text(this.badge, this.badge.dataset["state"] === "CONNECTING" ? "NO CONNECTION" : `was ${this.badge.dataset["state"]}`);
+      this.badge.dataset["state"] = "UNKNOWN";
+    }
     if (link.is === "over") {
       this.banner.replaceChildren(`Over: ${link.why}. What you see are the last values.`);
     } else if (link.is === "lost") {

@@ -283,7 +283,9 @@ impl Run {
 
     /// State words for the page; asks the owner for a glance first.
     pub(crate) fn words(&self) -> StateWords {
-        if let Some(now) = self.steer.glance() {
+        // Whoever told that the run is over knows better than a glance at words left behind.
+        let over = matches!(self.inner().state.state, State::Ended | State::Lost);
+        if let Some(now) = self.steer.glance().filter(|_| !over) {
             self.state(now);
         }
         let watching = self.viewers.names();

@@ -195,6 +195,26 @@ fn an_act_is_checked_then_numbered_then_logged() {
 }
 
 #[test]
+fn a_run_that_is_over_stays_so_whatever_a_glance_says() {
+    struct Glancing;
+    impl Steer for Glancing {
+        fn act(&self, _: &str, _: &Act) -> Result<u64> {
+            Ok(1)
+        }
+        fn glance(&self) -> Option<StateInfo> {
+            Some(StateInfo { state: State::Running, step: 7, ..StateInfo::default() })
+        }
+    }
+    let info = RunInfo { id: "r1".into(), ..RunInfo::default() };
+    let run = Hub::new().add(info, Arc::new(Glancing)).unwrap();
+    assert_eq!((run.words().state, run.words().step), (State::Running, 7));
+    run.state(StateInfo { state: State::Ended, step: 8, ..StateInfo::default() });
+    assert_eq!((run.words().state, run.words().step), (State::Ended, 8));
+    run.state(StateInfo::default());
+    assert_eq!(run.words().state, State::Running, "a new session began");
+}
+
+#[test]
 fn limits_are_refused_by_name() {
     let run = run();
     for id in 0..limits::DIAGRAMS as u32 {
