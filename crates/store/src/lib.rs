@@ -4,10 +4,11 @@
 //! The way of the data: a rank's records and blocks lie in its segment; the [`Owner`] applies
 //! small records to the catalog in groups, writes blocks straight from the segment into the file
 //! of their step, and gives ring and blocks back only after the catalog has committed. A
-//! [`Reader`] sees what is committed. After a death `recover` goes on where the owner stopped:
+//! [`Reader`] sees what is committed. After a death [`recover`] goes on where the owner stopped:
 //! the segments are the log.
 #![forbid(unsafe_code)]
 
+mod care;
 pub mod catalog;
 pub mod disk;
 pub mod layout;
@@ -16,5 +17,6 @@ pub mod owner;
 mod reader;
 pub mod stepfile;
 
+pub use care::{Repaired, Report, compact, recover, repair, verify};
 pub use owner::{Attach, Deaf, Options, Owner, Sink};
 pub use reader::{Array, Reader, shape_of};

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Rank, f64s, shape, wait_for};
 use forebay_store::{Options, Owner, Reader};
-use forebay_types::control::{Ask, Column, Mode, TableInfo};
 use forebay_types::codec::Writer;
+use forebay_types::control::{Ask, Column, Mode, TableInfo};
 use forebay_types::record::{Cell, Place, Record};
 use forebay_types::{Code, Selection};
 use std::process::Command;
@@ -80,11 +80,15 @@ fn a_step_is_a_file_that_h5dump_and_sqlite3_open() {
     match dump {
         Ok(out) => {
             let text = String::from_utf8_lossy(&out.stdout).into_owned();
-            assert!(out.status.success() && text.contains("beam1") && text.contains("H5T_IEEE_F64LE"), "{text}");
+            assert!(
+                out.status.success() && text.contains("beam1") && text.contains("H5T_IEEE_F64LE"),
+                "{text}"
+            );
         }
         Err(e) => eprintln!("h5dump is not installed, so its part is left out: {e}"),
     }
-    let sql = Command::new("sqlite3").arg(run.join("catalog.sqlite")).arg("select count(*) from fb_steps").output();
+    let sql =
+        Command::new("sqlite3").arg(run.join("catalog.sqlite")).arg("select count(*) from fb_steps").output();
     match sql {
         Ok(out) => assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "3"),
         Err(e) => eprintln!("sqlite3 is not installed, so its part is left out: {e}"),

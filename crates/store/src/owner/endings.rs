@@ -17,7 +17,8 @@ impl Intake {
     pub(super) fn wake_deferred(&mut self) -> bool {
         let mut any = false;
         for (n, s) in self.sessions.iter_mut() {
-            if s.deferred.is_some() && !self.steps.values().any(|k| k.has(*n)) {
+            // A step that this session itself has not ended would be waited for in vain.
+            if s.deferred.is_some() && !self.steps.values().any(|k| k.has(*n) && !k.is_open_in(*n)) {
                 self.group.extend(s.deferred.take());
                 any = true;
             }

@@ -23,6 +23,7 @@ mod sink;
 mod steps;
 
 pub use open::Options;
+pub(crate) use open::{files, has_end, new_id};
 pub use overflow::OVERFLOW_KIND;
 pub use sink::{Deaf, Sink};
 

@@ -80,8 +80,11 @@ impl Owner {
     fn take_over(&self) -> Result<()> {
         self.ask(|intake| -> Result<()> {
             for row in catalog::open_sessions(intake.catalog.conn())? {
-                let path = place::segment_path(&row.segment);
-                let Ok(segment) = Segment::open(&path) else {
+                // A small /dev/shm sends segments into the run's directory.
+                let shared = place::segment_path(&row.segment);
+                let beside = intake.layout.root().join(&row.segment);
+                let found = Segment::open(&shared).or_else(|_| Segment::open(&beside));
+                let Ok(segment) = found else {
                     intake.insist(|c| c.transaction(|tx| catalog::close_session(tx, row.session)))?;
                     continue;
                 };

@@ -231,8 +231,9 @@ impl Intake {
     }
 }
 
-/// Requests whose answer depends on the steps before them.
+/// Requests whose answer depends on the steps before them; at closing the mark "finished" must come
+/// after the steps, each of which takes it away.
 fn waits_for_steps(record: &Record) -> bool {
     let Record::Ask { json } = record else { return false };
-    matches!(serde_json::from_str(json), Ok(Ask::Restart | Ask::Checkpoint { .. }))
+    matches!(serde_json::from_str(json), Ok(Ask::Restart | Ask::Checkpoint { .. } | Ask::Close { .. }))
 }

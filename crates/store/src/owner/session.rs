@@ -161,6 +161,7 @@ impl Session {
     pub fn unlink(&self) {
         // It came as a descriptor, which knows no name; the catalog does.
         let _ = std::fs::remove_file(place::segment_path(&self.row.segment));
+        let _ = self.segment.unlink();
         for s in &self.overflow {
             let _ = s.unlink();
         }

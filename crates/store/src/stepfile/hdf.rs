@@ -108,9 +108,13 @@ impl Frame {
         all().map_err(wrong)
     }
 
-    /// Writes the frame out.
+    /// Writes the frame out; may be tried again.
+    pub fn flush(&self, path: &Path) -> Result<()> {
+        self.file.flush().map_err(|e| failed("cannot write", path, e))
+    }
+
+    /// Closes the flushed frame.
     pub fn close(self, path: &Path) -> Result<()> {
-        self.file.flush().map_err(|e| failed("cannot write", path, e))?;
         self.file.close().map_err(|e| failed("cannot close", path, e))
     }
 }

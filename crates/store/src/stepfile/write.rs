@@ -45,6 +45,8 @@ pub struct Writer {
     frame: Option<Frame>,
     file: DualFile,
     sets: BTreeMap<String, Open>,
+    described: bool,
+    closed: bool,
     finished: bool,
 }
 
@@ -60,7 +62,17 @@ impl Writer {
         let file =
             DualFile::open(&tmp).map_err(|e| Error::io(format!("cannot write {}", tmp.display()), e))?;
         let path = path.to_owned();
-        Ok(Writer { disk, path, tmp, frame: Some(frame), file, sets: BTreeMap::new(), finished: false })
+        Ok(Writer {
+            disk,
+            path,
+            tmp,
+            frame: Some(frame),
+            file,
+            sets: BTreeMap::new(),
+            described: false,
+            closed: false,
+            finished: false,
+        })
     }
 
     /// Whether bytes go past the page cache.
@@ -172,8 +184,18 @@ impl Writer {
         if self.frame.is_some() {
             self.write_manifest(&manifest)?;
         }
+        if let Some(frame) = &self.frame {
+            spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
+            frame.flush(&self.tmp)?;
+        }
         if let Some(frame) = self.frame.take() {
-            frame.close(&self.tmp)?;
+            let closed = frame.close(&self.tmp);
+            // A frame that failed to close is of no use any more; `Io`, so that nobody tries again.
+            closed.map_err(|e| Error::new(Code::Io, e.text()))?;
+            self.closed = true;
+        }
+        if !self.closed {
+            return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
         let wrong = |what: &str, e| Error::io(format!("cannot {what} {}", self.tmp.display()), e);
         self.disk.sync(self.file.plain()).map_err(|e| wrong("make durable", e))?;
@@ -188,10 +210,9 @@ impl Writer {
         let json = serde_json::to_vec(manifest).map_err(|e| Error::internal(e.to_string()))?;
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
-        if let Some(frame) = &self.frame
-            && !self.sets.contains_key(MANIFEST)
-        {
+        if let (Some(frame), false) = (&self.frame, self.described) {
             frame.describe(&self.tmp, manifest)?;
+            self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
         let again = self.sets.get(MANIFEST).is_some_and(|s| s.is_complete());

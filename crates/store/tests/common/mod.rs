@@ -150,7 +150,9 @@ impl Rank {
             let position = self.down.next(&mut buf).unwrap()?;
             self.down.release_to(position);
             match Notice::decode(&buf).unwrap() {
-                Notice::Answer { seq, code: 0, text } if seq == wanted => Some(Ok(serde_json::from_str(text).unwrap())),
+                Notice::Answer { seq, code: 0, text } if seq == wanted => {
+                    Some(Ok(serde_json::from_str(text).unwrap()))
+                }
                 Notice::Answer { seq, code, text } if seq == wanted => {
                     Some(Err(Error::new(Code::from_number(code).unwrap(), text)))
                 }
