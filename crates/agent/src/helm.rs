@@ -96,9 +96,11 @@ impl Helm {
         lock(&self.inner).machine.declare(rank, what);
     }
 
-    /// Whether an act would be taken.
-    pub fn check(&self, act: &Act) -> Result<()> {
-        lock(&self.inner).machine.check(act)
+    /// The act as it would be taken, or why it would not.
+    pub fn check(&self, act: &Act) -> Result<Act> {
+        let inner = lock(&self.inner);
+        inner.machine.check(act)?;
+        Ok(inner.machine.normal(act))
     }
 
     /// Takes an act that has its number in the log.

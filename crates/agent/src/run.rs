@@ -379,7 +379,7 @@ impl Run {
 
     /// Takes an act: it gets its number in the log, then its step.
     pub fn steer(&self, who: &str, act: &Act) -> Result<u64> {
-        self.helm.check(act)?;
+        let act = &self.helm.check(act)?;
         let owner = self
             .owner()
             .ok_or_else(|| Error::new(Code::Closed, "the run has ended; there is nothing to steer"))?;

@@ -149,6 +149,15 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// A value as one of this parameter's type: 1, typed for a real number, is 1.0. What fits no
+    /// better is returned as it is, for [`Parameter::check`] to refuse.
+    pub fn of_its_type(&self, value: &serde_json::Value) -> serde_json::Value {
+        match value.as_f64() {
+            Some(v) if self.value.is_f64() => serde_json::json!(v),
+            _ => value.clone(),
+        }
+    }
+
     /// Checks a new value against type and limits; both ends call this.
     pub fn check(&self, value: &serde_json::Value) -> crate::Result<()> {
         use serde_json::Value as V;
@@ -235,6 +244,15 @@ pub enum State {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_whole_number_given_to_a_real_parameter_stays_real() {
+        let mut p: Parameter = serde_json::from_value(json!({"name": "e0", "value": 0.0})).unwrap();
+        assert!(p.of_its_type(&json!(1)).is_f64());
+        p.value = json!(3);
+        assert_eq!(p.of_its_type(&json!(1)), json!(1));
+        assert_eq!(p.of_its_type(&json!("x")), json!("x"));
+    }
 
     #[test]
     fn a_parameter_refuses_what_its_declaration_excludes() {

@@ -166,6 +166,18 @@ impl Steering {
         Ok(())
     }
 
+    /// The act with its value in the type of the parameter.
+    pub fn normal(&self, act: &Act) -> Act {
+        match act {
+            Act::Set { name, value } => {
+                let declared = self.parameters.get(name);
+                let value = declared.map_or_else(|| value.clone(), |p| p.of_its_type(value));
+                Act::Set { name: name.clone(), value }
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Whether the act can be taken: the run lives, its waiting room has a place, what is set or
     /// called is declared.
     pub fn check(&self, act: &Act) -> Result<()> {

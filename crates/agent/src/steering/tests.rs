@@ -202,6 +202,8 @@ fn a_parameter_changes_for_the_viewers_only_when_all_ranks_have_it() {
     assert_eq!(run.steering.parameters().next().unwrap().value, json!(0.0));
     run.go(1, 3);
     assert_eq!(run.steering.parameters().next().unwrap().value, json!(0.5));
+    let whole = Act::Set { name: "e0".into(), value: json!(1) };
+    assert_eq!(run.steering.normal(&whole), Act::Set { name: "e0".into(), value: json!(1.0) });
     let log = run.said.iter().find_map(|a| match a {
         Action::Log(l) => Some(l.clone()),
         _ => None,
