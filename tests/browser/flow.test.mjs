@@ -75,6 +75,29 @@ describe("viewers and the run", { timeout: 120_000 }, () => {
     keen.close();
   });
 
+  it("answers a press at once while pictures stream to viewers that do not draw", async () => {
+    const crowd = await Promise.all([true, false, false].map((drawing) => viewer(run, drawing, [0, 1, 2])));
+    const ctl = new WebSocket(`${run.base.replace("http", "ws")}ws/ctl`, { headers: { authorization: `Bearer ${run.token("operator")}` } });
+    const answers = new Map();
+    ctl.on("message", (d) => {
+      const m = JSON.parse(String(d));
+      if (m.say === "accepted") answers.set(m.req, performance.now());
+    });
+    await new Promise((done) => ctl.on("open", done));
+    const took = [];
+    for (let req = 1; req <= 9; req++) {
+      const asked = performance.now();
+      ctl.send(JSON.stringify({ say: "cmd", req, act: { verb: "run" } }));
+      await until("accepted", () => answers.has(req));
+      took.push(answers.get(req) - asked);
+      await pause(110);
+    }
+    const median = took.sort((a, b) => a - b)[4];
+    assert.ok(median < 100, `${median.toFixed(1)} ms`);
+    ctl.terminate();
+    crowd.forEach((v) => v.close());
+  });
+
   it("is not felt by the run, whoever looks and however they leave", async () => {
     const alone = await pace(1500);
     const crowd = await Promise.all([true, true, false, false].map((drawing) => viewer(run, drawing, [0, 1, 2])));
