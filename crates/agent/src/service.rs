@@ -9,7 +9,7 @@ use crate::rendezvous::Address;
 use crate::runs::Runs;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
-use forebay_arena::place;
+use forebay_arena::{Process, place};
 use forebay_link::Listener;
 use forebay_monitor::{Config, Hub, Monitor};
 use forebay_types::control::PageLinks;
@@ -178,6 +178,7 @@ impl Service {
     pub fn start(options: Options) -> Result<Service> {
         // What a dead process left of call links holds nothing that anybody misses.
         place::sweep(place::kind::CALL);
+        sweep_sockets(&options.socket);
         let listener = Arc::new(Listener::bind(&options.socket)?);
         let shared = Arc::new(Shared {
             role: options.role,
@@ -242,6 +243,24 @@ impl Service {
         let until = Instant::now() + FAREWELL;
         while self.shared.connections.load(Ordering::Acquire) > 0 && Instant::now() < until {
             self.shared.wait_connections(until);
+        }
+    }
+}
+
+/// Removes sockets beside ours whose process, named in them, has ended without doing so.
+fn sweep_sockets(ours: &Path) {
+    let beside = ours.parent().and_then(|dir| std::fs::read_dir(dir).ok());
+    for entry in beside.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let parts: Vec<&str> = name.to_str().unwrap_or("").split('-').collect();
+        let dead = match parts[..] {
+            ["run" | "server", pid, rest] if rest.ends_with(".sock") => {
+                pid.parse().is_ok_and(|pid| Process::of_pid(pid).is_none())
+            }
+            _ => false,
+        };
+        if dead {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }
