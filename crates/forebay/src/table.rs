@@ -2,7 +2,7 @@
 
 use forebay_types::control::{Column, TableInfo};
 use forebay_types::record::Cell;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, DType, Error, Result};
 use serde_json::{Map, Value};
 
 use crate::{Rows, Run};
@@ -50,6 +50,15 @@ impl Table {
 
     /// Adds rows, each with a cell for every column in their order. Pipelined; durable at flush.
     pub fn insert(&self, rows: &[Vec<Cell>]) -> Result<()> {
+        let dtypes: Vec<DType> =
+            self.columns().iter().map(|c| DType::parse(&c.dtype)).collect::<Result<_>>()?;
+        for row in rows {
+            for ((cell, dtype), column) in row.iter().zip(&dtypes).zip(self.columns()) {
+                forebay_store::catalog::fits(cell, *dtype).map_err(|e| {
+                    e.within(format_args!("table {:?}, column {:?}", self.name(), column.name))
+                })?;
+            }
+        }
         self.run.session()?.insert(&self.info, rows)
     }
 

@@ -26,7 +26,7 @@ pub use steps::{
     Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, finished, last_step, mark_finished, restart,
     step_data, step_names, step_row, steps,
 };
-pub use tables::{insert, open_table, remove, table, tables, update};
+pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub use watch::{
     Act, acts, add_point, curves, declare, diagrams, log_act, log_applied, message, messages,
     parameter_values, parameters, points,

@@ -165,6 +165,16 @@ pub fn insert(conn: &Connection, id: u32, step: i64, rows: u32, cells: &[u8]) ->
     }
 }
 
+/// Whether a column of that dtype takes the cell; the text says why not.
+pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
+    match cell {
+        Cell::Null | Cell::Real(_) if matches!(dtype, DType::F32 | DType::F64) => Ok(()),
+        Cell::Text(_) if dtype == DType::Str => Ok(()),
+        Cell::Blob(_) if dtype == DType::Bytes => Ok(()),
+        other => fit(other.clone(), dtype).map(drop),
+    }
+}
+
 /// A cell as a column of that dtype stores it, or why it cannot.
 fn fit(cell: Cell, dtype: DType) -> Result<Value> {
     use DType::*;
