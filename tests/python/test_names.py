@@ -80,7 +80,9 @@ def test_the_stub_has_the_parameters_of_the_module() -> None:
         for function in (n for n in node.body if isinstance(n, ast.FunctionDef)):
             if function.decorator_list or function.name.startswith("__"):
                 continue
-            written = [a.arg for a in function.args.args[1:]] + [a.arg for a in function.args.kwonlyargs]
+            written = [a.arg for a in function.args.args[1:]]
+            written += [function.args.vararg.arg] if function.args.vararg else []
+            written += [a.arg for a in function.args.kwonlyargs]
             real = [p for p in inspect.signature(getattr(thing, function.name)).parameters if p != "self"]
             assert written == real, f"{node.name}.{function.name}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import forebay as fb
@@ -12,11 +13,13 @@ STARS = [("Sun", 1.0, 1, b"\1"), ("Sirius", 2.06, 2, b""), ("Proxima", 0.12, 3, 
 
 
 @pytest.fixture
-def stars(run_dir: Path) -> fb.Table:
-    run = fb.open(run_dir)
-    table = run.table("stars", {"name": str, "mass": "f64", "id": np.int32, "blob": bytes}, {"mass": "kg"})
-    table.insert(STARS)
-    return table
+def stars(run_dir: Path) -> Iterator[fb.Table]:
+    with fb.open(run_dir) as run:
+        table = run.table(
+            "stars", {"name": str, "mass": "f64", "id": np.int32, "blob": bytes}, {"mass": "kg"}
+        )
+        table.insert(STARS)
+        yield table
 
 
 def test_rows_come_back_in_their_order(stars: fb.Table) -> None:

@@ -74,7 +74,10 @@ def _integer(item: SupportsIndex, extent: int, axis: int) -> int:
     if isinstance(item, bool) or not hasattr(item, "__index__"):
         text = "use integers, slices, ... or None, and index the array that comes back for anything else"
         raise BadArgument(f"{item!r} is not a basic index; {text}")
-    value = operator.index(item)
+    try:
+        value = operator.index(item)
+    except TypeError:
+        raise BadArgument(f"{item!r} is not one integer; index the array that comes back") from None
     if not -extent <= value < extent:
         raise BadArgument(f"index {value} is out of bounds for axis {axis} with extent {extent}")
     return value % extent
