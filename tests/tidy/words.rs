@@ -50,7 +50,11 @@ fn nothing_is_promised_for_later() {
     let mut breaches = Vec::new();
     for file in files().iter().filter(|f| f.is(SOURCES) || f.path.starts_with("scripts/")) {
         for (number, line) in file.lines() {
-            let low = line.to_lowercase();
+            let mut low = line.to_lowercase();
+            if file.path.starts_with("web/") {
+                // There it is also the name of an attribute of an input field.
+                low = low.replace(&["place", "holder:"].concat(), "");
+            }
             for (a, b) in PROMISES.iter().filter(|(a, b)| low.contains(&format!("{a}{b}"))) {
                 breaches.push(format!(
                     "{}:{number} says {a}{b}: do it now, take it out, or say in the documents what is absent",
