@@ -39,8 +39,9 @@ pub mod kind {
 pub const INLINE_BYTES: usize = 4 * 1024;
 /// All inline arguments of one request together.
 pub const INLINE_TOTAL: usize = 64 * 1024;
-/// Largest text, bytes or array that one argument may be.
-pub const ARGUMENT_BYTES: u64 = 1 << 40;
+/// Largest arguments of a client under way at one server, all together; the memory of the machine
+/// may be less.
+pub const ARGUMENT_BYTES: u64 = 64 << 30;
 /// Largest text and bytes that a reply may carry all together.
 pub const REPLY_BYTES: usize = 64 << 20;
 /// Largest part of a reply.

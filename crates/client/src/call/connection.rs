@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Allocator, Block, Segment};
 use forebay_link::frame::Header;
 use forebay_link::{Doorbell, Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
-use forebay_types::call::{Attached, REPLY_BYTES, ServerRequest, kind, word};
+use forebay_types::call::{ARGUMENT_BYTES, Attached, REPLY_BYTES, ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 
@@ -87,10 +87,11 @@ pub(super) struct Connection {
     lost: OnceLock<Error>,
 }
 
-/// Room for large arguments: as much as the machine has memory. Pages are taken when used.
+/// Room for large arguments: as much as the machine has memory, within the limit. It is address
+/// space only; pages are taken when used.
 fn room() -> u64 {
     let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))).max(1 << 30)
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))).clamp(1 << 30, ARGUMENT_BYTES)
 }
 
 impl Connection {
