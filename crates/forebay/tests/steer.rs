@@ -52,7 +52,8 @@ fn await_state(run: &str, word: &str) -> i64 {
 fn simulate(s: &Sandbox, rank: u32, size: u32) {
     let options = OpenOptions { buffer: 4 << 20, rank: Some(rank), size: Some(size), ..Default::default() };
     let run = forebay::open(&s.run("loop.fb"), Mode::Append, options).unwrap();
-    let limits = ParameterOptions { min: Some(-1.0), max: Some(1.0), unit: "V/m".into(), ..Default::default() };
+    let limits =
+        ParameterOptions { min: Some(-1.0), max: Some(1.0), unit: "V/m".into(), ..Default::default() };
     let e0 = run.parameter("e0", json!(0.0), limits).unwrap();
     let dir = s.dir.clone();
     run.saves(move |step| Ok(std::fs::write(dir.join(format!("saved-{step}")), b"").unwrap())).unwrap();
@@ -116,7 +117,12 @@ fn every_verb(s: &Sandbox) {
     let lines: Vec<Value> = log.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let verbs: Vec<String> = lines
         .iter()
-        .map(|l| serde_json::from_str::<Value>(l["act"].as_str().unwrap()).unwrap()["verb"].as_str().unwrap().to_owned())
+        .map(|l| {
+            serde_json::from_str::<Value>(l["act"].as_str().unwrap()).unwrap()["verb"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
         .collect();
     assert_eq!(verbs, ["stop", "set", "step", "save", "command", "run", "quit"]);
     assert!(lines.iter().all(|l| l["code"] == 0 && l["step"].as_i64().unwrap() >= at), "{log}");

@@ -74,7 +74,8 @@ impl Call {
 
     fn show(&self, out: &Out, values: Vec<(&str, &Value)>, arrays: Vec<(&str, &Array)>) -> Result<()> {
         if let Some(dir) = &self.out {
-            std::fs::create_dir_all(dir).map_err(|e| Error::io(format!("cannot make {}", dir.display()), e))?;
+            std::fs::create_dir_all(dir)
+                .map_err(|e| Error::io(format!("cannot make {}", dir.display()), e))?;
             for (name, array) in &arrays {
                 npy::write(&dir.join(format!("{name}.npy")), array)?;
             }
@@ -157,7 +158,9 @@ fn scalar(text: &str) -> Result<Scalar> {
 /// `64:f64` and `3x4:c128` are arrays of zeros.
 fn zeros(text: &str) -> Result<Array> {
     let wrong = || {
-        Error::bad(format!("{text:?} is no array; name a .npy file, or give SHAPE:DTYPE such as 64:f64 or 3x4:f64"))
+        Error::bad(format!(
+            "{text:?} is no array; name a .npy file, or give SHAPE:DTYPE such as 64:f64 or 3x4:f64"
+        ))
     };
     let (shape, dtype) = text.split_once(':').ok_or_else(wrong)?;
     let dtype = DType::parse(dtype)?;
@@ -167,7 +170,10 @@ fn zeros(text: &str) -> Result<Array> {
     let bytes = meta.bytes()?;
     let mut zeros = Vec::new();
     usize::try_from(bytes).ok().and_then(|n| zeros.try_reserve_exact(n).ok()).ok_or_else(|| {
-        Error::new(forebay::Code::Full, format!("an array {meta} of {bytes} bytes finds no memory; make it smaller"))
+        Error::new(
+            forebay::Code::Full,
+            format!("an array {meta} of {bytes} bytes finds no memory; make it smaller"),
+        )
     })?;
     zeros.resize(bytes as usize, 0);
     Ok(Array { meta, bytes: zeros })

@@ -1,7 +1,9 @@
 //! The command line: one file a command, which holds its options and what it does.
 
 mod call;
+mod care;
 mod cp;
+mod doctor;
 mod get;
 mod ls;
 mod monitor;
@@ -52,8 +54,13 @@ enum Command {
     Rm(rm::Rm),
     Table(table::Table),
     Sql(table::Sql),
+    Verify(care::Verify),
+    Repair(care::Repair),
+    Compact(care::Compact),
+    Recover(care::Recover),
     Monitor(monitor::Monitor),
     Steer(steer::Steer),
+    Doctor(doctor::Doctor),
 }
 
 impl Command {
@@ -74,8 +81,13 @@ impl Command {
             Command::Rm(c) => c.run(out),
             Command::Table(c) => c.run(out),
             Command::Sql(c) => c.run(out),
+            Command::Verify(c) => c.run(out),
+            Command::Repair(c) => c.run(out),
+            Command::Compact(c) => c.run(out),
+            Command::Recover(c) => c.run(out),
             Command::Monitor(c) => c.run(out),
             Command::Steer(c) => c.run(out),
+            Command::Doctor(c) => c.run(out),
         }
     }
 }

@@ -110,18 +110,19 @@ pub fn bytes(n: u64) -> String {
     if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// A bar for long work, on a terminal only.
-pub fn progress(what: &'static str) -> indicatif::ProgressBar {
+/// A sign of life for long work, on a terminal only; it vanishes when dropped.
+pub fn spinner(what: &'static str) -> indicatif::ProgressBar {
     if !std::io::stderr().is_terminal() {
         return indicatif::ProgressBar::hidden();
     }
-    let style = indicatif::ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} ({eta})")
-        .map(|s| s.progress_chars("=> "));
-    let bar = indicatif::ProgressBar::new(0).with_message(what);
-    match style {
+    let bar = indicatif::ProgressBar::new_spinner().with_message(what);
+    let bar = match indicatif::ProgressStyle::with_template("{spinner} {msg}, {elapsed}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
-    }
+    };
+    let bar = bar.with_finish(indicatif::ProgressFinish::AndClear);
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
 }
 
 #[cfg(test)]

@@ -33,7 +33,10 @@ impl Serve {
             )));
         }
         if !self.file.is_file() {
-            return Err(Error::new(Code::NotFound, format!("there is no file {}; check the name", self.file.display())));
+            return Err(Error::new(
+                Code::NotFound,
+                format!("there is no file {}; check the name", self.file.display()),
+            ));
         }
         let python = python();
         let mut command = Command::new(&python);
@@ -49,7 +52,10 @@ impl Serve {
         }
         let failed = command.exec();
         Err(Error::io(
-            format!("cannot run {}; name a Python that has the package forebay in FOREBAY_PYTHON", python.display()),
+            format!(
+                "cannot run {}; name a Python that has the package forebay in FOREBAY_PYTHON",
+                python.display()
+            ),
             failed,
         ))
     }

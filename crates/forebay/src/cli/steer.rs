@@ -94,6 +94,7 @@ impl Steer {
 
 /// Who we are, for the log.
 fn who() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
+    let user =
+        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
     format!("{user} (command line)")
 }

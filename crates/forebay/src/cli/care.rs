@@ -1,0 +1,177 @@
+//! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
+//! any time: those that write refuse while another process holds the run.
+
+use super::out::{Out, bytes, spinner};
+use forebay::{Code, Error, Result, run_dir};
+use forebay_store as store;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Read every byte of a run and compare checksums; changes nothing.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay verify two_stream")]
+pub struct Verify {
+    /// The run.
+    run: String,
+}
+
+/// Make the catalog of a damaged run anew from its files.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay repair two_stream")]
+pub struct Repair {
+    /// The run.
+    run: String,
+}
+
+/// Drop what nobody needs from a run: unfinished files, gaps in the catalog.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay compact two_stream")]
+pub struct Compact {
+    /// The run.
+    run: String,
+}
+
+/// Finish what a killed program or agent left in shared memory.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay recover two_stream")]
+pub struct Recover {
+    /// The run; by default every run in this directory that nobody holds.
+    run: Option<String>,
+}
+
+impl Verify {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let dir = run_dir(&self.run)?;
+        let bar = spinner("reading");
+        let report = store::verify(&dir)?;
+        bar.finish_and_clear();
+        if out.json {
+            out.value(&json!({
+                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults,
+            }))?;
+        } else {
+            for fault in &report.faults {
+                out.line(fault)?;
+            }
+        }
+        if !report.faults.is_empty() {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!(
+                    "{} has {} faults; run `forebay repair {}`",
+                    dir.display(),
+                    report.faults.len(),
+                    self.run
+                ),
+            ));
+        }
+        if out.json {
+            return Ok(());
+        }
+        out.line(format!(
+            "{}: sound; {} snapshots, {} data sets, {}",
+            dir.display(),
+            report.steps,
+            report.data_sets,
+            bytes(report.bytes)
+        ))
+    }
+}
+
+impl Repair {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let dir = run_dir(&self.run)?;
+        let bar = spinner("repairing");
+        let done = store::repair(&dir)?;
+        bar.finish_and_clear();
+        if out.json {
+            return out.value(&json!({
+                "steps": done.steps, "data_sets": done.data_sets,
+                "old_catalog": done.old_catalog, "unusable": done.unusable,
+            }));
+        }
+        out.line(format!(
+            "{}: {} snapshots and {} large data sets",
+            dir.display(),
+            done.steps,
+            done.data_sets
+        ))?;
+        if let Some(old) = &done.old_catalog {
+            out.line(format!("the damaged catalog is kept as {}", old.display()))?;
+        }
+        for file in &done.unusable {
+            out.line(format!("cannot be used, left alone: {file}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Compact {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let dir = run_dir(&self.run)?;
+        existing(&dir)?;
+        let bar = spinner("compacting");
+        let saved = store::compact(&dir)?;
+        bar.finish_and_clear();
+        out.either(|| json!({"saved_bytes": saved}), || format!("{}: {} saved", dir.display(), bytes(saved)))
+    }
+}
+
+impl Recover {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        if let Some(run) = &self.run {
+            let dir = run_dir(run)?;
+            existing(&dir)?;
+            return recover(out, &dir);
+        }
+        let here = std::env::current_dir().map_err(|e| Error::io("cannot find the working directory", e))?;
+        let entries =
+            std::fs::read_dir(&here).map_err(|e| Error::io(format!("cannot read {}", here.display()), e))?;
+        let mut runs: Vec<PathBuf> = entries
+            .filter_map(|e| Some(e.ok()?.path()))
+            .filter(|p| p.extension().is_some_and(|e| e == "fb") && p.join(store::layout::CATALOG).is_file())
+            .collect();
+        runs.sort();
+        if runs.is_empty() {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("{} holds no runs; name one, or go where they are", here.display()),
+            ));
+        }
+        for dir in &runs {
+            match recover(out, dir) {
+                Err(e) if e.code() == Code::Conflict => {
+                    out.line(format!("{}: in use, left alone", dir.display()))?
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn recover(out: &Out, dir: &Path) -> Result<()> {
+    let bar = spinner("recovering");
+    let last = store::recover(dir)?;
+    bar.finish_and_clear();
+    out.either(
+        || json!({"run": dir, "last_step": last}),
+        || match last {
+            Some(step) => format!("{}: complete up to step {step}", dir.display()),
+            None => format!("{}: complete; it has no snapshots", dir.display()),
+        },
+    )
+}
+
+fn existing(dir: &Path) -> Result<()> {
+    match dir.is_dir() {
+        true => Ok(()),
+        false => {
+            Err(Error::new(Code::NotFound, format!("there is no run {}; check the name", dir.display())))
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `forebay doctor`: whether this machine and this account give Forebay what it needs.
+
+use super::out::{Out, bytes};
+use forebay::{Code, Error, Result};
+use forebay_arena::place;
+use serde_json::json;
+use std::path::Path;
+
+/// Shared memory below this is too small for the usual buffer of one process and a second one.
+const SHM_LEAST: u64 = 512 << 20;
+/// Descriptors below this are few for many ranks.
+const FILES_LEAST: u64 = 1024;
+
+/// Look for what keeps Forebay from working here: shared memory, directories, left-over segments.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  forebay doctor")]
+pub struct Doctor {}
+
+/// How a check came out.
+#[derive(Clone, Copy, PartialEq)]
+enum Verdict {
+    Good,
+    Mind,
+    Bad,
+}
+
+struct Finding {
+    what: &'static str,
+    verdict: Verdict,
+    text: String,
+}
+
+impl Doctor {
+    /// Does it.
+    pub fn run(&self, out: &Out) -> Result<()> {
+        let found = [shared_memory(), runtime(), home(), leftovers(), descriptors(), agent()];
+        let word = |v| match v {
+            Verdict::Good => "good",
+            Verdict::Mind => "mind",
+            Verdict::Bad => "BAD",
+        };
+        if out.json {
+            let list =
+                found.iter().map(|f| json!({"check": f.what, "verdict": word(f.verdict), "text": f.text}));
+            out.value(&json!(list.collect::<Vec<_>>()))?;
+        } else {
+            for f in &found {
+                out.line(format!("{:4}  {}: {}", word(f.verdict), f.what, f.text))?;
+            }
+        }
+        match found.iter().filter(|f| f.verdict == Verdict::Bad).count() {
+            0 => Ok(()),
+            n => Err(Error::new(Code::Io, format!("{n} checks came out badly; mend what is said above"))),
+        }
+    }
+}
+
+fn finding(what: &'static str, verdict: Verdict, text: String) -> Finding {
+    Finding { what, verdict, text }
+}
+
+fn shared_memory() -> Finding {
+    let what = "shared memory";
+    let dir = place::shm_dir();
+    let stat = match rustix::fs::statvfs(&dir) {
+        Ok(stat) => stat,
+        Err(e) => {
+            return finding(
+                what,
+                Verdict::Bad,
+                format!("{} cannot be used: {e}; set FOREBAY_SHM_DIR", dir.display()),
+            );
+        }
+    };
+    let (size, free) = (stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize);
+    let text = format!("{} of {} free in {}", bytes(free), bytes(size), dir.display());
+    if free < SHM_LEAST {
+        let remedy = format!(
+            "{text}; a process takes 256 MiB by default: enlarge it (docker: --shm-size) or open runs with a smaller buffer"
+        );
+        return finding(what, Verdict::Mind, remedy);
+    }
+    finding(what, Verdict::Good, text)
+}
+
+fn runtime() -> Finding {
+    let what = "runtime directory";
+    match place::runtime_dir() {
+        Ok(dir) => match place::check_socket_path(&dir.join("server-4194304-4194304.sock")) {
+            Ok(()) => finding(what, Verdict::Good, dir.display().to_string()),
+            Err(e) => finding(what, Verdict::Bad, e.to_string()),
+        },
+        Err(e) => finding(what, Verdict::Bad, e.to_string()),
+    }
+}
+
+fn home() -> Finding {
+    match place::home() {
+        Ok(dir) => finding("home", Verdict::Good, dir.display().to_string()),
+        Err(e) => finding("home", Verdict::Bad, e.to_string()),
+    }
+}
+
+/// Segments whose process has ended: those of runs hold data that somebody was promised.
+fn leftovers() -> Finding {
+    let what = "left-over segments";
+    let dead: Vec<_> = place::segments("").into_iter().filter(|f| !f.segment.creator().alive()).collect();
+    let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let runs: Vec<String> =
+        dead.iter().filter(|f| f.segment.kind() != place::kind::CALL).map(|f| name(&f.path)).collect();
+    if runs.is_empty() {
+        return finding(what, Verdict::Good, format!("none that holds data ({} of calls)", dead.len()));
+    }
+    let text = format!(
+        "{} hold data of programs that died: {}; `forebay recover RUN` or the next opening of each run brings it to disk",
+        runs.len(),
+        runs.join(", ")
+    );
+    finding(what, Verdict::Mind, text)
+}
+
+fn descriptors() -> Finding {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    match limit {
+        Some(n) if n < FILES_LEAST => finding(
+            "open files",
+            Verdict::Mind,
+            format!("{n} are allowed; say `ulimit -n {FILES_LEAST}` or more"),
+        ),
+        Some(n) => finding("open files", Verdict::Good, format!("{n} are allowed")),
+        None => finding("open files", Verdict::Good, "no limit".to_owned()),
+    }
+}
+
+fn agent() -> Finding {
+    match forebay_agent::running() {
+        Ok(Some(socket)) => finding("agent", Verdict::Good, format!("answers at {}", socket.display())),
+        Ok(None) => {
+            finding("agent", Verdict::Good, "none is up; one is started when it is needed".to_owned())
+        }
+        Err(e) => finding("agent", Verdict::Bad, e.to_string()),
+    }
+}
