@@ -33,8 +33,8 @@ fn refusal(args: &[&str]) -> String {
 
 fn state(run: &str) -> (String, i64) {
     let all = ask(&["status"]);
-    let runs = all.as_array().unwrap().iter().flat_map(|o| o["runs"].as_array().unwrap());
-    let it = runs.filter(|r| r["path"] == run).next_back().cloned().unwrap_or_default();
+    let mut runs = all.as_array().unwrap().iter().flat_map(|o| o["runs"].as_array().unwrap());
+    let it = runs.rfind(|r| r["path"] == run).cloned().unwrap_or_default();
     (it["state"].as_str().unwrap_or("").to_owned(), it["step"].as_i64().unwrap_or(-1))
 }
 
@@ -55,11 +55,15 @@ fn simulate(s: &Sandbox, rank: u32, size: u32) {
     let limits =
         ParameterOptions { min: Some(-1.0), max: Some(1.0), unit: "V/m".into(), ..Default::default() };
     let e0 = run.parameter("e0", json!(0.0), limits).unwrap();
-    let dir = s.dir.clone();
-    run.saves(move |step| Ok(std::fs::write(dir.join(format!("saved-{step}")), b"").unwrap())).unwrap();
-    let dir = s.dir.clone();
-    run.command("dump", move |step| Ok(std::fs::write(dir.join(format!("dumped-{step}")), b"").unwrap()))
-        .unwrap();
+    let mark = |word: &'static str| {
+        let dir = s.dir.clone();
+        move |step: i64| {
+            std::fs::write(dir.join(format!("{word}-{step}")), b"").unwrap();
+            Ok(())
+        }
+    };
+    run.saves(mark("saved")).unwrap();
+    run.command("dump", mark("dumped")).unwrap();
     let mut steps = run.steps(1 << 40, 0).unwrap();
     let (mut expected, mut last, mut changes) = (0, json!(0.0), String::new());
     while let Some(step) = steps.next().unwrap() {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Where a rank stands in its loop head; each state is left by one access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum At {
+enum Place {
     Computing,
     StepStored,
     AtGate,
@@ -16,7 +16,7 @@ enum At {
 }
 
 struct Rank {
-    at: At,
+    at: Place,
     next: i64,
     step: i64,
     word: Option<i64>,
@@ -43,7 +43,7 @@ struct World {
 impl World {
     fn new(size: usize, starts: i64, last: i64) -> World {
         let rank = || Rank {
-            at: At::Computing,
+            at: Place::Computing,
             next: starts,
             step: -1,
             word: None,
@@ -123,17 +123,17 @@ impl World {
         let last = self.last;
         let rank = &mut self.ranks[r];
         match rank.at {
-            At::Computing if rank.next >= last || rank.quit => rank.at = At::Done,
-            At::Computing => {
+            Place::Computing if rank.next >= last || rank.quit => rank.at = Place::Done,
+            Place::Computing => {
                 rank.step = rank.next;
                 rank.word = Some(rank.step);
-                rank.at = At::StepStored;
+                rank.at = Place::StepStored;
             }
-            At::StepStored => match rank.gate {
-                Some(g) if rank.step >= g => rank.at = At::AtGate,
+            Place::StepStored => match rank.gate {
+                Some(g) if rank.step >= g => rank.at = Place::AtGate,
                 _ => self.pass(r),
             },
-            At::AtGate => {
+            Place::AtGate => {
                 if let Some(i) = rank.mail.iter().position(|(_, n, _)| *n <= rank.step) {
                     let (id, _, act) = rank.mail.remove(i).unwrap();
                     rank.applied.insert(id, rank.step);
@@ -143,7 +143,7 @@ impl World {
                     self.pass(r);
                 }
             }
-            At::Done => {}
+            Place::Done => {}
         }
     }
 
@@ -157,7 +157,7 @@ impl World {
             );
         }
         rank.next = rank.step + 1;
-        rank.at = At::Computing;
+        rank.at = Place::Computing;
     }
 
     fn settle(&mut self) {
@@ -173,7 +173,11 @@ impl World {
                     .enumerate()
                     .map(|(r, k)| Seen { rank: r as u32, step: k.word })
                     .collect();
-                if self.ranks.iter().all(|r| r.at == At::Done || (r.at == At::AtGate && r.mail.is_empty())) {
+                if self
+                    .ranks
+                    .iter()
+                    .all(|r| r.at == Place::Done || (r.at == Place::AtGate && r.mail.is_empty()))
+                {
                     self.tell(|s, out| s.looked(&seen, out));
                     return;
                 }
@@ -229,7 +233,7 @@ proptest! {
         world.act(end).unwrap();
         world.settle();
         for rank in &world.ranks {
-            prop_assert!(rank.at == At::Done || quits && rank.quit, "a rank is left at its gate: {:?}", rank.at);
+            prop_assert!(rank.at == Place::Done || quits && rank.quit, "a rank is left at its gate: {:?}", rank.at);
         }
         let ids: Vec<u64> = world.ranks.iter().flat_map(|r| r.applied.keys().copied()).collect();
         for id in ids {
