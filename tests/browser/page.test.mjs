@@ -30,6 +30,9 @@ describe("the page of a run", { timeout: 120_000 }, () => {
     assert.equal(first[0].hues, 2, "two beams in two colours");
     assert.equal(first[1].hues, 1);
     assert.equal(first[2].hues, 2);
+    const legend = (id) => page.locator(`[data-diagram="${id}"] .entry`).allTextContents();
+    assert.deepEqual(await legend(0), ["beam 1", "beam 2"]);
+    assert.deepEqual(await legend(1), ["E"], "an only curve without a name is called as its axis");
     for (const id of [0, 1, 2]) await until(`diagram ${id} moves`, async () => (await ink(page, id)).print !== first[id].print);
     assert.equal(await page.evaluate(() => document.documentElement.dataset.renderer), "webgl2");
     assert.match(await page.locator(".figure.step").textContent(), /\d/);

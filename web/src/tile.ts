@@ -151,7 +151,7 @@ export class Tile {
         if (!this.hidden.delete(number)) this.hidden.add(number);
         entry.setAttribute("aria-pressed", String(!this.hidden.has(number)));
         this.plot.setHidden(this.hidden);
-      } }, swatch, name, figure);
+      } }, swatch, name || unitOf(this.diagram.y).name, figure);
       return entry;
     }));
   }

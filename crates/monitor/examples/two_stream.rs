@@ -232,7 +232,7 @@ fn declare(run: &Run, more: u32, end: i64) -> Result<Slots> {
         beams.push([one, two]);
     }
     let (field, source) = LocalSlot::new();
-    run.slot(0, 1, 0, "E", source)?;
+    run.slot(0, 1, 0, "", source)?;
     for (curve, name) in [(0, "field"), (1, "kinetic")] {
         run.declare(0, &Declare::Curve { diagram: 2, curve, name: name.into() })?;
     }
