@@ -35,6 +35,10 @@ impl Sink for Ears {
             }
             other => shown.declare(rank, other),
         };
+        let told = told.and_then(|()| match what {
+            Declare::Curve { diagram, curve, .. } if rank == 0 => replay(&run, &shown, *diagram, *curve),
+            _ => Ok(()),
+        });
         if let Err(e) = told {
             shown.message(2, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
         }
@@ -77,6 +81,15 @@ impl Sink for Ears {
             run.closed(session, clean);
         }
     }
+}
+
+/// Points of a history that an earlier life of the run left in the catalog go on the page first:
+/// a run that is continued shows its whole past. Points that are there already are replaced.
+fn replay(run: &Run, page: &forebay_monitor::Run, diagram: u32, curve: u32) -> Result<()> {
+    for (t, value) in forebay_store::Reader::open(run.path())?.points(diagram, curve)? {
+        page.append(0, diagram, -1, t, &[(curve, value)])?;
+    }
+    Ok(())
 }
 
 /// The reading end of a curve in a rank's segment.

@@ -99,6 +99,11 @@ impl Run {
         self.path.file_stem().and_then(|n| n.to_str()).unwrap_or("run")
     }
 
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its helm.
     pub fn helm(&self) -> &Helm {
         &self.helm

@@ -130,14 +130,15 @@ fn an_idle_agent_uses_no_cpu() {
             let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
             fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
         };
-        let switches = || -> u64 {
+        let switches = || -> i64 {
             let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-            let of = |t: std::fs::DirEntry| std::fs::read_to_string(t.path().join("status")).unwrap();
-            let count = |text: String| -> u64 {
-                let line = text.lines().find(|l| l.starts_with("voluntary")).unwrap().to_owned();
-                line.split_whitespace().nth(1).unwrap().parse().unwrap()
+            // A thread may end while it is looked at.
+            let of = |t: std::fs::DirEntry| std::fs::read_to_string(t.path().join("status")).ok();
+            let count = |text: String| -> Option<i64> {
+                let line = text.lines().find(|l| l.starts_with("voluntary"))?;
+                line.split_whitespace().nth(1)?.parse().ok()
             };
-            tasks.map(of).map(count).sum()
+            tasks.filter_map(of).filter_map(count).sum()
         };
         // The connection that asked for the pid is still being put away.
         let mut before = switches();
