@@ -116,7 +116,9 @@ fn main() -> Result<()> {
         for _ in 0..ARRAYS {
             let start = Instant::now();
             let Some(block) = allocator.alloc(ARRAY as u64) else {
-                return Err(forebay_types::Error::internal("the arena has room for two steps and none is free"));
+                return Err(forebay_types::Error::internal(
+                    "the arena has room for two steps and none is free",
+                ));
             };
             block.write_from(0, &source);
             puts.push(start.elapsed().as_secs_f64());
@@ -125,10 +127,17 @@ fn main() -> Result<()> {
         let start = Instant::now();
         publish(&Record::StepBegin { step, time: step as f64 });
         for (i, block) in blocks.iter().enumerate() {
-            let payload =
-                Payload::Block(BlockRef { segment: 0, index: block.index(), bytes: ARRAY as u64 });
+            let payload = Payload::Block(BlockRef { segment: 0, index: block.index(), bytes: ARRAY as u64 });
             let name = ["a", "b", "c", "d"][i % 4];
-            publish(&Record::StepBlock(StepBlock { step, name, unit: "", meta, place: Place::Whole, part: 0, payload }));
+            publish(&Record::StepBlock(StepBlock {
+                step,
+                name,
+                unit: "",
+                meta,
+                place: Place::Whole,
+                part: 0,
+                payload,
+            }));
         }
         publish(&Record::StepEnd { step, blocks: ARRAYS as u32 });
         while segment.word(word::DURABLE).load(Ordering::Acquire) != step as u64 + 1 {
@@ -159,7 +168,11 @@ fn report(copy: f64, put: f64, drain: f64, raw: f64, steps: usize) {
     for (what, seconds, bytes) in rows {
         println!("{what:<40} {:>9.2} {:>8.2}", seconds * 1e3, bytes / seconds * 1e-9);
     }
-    println!("put against memcpy {:.2} (wanted 0.85), drain against raw {:.2} (wanted 0.80)", copy / put, raw / drain);
+    println!(
+        "put against memcpy {:.2} (wanted 0.85), drain against raw {:.2} (wanted 0.80)",
+        copy / put,
+        raw / drain
+    );
     let json = serde_json::json!({
         "bench": "snapshot", "steps": steps, "memcpy_ms": copy * 1e3, "put_ms": put * 1e3,
         "raw_ms": raw * 1e3, "drain_ms": drain * 1e3, "put_ratio": copy / put, "drain_ratio": raw / drain,

@@ -91,7 +91,7 @@ fn ask(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Result<Rows>
         return Err(Error::new(Code::ReadOnly, format!("{sql:?} would write, and sql() only reads")));
     }
     let values = args.iter().map(argument).collect::<Result<Vec<_>>>()?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut out = Rows { rows: Vec::new(), columns };
     let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {

@@ -111,7 +111,7 @@ impl Intake {
             self.end_sessions();
             self.downs.flush();
             self.beat();
-            if self.stopping && self.is_drained() || self.lost.is_some() && self.stopping {
+            if self.stopping && (self.is_drained() || self.lost.is_some()) {
                 let _ = self.jobs.send(Job::Stop);
                 return self;
             }

@@ -318,6 +318,6 @@ mod tests {
         );
         assert!(give(&mut s, 1, &part("E/x", 3, Place::Whole, &[0; 3])).is_err());
         assert!(give(&mut s, 1, &part("forebay/manifest", 3, Place::Whole, &[0; 3])).is_err());
-        assert_eq!(s.end(0, 7).unwrap_err().code(), Code::Corrupt);
+        assert_eq!(s.end(0, 7).err().unwrap().code(), Code::Corrupt);
     }
 }
