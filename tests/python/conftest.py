@@ -127,6 +127,12 @@ class Place:
     def close(self) -> None:
         """Ends what was started; fails when something else is left."""
         for process in self.started:
+            if process.stdin is not None:
+                process.stdin.close()
+        for process in self.started:
+            if process.stdin is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
             if process.poll() is None:
                 process.kill()
             for stream in (process.stdin, process.stdout, process.stderr):
@@ -138,7 +144,10 @@ class Place:
                 [str(forebay_exe()), "down"], env=self.env, capture_output=True, timeout=30, check=False
             )
         until(lambda: not self.processes(), 15, f"the end of {self.processes()}")
-        left = self.segments() + self.sockets()
+        # Who is killed cannot take its socket away.
+        killed = [f"-{p.pid}-" for p in self.started if p.returncode == -9]
+        sockets = [name for name in self.sockets() if not any(pid in name for pid in killed)]
+        left = self.segments() + sockets
         for name in self.segments():
             Path("/dev/shm", name).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)

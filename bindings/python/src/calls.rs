@@ -54,32 +54,39 @@ struct Arguments {
 impl Client {
     fn arguments(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
         let mut out = Arguments { held: Held::default(), back: Vec::new() };
-        for (index, value) in args.iter().enumerate() {
+        for value in args.iter() {
             if !out.take(&value)? {
-                self.take_by_signature(&mut out, name, index, &value)?;
+                return self.arguments_by_signature(name, args);
             }
         }
         Ok(out)
     }
 
-    /// An argument that cannot be used where it lies: the signature says which way it goes.
-    fn take_by_signature(
-        &self,
-        out: &mut Arguments,
-        name: &str,
-        index: usize,
-        value: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let py = value.py();
+    /// The arguments when one cannot be used where it lies, or shares memory with another: what is only read
+    /// is copied, what is a result is filled in place or copied back.
+    fn arguments_by_signature(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
+        let py = args.py();
         let signature = released(py, || self.inner.signature(name))?;
-        let Some(param) = signature.passed().nth(index) else {
-            let text = format!("{name} takes {} arguments and got more; its signature is {signature}", index);
+        let params: Vec<&Param> = signature.passed().collect();
+        if params.len() != args.len() {
+            let (takes, got) = (params.len(), args.len());
+            let text = format!("{name} takes {takes} arguments and got {got}; its signature is {signature}");
             return Err(errors::bad(py, text));
-        };
-        match param.way.comes() && param.extents.is_some() {
-            true => out.take_result(name, param, value),
-            false => out.take_copy(value),
         }
+        let mut out = Arguments { held: Held::default(), back: Vec::new() };
+        for (param, value) in params.into_iter().zip(args.iter()) {
+            let is_result = param.way.comes() && param.extents.is_some();
+            match scalar::from_python(&value)? {
+                Some(scalar) => out.held.push_scalar(scalar),
+                None if is_result => {
+                    if !out.take(&value)? {
+                        out.take_result(name, param, &value)?;
+                    }
+                }
+                None => out.take_copy(&value)?,
+            }
+        }
+        Ok(out)
     }
 }
 
@@ -128,9 +135,7 @@ impl Arguments {
             return refuse("the array given is read-only");
         }
         if let Some(Given::Dense { .. }) = Given::as_it_is(value)? {
-            return refuse(
-                "the array given shares memory with another argument, pass a copy for one of them",
-            );
+            return refuse("the array given shares memory with another one that is filled, pass two arrays");
         }
         let Given::Dense { array, meta } = Given::copy(value)? else {
             return refuse("pass an array of numbers");

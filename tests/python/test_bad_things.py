@@ -1,0 +1,191 @@
+"""Bad things that must end well: in runs, seen from Python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Place, until
+
+WRITER = """
+import sys, time, numpy, forebay
+run = forebay.open(sys.argv[1], buffer="16MiB")
+print("open", flush=True)
+step = 0
+for step in run.steps(1_000_000):
+    with run.snapshot(step) as s:
+        s.put("a", numpy.full(20_000, step))
+        if step == int(sys.argv[2]):
+            print("between", flush=True)
+            time.sleep(60)
+        s.put("b", numpy.full(20_000, -step))
+    if step % 10 == 0:
+        print(step, flush=True)
+    time.sleep(0.002)
+"""
+
+
+def line(process: object) -> str:
+    out = process.stdout  # type: ignore[attr-defined]
+    return str(out.readline()).strip()
+
+
+def complete(run: fb.Run) -> list[int]:
+    """The steps, each checked to be whole."""
+    for kept in run.snapshots:
+        assert (kept["a"] == kept.step).all()
+        assert (kept["b"] == -kept.step).all()
+    return run.snapshots.numbers
+
+
+def test_a_client_killed_between_two_puts_leaves_the_earlier_steps(place: Place, run_dir: Path) -> None:
+    process = place.python(WRITER, run_dir, "7")
+    assert [line(process) for _ in range(3)] == ["open", "0", "between"]
+    process.kill()
+    process.wait()
+    with fb.open(run_dir) as run:
+        assert complete(run) == list(range(7))
+        back = run.restart()
+        assert back is not None
+        assert back.step == 6
+
+
+def test_a_client_killed_anywhere_leaves_whole_steps(place: Place, run_dir: Path) -> None:
+    for round_ in range(3):
+        process = place.python(WRITER, run_dir.with_name(f"r{round_}.fb"), "-1")
+        until(lambda p=process: line(p) == "10")  # type: ignore[misc]
+        time.sleep(0.013 * round_)
+        process.kill()
+        process.wait()
+        with fb.open(run_dir.with_name(f"r{round_}.fb")) as run:
+            steps = complete(run)
+            assert steps == list(range(len(steps)))
+            assert len(steps) >= 11
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_agent_is_a_clear_error_within_two_seconds(
+    place: Place, run_dir: Path, how: signal.Signals
+) -> None:
+    place.command("up")
+    status = place.command("status", "--json")
+    process = place.python(WRITER, run_dir, "-1")
+    until(lambda: line(process) == "10")
+    agents = [int(p.split(":")[0]) for p in place.processes() if " up" in p]
+    assert agents, (status, place.processes())
+    begin = time.monotonic()
+    os.kill(agents[0], how)
+    try:
+        _, err = process.communicate(timeout=10)
+        took = time.monotonic() - begin
+    finally:
+        if how == signal.SIGSTOP:
+            os.kill(agents[0], signal.SIGKILL)
+    assert "ServerLost" in err, err
+    assert str(agents[0]) in err
+    assert took < 3.0, f"the error came after {took:.1f} s"
+    until(lambda: not [p for p in place.processes() if " up" in p])
+    # Another agent takes the dead one's place, and the run with it.
+    place.command("up")
+    reader = "import sys, forebay; print(forebay.open(sys.argv[1]).restart().step)"
+    last = int(place.run_python(reader, run_dir))
+    place.command("down")
+    with fb.open(run_dir, "r") as run:
+        assert complete(run) == list(range(last + 1))
+        assert last >= 10
+
+
+def test_a_run_that_somebody_writes_is_refused_with_the_writers_name(place: Place, run_dir: Path) -> None:
+    process = place.python(WRITER, run_dir, "-1")
+    assert line(process) == "open"
+    with pytest.raises(fb.Conflict) as error:
+        fb.open(run_dir)
+    assert str(process.pid) in str(error.value)
+    with fb.open(run_dir, "r") as run:
+        until(lambda: len(run.snapshots) > 3)
+    process.kill()
+    process.wait()
+    with fb.open(run_dir) as run:
+        complete(run)
+
+
+def test_two_runs_side_by_side_do_not_mix(place: Place, run_dir: Path) -> None:
+    runs = [run_dir.with_name(f"side{n}.fb") for n in range(2)]
+    processes = [place.python(WRITER, path, "-1") for path in runs]
+    for process in processes:
+        until(lambda p=process: line(p) == "20")  # type: ignore[misc]
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    for path in runs:
+        with fb.open(path, "r") as run:
+            assert len(complete(run)) >= 21
+
+
+def test_a_directory_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.fb"
+    other.mkdir()
+    (other / "thesis.tex").write_text("precious")
+    for mode in ("r", "r+", "a", "w"):
+        with pytest.raises(fb.Error) as error:
+            fb.open(other, mode)  # type: ignore[arg-type]
+        assert "other.fb" in str(error.value)
+    assert (other / "thesis.tex").read_text() == "precious"
+
+
+def test_a_run_of_a_newer_format_is_refused(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run["x"] = 1.0
+    with sqlite3.connect(run_dir / "catalog.sqlite") as catalog:
+        version = catalog.execute("pragma user_version").fetchone()[0]
+        if version:
+            catalog.execute(f"pragma user_version = {version + 1000}")
+        else:
+            catalog.execute("update fb_run set value = '1000' where key = 'format'")
+    catalog.close()
+    for mode in ("r", "a"):
+        with pytest.raises(fb.VersionMismatch):
+            fb.open(run_dir, mode)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(fb.ReadOnly) as error:
+            fb.open(tmp_path / "x")
+        assert str(tmp_path) in str(error.value)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_place_where_no_run_can_be_is_refused() -> None:
+    with pytest.raises(fb.Error) as error:
+        fb.open("/proc/forebay-test")
+    assert "/proc" in str(error.value)
+
+
+def test_a_url_and_an_empty_name_are_refused_with_a_remedy() -> None:
+    for bad in ("fb://host:7000/x", ""):
+        with pytest.raises(fb.BadArgument):
+            fb.open(bad)
+
+
+def test_rank_and_size_must_fit(run_dir: Path) -> None:
+    for rank, size in ((1, 1), (0, 0), (5, 3), (0, None)):
+        with pytest.raises(fb.BadArgument):
+            fb.open(run_dir, rank=rank, size=size)
+
+
+def test_the_contents_survive_what_the_reader_sees(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run["x"] = np.arange(3.0)
+        with fb.open(run_dir, "r") as reader:
+            run.flush()
+            np.testing.assert_array_equal(reader["x"], [0, 1, 2])

@@ -1,0 +1,309 @@
+"""Calls to services in other processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Place, until
+
+SERVICES = '''
+"""Services that the tests call."""
+import os, time
+import forebay as fb
+import numpy as np
+
+@fb.service("in a:f64, in x:f64[n], inout y:f64[n]")
+def axpy(a, x, y):
+    y += a * x
+
+@fb.service("in x:f64[n,m], out y:f64[m,n]")
+def transpose(x, y):
+    y[:] = x.T
+
+@fb.service("in n:i32, in z:c128, in on:bool, in t:str, in b:bytes, out n2:i64, out z2:c128, out t2:str, out b2:bytes")
+def scalars(n, z, on, t, b):
+    return n + 1, z.conjugate() if on else z, t[::-1], b + b"!"
+
+@fb.service("")
+def void():
+    pass
+
+@fb.service("in x:f64[n]")
+def read_only(x):
+    x[0] = 1
+
+@fb.service("in what:str")
+def fails(what):
+    raise ValueError(f"on purpose: {what}")
+
+@fb.service("in seconds:f64")
+def sleep(seconds):
+    time.sleep(seconds)
+
+@fb.service("out pid:i64")
+def pid():
+    return os.getpid()
+
+@fb.service("in seconds:f64, out pid:i64", effects=True)
+def once(seconds):
+    time.sleep(seconds)
+    return os.getpid()
+
+kept = []
+
+@fb.service("in x:f64[n], out total:f64")
+def keep(x):
+    kept.append(x)
+    return float(sum(k.sum() for k in kept))
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "things.py"
+    path.write_text(SERVICES)
+    return path
+
+
+@pytest.fixture
+def client(place: Place, file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fb.Client]:
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    place.serve(file)
+    connected = fb.connect()
+    until(lambda: offered(connected, "keep"), what="the server")
+    yield connected
+
+
+def offered(client: fb.Client, name: str) -> bool:
+    try:
+        return bool(client.signature(name))
+    except fb.NoServer:
+        return False
+
+
+def test_arrays_are_filled_in_place(client: fb.Client) -> None:
+    for n in (0, 3, 100, 100_000):
+        x, y = np.arange(float(n)), np.ones(n)
+        assert client.call("axpy", 2.0, x, y) is None
+        np.testing.assert_array_equal(y, 1 + 2 * np.arange(float(n)))
+
+
+def test_arrays_of_any_layout_arrive_and_return(client: fb.Client) -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    for given in (
+        x,
+        np.asfortranarray(x),
+        np.arange(24.0).reshape(3, 8)[:, ::2] / 2,
+        x.astype(">f8"),
+        x.tolist(),
+    ):
+        for out in (
+            np.zeros((4, 3)),
+            np.zeros((4, 3), order="F"),
+            np.zeros((4, 6))[:, ::2],
+            np.zeros((4, 3), ">f8"),
+        ):
+            client.call("transpose", given, out)
+            np.testing.assert_array_equal(out, x.T)
+
+
+def test_scalars_texts_and_bytes_go_and_come(client: fb.Client) -> None:
+    assert client.call("scalars", 1, 1 + 2j, True, "grüß", b"\0") == (2, 1 - 2j, "ßürg", b"\0!")
+    assert client.call("scalars", np.int8(-1), np.complex64(2j), np.True_, "", b"") == (0, -2j, "", b"!")
+
+
+def test_services_are_found_by_name(client: fb.Client) -> None:
+    assert "axpy" in client.services
+    assert list(client.services) == sorted(client.services)
+    assert client.services.axpy.signature == "axpy(in a:f64, in x:f64[n], inout y:f64[n])"
+    y = np.zeros(2)
+    client.services.axpy(1.0, np.ones(2), y)
+    assert y.tolist() == [1, 1]
+    assert client.services["void"]() is None
+
+
+def test_a_name_that_nobody_offers_is_said_to_be_so(client: fb.Client) -> None:
+    with pytest.raises(fb.NoServer) as error:
+        client.call("nothing", 1)
+    assert "nothing" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((1.0, np.ones(3)), "3 arguments"),
+        (("a", np.ones(3), np.ones(3)), "parameter a"),
+        ((1.0, np.ones(3), np.ones(4)), "n"),
+        ((1.0, np.ones((3, 3)), np.ones(3)), "parameter x"),
+        ((1.0, np.ones(3, "f4"), np.ones(3)), "f32"),
+        ((1.0, np.ones(3), [1.0, 2.0, 3.0]), "cannot be filled"),
+        ((1.0, np.ones(3), 5.0), "parameter y"),
+        ((1j, np.ones(3), np.ones(3)), "parameter a"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_it_is_sent(
+    client: fb.Client, args: tuple[object, ...], says: str
+) -> None:
+    with pytest.raises(fb.BadArgument) as error:
+        client.call("axpy", *args)
+    assert says in str(error.value)
+
+
+def test_a_result_that_may_not_be_written_is_refused(client: fb.Client) -> None:
+    y = np.ones(3)
+    y.flags.writeable = False
+    with pytest.raises(fb.BadArgument):
+        client.call("axpy", 1.0, np.ones(3), y)
+
+
+def test_one_array_for_two_parameters_does_what_numpy_would(client: fb.Client) -> None:
+    y = np.arange(4.0)
+    client.call("axpy", 2.0, y, y)
+    np.testing.assert_array_equal(y, 3 * np.arange(4.0))
+
+
+def test_the_remote_error_arrives_with_its_traceback(client: fb.Client) -> None:
+    with pytest.raises(fb.RemoteError) as error:
+        client.call("fails", "really")
+    text = str(error.value)
+    assert "ValueError: on purpose: really" in text
+    assert "things.py" in text
+    assert "in fails" in text
+    with pytest.raises(fb.RemoteError) as error:
+        client.call("read_only", np.ones(3))
+    assert "read-only" in str(error.value)
+    client.call("void")
+
+
+def test_a_view_that_a_service_keeps_stays_readable(client: fb.Client) -> None:
+    for n in (10, 100_000, 200_000):
+        client.call("keep", np.ones(n))
+    assert client.call("keep", np.zeros(0)) > 0
+
+
+def test_a_timeout_ends_the_wait(client: fb.Client) -> None:
+    with pytest.raises(fb.Timeout):
+        client.call("sleep", 1.0, timeout=0.2)
+    client.call("void", timeout=10)
+
+
+def test_calls_under_way_are_waited_for_together(client: fb.Client) -> None:
+    ys = [np.zeros(5) for _ in range(8)]
+    calls = [client.call_async("axpy", float(n), np.ones(5), y) for n, y in enumerate(ys)]
+    assert fb.wait_all(calls) == [None] * 8
+    assert [y[0] for y in ys] == list(range(8))
+    calls = [client.call_async("pid") for _ in range(3)]
+    index = fb.wait_any(calls, 10)
+    assert calls[index].done()
+    assert calls[index].wait() > 0
+    with client.cobegin() as group:
+        for y in ys:
+            group.call("axpy", 1.0, np.ones(5), y)
+    assert [y[0] for y in ys] == list(range(1, 9))
+    timing = group.calls[0].timing
+    assert timing["total"] > 0
+    assert timing["reissued"] == 0
+
+
+def test_a_cancelled_call_says_so(client: fb.Client) -> None:
+    first = client.call_async("sleep", 0.3)
+    second = client.call_async("sleep", 0.3)
+    second.cancel()
+    with pytest.raises(fb.Cancelled):
+        second.wait()
+    first.wait()
+
+
+def test_a_killed_server_is_replaced_by_the_other(client: fb.Client, place: Place, file: Path) -> None:
+    pids = {int(client.call("pid"))}
+    place.serve(file, "other")
+
+    def both() -> bool:
+        with_new = fb.connect()
+        pids.add(int(with_new.call("pid")))
+        pids.add(int(with_new.call("pid")))
+        return len(pids) == 2
+
+    until(both, what="the second server")
+    fresh = fb.connect()
+    victim = int(fresh.call("pid"))
+    calls = [fresh.call_async("sleep", 0.5) for _ in range(2)]
+    os.kill(victim, signal.SIGKILL)
+    fb.wait_all(calls, 20)
+    assert any(call.timing["reissued"] for call in calls)
+    assert {int(fresh.call("pid")) for _ in range(4)} == pids - {victim}
+
+
+def test_a_call_with_effects_is_not_issued_again(client: fb.Client) -> None:
+    server = int(client.call("pid"))
+    call = client.call_async("once", 5.0)
+    os.kill(server, signal.SIGKILL)
+    with pytest.raises(fb.ServerLost) as error:
+        call.wait(20)
+    assert "once" in str(error.value)
+
+
+def test_ctrl_c_ends_a_call(place: Place, client: fb.Client) -> None:
+    code = """
+import forebay
+print("ready", flush=True)
+try:
+    forebay.call("sleep", 30.0)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    process = place.python(code)
+    assert process.stdout is not None
+    process.stdout.readline()
+    until(lambda: client.call_async("void").timing["total"] == 0)
+    process.send_signal(signal.SIGINT)
+    try:
+        out, _ = process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        pytest.fail("Ctrl-C was not heard")
+    assert out == "interrupted\n"
+
+
+def test_a_server_ends_with_its_input_and_with_sigterm(place: Place, file: Path) -> None:
+    first, second = place.serve(file), place.serve(file)
+    code = "import forebay, time\nfor _ in range(200):\n    try: forebay.call('void'); break\n    except forebay.NoServer: time.sleep(0.1)"
+    place.run_python(code)
+    assert first.stdin is not None
+    first.stdin.close()
+    assert first.wait(10) == 0
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(10) == 0
+
+
+def test_a_server_may_live_beside_its_client(client: fb.Client) -> None:
+    @fb.service("in x:f64[n], out s:f64", name="local/sum")
+    def total(x: np.ndarray) -> float:
+        return float(x.sum())
+
+    with fb.Server(total, name="here") as server:
+        assert fb.connect().call("local/sum", np.ones(7)) == 7.0
+        assert server.load[2] == 1
+        with pytest.raises(fb.BadArgument):
+            server.add(len)
+    with pytest.raises(fb.BadArgument):
+        fb.Server(workers=0)
+
+
+def test_a_file_without_services_is_refused(place: Place, tmp_path: Path) -> None:
+    import sys
+
+    empty = tmp_path / "empty.py"
+    empty.write_text("x = 1\n")
+    for path, says in ((empty, "defines no service"), (tmp_path / "nothing.py", "is not a Python file")):
+        process = place.start(sys.executable, "-m", "forebay", "serve", path)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert says in err
