@@ -92,6 +92,11 @@ impl Command {
     }
 }
 
+/// Options for a command that writes so many bytes: it takes no more shared memory than that.
+fn room(bytes: u64) -> forebay::OpenOptions {
+    forebay::OpenOptions { buffer: bytes.saturating_add(1 << 20), ..Default::default() }
+}
+
 /// Runs this command again with another runtime directory, which is read from the environment.
 fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
     use std::os::unix::process::CommandExt;

@@ -41,16 +41,25 @@ fn owner(out: &Out, s: &Of) -> Result<()> {
     for server in &s.directory.servers {
         let (i, load) = (&server.info, &server.load);
         out.line(format!(
-            "  server {} (pid {}): {} services, {} running, {} queued, {} served",
+            "  server {} (pid {}): offers {}; {} running, {} queued, {} served",
             i.name,
             i.pid,
-            i.services.len(),
+            offers(&i.services),
             load.running,
             load.queued,
             load.served
         ))?;
     }
     Ok(())
+}
+
+/// The names of a few services, and how many more there are.
+fn offers(signatures: &[String]) -> String {
+    let names: Vec<&str> = signatures.iter().filter_map(|s| s.split('(').next()).take(5).collect();
+    match signatures.len() - names.len() {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 fn show(out: &Out, run: &RunStatus) -> Result<()> {

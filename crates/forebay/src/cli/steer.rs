@@ -84,8 +84,9 @@ impl Steer {
         out.either(
             || json!(done),
             || {
-                let step = done.step.map_or(String::new(), |s| format!(" at step {s}"));
                 let words = if done.text.is_empty() { "done" } else { &done.text };
+                let said = |s: &i64| words.contains(&format!("step {s}"));
+                let step = done.step.filter(|s| !said(s)).map_or(String::new(), |s| format!(" at step {s}"));
                 format!("{words}{step}; the run is {}", state.as_str().unwrap_or(""))
             },
         )
