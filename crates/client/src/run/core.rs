@@ -71,8 +71,19 @@ pub struct Counts {
 impl Core {
     /// The first thing every call does: is the session good, and did something fail behind its back?
     pub fn enter(&self) -> Result<()> {
-        self.life.check()?;
+        self.life.check().map_err(|e| self.explained(e))?;
         self.down.late()
+    }
+
+    /// What the owner said before it went, if it said anything, else the error itself.
+    pub fn explained(&self, e: Error) -> Error {
+        if e.code() != Code::ServerLost {
+            return e;
+        }
+        self.down
+            .late()
+            .err()
+            .map_or(e.clone(), |why| Error::new(e.code(), format!("{}: {}", e.text(), why.text())))
     }
 
     /// A wait for the owner.
@@ -108,24 +119,32 @@ impl Core {
     pub fn ask_within<T: DeserializeOwned>(&self, ask: &Ask, timeout: Option<Duration>) -> Result<T> {
         let json = to_json(ask)?;
         let mut patience = self.patience().at_most(timeout);
-        let seq = self.publish_after(&Record::Ask { json: &json }, &mut |seq| self.down.expect(seq))?;
+        let mut seq = 0;
+        let mut came: Result<Option<Result<String>>> = self
+            .publish_after(&Record::Ask { json: &json }, &mut |number| {
+                seq = number;
+                self.down.expect(number);
+            })
+            .map(|_| None);
         loop {
-            let came = self.down.answer(seq, patience.slice()).and_then(|a| match a {
+            match came {
+                Ok(Some(answer)) => return answer.and_then(|text| from_json(&text)),
+                Ok(None) => {}
+                Err(e) => {
+                    // The last thing an owner does may be to answer: it has closed the session
+                    // then, perhaps before we looked, and the answer is there all the same.
+                    let answer = self.down.answer(seq, Duration::ZERO);
+                    self.down.forget(seq);
+                    return match answer {
+                        Ok(Some(answer)) => answer.and_then(|text| from_json(&text)),
+                        _ => Err(e),
+                    };
+                }
+            }
+            came = self.down.answer(seq, patience.slice()).and_then(|a| match a {
                 Some(answer) => Ok(Some(answer)),
                 None => patience.look("the owner's answer").map(|()| None),
             });
-            match came {
-                Ok(Some(answer)) => return from_json(&answer?),
-                Ok(None) => {}
-                Err(e) => {
-                    // The last thing an owner does may be to answer; it is gone then, the answer is not.
-                    if let Ok(Some(answer)) = self.down.answer(seq, Duration::ZERO) {
-                        return from_json(&answer?);
-                    }
-                    self.down.forget(seq);
-                    return Err(e);
-                }
-            }
         }
     }
 

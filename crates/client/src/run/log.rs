@@ -77,7 +77,7 @@ impl Core {
 
     /// The same; `before` learns the number before the owner can see the record.
     pub fn publish_after(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64> {
-        self.life.check()?;
+        self.life.check().map_err(|e| self.explained(e))?;
         let mut patience = self.patience();
         loop {
             match self.log.try_push(record, before) {
@@ -86,7 +86,7 @@ impl Core {
                     // then: what is published and finds it open will be read.
                     std::sync::atomic::fence(Ordering::SeqCst);
                     if self.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0 {
-                        return Err(self.life.taken());
+                        return Err(self.explained(self.life.taken()));
                     }
                     return Ok(seq);
                 }

@@ -103,8 +103,7 @@ pub fn serve(listener: &Listener, script: &Script) {
     else {
         return;
     };
-    let segment = greet(&mut wire);
-    *script.segment.lock().unwrap() = Some(segment.clone());
+    let segment = greet(&mut wire, script);
     let mut life = Life {
         up: segment.consumer(Direction::Up),
         down: segment.producer(Direction::Down),
@@ -120,7 +119,7 @@ pub fn serve(listener: &Listener, script: &Script) {
     life.turn();
 }
 
-fn greet(wire: &mut Wire) -> Segment {
+fn greet(wire: &mut Wire, script: &Script) -> Segment {
     let open = wire.receive(Duration::from_secs(5)).unwrap();
     let RunRequest::OpenRun(_) = open.parse().unwrap() else { panic!("not an opening") };
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -135,6 +134,7 @@ fn greet(wire: &mut Wire) -> Segment {
     wire.answer(open.id, &opened, &[]).unwrap();
     let mut attach = wire.receive(Duration::from_secs(5)).unwrap();
     let segment = Segment::from_fd(attach.fds.pop().unwrap()).unwrap();
+    *script.segment.lock().unwrap() = Some(segment.clone());
     wire.answer(attach.id, &(), &[]).unwrap();
     segment
 }

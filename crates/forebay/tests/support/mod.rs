@@ -57,14 +57,19 @@ pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
 
 /// Agents that a test started and did not end itself.
 fn end_agent(dir: &Path) {
-    if dir.join("run/agent.sock").exists() {
-        let _ = Command::new(env!("CARGO_BIN_EXE_forebay"))
+    let end = Instant::now() + Duration::from_secs(20);
+    while dir.join("run/agent.sock").exists() && Instant::now() < end {
+        let down = Command::new(env!("CARGO_BIN_EXE_forebay"))
             .arg("down")
             .env("FOREBAY_RUNTIME_DIR", dir.join("run"))
             .env("FOREBAY_HOME", dir.join("home"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
+        if !down.is_ok_and(|s| s.success()) {
+            sweep(&dir.join("run"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
