@@ -1,0 +1,158 @@
+"""What the Python side costs: a void call to a Rust service, an unwatched diagram, the loop head.
+
+The broker and the server are the program `call` of these benches in its other roles, so that nothing but
+this process is Python. Prints a table; with --json a line of JSON behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+Row = tuple[str, float, str, str]
+
+
+def median(repeat: Callable[[int], object], batch: int, batches: int) -> float:
+    """Nanoseconds of one of `batch` repetitions, the median of many batches."""
+    times = []
+    for _ in range(batches):
+        begin = time.perf_counter_ns()
+        repeat(batch)
+        times.append((time.perf_counter_ns() - begin) / batch)
+    return statistics.median(times)
+
+
+@contextmanager
+def other(role: str, socket: Path) -> Iterator[None]:
+    """The program `call` as broker or server; it ends with its input."""
+    program = TARGET / "release" / "call"
+    if not program.exists():
+        sys.exit("error: there is no target/release/call; run  cargo build --release -p forebay-benches")
+    process = subprocess.Popen(
+        [program],
+        env={**os.environ, role: str(socket)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        if process.stdout.readline().strip() != "serving":
+            sys.exit(f"error: {role} did not start")
+        yield
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def calls(socket: Path) -> list[Row]:
+    """Calls, with a Python function of no parameters as the yardstick of the interpreter."""
+    client = fb.connect(socket)
+    void, signature = client.call, client.signature
+
+    def call(n: int) -> None:
+        for _ in range(n):
+            void("void")
+
+    x, y = np.ones(8), np.zeros(8)
+
+    def axpy(n: int) -> None:
+        for _ in range(n):
+            void("axpy", 2.0, x, y)
+
+    def nothing(n: int) -> None:
+        for _ in range(n):
+            plain()
+
+    def plain() -> None:
+        return None
+
+    signature("void")
+    call(20_000)
+    return [
+        ("Python: empty function", median(nothing, 1000, 200) / 1e3, "us", "the interpreter itself"),
+        (
+            "void call to a Rust service, median",
+            median(call, 100, 2000) / 1e3,
+            "us",
+            "both active; of batches of 100",
+        ),
+        ("axpy of 8 numbers, median", median(axpy, 100, 1000) / 1e3, "us", "two arrays, one filled"),
+    ]
+
+
+def watching(folder: Path) -> list[Row]:
+    """The loop head, and a diagram that nobody watches."""
+    with fb.open(folder / "bench", scratch=True) as run:
+        curve = run.diagram("E", "curve")
+        x, y = np.arange(64.0), np.zeros(64)
+        big = np.zeros(1_000_000)
+
+        def update(n: int) -> None:
+            for _ in range(n):
+                curve.update(x, y)
+
+        def large(n: int) -> None:
+            for _ in range(n):
+                curve.update("large", big, big)
+
+        start = 0
+
+        def steps(n: int) -> None:
+            nonlocal start
+            for _ in run.steps(start + n, start=start):
+                pass
+            start += n
+
+        def counting(n: int) -> None:
+            for _ in range(n):
+                pass
+
+        rows = [
+            ("unwatched diagram.update, 64 points", median(update, 1000, 200), "ns", ""),
+            ("unwatched diagram.update, 1,000,000 points", median(large, 1000, 200), "ns", ""),
+            ("loop head, run.steps", median(steps, 10_000, 50), "ns", "a step"),
+            ("Python: range", median(counting, 10_000, 50), "ns", "the interpreter itself"),
+        ]
+    return rows
+
+
+def main() -> int:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description="What the Python side of Forebay costs.")
+    parser.add_argument("--json", action="store_true", help="a line of JSON behind the table")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fbb-") as name, ExitStack() as stack:
+        folder = Path(name)
+        os.environ["FOREBAY_RUNTIME_DIR"] = str(folder / "run")
+        os.environ["FOREBAY_HOME"] = str(folder / "home")
+        socket = folder / "agent.sock"
+        stack.enter_context(other("FOREBAY_BENCH_BROKER", socket))
+        stack.enter_context(other("FOREBAY_BENCH_SERVER", socket))
+        rows = calls(socket) + watching(folder)
+    for what, value, unit, note in rows:
+        print(f"{what:<46} {value:>10.2f} {unit:<3} {note}")
+    if args.json:
+        print(json.dumps({what: {"value": value, "unit": unit} for what, value, unit, _ in rows}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
