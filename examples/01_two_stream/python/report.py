@@ -60,8 +60,8 @@ def _output(run: fb.Run, clocked: Clocked) -> list[str]:
     snapshots = run.snapshots
     written = stats.get("written_bytes", 0)
     visible = stats.get("visible_s", 0.0)
-    share = 100 * visible / clocked.seconds if clocked.seconds > 0 else 0.0
-    return [
-        f"snapshots     {len(snapshots)}, this time {written / 1e6:.1f} MB written",
-        f"output        {share:.2f} % of {clocked.seconds:.1f} s visible to the simulation",
-    ]
+    out = [f"snapshots     {len(snapshots)}, this time {written / 1e6:.1f} MB written"]
+    if clocked.calls:
+        share = 100 * visible / clocked.seconds
+        out.append(f"output        {share:.2f} % of {clocked.seconds:.1f} s visible to the simulation")
+    return out

@@ -62,6 +62,10 @@ impl Ls {
             } else if let [one] = snapshots.numbers() {
                 out.line(format!("snapshots: 1, of step {one}"))?;
             }
+            if let Some(last) = snapshots.numbers().last() {
+                let names = snapshots.at(*last)?.names()?;
+                out.line(format!("  in step {last}: {} (--step {last} shows them)", names.join(", ")))?;
+            }
         }
         Ok(())
     }
