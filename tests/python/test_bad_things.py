@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import forebay as fb
@@ -154,15 +157,37 @@ def test_a_run_of_a_newer_format_is_refused(run_dir: Path) -> None:
             fb.open(run_dir, mode)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
+@contextlib.contextmanager
+def unwritable(folder: Path) -> Iterator[None]:
+    """A folder that cannot be written for the time of the body: by its mode, or for root by a mount."""
+    if os.geteuid() != 0:
+        folder.chmod(0o500)
+        try:
+            yield
+        finally:
+            folder.chmod(0o700)
+        return
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
     try:
-        with pytest.raises(fb.ReadOnly) as error:
-            fb.open(tmp_path / "x")
-        assert str(tmp_path) in str(error.value)
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield
     finally:
-        tmp_path.chmod(0o700)
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_directory_that_cannot_be_written_is_refused_and_a_run_in_it_can_be_read(tmp_path: Path) -> None:
+    with fb.open(tmp_path / "kept") as run:
+        run["x"] = np.arange(3.0)
+        with run.snapshot(1) as s:
+            s.put("y", np.ones(4))
+    with unwritable(tmp_path):
+        for name in ("kept", "new"):
+            with pytest.raises(fb.ReadOnly) as error:
+                fb.open(tmp_path / name)
+            assert str(tmp_path) in str(error.value)
+        with fb.open(tmp_path / "kept", "r") as run:
+            assert run["x"].tolist() == [0.0, 1.0, 2.0]
+            assert run.snapshots[-1]["y"].sum() == 4.0
 
 
 def test_a_place_where_no_run_can_be_is_refused() -> None:
