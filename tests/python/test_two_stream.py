@@ -95,14 +95,15 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
     place: Place, run_dir: Path, uninterrupted: dict[str, Any], how: signal.Signals
 ) -> None:
     servers(place)
-    for step in (40, 200):
+    for step in (40, 120):
         process = client(place, run_dir)
         until(reached(run_dir, step), 60, f"step {step}")
         process.send_signal(how)
         _, err = process.communicate(timeout=20)
         assert process.returncode == (130 if how == signal.SIGINT else -9), err
     out, err = client(place, run_dir).communicate(timeout=90)
-    assert "going on from step" in out, err
+    # On a fast machine the second interruption may come behind the last step.
+    assert "going on from step" in out or "the run is finished" in out, err
     assert content(run_dir) == uninterrupted["content"]
 
 

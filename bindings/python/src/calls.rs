@@ -25,6 +25,9 @@ use crate::{errors, ffi, scalar};
 /// Signals are looked at so often while a call is waited for.
 const SLICE: Duration = Duration::from_millis(100);
 
+/// A server as Python sees it: name, pid, host.
+type Offering = (String, u32, String);
+
 /// A client of the services that a broker knows.
 #[pyclass(frozen, subclass)]
 pub struct Client {
@@ -224,7 +227,7 @@ impl Client {
     }
 
     /// Signature and servers (name, pid, host) of everything that is offered.
-    fn offers(&self) -> Vec<(String, Vec<(String, u32, String)>)> {
+    fn offers(&self) -> Vec<(String, Vec<Offering>)> {
         let services = self.inner.services().into_iter();
         services
             .map(|service| {

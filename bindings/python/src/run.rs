@@ -257,6 +257,7 @@ impl Run {
         released(py, || self.inner.diagram(title, kind, options)).map(Diagram::new)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one for each option of a parameter")]
     fn parameter(
         &self,
         py: Python<'_>,
@@ -289,8 +290,12 @@ impl Run {
         released(py, || self.inner.monitor()).map(|links| (links.operator, links.viewer))
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        released(py, || self.inner.close())
+    /// Drains and closes; `finished` says whether the run came to its end, none that its loop knows.
+    fn close(&self, py: Python<'_>, finished: Option<bool>) -> PyResult<()> {
+        released(py, || match finished {
+            Some(finished) => self.inner.close_as(finished),
+            None => self.inner.close(),
+        })
     }
 }
 

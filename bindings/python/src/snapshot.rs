@@ -50,6 +50,7 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (name, value, unit, append, offset, shape))]
+    #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(
         &self,
         py: Python<'_>,

@@ -14,7 +14,7 @@ FILE = Path(__file__).resolve().parent.parent / "two_stream.toml"
 TEXT = FILE.read_text(encoding="utf-8")
 
 
-def march(plasma: physics.Plasma, steps: int) -> np.ndarray:
+def march(plasma: physics.Plasma, steps: int) -> physics.Array:
     """Field energy, kinetic energy and momentum of each step."""
     deck, rows = plasma.deck, []
     for _ in range(steps):
@@ -33,7 +33,8 @@ def begin(particles: int) -> physics.Plasma:
 def test_the_growth_rate_is_that_of_the_dispersion_relation() -> None:
     plasma = begin(20_000)
     history = march(plasma, 600)
-    measured = physics.growth_from_history(np.arange(600) * plasma.deck.dt, history[:, 0])
+    t: physics.Array = np.arange(600, dtype=np.float64) * plasma.deck.dt
+    measured = physics.growth_from_history(t, history[:, 0])
     theory = physics.growth_from_dispersion(plasma.deck)
     assert abs(theory - 0.4859) < 5e-5
     assert measured is not None
@@ -76,8 +77,9 @@ def test_the_field_solve_knows_a_sine() -> None:
 
 
 def test_no_growth_is_found_where_there_is_none() -> None:
-    t = np.arange(100) * 0.1
-    assert physics.growth_from_history(t, np.exp(t)) is None
+    t: physics.Array = np.arange(100, dtype=np.float64) * 0.1
+    growing: physics.Array = np.exp(t)
+    assert physics.growth_from_history(t, growing) is None
     assert physics.growth_from_history(t[:2], t[:2]) is None
 
 

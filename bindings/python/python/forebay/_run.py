@@ -314,9 +314,14 @@ class Run:
     # --- life --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Drains everything to disk and closes; closing twice does nothing."""
+        """Drains everything to disk and closes; closing twice does nothing. The run is finished when its loop came to
+        the end, or there was none.
+        """
+        self._close(None)
+
+    def _close(self, finished: bool | None) -> None:
         try:
-            self._native.close()
+            self._native.close(finished)
         finally:
             if self._native.closed:
                 _open_runs.discard(self)
@@ -335,7 +340,7 @@ class Run:
             return
         # What went wrong in the body is what the user must see; a late write error goes with it.
         try:
-            self.close()
+            self._close(False)
         except _forebay.Error as late:
             print(f"forebay: while closing {self.path}: {late}", file=sys.stderr)
 
