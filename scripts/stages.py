@@ -26,7 +26,6 @@ STAGES = [
     Stage("cargo test", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"], 8),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
     Stage("python", pytest("tests/python"), 6, needs="tests/python"),
-    Stage("examples", pytest("examples", workers="1"), 6, needs="examples"),
     Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
 ]
 
