@@ -57,16 +57,6 @@ fn number_of(value: &Value) -> f64 {
     }
 }
 
-/// A whole number given for a parameter that is none becomes a real one, so that its type stays.
-fn like(old: &Value, new: Value) -> Value {
-    match (old, &new) {
-        (Value::Number(o), Value::Number(n)) if o.is_f64() && !n.is_f64() => {
-            n.as_f64().map_or(new, Value::from)
-        }
-        _ => new,
-    }
-}
-
 /// A steerable parameter. Cheap to clone.
 #[derive(Clone)]
 pub struct Parameter {
@@ -117,7 +107,7 @@ impl Core {
         declared.check(&declared.value)?;
         let mut state = self.steer.lock();
         if let Some(value) = state.restored.get(&declared.name) {
-            let value = like(&declared.value, value.clone());
+            let value = declared.of_its_type(value);
             // A value that the program no longer allows gives way to its default.
             if declared.check(&value).is_ok() {
                 declared.value = value;
@@ -144,7 +134,7 @@ impl Core {
         for (name, value) in values {
             let Some(cell) = state.parameters.get(name) else { continue };
             let mut declared = cell.declared();
-            let value = like(&declared.value, value.clone());
+            let value = declared.of_its_type(value);
             if declared.check(&value).is_ok() && value != declared.value {
                 declared.value = value.clone();
                 self.declare(&Declare::Parameter(declared))?;
@@ -209,7 +199,7 @@ impl Core {
             Error::new(Code::NotFound, format!("this program declares no parameter {name:?}"))
         })?;
         let declared = cell.declared();
-        let value = like(&declared.value, value);
+        let value = declared.of_its_type(&value);
         declared.check(&value)?;
         let text = format!("{name} = {value}");
         cell.set(value);
