@@ -21,7 +21,9 @@ STAGES = [
     Stage("build", ["scripts/build"], 12),
     Stage("mypy", ["mypy"], 2),
     Stage("web types", ["npm", "--prefix", "web", "run", "--silent", "check"], 2, needs="web/package.json"),
-    Stage("clippy", ["cargo", "clippy", *RELEASE, "--all-targets", "--keep-going", "--", "-D", "warnings"], 8),
+    Stage(
+        "clippy", ["cargo", "clippy", *RELEASE, "--all-targets", "--keep-going", "--", "-D", "warnings"], 8
+    ),
     Stage("cargo build", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-run"], 10),
     Stage("cargo test", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"], 8),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
