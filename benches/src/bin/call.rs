@@ -1,7 +1,8 @@
 //! Calls between two processes: latency while active and after silence, large arguments, and
 //! what both sides cost when idle; beside them what the machine can do, measured in this run.
 //!
-//! `cargo run --release -p forebay-benches --bin call -- [--json FILE]`
+//! `cargo run --release -p forebay-benches --bin call -- [--json FILE] [PART...]`: all parts, or
+//! those of `active`, `silence`, `small`, `large`, `idle`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -94,11 +95,17 @@ fn measure_all() -> Outcome {
     let futex = machine.futex_round_trip / 1e3;
     report.add("machine: spin ping-pong", machine.spin_ping_pong / 1e3, "us", "shared memory, two cores");
     report.add("machine: futex round trip", futex, "us", "");
-    active(&client, &mut report)?;
-    after_silence(&client, &mut report, futex)?;
-    small_arrays(&client, &mut report)?;
-    large(&client, &mut report)?;
-    idle(server.0.id(), &mut report);
+    let parts = ["active", "silence", "small", "large", "idle"];
+    let named: Vec<String> = std::env::args().filter(|a| parts.contains(&a.as_str())).collect();
+    for part in parts.iter().filter(|p| named.is_empty() || named.iter().any(|n| n == *p)) {
+        match *part {
+            "active" => active(&client, &mut report)?,
+            "silence" => after_silence(&client, &mut report, futex)?,
+            "small" => small_arrays(&client, &mut report)?,
+            "large" => large(&client, &mut report)?,
+            _ => idle(server.0.id(), &mut report),
+        }
+    }
     report.finish()?;
     Ok(())
 }

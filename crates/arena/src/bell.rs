@@ -115,11 +115,7 @@ mod real {
             if ready() {
                 return true;
             }
-            let start = Instant::now();
-            if spin.poll(&mut ready, start) {
-                spin.paid();
-                return true;
-            }
+            let Some(start) = spin.poll(&mut ready) else { return true };
             let found = self.sleep(&mut ready, deadline);
             spin.slept(start.elapsed()); // in vain or not: so long a wait was not worth polling
             found

@@ -7,6 +7,7 @@ use forebay_types::{Error, Result};
 use rustix::process::{Pid, Signal};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The identity of a process on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +29,42 @@ pub enum ProcessState {
     Stopped,
     /// It has ended, or was never of this boot.
     Gone,
+}
+
+/// The number of this process, by a system call the first time only. It is kept in a page that
+/// the kernel clears in the child of a fork.
+#[inline]
+pub fn own_pid() -> u32 {
+    static KEPT: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+    let Some(kept) = KEPT.get_or_init(wiped_on_fork) else { return std::process::id() };
+    match kept.load(Ordering::Relaxed) {
+        0 => {
+            let pid = std::process::id();
+            kept.store(pid, Ordering::Relaxed);
+            pid
+        }
+        pid => pid,
+    }
+}
+
+/// A word that is zero at first and in every child. Kernels before 4.14 have none.
+fn wiped_on_fork() -> Option<&'static AtomicU32> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    const BYTES: usize = 4096; // a part of a page counts as the page
+    // SAFETY: a fresh private mapping overlaps nothing.
+    let page = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+    }
+    .ok()?;
+    // SAFETY: nobody uses the page yet, so it may be changed and unmapped.
+    unsafe {
+        if madvise(page, BYTES, Advice::LinuxWipeOnFork).is_err() {
+            let _ = munmap(page, BYTES);
+            return None;
+        }
+    }
+    // SAFETY: aligned, readable and writable, and never unmapped from here on.
+    Some(unsafe { AtomicU32::from_ptr(page.cast()) })
 }
 
 impl Process {

@@ -312,6 +312,13 @@ impl Segment {
         ring::Producer::new(self.end(which, true))
     }
 
+    /// Where the published records of a ring end, for who looks for news without its reading end:
+    /// there is some when this is not the position of the last record read.
+    #[inline]
+    pub fn published(&self, which: Direction) -> u64 {
+        self.inner.map.atomic_u64(Layout::cursor(Cursor::tail(which))).load(Ordering::Acquire)
+    }
+
     /// The reading end of a ring; starts at the release mark.
     ///
     /// # Panics

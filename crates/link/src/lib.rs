@@ -15,6 +15,7 @@
 
 pub mod frame;
 mod greeting;
+pub mod hash;
 pub mod link;
 mod listener;
 mod locate;
@@ -24,6 +25,7 @@ pub mod wire;
 
 pub use frame::{Frame, Header};
 pub use greeting::Peer;
+pub use hash::QuickMap;
 pub use link::Link;
 pub use listener::{Incoming, Listener};
 pub use locate::Locator;

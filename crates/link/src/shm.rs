@@ -95,6 +95,12 @@ impl ShmReceiver {
         Ok(true)
     }
 
+    /// Position in the ring behind the last frame that was taken.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.consumer.position()
+    }
+
     /// Whether a frame is there.
     #[inline]
     pub fn pending(&mut self) -> bool {

@@ -21,6 +21,8 @@ use std::sync::Arc;
 use forebay_arena::{Block, Segment};
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
+use crate::peer::Peer;
+
 /// Where the bytes of an array are.
 pub(crate) enum Store {
     /// In a buffer of this process, aligned for every element type; so many bytes of it count.
@@ -68,18 +70,17 @@ pub(crate) enum Slot {
     Array(ArrayMeta, Store),
 }
 
-/// What a running service may ask about its caller.
-pub(crate) trait Caller: Send {
-    /// Whether the result is still wanted.
-    fn wants_it(&self) -> bool;
+/// Whose call it is.
+pub(crate) struct Caller {
+    pub peer: Arc<Peer>,
+    pub request: u64,
 }
 
 /// One call: the parameters, in order.
 pub struct Call {
     pub(crate) signature: Arc<Signature>,
     pub(crate) slots: Vec<Slot>,
-    pub(crate) caller: Option<Box<dyn Caller>>,
-    pub(crate) segment: Option<Segment>,
+    pub(crate) caller: Option<Caller>,
 }
 
 /// One parameter of a call, borrowed for as long as the service works on it.
@@ -142,12 +143,12 @@ impl Call {
     /// The client's segment, which keeps the memory of large arrays mapped for as long as somebody
     /// might look at a view of one. Its content is the client's again when the call ends.
     pub fn hold(&self) -> Option<Segment> {
-        self.segment.clone()
+        self.caller.as_ref().map(|c| c.peer.segment.clone())
     }
 
     /// Whether the caller gave up: long services look now and then, and stop.
     pub fn cancelled(&self) -> bool {
-        self.caller.as_ref().is_some_and(|c| !c.wants_it())
+        self.caller.as_ref().is_some_and(|c| !c.peer.wants(c.request))
     }
 }
 
@@ -287,7 +288,6 @@ mod tests {
                 Slot::Text(Store::zeroed(0)),
             ],
             caller: None,
-            segment: None,
         }
     }
 

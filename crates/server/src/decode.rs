@@ -9,7 +9,7 @@ use forebay_types::codec::Writer;
 use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar};
 
 use crate::Call;
-use crate::call::{Slot, Store};
+use crate::call::{Caller, Slot, Store};
 use crate::service::Service;
 
 fn corrupt(why: String) -> Error {
@@ -17,8 +17,9 @@ fn corrupt(why: String) -> Error {
 }
 
 /// Makes the call. `data` are the inline data of the frame.
-pub(crate) fn call(service: &Service, items: &[Item], data: &[u8], segment: &Segment) -> Result<Call> {
+pub(crate) fn call(service: &Service, items: &[Item], data: &[u8], caller: Caller) -> Result<Call> {
     check(service, items)?;
+    let segment = &caller.peer.segment;
     let mut rest = items.iter();
     let mut slots = Vec::with_capacity(service.signature.params().len());
     for param in service.signature.params() {
@@ -28,7 +29,7 @@ pub(crate) fn call(service: &Service, items: &[Item], data: &[u8], segment: &Seg
         };
         slots.push(slot);
     }
-    Ok(Call { signature: service.signature.clone(), slots, caller: None, segment: Some(segment.clone()) })
+    Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller) })
 }
 
 fn check(service: &Service, items: &[Item]) -> Result<()> {

@@ -1,13 +1,11 @@
 //! Finds the next request. One worker at a time is the *leader* and holds the poller: it looks
 //! into the rings of all clients in turn, polls a little, then sleeps on the server's doorbell.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use forebay_arena::Spin;
-use forebay_link::{Frame, ShmReceiver};
+use forebay_link::{Frame, QuickMap, ShmReceiver};
 use forebay_types::call::kind;
 
 use crate::peer::Peer;
@@ -52,7 +50,7 @@ pub(crate) struct Poller {
     entries: Vec<Entry>,
     turn: usize,
     spin: Spin,
-    seen: HashMap<u64, Seen>,
+    seen: QuickMap<u64, Seen>,
 }
 
 impl Poller {
@@ -114,11 +112,7 @@ impl Poller {
                 || shared.stopping()
                 || entries.iter_mut().any(|e| !e.peer.is_gone() && e.receiver.pending())
         };
-        let start = Instant::now();
-        if self.spin.poll(&mut ready, start) {
-            self.spin.paid();
-            return;
-        }
+        let Some(start) = self.spin.poll(&mut ready) else { return };
         self.entries.iter().for_each(|e| e.receiver.prepare_sleep());
         let entries = &mut self.entries;
         let work = shared.changed.load(Ordering::SeqCst)

@@ -1,13 +1,12 @@
 //! A server from its making to its end.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use forebay_arena::place;
-use forebay_link::{Listener, Locator};
+use forebay_link::{Listener, Locator, QuickMap};
 use forebay_types::directory::{Incarnation, Load, SERVICES};
 use forebay_types::{Code, Error, Result, Signature};
 
@@ -25,7 +24,7 @@ pub const WORKERS: usize = 256;
 pub struct Server {
     name: String,
     workers: usize,
-    services: HashMap<String, Arc<Service>>,
+    services: QuickMap<String, Arc<Service>>,
 }
 
 /// A server that runs. Dropping it stops it.
@@ -38,7 +37,7 @@ impl Server {
     /// A server of that name, for people; it has one worker, so requests are served one after
     /// the other in the order of their coming.
     pub fn new(name: &str) -> Server {
-        Server { name: name.to_owned(), workers: 1, services: HashMap::new() }
+        Server { name: name.to_owned(), workers: 1, services: QuickMap::default() }
     }
 
     /// So many requests may be served at a time.
@@ -84,7 +83,7 @@ impl Server {
     }
 }
 
-fn insert(services: &mut HashMap<String, Arc<Service>>, signature: Signature, body: Box<Body>) -> Result<()> {
+fn insert(services: &mut QuickMap<String, Arc<Service>>, signature: Signature, body: Box<Body>) -> Result<()> {
     if services.len() >= SERVICES {
         return Err(Error::new(
             Code::Full,

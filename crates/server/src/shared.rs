@@ -1,10 +1,9 @@
 //! What the threads of a server share.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
-use forebay_link::Doorbell;
+use forebay_link::{Doorbell, QuickMap};
 use forebay_types::directory::{Incarnation, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
 
@@ -16,7 +15,7 @@ pub(crate) struct Shared {
     pub name: String,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
-    pub services: RwLock<HashMap<String, Arc<Service>>>,
+    pub services: RwLock<QuickMap<String, Arc<Service>>>,
     /// The leader holds it.
     pub poller: Mutex<Poller>,
     /// Whether somebody does.
@@ -45,7 +44,7 @@ impl Shared {
     pub fn new(
         name: String,
         socket: std::path::PathBuf,
-        services: HashMap<String, Arc<Service>>,
+        services: QuickMap<String, Arc<Service>>,
     ) -> Result<Shared> {
         let mut number = [0; 8];
         getrandom::fill(&mut number)

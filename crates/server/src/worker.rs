@@ -30,8 +30,8 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-struct Worker {
-    shared: Arc<Shared>,
+struct Worker<'s> {
+    shared: &'s Shared,
     frame: Frame,
     items: Vec<Item>,
     reply: Vec<u8>,
@@ -39,34 +39,22 @@ struct Worker {
 
 /// What was found in a request.
 struct Request {
-    peer: Arc<Peer>,
     id: u64,
     sent_ns: u64,
     service: Arc<Service>,
     data: usize,
 }
 
-struct Wanted {
-    peer: Arc<Peer>,
-    request: u64,
-}
-
-impl Caller for Wanted {
-    fn wants_it(&self) -> bool {
-        self.peer.wants(self.request)
-    }
-}
-
 /// Works until the server stops.
 pub(crate) fn run(shared: Arc<Shared>) {
-    let mut worker = Worker { shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new() };
+    let mut worker = Worker { shared: &shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new() };
     while worker.once() {}
 }
 
-impl Worker {
+impl Worker<'_> {
     /// Leads until one request was served, or waits for its turn to lead. False at the end.
     fn once(&mut self) -> bool {
-        let shared = self.shared.clone();
+        let shared = self.shared;
         let mut poller = match shared.poller.try_lock() {
             Ok(poller) => poller,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -79,13 +67,13 @@ impl Worker {
             }
         };
         shared.led.store(true, Ordering::Relaxed);
-        let Some(peer) = poller.next(&shared, &mut self.frame) else {
+        let Some(peer) = poller.next(shared, &mut self.frame) else {
             drop(poller);
             shared.promote_one();
             return false;
         };
         let id = self.frame.header.id;
-        let request = self.read(peer.clone(), |client, issue| poller.is_new(client, id, issue));
+        let request = self.read(&peer, |client, issue| poller.is_new(client, id, issue));
         shared.led.store(false, Ordering::Relaxed);
         drop(poller);
         shared.running.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +82,7 @@ impl Worker {
                 if request.service.is_long() {
                     shared.promote_one();
                 }
-                self.serve(request);
+                self.serve(&peer, request);
             }
             Err(e) => self.fail(&peer, id, &e, 0, 0),
         }
@@ -104,7 +92,7 @@ impl Worker {
     }
 
     /// Reads the words of the request and refuses what is late, unwanted or was served before.
-    fn read(&mut self, peer: Arc<Peer>, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
+    fn read(&mut self, peer: &Peer, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
         let id = self.frame.header.id;
         let (call, data) = call::get_call(self.frame.body(), HEADER_BYTES, &mut self.items)?;
         if call.client != peer.client {
@@ -123,19 +111,19 @@ impl Worker {
                 "this server has run the request before; its result went with the lost connection",
             ));
         }
-        Ok(Request { peer, id, sent_ns: call.sent_ns, service, data })
+        Ok(Request { id, sent_ns: call.sent_ns, service, data })
     }
 
-    fn serve(&mut self, request: Request) {
-        let Request { peer, id, sent_ns, service, data } = request;
+    fn serve(&mut self, peer: &Arc<Peer>, request: Request) {
+        let Request { id, sent_ns, service, data } = request;
         let begin = now_ns();
         let waited = begin.saturating_sub(sent_ns);
         let data = self.frame.body().get(data..).unwrap_or_default();
-        let mut call = match decode::call(&service, &self.items, data, &peer.segment) {
+        let caller = Caller { peer: peer.clone(), request: id };
+        let mut call = match decode::call(&service, &self.items, data, caller) {
             Ok(call) => call,
-            Err(e) => return self.fail(&peer, id, &e, waited, 0),
+            Err(e) => return self.fail(peer, id, &e, waited, 0),
         };
-        call.caller = Some(Box::new(Wanted { peer: peer.clone(), request: id }));
         let result = run_body(&service, &mut call);
         let ran = now_ns().saturating_sub(begin);
         service.took(ran);
@@ -150,10 +138,10 @@ impl Worker {
         let reply = result.and_then(|()| decode::reply(&call, &outcome, std::mem::take(&mut self.reply)));
         match reply {
             Ok(bytes) => {
-                self.send(&peer, id, &bytes);
+                self.send(peer, id, &bytes);
                 self.reply = bytes;
             }
-            Err(e) => self.fail(&peer, id, &e, waited, ran),
+            Err(e) => self.fail(peer, id, &e, waited, ran),
         }
     }
 

@@ -163,6 +163,7 @@ pub struct Outcome<'a> {
 }
 
 /// Writes the words of a request; [`put_item`] and [`padding`] follow.
+#[inline]
 pub fn put_call(w: &mut Writer, call: &Call, arguments: usize) {
     w.u64(call.client)
         .u64(call.sent_ns)
@@ -173,6 +174,7 @@ pub fn put_call(w: &mut Writer, call: &Call, arguments: usize) {
 }
 
 /// Writes the words of a reply; [`put_item`] and [`padding`] follow.
+#[inline]
 pub fn put_outcome(w: &mut Writer, outcome: &Outcome, results: usize) {
     w.u32(outcome.code).u32(outcome.running).u32(outcome.queued);
     w.u64(outcome.waited_ns).u64(outcome.ran_ns).str(outcome.text).u8(results as u8);
@@ -248,6 +250,7 @@ fn get_item(r: &mut Reader) -> Result<Item> {
 }
 
 /// Reads the items and returns them with the offset at which the inline data begin.
+#[inline]
 fn get_items(bytes: &[u8], r: &mut Reader, before: usize, items: &mut Vec<Item>) -> Result<usize> {
     items.clear();
     let n = r.u8()? as usize;
@@ -276,6 +279,7 @@ fn get_items(bytes: &[u8], r: &mut Reader, before: usize, items: &mut Vec<Item>)
 
 /// Reads a request. `before` is how many bytes of the frame stand in front of it; the arguments
 /// go into `items`; the result says where in `bytes` the inline data begin.
+#[inline]
 pub fn get_call<'a>(bytes: &'a [u8], before: usize, items: &mut Vec<Item>) -> Result<(Call<'a>, usize)> {
     let mut r = Reader::new(bytes);
     let (client, sent_ns, allowed_ns) = (r.u64()?, r.u64()?, r.u64()?);
@@ -285,6 +289,7 @@ pub fn get_call<'a>(bytes: &'a [u8], before: usize, items: &mut Vec<Item>) -> Re
 }
 
 /// Reads a reply, as [`get_call`] reads a request.
+#[inline]
 pub fn get_outcome<'a>(
     bytes: &'a [u8],
     before: usize,

@@ -15,69 +15,82 @@ impl Writer {
     }
 
     /// A writer that goes on in a buffer (kept, to spare allocations).
+    #[inline]
     pub fn over(mut buf: Vec<u8>) -> Self {
         buf.clear();
         Writer { buf }
     }
 
     /// What was written.
+    #[inline]
     pub fn finish(self) -> Vec<u8> {
         self.buf
     }
 
     /// One byte.
+    #[inline]
     pub fn u8(&mut self, v: u8) -> &mut Self {
         self.buf.push(v);
         self
     }
 
     /// Two bytes.
+    #[inline]
     pub fn u16(&mut self, v: u16) -> &mut Self {
         self.raw(&v.to_le_bytes())
     }
 
     /// Four bytes.
+    #[inline]
     pub fn u32(&mut self, v: u32) -> &mut Self {
         self.raw(&v.to_le_bytes())
     }
 
     /// Eight bytes.
+    #[inline]
     pub fn u64(&mut self, v: u64) -> &mut Self {
         self.raw(&v.to_le_bytes())
     }
 
     /// Eight bytes, signed.
+    #[inline]
     pub fn i64(&mut self, v: i64) -> &mut Self {
         self.raw(&v.to_le_bytes())
     }
 
     /// Eight bytes, double precision.
+    #[inline]
     pub fn f64(&mut self, v: f64) -> &mut Self {
         self.raw(&v.to_le_bytes())
     }
 
     /// Bytes as they are.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.buf.extend_from_slice(bytes);
         self
     }
 
     /// A length of four bytes, then the bytes.
+    #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.u32(bytes.len() as u32).raw(bytes)
     }
 
     /// Text: a length of four bytes, then UTF-8.
+    #[inline]
     pub fn str(&mut self, text: &str) -> &mut Self {
         self.bytes(text.as_bytes())
     }
 
     /// Rank in one byte, then the extents.
+    #[inline]
     pub fn shape(&mut self, shape: &Shape) -> &mut Self {
         self.extents(shape.extents())
     }
 
     /// A count in one byte, then the values.
+    #[inline]
     pub fn extents(&mut self, extents: &[u64]) -> &mut Self {
         self.u8(extents.len() as u8);
         for e in extents {
@@ -95,16 +108,19 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader from the first byte on.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
     /// How much is left.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub fn raw(&mut self, n: usize) -> Result<&'a [u8]> {
         if n > self.rest.len() {
             return Err(Error::new(
@@ -117,59 +133,70 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         Ok(self.raw(N)?.try_into().expect("raw gives N bytes"))
     }
 
     /// One byte.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.raw(1)?[0])
     }
 
     /// Two bytes.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
     /// Four bytes.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// Eight bytes.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// Eight bytes, signed.
+    #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
     /// Eight bytes, double precision.
+    #[inline]
     pub fn f64(&mut self) -> Result<f64> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
     /// A length of four bytes, then the bytes.
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let n = self.u32()? as usize;
         self.raw(n)
     }
 
     /// Text.
+    #[inline]
     pub fn str(&mut self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?)
             .map_err(|e| Error::new(crate::Code::Corrupt, format!("text in a record is not UTF-8: {e}")))
     }
 
     /// A shape.
+    #[inline]
     pub fn shape(&mut self) -> Result<Shape> {
         let (n, extents) = self.extents()?;
         Shape::new(&extents[..n])
     }
 
     /// A count of at most eight, then the values.
+    #[inline]
     pub fn extents(&mut self) -> Result<(usize, [u64; limits::RANK])> {
         let n = self.u8()? as usize;
         if n > limits::RANK {

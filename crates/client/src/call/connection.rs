@@ -1,16 +1,15 @@
 //! One server, as a client is attached to it: its own segment, what is under way, and whether
 //! the server still lives.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Allocator, Block, Segment};
+use forebay_arena::{Allocator, Block, Direction, Segment};
 use forebay_link::frame::Header;
-use forebay_link::{Doorbell, Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
+use forebay_link::{Doorbell, Frame, PeerState, QuickMap, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
 use forebay_types::call::{ARGUMENT_BYTES, Attached, REPLY_BYTES, ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
@@ -70,7 +69,7 @@ struct Sending {
 struct Receiving {
     receiver: ShmReceiver,
     frame: Frame,
-    parts: HashMap<u64, Vec<u8>>,
+    parts: QuickMap<u64, Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -82,7 +81,9 @@ pub(super) struct Connection {
     watch: Mutex<Watch>,
     sending: Mutex<Sending>,
     receiving: Mutex<Receiving>,
-    under_way: Mutex<HashMap<u64, Arc<Pending>>>,
+    /// Position in the ring of replies up to which they were taken.
+    taken: AtomicU64,
+    under_way: Mutex<QuickMap<u64, Arc<Pending>>>,
     count: AtomicUsize,
     lost: OnceLock<Error>,
 }
@@ -125,9 +126,10 @@ impl Connection {
             receiving: Mutex::new(Receiving {
                 receiver,
                 frame: Frame::default(),
-                parts: HashMap::new(),
+                parts: QuickMap::default(),
                 spare: Vec::new(),
             }),
+            taken: AtomicU64::new(0),
             under_way: Mutex::default(),
             count: AtomicUsize::new(0),
             lost: OnceLock::new(),
@@ -252,6 +254,9 @@ impl Connection {
     /// Takes all replies that are there; returns whether there was one. A ring that holds
     /// something else makes the server lost.
     pub fn drain(&self) -> bool {
+        if !self.has_reply() {
+            return false;
+        }
         let mut receiving = lock(&self.receiving);
         let mut any = false;
         while self.lost.get().is_none() && receiving.receiver.pending() {
@@ -268,6 +273,7 @@ impl Connection {
         if !receiver.try_recv(frame)? {
             return Ok(());
         }
+        self.taken.store(receiver.position(), Ordering::Release);
         let id = frame.header.id;
         let known = || Error::new(Code::Corrupt, format!("a reply to {id}, which was not asked"));
         match frame.header.kind {
@@ -322,9 +328,10 @@ impl Connection {
         }
     }
 
-    /// Whether a reply is there.
+    /// Whether a reply is there: one look at the ring, without a lock.
+    #[inline]
     pub fn has_reply(&self) -> bool {
-        lock(&self.receiving).receiver.pending()
+        self.segment.published(Direction::Down) != self.taken.load(Ordering::Acquire)
     }
 
     /// This client is about to sleep; look for replies once more after this.

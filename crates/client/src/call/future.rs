@@ -64,7 +64,7 @@ impl<'a> Future<'a> {
     ) -> Result<Future<'a>> {
         let begun = Instant::now();
         inner.check_process()?;
-        let offer = inner.find(name)?;
+        let offer = inner.find(name, begun)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
@@ -83,7 +83,6 @@ impl<'a> Future<'a> {
             state: State::Taken,
         };
         future.issue_somewhere(None)?;
-        future.timing.sending = begun.elapsed();
         Ok(future)
     }
 
@@ -103,7 +102,8 @@ impl<'a> Future<'a> {
             };
             let until = self.allowed.map(|a| self.begun + a);
             match self.inner.connection(&info).and_then(|c| Ok((request.send(&c, until)?, c))) {
-                Ok((pending, connection)) => {
+                Ok(((pending, sent), connection)) => {
+                    self.timing.sending = sent.saturating_duration_since(self.begun);
                     self.state = State::Sent { connection, pending };
                     return Ok(());
                 }
@@ -118,7 +118,7 @@ impl<'a> Future<'a> {
     }
 
     fn renew_offer(&mut self) {
-        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str())
+        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str(), Instant::now())
             && offer.signature == self.offer.signature
         {
             self.offer = offer;
@@ -159,10 +159,11 @@ impl<'a> Future<'a> {
     fn advance(&mut self, deadline: Option<Instant>) -> bool {
         loop {
             let State::Sent { connection, pending } = &self.state else { return true };
-            let (connection, pending) = (connection.clone(), pending.clone());
             let ready = || pending.is_done() || connection.lost().is_some();
             let in_time = self.inner.pump.wait(ready, deadline);
-            if let Some(returned) = pending.take() {
+            let returned = pending.take();
+            let connection = connection.clone();
+            if let Some(returned) = returned {
                 if not_offered(&returned.reply) {
                     match self.go_elsewhere(&connection, returned) {
                         Ok(()) => continue,

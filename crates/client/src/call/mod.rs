@@ -23,13 +23,13 @@ mod pump;
 mod request;
 mod table;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use forebay_link::Locator;
+use forebay_arena::process::own_pid;
+use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
@@ -58,7 +58,7 @@ struct Inner {
     pid: u32,
     next: AtomicU64,
     table: Mutex<Table>,
-    connections: Mutex<HashMap<Incarnation, Arc<Connection>>>,
+    connections: Mutex<QuickMap<Incarnation, Arc<Connection>>>,
     pump: Pump,
 }
 
@@ -85,7 +85,7 @@ impl Client {
             .map_err(|e| Error::new(Code::Io, format!("the system gives no random numbers: {e}")))?;
         let inner = Inner {
             id: u64::from_le_bytes(number),
-            pid: std::process::id(),
+            pid: own_pid(),
             next: AtomicU64::new(1),
             table: Mutex::new(Table::fetch(broker)?),
             connections: Mutex::default(),
@@ -128,7 +128,7 @@ impl Client {
 
     /// The signature of a service.
     pub fn signature(&self, name: &str) -> Result<Signature> {
-        Ok(self.inner.find(name)?.signature.clone())
+        Ok(self.inner.find(name, Instant::now())?.signature.clone())
     }
 }
 
@@ -137,8 +137,8 @@ impl Inner {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Offer>> {
-        lock(&self.table).find(name)
+    fn find(&self, name: &str, now: Instant) -> Result<Arc<Offer>> {
+        lock(&self.table).find(name, now)
     }
 
     /// Asks the broker anew, if it answers.
@@ -148,7 +148,7 @@ impl Inner {
 
     /// After `fork` the rings are the parent's.
     fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.pid {
+        if own_pid() == self.pid {
             return Ok(());
         }
         Err(Error::new(

@@ -2,8 +2,8 @@
 //! owe something, hands replies to the calls they belong to, and sleeps when there are none; the
 //! others sleep until their reply was handed over or the leader leaves.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Spin;
@@ -17,13 +17,7 @@ use super::lock;
 /// A sleeping leader looks after its servers so often.
 const LOOK: Duration = Duration::from_millis(100);
 
-#[derive(Default)]
-struct Turn {
-    led: bool,
-    followers: u32,
-}
-
-/// The connections as the leader goes through them.
+/// The connections as the leader goes through them. Who holds it leads.
 #[derive(Default)]
 struct Round {
     connections: Vec<Arc<Connection>>,
@@ -34,7 +28,9 @@ struct Round {
 /// The waiting of one client.
 pub(super) struct Pump {
     pub doorbell: Doorbell,
-    turn: Mutex<Turn>,
+    /// Sleeping, or about to: counted up before looking for the last time.
+    followers: AtomicU32,
+    turn: Mutex<()>,
     arrived: Condvar,
     round: Mutex<Round>,
     connections: Mutex<Vec<Arc<Connection>>>,
@@ -45,6 +41,7 @@ impl Pump {
     pub fn new() -> Result<Pump> {
         Ok(Pump {
             doorbell: Doorbell::new()?,
+            followers: AtomicU32::new(0),
             turn: Mutex::default(),
             arrived: Condvar::new(),
             round: Mutex::default(),
@@ -70,45 +67,54 @@ impl Pump {
             if ready() {
                 return true;
             }
-            let mut turn = lock(&self.turn);
-            if !turn.led {
-                turn.led = true;
-                drop(turn);
-                let done = self.lead(&mut ready, deadline);
-                self.abdicate();
+            if let Some(mut round) = self.round() {
+                let done = self.lead(&mut round, &mut ready, deadline);
+                drop(round);
+                self.announce();
                 return done;
             }
-            // Looked at under the lock that the leader takes to announce: no reply is missed.
-            if ready() {
-                return true;
-            }
-            turn.followers += 1;
-            let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()).min(LOOK));
-            let (mut turn, _) = self.arrived.wait_timeout(turn, left).unwrap_or_else(PoisonError::into_inner);
-            turn.followers -= 1;
-            drop(turn);
-            if deadline.is_some_and(|d| Instant::now() >= d) {
+            if !self.follow(&mut ready, deadline) {
                 return ready();
             }
         }
     }
 
-    fn abdicate(&self) {
-        let mut turn = lock(&self.turn);
-        turn.led = false;
-        if turn.followers > 0 {
-            self.arrived.notify_all();
+    /// The lead, if nobody has it.
+    fn round(&self) -> Option<MutexGuard<'_, Round>> {
+        match self.round.try_lock() {
+            Ok(round) => Some(round),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
+    /// Sleeps until the leader has news or leaves; false when the time is over.
+    fn follow(&self, ready: &mut impl FnMut() -> bool, deadline: Option<Instant>) -> bool {
+        let turn = lock(&self.turn);
+        self.followers.fetch_add(1, Ordering::Relaxed);
+        // The other half of this fence is in `announce`: either the leader sees this follower, or
+        // this look sees what the leader did. The leader takes the lock before it calls, so its
+        // call comes after the sleep has begun.
+        fence(Ordering::SeqCst);
+        if !ready() && self.round().is_none() {
+            let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()).min(LOOK));
+            drop(self.arrived.wait_timeout(turn, left).unwrap_or_else(PoisonError::into_inner));
+        }
+        self.followers.fetch_sub(1, Ordering::Relaxed);
+        deadline.is_none_or(|d| Instant::now() < d)
+    }
+
+    /// Tells followers that there are replies, or that nobody leads.
+    #[inline]
     fn announce(&self) {
-        if lock(&self.turn).followers > 0 {
+        fence(Ordering::SeqCst);
+        if self.followers.load(Ordering::Relaxed) > 0 {
+            drop(lock(&self.turn));
             self.arrived.notify_all();
         }
     }
 
-    fn lead(&self, ready: &mut impl FnMut() -> bool, deadline: Option<Instant>) -> bool {
-        let mut round = lock(&self.round);
+    fn lead(&self, round: &mut Round, ready: &mut impl FnMut() -> bool, deadline: Option<Instant>) -> bool {
         loop {
             if round.generation != self.generation.load(Ordering::Acquire) {
                 round.generation = self.generation.load(Ordering::Acquire);
@@ -127,7 +133,7 @@ impl Pump {
             if deadline.is_some_and(|d| Instant::now() >= d) {
                 return false;
             }
-            let Round { connections, spin, .. } = &mut *round;
+            let Round { connections, spin, .. } = round;
             if self.pause(connections, spin, deadline) {
                 self.announce();
             }
@@ -139,11 +145,7 @@ impl Pump {
     fn pause(&self, connections: &[Arc<Connection>], spin: &mut Spin, deadline: Option<Instant>) -> bool {
         let busy = || connections.iter().filter(|c| c.is_busy());
         let mut found = || busy().any(|c| c.has_reply());
-        let start = Instant::now();
-        if spin.poll(&mut found, start) {
-            spin.paid();
-            return false;
-        }
+        let Some(start) = spin.poll(&mut found) else { return false };
         busy().for_each(|c| c.prepare_sleep());
         let mut slept = false;
         if !busy().any(|c| c.has_reply()) {

@@ -1,7 +1,7 @@
 //! From arguments to the bytes of a request: small ones inline, large ones copied once, into a
 //! block of the segment where the service will work on them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Block;
@@ -33,14 +33,26 @@ struct Placed<'r> {
     blocks: Vec<(usize, Block)>,
 }
 
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+/// Now, for this process and in nanoseconds of the host's monotonic clock. One reading serves for
+/// both: they are the same clock, which `Instant` does not tell.
+fn now() -> (Instant, u64) {
+    static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+    let (instant, ns) = ORIGIN.get_or_init(|| {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        (Instant::now(), now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    });
+    let now = Instant::now();
+    (now, ns + now.duration_since(*instant).as_nanos() as u64)
 }
 
 impl<'r> Request<'r, '_> {
-    /// Copies and sends it. Waits for room in the ring while the server lives and time is left.
-    pub fn send(&self, connection: &Connection, until: Option<Instant>) -> Result<Arc<Pending>, Sent> {
+    /// Copies and sends it, and says when it was sent. Waits for room in the ring while the server
+    /// lives and time is left.
+    pub fn send(
+        &self,
+        connection: &Connection,
+        until: Option<Instant>,
+    ) -> Result<(Arc<Pending>, Instant), Sent> {
         let mut placed = Placed {
             items: Vec::with_capacity(self.args.len()),
             inline: Vec::new(),
@@ -53,13 +65,13 @@ impl<'r> Request<'r, '_> {
                 return Err(Sent::Not(e));
             }
         }
-        let body = self.encode(&placed);
+        let (sent, sent_ns) = now();
+        let body = self.encode(&placed, sent_ns);
         let mut blocks = placed.blocks;
-        let began = Instant::now();
-        let mut looked = began;
+        let mut looked = sent;
         loop {
             let (why, back) = match connection.send(self.id, &body, blocks) {
-                Ok(pending) => return Ok(pending),
+                Ok(pending) => return Ok((pending, sent)),
                 Err(refused) => refused,
             };
             blocks = back;
@@ -82,7 +94,7 @@ impl<'r> Request<'r, '_> {
                 return Err(fault);
             }
             connection.drain();
-            breathe(began);
+            breathe(sent);
         }
     }
 
@@ -107,11 +119,11 @@ impl<'r> Request<'r, '_> {
         Ok(())
     }
 
-    fn encode(&self, placed: &Placed) -> Vec<u8> {
+    fn encode(&self, placed: &Placed, sent_ns: u64) -> Vec<u8> {
         let mut w = Writer::over(Vec::with_capacity(128 + 64 * placed.items.len() + placed.at));
         let call = Call {
             client: self.client,
-            sent_ns: now_ns(),
+            sent_ns,
             allowed_ns: self.allowed.map_or(0, |a| u64::try_from(a.as_nanos()).unwrap_or(0)),
             issue: self.issue,
             service: self.signature.name().as_str(),

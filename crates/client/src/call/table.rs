@@ -2,12 +2,11 @@
 //! name is missing, when a server failed, and once in a while. A broker that is gone changes
 //! nothing for names that are known.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_link::{Locator, Wire};
+use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
@@ -42,7 +41,7 @@ impl Offer {
 pub(super) struct Table {
     locator: Locator,
     wire: Option<Wire>,
-    offers: HashMap<String, Arc<Offer>>,
+    offers: QuickMap<String, Arc<Offer>>,
     ask_again: Instant,
 }
 
@@ -50,7 +49,7 @@ impl Table {
     /// Connects to the broker, starting an agent if need be, and fetches the table.
     pub fn fetch(locator: Locator) -> Result<Table> {
         let wire = Some(locator.connect_or_start("client", LONG)?);
-        let mut table = Table { locator, wire, offers: HashMap::new(), ask_again: Instant::now() };
+        let mut table = Table { locator, wire, offers: QuickMap::default(), ask_again: Instant::now() };
         table.refresh(LONG)?;
         Ok(table)
     }
@@ -82,10 +81,10 @@ impl Table {
     }
 
     /// The offer of a service. `NoServer` names what is offered instead.
-    pub fn find(&mut self, name: &str) -> Result<Arc<Offer>> {
+    pub fn find(&mut self, name: &str, now: Instant) -> Result<Arc<Offer>> {
         if let Some(offer) = self.offers.get(name) {
             let offer = offer.clone();
-            if Instant::now() >= self.ask_again && self.refresh(SHORT).is_ok() {
+            if now >= self.ask_again && self.refresh(SHORT).is_ok() {
                 return self.offers.get(name).cloned().ok_or_else(|| self.nobody(name));
             }
             return Ok(offer);
@@ -140,8 +139,8 @@ impl Table {
     }
 }
 
-fn offers(directory: Directory) -> HashMap<String, Arc<Offer>> {
-    let mut offers: HashMap<String, Offer> = HashMap::new();
+fn offers(directory: Directory) -> QuickMap<String, Arc<Offer>> {
+    let mut offers: QuickMap<String, Offer> = QuickMap::default();
     for server in directory.servers {
         let info = Arc::new(server.info);
         for text in &info.services {
