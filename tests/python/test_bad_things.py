@@ -85,14 +85,17 @@ def test_a_lost_agent_is_a_clear_error_within_two_seconds(
     begin = time.monotonic()
     os.kill(agents[0], how)
     try:
-        _, err = process.communicate(timeout=10)
+        assert process.stderr is not None
+        err = process.stderr.readline()  # the traceback begins: the program has its error
         took = time.monotonic() - begin
+        err += process.stderr.read()
+        process.wait(10)
     finally:
         if how == signal.SIGSTOP:
             os.kill(agents[0], signal.SIGKILL)
     assert "ServerLost" in err, err
     assert str(agents[0]) in err
-    assert took < 3.0, f"the error came after {took:.1f} s"
+    assert took < 2.0, f"the error came after {took:.1f} s"
     until(lambda: not [p for p in place.processes() if " up" in p])
     # Another agent takes the dead one's place, and the run with it.
     place.command("up")
