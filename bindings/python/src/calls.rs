@@ -172,6 +172,9 @@ fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Result<
 
 /// What a call returns: nothing, the one value, or a tuple.
 fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
+    if values.is_empty() {
+        return Ok(py.None().into_bound(py));
+    }
     let mut objects = Vec::with_capacity(values.len());
     for value in values {
         objects.push(match value {
@@ -181,7 +184,6 @@ fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
         });
     }
     match objects.len() {
-        0 => Ok(py.None().into_bound(py)),
         1 => Ok(objects.remove(0)),
         _ => Ok(PyTuple::new(py, objects)?.into_any()),
     }

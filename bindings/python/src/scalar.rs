@@ -4,7 +4,8 @@ use forebay::{Number, Scalar};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
 use crate::{arrays, errors};
 
@@ -50,8 +51,9 @@ pub fn from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
 
 /// NumPy's scalar types, by way of an array without axes.
 fn of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
-    let generic = value.py().import("numpy")?.getattr("generic")?;
-    if !value.is_instance(&generic)? {
+    static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let generic = GENERIC.import(value.py(), "numpy", "generic")?;
+    if !value.is_instance(generic)? {
         return Ok(None);
     }
     let array = value.py().import("numpy")?.call_method1("asarray", (value,))?;

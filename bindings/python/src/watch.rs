@@ -134,6 +134,13 @@ impl Steps {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        // What never waits needs no release of the interpreter's lock, which would cost more than
+        // the step itself. Another thread that holds the loop may wait for that lock: hence only a try.
+        if let Ok(mut steps) = self.inner.try_lock()
+            && let Some(step) = steps.at_once()
+        {
+            return Ok(Some(step));
+        }
         released(py, || {
             let mut steps = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             steps.next()

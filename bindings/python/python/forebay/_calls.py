@@ -113,29 +113,40 @@ def connect(broker: str | os.PathLike[str] | None = None) -> Client:
 
 
 _default: Client | None = None
-_default_pid = 0
+_inherited: list[Client] = []
 _lock = threading.Lock()
 
 
 def default_client() -> Client:
     """The client that :func:`call` and its like use, connected at its first use (again in a forked child)."""
-    global _default, _default_pid
+    global _default
     with _lock:
-        if _default is None or _default_pid != os.getpid():
-            _default, _default_pid = connect(), os.getpid()
+        if _default is None:
+            _default = connect()
         return _default
+
+
+def _forget_default() -> None:
+    """The connections are the parent's: a forked child makes its own, and leaves the parent's as they are."""
+    global _default, _lock
+    if _default is not None:
+        _inherited.append(_default)
+    _default, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_default)
 
 
 def call(name: str, *args: Any, timeout: float | None = None) -> Any:
     """Calls a service by name and waits for its results: arrays that come back are filled in place, the rest is
     returned. See :meth:`Client.call`.
     """
-    return default_client().call(name, *args, timeout=timeout)
+    return (_default or default_client()).call(name, *args, timeout=timeout)
 
 
 def call_async(name: str, *args: Any) -> Future:
     """Calls a service by name and returns at once. The arrays given belong to the call until it was waited for."""
-    return default_client().call_async(name, *args)
+    return (_default or default_client()).call_async(name, *args)
 
 
 def services() -> Services:

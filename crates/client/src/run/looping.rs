@@ -38,17 +38,28 @@ impl LoopHead {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it can fail, so it is no iterator")]
     pub fn next(&mut self) -> Result<Option<i64>> {
-        let (core, step) = (&*self.core, self.next);
-        if step < self.end {
-            core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
-            let gate = core.segment.word(word::GATE).load(Ordering::SeqCst);
-            if (step as u64) < gate && core.life.good() && !core.down.news() {
-                core.current.store(step, Ordering::Relaxed);
-                self.next = step + 1;
-                return Ok(Some(step));
-            }
+        match self.at_once() {
+            Some(step) => Ok(Some(step)),
+            None => self.slow(),
         }
-        self.slow()
+    }
+
+    /// The step about to be computed if nobody wants anything of it, else `None`, and
+    /// [`LoopHead::next`] says what there is. Never waits.
+    #[inline]
+    pub fn at_once(&mut self) -> Option<i64> {
+        let (core, step) = (&*self.core, self.next);
+        if step >= self.end {
+            return None;
+        }
+        core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
+        let gate = core.segment.word(word::GATE).load(Ordering::SeqCst);
+        if (step as u64) < gate && core.life.good() && !core.down.news() {
+            core.current.store(step, Ordering::Relaxed);
+            self.next = step + 1;
+            return Some(step);
+        }
+        None
     }
 
     #[cold]
@@ -69,6 +80,7 @@ impl LoopHead {
             return Ok(Some(step));
         }
         self.ended = true;
+        self.end = step;
         self.core.current.store(-1, Ordering::Relaxed);
         if last && !self.core.steer.quitting() {
             self.core.looped.store(LOOPED, Ordering::Relaxed);
