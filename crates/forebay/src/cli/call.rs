@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Call a service. An argument is a number, a text, a .npy file, or SHAPE:DTYPE for zeros.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  forebay call poisson1d rho.npy 0.098 64:f64 --out results")]
+#[command(after_help = "Example:\n  forebay call poisson1d 6.2832 rho.npy 64:f64 64:f64 --out results")]
 pub struct Call {
     /// The service.
     name: String,
