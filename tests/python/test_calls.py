@@ -313,9 +313,7 @@ def test_a_file_without_services_is_refused(place: Place, tmp_path: Path) -> Non
 def test_the_command_line_lists_and_calls_services(client: fb.Client, place: Place, tmp_path: Path) -> None:
     listed = place.command("services")
     assert "axpy(in a:f64, in x:f64[n], inout y:f64[n])" in listed
-    assert (
-        json.loads(place.command("--json", "call", "scalars", "41", "1-2j", "true", "abc", "xyz"))["n2"] == 42
-    )
+    assert json.loads(place.command("--json", "call", "pid"))["pid"] > 1
     np.save(tmp_path / "x.npy", np.arange(4.0))
     place.command("call", "axpy", "2", tmp_path / "x.npy", "4:f64", "--out", tmp_path)
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [0.0, 2.0, 4.0, 6.0])
