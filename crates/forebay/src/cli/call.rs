@@ -17,7 +17,7 @@ pub struct Call {
     /// The service.
     name: String,
     /// Its arguments, in the order of its signature; `forebay services` shows it.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     args: Vec<String>,
     /// Directory for the arrays that come back, each as NAME.npy; otherwise they are printed.
     #[arg(long, value_name = "DIR")]
