@@ -7,7 +7,7 @@
 //!     -> forebay._arrays.dense (one copy) -> as above
 //! ```
 
-use forebay::{Array, ArrayMeta, DType, Order, Shape, View};
+use forebay::{Array, ArrayMeta, DType, Order, Result, Shape, View, limits};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -62,8 +62,7 @@ impl<'py> Given<'py> {
                 (_, true) => Order::F,
                 _ => return Ok(None),
             };
-            let extents: Vec<u64> = array.shape().iter().map(|n| *n as u64).collect();
-            let shape = Shape::new(&extents).map_err(|e| errors::raise(value.py(), &e))?;
+            let shape = shape_of(array).map_err(|e| errors::raise(value.py(), &e))?;
             let meta = ArrayMeta { dtype, shape, order };
             return Ok(Some(Given::Dense { array: array.clone(), meta }));
         }
@@ -87,6 +86,19 @@ impl<'py> Given<'py> {
             Given::Text(text) => Ok(View::text(text.to_str()?)),
             Given::Bytes(bytes) => Ok(View::raw(bytes.as_bytes())),
         }
+    }
+}
+
+/// The shape; on the stack as long as it is one of ours, for this is done for every array of a call.
+fn shape_of(array: &Bound<'_, PyUntypedArray>) -> Result<Shape> {
+    let given = array.shape();
+    let mut few = [0; limits::RANK];
+    match few.get_mut(..given.len()) {
+        Some(few) => {
+            few.iter_mut().zip(given).for_each(|(ours, theirs)| *ours = *theirs as u64);
+            Shape::new(few)
+        }
+        None => Shape::new(&given.iter().map(|n| *n as u64).collect::<Vec<u64>>()),
     }
 }
 

@@ -212,9 +212,11 @@ impl Client {
     ) -> PyResult<Bound<'py, PyAny>> {
         let timeout = duration(py, timeout)?;
         let Arguments { held, back } = self.arguments(name, args)?;
+        // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
+        let mut future = None;
         let values = released(py, || {
-            let mut future = held.send(&self.inner, name, timeout)?;
-            wait_in_slices(&mut future, timeout)
+            let future = future.insert(held.send(&self.inner, name, timeout)?);
+            wait_in_slices(future, timeout)
         })?;
         copy_back(py, &back)?;
         returned(py, values)

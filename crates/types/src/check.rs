@@ -139,13 +139,9 @@ impl<'a> Known<'a> {
     /// Makes an extent agree with what an array has, learning the value of a lone free name.
     fn agree(&mut self, extent: &'a Extent, got: u64, from: &'a str) -> Result<(), String> {
         let mut product = i128::from(extent.factor);
-        let mut said = Vec::new();
         for name in &extent.names {
             match self.find(name) {
-                Some((value, by)) => {
-                    product = product.saturating_mul(value.into());
-                    said.push(format!("{name} is {value} by {by}"));
-                }
+                Some((value, _)) => product = product.saturating_mul(value.into()),
                 None if extent.names.len() == 1 => {
                     if !got.is_multiple_of(extent.factor) {
                         return Err(format!("{got} is no multiple of {}", extent.factor));
@@ -158,8 +154,18 @@ impl<'a> Known<'a> {
         }
         match product == i128::from(got) {
             true => Ok(()),
-            false if said.is_empty() => Err(format!("it is {got}")),
-            false => Err(format!("{}, and it is {got}", said.join(", "))),
+            false => Err(self.disagreement(extent, got)),
+        }
+    }
+
+    #[cold]
+    fn disagreement(&self, extent: &Extent, got: u64) -> String {
+        let known = extent.names.iter().filter_map(|name| self.find(name).map(|k| (name, k)));
+        let said: Vec<String> =
+            known.map(|(name, (value, by))| format!("{name} is {value} by {by}")).collect();
+        match said.as_slice() {
+            [] => format!("it is {got}"),
+            said => format!("{}, and it is {got}", said.join(", ")),
         }
     }
 }
