@@ -18,6 +18,10 @@ const WITHIN_REACH: Duration = Duration::from_micros(150);
 const CROWDED: Duration = Duration::from_micros(500);
 /// Polls between two yields.
 const BURST: u32 = 64;
+/// Polls before a yield while the one who answers seems to need this very core.
+const SHORT_BURST: u32 = 4;
+/// So many waits in a row take that for granted before one looks again.
+const TRUST: u32 = 64;
 /// Waits that sleep at once after a crowded one, at most.
 const PENANCE: u32 = 256;
 
@@ -27,11 +31,14 @@ pub struct Spin {
     budget: Duration,
     penance: u32,
     skip: u32,
+    /// Waits left that poll in short bursts: the last answer came with a yield, so that whoever
+    /// answers shares this core, and polling only keeps it from doing so.
+    shared: u32,
 }
 
 impl Default for Spin {
     fn default() -> Self {
-        Spin { budget: LONGEST, penance: 0, skip: 0 }
+        Spin { budget: LONGEST, penance: 0, skip: 0, shared: 0 }
     }
 }
 
@@ -43,7 +50,7 @@ impl Spin {
 
     /// A waiter that does not poll at all, for measuring what sleeping costs.
     pub fn asleep() -> Self {
-        Spin { budget: Duration::ZERO, penance: 0, skip: u32::MAX }
+        Spin { budget: Duration::ZERO, penance: 0, skip: u32::MAX, shared: 0 }
     }
 
     /// Polls until `ready`, or in vain until it no longer pays: then it says since when. The first
@@ -53,7 +60,8 @@ impl Spin {
         if self.skip == u32::MAX {
             return Some(Instant::now());
         }
-        for _ in 0..BURST {
+        let burst = if self.shared == 0 { BURST } else { SHORT_BURST };
+        for _ in 0..burst {
             if ready() {
                 self.paid();
                 return None;
@@ -72,8 +80,13 @@ impl Spin {
         let mut before = start;
         loop {
             rustix::thread::sched_yield();
-            for _ in 0..BURST {
+            for i in 0..BURST {
                 if ready() {
+                    self.shared = match i {
+                        0 if self.shared == 0 => TRUST,
+                        0 => self.shared - 1,
+                        _ => 0,
+                    };
                     self.paid();
                     return None;
                 }
