@@ -83,7 +83,11 @@ impl Server {
     }
 }
 
-fn insert(services: &mut QuickMap<String, Arc<Service>>, signature: Signature, body: Box<Body>) -> Result<()> {
+fn insert(
+    services: &mut QuickMap<String, Arc<Service>>,
+    signature: Signature,
+    body: Box<Body>,
+) -> Result<()> {
     if services.len() >= SERVICES {
         return Err(Error::new(
             Code::Full,

@@ -47,7 +47,8 @@ struct Request {
 
 /// Works until the server stops.
 pub(crate) fn run(shared: Arc<Shared>) {
-    let mut worker = Worker { shared: &shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new() };
+    let mut worker =
+        Worker { shared: &shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new() };
     while worker.once() {}
 }
 

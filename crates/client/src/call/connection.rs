@@ -76,6 +76,8 @@ struct Receiving {
 /// The connection.
 pub(super) struct Connection {
     pub info: Arc<ServerInfo>,
+    /// The server's name, for the records of many calls.
+    pub name: Arc<str>,
     segment: Segment,
     wire: Wire,
     watch: Mutex<Watch>,
@@ -118,6 +120,7 @@ impl Connection {
         let watch = Watch::new(wire.watch_fd()?, wire.process(), heart);
         let allocator = segment.allocator();
         Ok(Connection {
+            name: info.name.as_str().into(),
             info,
             segment,
             watch: Mutex::new(watch),

@@ -30,7 +30,7 @@ pub struct Timing {
     /// How often it was issued again because a server was lost.
     pub reissued: u32,
     /// The server that answered: its name and pid.
-    pub server: Option<(String, u32)>,
+    pub server: Option<(Arc<str>, u32)>,
 }
 
 enum State {
@@ -47,6 +47,7 @@ pub struct Future<'a> {
     given: Vec<Given>,
     id: u64,
     issue: u32,
+    /// Servers that were lost with it or did not take it.
     tried: Vec<Incarnation>,
     /// The caller's time, counted from here; for the server, which may spare itself the work.
     allowed: Option<Duration>,
@@ -90,7 +91,6 @@ impl<'a> Future<'a> {
     fn issue_somewhere(&mut self, mut cause: Option<Error>) -> Result<()> {
         loop {
             let Some(info) = self.offer.pick(&self.tried).cloned() else { return Err(self.nobody(cause)) };
-            self.tried.push(info.incarnation);
             let request = request::Request {
                 client: self.inner.id,
                 id: self.id,
@@ -109,6 +109,7 @@ impl<'a> Future<'a> {
                 }
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::Lost(e)) => {
+                    self.tried.push(info.incarnation);
                     self.inner.failed(&info);
                     self.renew_offer();
                     cause = Some(e);
@@ -139,6 +140,7 @@ impl<'a> Future<'a> {
     /// The server is lost: another one gets the call, unless running it twice would matter.
     fn reissue(&mut self, cause: Error, info: Arc<forebay_types::directory::ServerInfo>) -> Result<()> {
         self.inner.failed(&info);
+        self.tried.push(info.incarnation);
         let signature = &self.offer.signature;
         if signature.effects() {
             return Err(Error::new(
@@ -194,6 +196,7 @@ impl<'a> Future<'a> {
             Err(e) => e,
         };
         connection.free(returned.blocks.into_iter().map(|(_, block)| block));
+        self.tried.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
         self.issue_somewhere(None).map_err(|e| if e.code() == Code::NoServer { cause } else { e })
@@ -220,7 +223,7 @@ impl<'a> Future<'a> {
         self.timing.waiting = Duration::from_nanos(outcome.waited_ns);
         self.timing.running = Duration::from_nanos(outcome.ran_ns);
         self.timing.total = self.begun.elapsed();
-        self.timing.server = Some((connection.info.name.clone(), connection.info.pid));
+        self.timing.server = Some((connection.name.clone(), connection.info.pid));
     }
 
     fn failure(&self, connection: &Connection, outcome: &Outcome) -> Error {
