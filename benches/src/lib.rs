@@ -31,16 +31,14 @@ impl Report {
         self.json.insert(name.to_owned(), json!({"value": value, "unit": unit, "note": note}));
     }
 
-    /// Prints the table; writes the JSON to the file that `--json FILE` names.
-    pub fn finish(self) -> std::io::Result<()> {
+    /// Prints the table, and with `--json` one line for machines behind it.
+    pub fn finish(self) {
         let width = self.rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
         for (name, value) in &self.rows {
             println!("{name:<width$} {value}");
         }
-        let mut words = std::env::args().skip_while(|a| a != "--json").skip(1);
-        match words.next() {
-            Some(file) => std::fs::write(file, format!("{:#}\n", Value::Object(self.json))),
-            None => Ok(()),
+        if std::env::args().any(|a| a == "--json") {
+            println!("{}", Value::Object(self.json));
         }
     }
 }
