@@ -128,6 +128,7 @@ fn stopped() -> Error {
 /// One call, on a thread of the server.
 fn serve(function: &Py<PyAny>, call: &mut Call) -> forebay::Result<()> {
     let outcome = Python::try_attach(|py| {
+        ffi::thread::keep_known(py);
         answer(py, function, call)
             .map_err(|raised| Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised)))
     });

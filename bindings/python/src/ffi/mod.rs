@@ -1,9 +1,10 @@
-//! The one place with `unsafe`: memory of NumPy's seen as bytes, and memory of ours seen as an
-//! array of NumPy's.
+//! The one place with `unsafe`: memory of NumPy's seen as bytes, memory of ours seen as an
+//! array of NumPy's, and threads of ours that Python knows.
 
 #![allow(unsafe_code)]
 
 pub mod held;
+pub mod thread;
 
 use std::ffi::{c_int, c_void};
 
