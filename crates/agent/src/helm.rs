@@ -3,12 +3,12 @@
 
 use crate::diary::seconds_now;
 use crate::service::lock;
-use crate::steering::{Ack, Action, Phase, Seen, Steering};
+use crate::steering::{Ack, Action, Seen, Steering};
 use forebay_arena::{Bell, Direction, Segment};
 use forebay_monitor::StateInfo;
 use forebay_types::Result;
 use forebay_types::control::word;
-use forebay_types::watch::{Act, Declare};
+use forebay_types::watch::{Act, Declare, Phase};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};

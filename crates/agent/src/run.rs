@@ -11,14 +11,14 @@ use crate::ears::Ears;
 use crate::helm::{Helm, Outside};
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use crate::steering::{Ack, Phase};
+use crate::steering::Ack;
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
 use forebay_store::{Attach, Owner, layout};
 use forebay_types::control::{OpenRun, RunOpened};
 use forebay_types::record::Notice;
-use forebay_types::watch::Act;
+use forebay_types::watch::{Act, Phase};
 use forebay_types::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -401,7 +401,7 @@ impl Run {
                 id,
                 who: who.to_owned(),
                 act: Some(act),
-                phase: forebay_monitor::Phase::Queued,
+                phase: Phase::Queued,
                 step: None,
                 text: String::new(),
             });
@@ -467,16 +467,11 @@ impl Outside for Run {
 
     fn ack(&self, ack: &Ack) {
         if let Some(page) = self.page() {
-            let phase = match ack.phase {
-                Phase::Queued => forebay_monitor::Phase::Queued,
-                Phase::Applied => forebay_monitor::Phase::Applied,
-                Phase::Refused => forebay_monitor::Phase::Refused,
-            };
             page.ack(forebay_monitor::Ack {
                 id: ack.id,
                 who: String::new(),
                 act: None,
-                phase,
+                phase: ack.phase,
                 step: ack.step,
                 text: ack.text.clone(),
             });

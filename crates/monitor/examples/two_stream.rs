@@ -13,9 +13,9 @@ use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_monitor::{Ack, Config, Hub, LocalSlot, Monitor, Phase, Reading, Run, RunInfo, StateInfo, Steer};
+use forebay_monitor::{Ack, Config, Hub, LocalSlot, Monitor, Reading, Run, RunInfo, StateInfo, Steer};
 use forebay_types::Result;
-use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Scale, State};
+use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Phase, Scale, State};
 use serde_json::json;
 
 const GRID: usize = 64;

@@ -62,5 +62,5 @@ pub use run::Run;
 pub use say::RunInfo;
 pub use server::{Config, Monitor};
 pub use source::{LocalSlot, Reading, Source};
-pub use steering::{Ack, Phase, StateInfo, Steer};
+pub use steering::{Ack, StateInfo, Steer};
 pub use token::Role;

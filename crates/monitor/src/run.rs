@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
-use forebay_types::watch::{Act, Declare, Parameter, State};
+use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
 use forebay_types::{Code, Error, Result, limits};
 use tokio::sync::watch;
 
@@ -24,7 +24,7 @@ use crate::rate::{Bucket, Pace};
 use crate::reduce::Window;
 use crate::say::{DiagramInfo, LINES, Message, RunInfo, StateWords, ToPage};
 use crate::source::Source;
-use crate::steering::{self, Ack, Log, Phase, StateInfo, Steer, clipped};
+use crate::steering::{self, Ack, Log, StateInfo, Steer, clipped};
 use crate::token::{Door, Role};
 use crate::viewer::{Seen, Viewers};
 

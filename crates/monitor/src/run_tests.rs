@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_arena::{SegmentSpec, TripleBuffer};
-use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Scale, State};
+use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Phase, Scale, State};
 use forebay_types::{Code, Result};
 use serde_json::json;
 

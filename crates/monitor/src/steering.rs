@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use forebay_types::watch::{Act, Parameter, State};
+use forebay_types::watch::{Act, Parameter, Phase, State};
 use forebay_types::{Code, Error, Result};
 use serde::Serialize;
 
@@ -45,18 +45,6 @@ impl Default for StateInfo {
     fn default() -> Self {
         StateInfo { state: State::Starting, step: -1, time: None, ranks: 1 }
     }
-}
-
-/// How far an act has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    /// It waits for its step.
-    Queued,
-    /// Done by all ranks.
-    Applied,
-    /// Not done; the text says why.
-    Refused,
 }
 
 /// News of an act.

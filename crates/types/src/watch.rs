@@ -216,6 +216,18 @@ pub enum Act {
     },
 }
 
+/// How far an act has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Accepted; it waits for its step.
+    Queued,
+    /// Carried out by every rank that is in its loop.
+    Applied,
+    /// Not carried out, or not by all; the text says why.
+    Refused,
+}
+
 /// The state of a run, in one word, as the page shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]

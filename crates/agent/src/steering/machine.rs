@@ -1,7 +1,7 @@
 //! The state machine itself.
 
-use super::words::{Ack, Action, LogEntry, Phase, Seen};
-use forebay_types::watch::{Act, Declare, Parameter, State};
+use super::words::{Ack, Action, LogEntry, Seen};
+use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
 use forebay_types::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

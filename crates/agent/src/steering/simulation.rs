@@ -2,7 +2,7 @@
 //! out by all ranks at the same step, and no rank passes a confirmed gate.
 
 use super::*;
-use forebay_types::watch::Act;
+use forebay_types::watch::{Act, Phase};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use forebay_types::Code;
-use forebay_types::watch::{Act, Declare, Parameter, State};
+use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
 use serde_json::json;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What the state machine is told and what it wants done.
 
-use forebay_types::watch::{Act, State};
+use forebay_types::watch::{Act, Phase, State};
 use serde_json::Value;
 
 /// What the owner read in the words of one rank.
@@ -10,17 +10,6 @@ pub struct Seen {
     pub rank: u32,
     /// The step it is about to compute; `None` before its loop.
     pub step: Option<i64>,
-}
-
-/// How far an act has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Accepted; it waits for its step.
-    Queued,
-    /// Carried out by every rank that is in its loop.
-    Applied,
-    /// Not carried out, or not by all; the text says why.
-    Refused,
 }
 
 /// An acknowledgement for whoever sent the act.
