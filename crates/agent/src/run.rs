@@ -129,6 +129,20 @@ impl Run {
         lock(&self.state).life.as_ref().is_some_and(|l| !l.seats.is_empty())
     }
 
+    /// Whether ranks are connected still at the deadline: one that has just ended gets the time to
+    /// be noticed.
+    pub fn keeps_ranks(&self, deadline: Instant) -> bool {
+        let mut state = lock(&self.state);
+        while state.life.as_ref().is_some_and(|l| !l.seats.is_empty()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        false
+    }
+
     /// How many people watch.
     pub fn watching(&self) -> usize {
         self.page().map_or(0, |p| p.watching())

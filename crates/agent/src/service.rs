@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// How long connections may take to end when the owner stops.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a program that has just ended may take to be noticed by who asks for the owner's end.
+const ENDING: Duration = Duration::from_millis(500);
 
 /// What all threads of an owner share.
 pub struct Shared {
@@ -121,9 +123,14 @@ impl Shared {
         if self.role != "agent" {
             return Err(Error::bad("this owner is part of a program and ends with it; end the program"));
         }
-        let names: Vec<String> =
-            self.runs.live().iter().filter(|r| r.has_ranks()).map(|r| r.name().to_owned()).collect();
-        if !force && !names.is_empty() {
+        if force {
+            return Ok(());
+        }
+        let until = Instant::now() + ENDING;
+        let live = self.runs.live();
+        let writing = live.iter().filter(|r| r.keeps_ranks(until));
+        let names: Vec<String> = writing.map(|r| r.name().to_owned()).collect();
+        if !names.is_empty() {
             return Err(Error::new(
                 Code::Conflict,
                 format!(
