@@ -255,8 +255,8 @@ def test_a_call_with_effects_is_not_issued_again(client: fb.Client) -> None:
 def test_ctrl_c_ends_a_call(place: Place, client: fb.Client) -> None:
     code = """
 import forebay
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     forebay.call("sleep", 30.0)
 except KeyboardInterrupt:
     print("interrupted", flush=True)

@@ -225,16 +225,16 @@ def _datasets(group: object) -> list[object]:
 
 def test_ctrl_c_ends_a_wait(place: Place, run_dir: Path) -> None:
     code = """
-import sys, forebay
-run = forebay.open(sys.argv[1])
-snapshot = run.snapshot(0)
-print("ready", flush=True)
+import os, sys, forebay
+run = forebay.open(sys.argv[1], rank=0, size=2)
+with run.snapshot(0) as snapshot:
+    snapshot.put("a", [1.0])
 try:
-    for step in run.steps(1_000_000_000):
-        pass
+    print("ready", flush=True)
+    snapshot.wait()  # for a rank that never comes
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-run.close()
+os._exit(0)
 """
     process = place.python(code, run_dir)
     assert process.stdout is not None
