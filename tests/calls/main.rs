@@ -4,4 +4,5 @@
 mod basics;
 mod failures;
 mod hostile;
+mod references;
 mod roles;

@@ -6,10 +6,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use forebay_arena::{Process, process};
+use forebay_client::call::On;
 use forebay_link::Locator;
 use forebay_server::{Call, Server};
 use forebay_tests::broker::Host;
-use forebay_types::{Code, Error, Result, Signature};
+use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape, Signature};
 use rustix::process::Signal;
 
 /// Everything a test needs, in a directory of its own.
@@ -35,10 +36,29 @@ impl World {
 
     /// A server in a process of its own; it is announced when this returns.
     pub fn server(&self, name: &str, workers: usize) -> Serving {
+        self.server_with(name, workers, 1 << 30)
+    }
+
+    /// The same, holding so many bytes of arrays at most.
+    pub fn server_with(&self, name: &str, workers: usize, memory: u64) -> Serving {
+        let variables = [
+            ("FOREBAY_TEST_SERVER", name.to_owned()),
+            ("FOREBAY_TEST_WORKERS", workers.to_string()),
+            ("FOREBAY_TEST_MEMORY", memory.to_string()),
+        ];
+        self.process("roles::this_program_is_a_server_when_a_test_asks", &variables)
+    }
+
+    /// A client in a process of its own that holds an array of so many bytes.
+    pub fn holding_client(&self, bytes: u64) -> Serving {
+        let variables = [("FOREBAY_TEST_HOLD", bytes.to_string())];
+        self.process("roles::this_program_is_a_client_when_a_test_asks", &variables)
+    }
+
+    fn process(&self, role: &str, variables: &[(&str, String)]) -> Serving {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "roles::this_program_is_a_server_when_a_test_asks", "--nocapture"])
-            .env("FOREBAY_TEST_SERVER", name)
-            .env("FOREBAY_TEST_WORKERS", workers.to_string())
+            .args(["--exact", role, "--nocapture"])
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .env("FOREBAY_TEST_DIR", self.dir.path())
             .env("FOREBAY_RUNTIME_DIR", self.dir.path().join("run"))
             .stdin(Stdio::piped())
@@ -47,7 +67,7 @@ impl World {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.any(|line| line.unwrap().contains("serving"));
-        assert!(ready, "the server {name} ended before it served");
+        assert!(ready, "{role} ended before it served");
         Serving { process: Process::of_pid(child.id()).unwrap(), child, _output: lines }
     }
 
@@ -160,6 +180,20 @@ fn services(name: &str) -> Result<Server> {
             let back: Vec<u8> = text.bytes()?.iter().rev().copied().collect();
             txet.set_bytes(&back)
         })?
+        .service("affine(in a:f64, in b:f64, inout x:f64[n])", |call| {
+            let [a, b, x] = call.args()?;
+            let (a, b) = (a.f64()?, b.f64()?);
+            x.slice::<f64>()?.iter_mut().for_each(|x| *x = a * *x + b);
+            Ok(())
+        })?
+        .service("look(in tag:str, in ms:i64, in x:f64[n], out sum:f64)", |call| {
+            let [tag, ms, x, mut sum] = call.args()?;
+            note(tag.str()?)?;
+            let x = x.slice::<f64>()?;
+            std::thread::sleep(Duration::from_millis(ms.i64()? as u64));
+            note(&format!("{}-done", tag.str()?))?;
+            sum.set(x.iter().sum::<f64>())
+        })?
         .service("panics()", |_| panic!("out of its mind"))?
         .service("work(in tag:str, in ms:i64, out pid:i64)", work)?
         .service("order_once(in tag:str, in ms:i64, out pid:i64) effects", work)
@@ -171,7 +205,9 @@ fn this_program_is_a_server_when_a_test_asks() {
     let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
     let workers = std::env::var("FOREBAY_TEST_WORKERS").unwrap().parse().unwrap();
     let locator = Locator::at(Some(&Path::new(&dir).join("agent.sock")));
-    let running = services(&name).unwrap().workers(workers).start(locator).unwrap();
+    let memory = std::env::var("FOREBAY_TEST_MEMORY").unwrap().parse().unwrap();
+    let server = services(&name).unwrap().workers(workers).memory(memory);
+    let running = server.start(locator).unwrap();
     println!("serving");
     // The test says what to do; its end is the end.
     for line in std::io::stdin().lines() {
@@ -183,4 +219,16 @@ fn this_program_is_a_server_when_a_test_asks() {
             _ => return running.stop(),
         }
     }
+}
+
+#[test]
+fn this_program_is_a_client_when_a_test_asks() {
+    let Ok(bytes) = std::env::var("FOREBAY_TEST_HOLD") else { return };
+    let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
+    let locator = Locator::at(Some(&Path::new(&dir).join("agent.sock")));
+    let client = forebay_client::call::Client::connect(locator).unwrap();
+    let meta = ArrayMeta::new(DType::U8, Shape::new(&[bytes.parse().unwrap()]).unwrap());
+    let _held = client.array(meta, On::Any).unwrap();
+    println!("serving");
+    std::io::stdin().lines().for_each(drop);
 }

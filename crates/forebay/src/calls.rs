@@ -7,7 +7,9 @@ use forebay_types::Result;
 
 /// Calling services.
 pub mod call {
-    pub use forebay_client::call::{Arg, Client, Future, Service, Timing, Value, wait_all, wait_any};
+    pub use forebay_client::call::{
+        Arg, Client, Future, On, Reference, Service, Timing, Value, wait_all, wait_any,
+    };
 }
 
 /// Offering services.

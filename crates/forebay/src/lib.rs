@@ -35,6 +35,7 @@ mod watch;
 
 pub use calls::{call, connect, locator, serve};
 pub use data::{Array, DataSet};
+pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
     Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View,
 };
@@ -44,7 +45,7 @@ pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Scale};
 pub use forebay_types::{
     ArrayMeta, CODES, Code, DType, Element, Error, Name, Number, Order, Param, Result, Scalar, Selection,
-    Shape, Signature, Slice, limits,
+    Shape, Signature, Slice, Strided, limits,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, parse_bytes, run_dir};

@@ -1,6 +1,7 @@
 //! A call as the service sees it: every parameter in place.
 //!
-//! A large array is a view of the client's segment, a small one a buffer that the reply sends
+//! A large array is a view of the client's segment, one that the client refers to is the array itself
+//! (which a service that only reads it shares with others, and must leave as it is), a small one a buffer that the reply sends
 //! back. A service in Rust takes all parameters at once and gets each as what it is:
 //!
 //! ```
@@ -21,13 +22,14 @@ use std::sync::Arc;
 use forebay_arena::{Block, Segment};
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
+use crate::held::Turn;
 use crate::peer::Peer;
 
 /// Where the bytes of an array are.
 pub(crate) enum Store {
     /// In a buffer of this process, aligned for every element type; so many bytes of it count.
     Own(Vec<u128>, usize),
-    /// In the client's segment; so many bytes of it count.
+    /// In the client's segment or in memory that this server holds for it; so many bytes count.
     Block(Block, usize),
 }
 
@@ -74,6 +76,8 @@ pub(crate) enum Slot {
 pub(crate) struct Caller {
     pub peer: Arc<Peer>,
     pub request: u64,
+    /// The arrays that the call refers to, each of them its own for now.
+    pub turns: Vec<Turn>,
 }
 
 /// One call: the parameters, in order.

@@ -10,21 +10,49 @@ use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar}
 
 use crate::Call;
 use crate::call::{Caller, Slot, Store};
+use crate::held::Turn;
+use crate::peer::Peer;
 use crate::service::Service;
 
 fn corrupt(why: String) -> Error {
     Error::new(Code::Corrupt, why)
 }
 
+/// Where arguments may lie: inline in the frame, in the client's segment, in arrays held here.
+struct From<'a> {
+    data: &'a [u8],
+    segment: &'a Segment,
+    turns: &'a [Turn],
+}
+
+/// Joins the queues of all arrays that a request refers to. The leader does this, request by
+/// request, so turns come in the order of requests.
+pub(crate) fn turns(service: &Service, items: &[Item], peer: &Peer) -> Result<Vec<Turn>> {
+    let mut asked: Vec<(u64, bool)> = Vec::new();
+    for (param, item) in service.signature.passed().zip(items) {
+        let Item::Array(_, Place::Held { number, .. }) = item else { continue };
+        let write = param.way.comes();
+        if asked.iter().any(|(other, writes)| other == number && (write || *writes)) {
+            return Err(Error::bad(format!(
+                "parameter {} is an array that is given for another parameter too, and one of them is written; \
+                 give a copy for one of them",
+                param.name
+            )));
+        }
+        asked.push((*number, write));
+    }
+    asked.into_iter().map(|(number, write)| peer.arrays.queue(number, write)).collect()
+}
+
 /// Makes the call. `data` are the inline data of the frame.
 pub(crate) fn call(service: &Service, items: &[Item], data: &[u8], caller: Caller) -> Result<Call> {
     check(service, items)?;
-    let segment = &caller.peer.segment;
+    let from = From { data, segment: &caller.peer.segment, turns: &caller.turns };
     let mut rest = items.iter();
     let mut slots = Vec::with_capacity(service.signature.params().len());
     for param in service.signature.params() {
         let slot = match param.is_passed() {
-            true => slot(rest.next(), param, data, segment)?,
+            true => slot(rest.next(), param, &from)?,
             false => empty(param),
         };
         slots.push(slot);
@@ -55,23 +83,33 @@ fn empty(param: &Param) -> Slot {
     }
 }
 
-fn slot(item: Option<&Item>, param: &Param, data: &[u8], segment: &Segment) -> Result<Slot> {
+fn slot(item: Option<&Item>, param: &Param, from: &From) -> Result<Slot> {
     match item {
         Some(Item::Scalar(s)) => Ok(Slot::Scalar(s.convert(param.dtype)?)),
         Some(Item::Text(dtype, place)) => {
-            let store = store(place, data, segment)?;
+            let store = store(place, from)?;
             if *dtype == DType::Str && std::str::from_utf8(store.bytes()).is_err() {
                 return Err(Error::bad(format!("parameter {} is text and is not UTF-8", param.name)));
             }
             Ok(Slot::Text(store))
         }
-        Some(Item::Array(meta, place)) => Ok(Slot::Array(*meta, store(place, data, segment)?)),
+        Some(Item::Array(meta, place)) => Ok(Slot::Array(*meta, array(meta, place, from)?)),
         None => Err(corrupt(format!("the request ends before parameter {}", param.name))),
     }
 }
 
-fn store(place: &Place, data: &[u8], segment: &Segment) -> Result<Store> {
+/// The bytes of an array; of one that this server holds it is the turn by now.
+fn array(meta: &ArrayMeta, place: &Place, from: &From) -> Result<Store> {
+    let Place::Held { number, bytes } = *place else { return store(place, from) };
+    let turn = from.turns.iter().find(|t| t.number == number);
+    let turn = turn.ok_or_else(|| Error::internal("a call without its turn at an array"))?;
+    Ok(Store::Block(turn.block(meta)?, bytes as usize))
+}
+
+fn store(place: &Place, from: &From) -> Result<Store> {
+    let From { data, segment, .. } = from;
     match *place {
+        Place::Held { .. } => Err(corrupt("text lies in an array".into())),
         Place::Inline { at, bytes } => {
             let range = at as usize..at as usize + bytes as usize;
             data.get(range).map(Store::copy).ok_or_else(|| corrupt("an argument leaves its frame".into()))

@@ -3,7 +3,8 @@
 //! The way of a call: a client writes a request into the ring of its own segment and rings the
 //! server's doorbell; the *leader* among the workers finds it ([`Running`] has them), checks it
 //! against the signature again, and runs the service on the arguments in place; the reply goes
-//! back through the client's other ring. The heart is a thread of its own, so a server that
+//! back through the client's other ring. Arrays that clients refer to lie in memory of the server
+//! (`held`), and calls that touch one take turns. The heart is a thread of its own, so a server that
 //! computes for a minute is still seen to live.
 //!
 //! ```no_run
@@ -26,7 +27,9 @@ mod announce;
 mod call;
 mod decode;
 mod heart;
+mod held;
 mod listen;
+mod own;
 mod peer;
 mod poller;
 mod server;

@@ -60,7 +60,7 @@ fn greet(shared: &Shared, incoming: Incoming) -> Result<()> {
     match attached {
         Ok((client, link)) => {
             let (segment, sender, receiver) = link.split();
-            let peer = Arc::new(Peer::new(client, segment, sender, wire));
+            let peer = Arc::new(Peer::new(client, segment, sender, wire, shared.budget.clone()));
             peer.beat();
             lock(&shared.peers).push(peer.clone());
             lock(&shared.newcomers).push(Entry { peer, receiver });

@@ -8,9 +8,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use std::sync::Arc;
+
 use forebay_arena::Segment;
 use forebay_link::{Header, ShmSender, Wire};
 use forebay_types::call::{self, REPLY_BYTES, word};
+
+use crate::held::{Arrays, Budget};
 
 /// Most bytes of replies that wait for one client.
 const WAITING_BYTES: usize = 2 * REPLY_BYTES;
@@ -18,6 +22,8 @@ const WAITING_BYTES: usize = 2 * REPLY_BYTES;
 pub(crate) struct Peer {
     pub client: u64,
     pub segment: Segment,
+    /// What this server holds for it.
+    pub arrays: Arrays,
     gone: AtomicBool,
     down: Mutex<Down>,
     wire: Mutex<Wire>,
@@ -35,9 +41,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Peer {
-    pub fn new(client: u64, segment: Segment, sender: ShmSender, wire: Wire) -> Peer {
+    pub fn new(client: u64, segment: Segment, sender: ShmSender, wire: Wire, budget: Arc<Budget>) -> Peer {
         let down = Mutex::new(Down { sender, waiting: VecDeque::new(), bytes: 0 });
-        Peer { client, segment, gone: AtomicBool::new(false), down, wire: Mutex::new(wire) }
+        Peer {
+            client,
+            segment,
+            arrays: Arrays::new(budget),
+            gone: AtomicBool::new(false),
+            down,
+            wire: Mutex::new(wire),
+        }
     }
 
     /// Whether its connection ended, or it was cut off.
@@ -49,9 +62,10 @@ impl Peer {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// Looks whether the client's process hung up; one system call.
+    /// Looks whether the client's process hung up, or gave this server up; one system call.
     pub fn look(&self) {
-        if lock(&self.wire).peer_gone() {
+        let given_up = self.segment.word(word::ABANDONED).load(Ordering::Relaxed) != 0;
+        if given_up || lock(&self.wire).peer_gone() {
             self.cut_off();
         }
     }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use forebay_arena::place;
 use forebay_link::{Listener, Locator, QuickMap};
 use forebay_types::directory::{Incarnation, Load, SERVICES};
+use forebay_types::held::OWN;
 use forebay_types::{Code, Error, Result, Signature};
 
 use crate::announce::Announcer;
@@ -24,6 +25,7 @@ pub const WORKERS: usize = 256;
 pub struct Server {
     name: String,
     workers: usize,
+    memory: u64,
     services: QuickMap<String, Arc<Service>>,
 }
 
@@ -37,12 +39,19 @@ impl Server {
     /// A server of that name, for people; it has one worker, so requests are served one after
     /// the other in the order of their coming.
     pub fn new(name: &str) -> Server {
-        Server { name: name.to_owned(), workers: 1, services: QuickMap::default() }
+        Server { name: name.to_owned(), workers: 1, memory: half_of_all(), services: QuickMap::default() }
     }
 
     /// So many requests may be served at a time.
     pub fn workers(mut self, workers: usize) -> Server {
         self.workers = workers.clamp(1, WORKERS);
+        self
+    }
+
+    /// Holds arrays of its clients up to so many bytes; half of the machine's memory if this is not
+    /// said.
+    pub fn memory(mut self, bytes: u64) -> Server {
+        self.memory = bytes;
         self
     }
 
@@ -66,7 +75,7 @@ impl Server {
     pub fn start(self, broker: Locator) -> Result<Running> {
         let socket = free_socket()?;
         let listener = Listener::bind(&socket)?;
-        let shared = Arc::new(Shared::new(self.name, socket, self.services)?);
+        let shared = Arc::new(Shared::new(self.name, socket, self.services, self.memory)?);
         let mut running = Running { shared: shared.clone(), threads: Vec::new() };
         let there = shared.clone();
         running.spawn("listen", move || listen::run(there, listener))?;
@@ -95,11 +104,21 @@ fn insert(
         ));
     }
     let name = signature.name().as_str().to_owned();
+    if name.starts_with(OWN) {
+        return Err(Error::bad(format!(
+            "{name:?}: names that begin with {OWN:?} are Forebay's; choose another"
+        )));
+    }
     if services.contains_key(&name) {
         return Err(Error::new(Code::Conflict, format!("{name:?} is offered already; give it another name")));
     }
     services.insert(name, Arc::new(Service::new(signature, body)));
     Ok(())
+}
+
+fn half_of_all() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))) / 2
 }
 
 /// `server-PID-N.sock` in the runtime directory, N counting the servers of this process.
@@ -156,8 +175,10 @@ impl Running {
     /// Offers a service no more.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut services = self.shared.services.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        services
-            .remove(name)
+        let offered = !name.starts_with(OWN);
+        offered
+            .then(|| services.remove(name))
+            .flatten()
             .ok_or_else(|| Error::new(Code::NotFound, format!("{name:?} is not offered here")))?;
         drop(services);
         self.shared.hurry();

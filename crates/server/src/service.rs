@@ -16,12 +16,19 @@ const LONG_NS: u64 = 20_000;
 pub(crate) struct Service {
     pub signature: Arc<Signature>,
     pub body: Box<Body>,
+    /// Whether it is a service of every server's; its errors keep their codes.
+    pub is_own: bool,
     usual_ns: AtomicU64,
 }
 
 impl Service {
     pub fn new(signature: Signature, body: Box<Body>) -> Service {
-        Service { signature: Arc::new(signature), body, usual_ns: AtomicU64::new(LONG_NS + 1) }
+        Service { signature: Arc::new(signature), body, is_own: false, usual_ns: AtomicU64::new(LONG_NS + 1) }
+    }
+
+    /// A service of every server's.
+    pub fn own(signature: Signature, body: Box<Body>) -> Service {
+        Service { is_own: true, ..Service::new(signature, body) }
     }
 
     /// Whether it pays to wake another worker before running it. Unknown means yes.

@@ -7,6 +7,7 @@ use forebay_link::{Doorbell, QuickMap};
 use forebay_types::directory::{Incarnation, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
 
+use crate::held::Budget;
 use crate::peer::{Peer, lock};
 use crate::poller::{Entry, Poller};
 use crate::service::Service;
@@ -15,7 +16,10 @@ pub(crate) struct Shared {
     pub name: String,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
+    /// Those that were registered, and those of every server.
     pub services: RwLock<QuickMap<String, Arc<Service>>>,
+    /// For the arrays of all clients.
+    pub budget: Arc<Budget>,
     /// The leader holds it.
     pub poller: Mutex<Poller>,
     /// Whether somebody does.
@@ -44,16 +48,19 @@ impl Shared {
     pub fn new(
         name: String,
         socket: std::path::PathBuf,
-        services: QuickMap<String, Arc<Service>>,
+        mut services: QuickMap<String, Arc<Service>>,
+        memory: u64,
     ) -> Result<Shared> {
         let mut number = [0; 8];
         getrandom::fill(&mut number)
             .map_err(|e| Error::new(Code::Io, format!("the system gives no random numbers: {e}")))?;
+        services.extend(crate::own::services()?);
         Ok(Shared {
             name,
             incarnation: Incarnation(u64::from_le_bytes(number)),
             socket,
             services: RwLock::new(services),
+            budget: Arc::new(Budget::new(memory)),
             poller: Mutex::default(),
             led: AtomicBool::new(false),
             doorbell: Doorbell::new()?,
@@ -130,7 +137,8 @@ impl Shared {
     pub fn service(&self, name: &str) -> Result<Arc<Service>> {
         let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         services.get(name).cloned().ok_or_else(|| {
-            let mut offered: Vec<&str> = services.keys().map(String::as_str).collect();
+            let offered = services.iter().filter(|(_, s)| !s.is_own).map(|(name, _)| name.as_str());
+            let mut offered: Vec<&str> = offered.collect();
             offered.sort();
             Error::new(
                 Code::NoServer,
@@ -147,7 +155,8 @@ impl Shared {
 
     pub fn info(&self) -> ServerInfo {
         let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut texts: Vec<String> = services.values().map(|s| s.signature.to_string()).collect();
+        let offered = services.values().filter(|s| !s.is_own);
+        let mut texts: Vec<String> = offered.map(|s| s.signature.to_string()).collect();
         texts.sort();
         ServerInfo {
             name: self.name.clone(),

@@ -17,6 +17,7 @@ use forebay_types::{Code, Error, Result};
 
 use crate::call::{Call, Caller};
 use crate::decode;
+use crate::held::Turn;
 use crate::peer::Peer;
 use crate::service::Service;
 use crate::shared::Shared;
@@ -43,6 +44,7 @@ struct Request {
     sent_ns: u64,
     service: Arc<Service>,
     data: usize,
+    turns: Vec<Turn>,
 }
 
 /// Works until the server stops.
@@ -112,15 +114,24 @@ impl Worker<'_> {
                 "this server has run the request before; its result went with the lost connection",
             ));
         }
-        Ok(Request { id, sent_ns: call.sent_ns, service, data })
+        let turns = decode::turns(&service, &self.items, peer)?;
+        Ok(Request { id, sent_ns: call.sent_ns, service, data, turns })
     }
 
     fn serve(&mut self, peer: &Arc<Peer>, request: Request) {
-        let Request { id, sent_ns, service, data } = request;
+        let Request { id, sent_ns, service, data, turns } = request;
+        if !turns.iter().all(Turn::has_come) {
+            // Whoever has the array may need this very client's next request.
+            self.shared.promote_one();
+        }
+        if let Err(e) = turns.iter().try_for_each(|t| t.wait(|| peer.wants(id))) {
+            drop(turns);
+            return self.fail(peer, id, &e, 0, 0);
+        }
         let begin = now_ns();
         let waited = begin.saturating_sub(sent_ns);
         let data = self.frame.body().get(data..).unwrap_or_default();
-        let caller = Caller { peer: peer.clone(), request: id };
+        let caller = Caller { peer: peer.clone(), request: id, turns };
         let mut call = match decode::call(&service, &self.items, data, caller) {
             Ok(call) => call,
             Err(e) => return self.fail(peer, id, &e, waited, 0),
@@ -137,6 +148,8 @@ impl Worker<'_> {
             text: "",
         };
         let reply = result.and_then(|()| decode::reply(&call, &outcome, std::mem::take(&mut self.reply)));
+        // Before the client knows: its next call finds the arrays free.
+        drop(call);
         match reply {
             Ok(bytes) => {
                 self.send(peer, id, &bytes);
@@ -172,7 +185,7 @@ impl Worker<'_> {
 fn run_body(service: &Service, call: &mut Call) -> Result<()> {
     match catch_unwind(AssertUnwindSafe(|| (service.body)(call))) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(e)) if e.code() == Code::Cancelled => Err(e),
+        Ok(Err(e)) if service.is_own || e.code() == Code::Cancelled => Err(e),
         Ok(Err(e)) => Err(Error::new(Code::RemoteError, e.text())),
         Err(panic) => {
             let text = panic

@@ -14,6 +14,7 @@
 //!  place:    0 | inline: at u32, bytes u32        result:   as an argument
 //!            1 | block:  segment u32, index u32, bytes u64
 //!            2 | none:   bytes u64 (the other side makes room)
+//!            3 | held:   number u64, bytes u64 (an array that the server holds)
 //! ```
 //!
 //! Nothing here trusts a length: [`get_call`] and [`get_outcome`] check every place against the array it belongs to and the bytes that are there.
@@ -101,6 +102,13 @@ pub enum Place {
         /// Length.
         bytes: u64,
     },
+    /// In an array that the server holds for this client (see [`crate::held`]).
+    Held {
+        /// The number that the client gave the array.
+        number: u64,
+        /// Length.
+        bytes: u64,
+    },
 }
 
 impl Place {
@@ -109,7 +117,7 @@ impl Place {
         match self {
             Place::Inline { bytes, .. } => (*bytes).into(),
             Place::Block(block) => block.bytes,
-            Place::None { bytes } => *bytes,
+            Place::None { bytes } | Place::Held { bytes, .. } => *bytes,
         }
     }
 
@@ -202,6 +210,7 @@ fn put_place(w: &mut Writer, place: &Place) {
         Place::Inline { at, bytes } => w.u8(0).u32(*at).u32(*bytes),
         Place::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u64(b.bytes),
         Place::None { bytes } => w.u8(2).u64(*bytes),
+        Place::Held { number, bytes } => w.u8(3).u64(*number).u64(*bytes),
     };
 }
 
@@ -219,6 +228,7 @@ fn get_place(r: &mut Reader) -> Result<Place> {
         0 => Place::Inline { at: r.u32()?, bytes: r.u32()? },
         1 => Place::Block(BlockRef { segment: r.u32()?, index: r.u32()?, bytes: r.u64()? }),
         2 => Place::None { bytes: r.u64()? },
+        3 => Place::Held { number: r.u64()?, bytes: r.u64()? },
         other => return Err(corrupt(format!("{other} is no place of an argument"))),
     })
 }
@@ -319,6 +329,7 @@ mod tests {
             Item::Array(meta, Place::Block(block)),
             Item::Array(meta, Place::None { bytes: 48 }),
             Item::Array(meta, Place::Inline { at: 16, bytes: 48 }),
+            Item::Array(meta, Place::Held { number: 9, bytes: 48 }),
         ];
         let mut w = Writer::new();
         put_call(&mut w, &CALL, items.len());

@@ -22,10 +22,12 @@ pub mod directory;
 mod dtype;
 mod element;
 mod error;
+pub mod held;
 pub mod limits;
 mod name;
 pub mod record;
 pub mod signature;
+mod strided;
 mod value;
 pub mod watch;
 
@@ -36,4 +38,5 @@ pub use element::Element;
 pub use error::{CODES, Code, CodeInfo, Error, Result};
 pub use name::Name;
 pub use signature::{Param, Signature, Way};
+pub use strided::Strided;
 pub use value::{Number, Scalar};

@@ -1,6 +1,11 @@
 //! Arguments as a caller has them, and results that are returned.
 
-use forebay_types::{ArrayMeta, Element, Error, Given, Result, Scalar, Shape};
+use std::borrow::Cow;
+
+use forebay_arena::Block;
+use forebay_types::{ArrayMeta, Element, Error, Given, Result, Scalar, Shape, Strided};
+
+use super::reference::Reference;
 
 /// An argument. Arrays are borrowed until the call is waited for.
 #[derive(Debug)]
@@ -15,6 +20,12 @@ pub enum Arg<'a> {
     In(ArrayMeta, &'a [u8]),
     /// An array that may be written; results are copied into it when the call is complete.
     Mut(ArrayMeta, &'a mut [u8]),
+    /// An array whose elements lie apart, only read: what it is, where they lie, and the bytes around.
+    Strided(ArrayMeta, Strided, &'a [u8]),
+    /// The same, and it may be written; bytes between the elements stay as they are.
+    StridedMut(ArrayMeta, Strided, &'a mut [u8]),
+    /// An array that a server holds.
+    Ref(ArrayMeta, &'a Reference),
 }
 
 /// A result that is returned: what comes back and is no array.
@@ -43,11 +54,24 @@ impl<'a> Arg<'a> {
         arg.check().map(|()| arg)
     }
 
+    /// An array that is only read, its elements `strides` elements apart along each axis.
+    pub fn strided<T: Element>(data: &'a [T], shape: &[u64], strides: &[i64]) -> Result<Arg<'a>> {
+        let (meta, strided) = apart::<T>(data.len(), shape, strides)?;
+        Ok(Arg::Strided(meta, strided, bytemuck::cast_slice(data)))
+    }
+
+    /// An array that may be written, its elements `strides` elements apart along each axis.
+    pub fn strided_mut<T: Element>(data: &'a mut [T], shape: &[u64], strides: &[i64]) -> Result<Arg<'a>> {
+        let (meta, strided) = apart::<T>(data.len(), shape, strides)?;
+        Ok(Arg::StridedMut(meta, strided, bytemuck::cast_slice_mut(data)))
+    }
+
     /// Checks that an array has as many bytes as its dtype and shape say.
     pub(super) fn check(&self) -> Result<()> {
         let (meta, bytes) = match self {
             Arg::In(meta, bytes) => (meta, bytes.len()),
             Arg::Mut(meta, bytes) => (meta, bytes.len()),
+            Arg::Strided(meta, strided, _) | Arg::StridedMut(meta, strided, _) => (meta, strided.bytes()),
             _ => return Ok(()),
         };
         match meta.bytes()? == bytes as u64 {
@@ -63,18 +87,78 @@ impl<'a> Arg<'a> {
             Arg::Scalar(s) => Given::Scalar(*s),
             Arg::Str(_) => Given::Str,
             Arg::Bytes(_) => Given::Bytes,
-            Arg::In(meta, _) => Given::Array { meta: *meta, writable: false },
-            Arg::Mut(meta, _) => Given::Array { meta: *meta, writable: true },
+            Arg::In(meta, _) | Arg::Strided(meta, ..) => Given::Array { meta: *meta, writable: false },
+            Arg::Mut(meta, _) | Arg::StridedMut(meta, ..) | Arg::Ref(meta, _) => {
+                Given::Array { meta: *meta, writable: true }
+            }
         }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// How many bytes travel, if it goes.
+    pub(super) fn len(&self) -> usize {
         match self {
-            Arg::Scalar(_) => &[],
-            Arg::Str(text) => text.as_bytes(),
-            Arg::Bytes(bytes) | Arg::In(_, bytes) => bytes,
-            Arg::Mut(_, bytes) => bytes,
+            Arg::Scalar(_) | Arg::Ref(..) => 0,
+            Arg::Str(text) => text.len(),
+            Arg::Bytes(bytes) | Arg::In(_, bytes) => bytes.len(),
+            Arg::Mut(_, bytes) => bytes.len(),
+            Arg::Strided(_, strided, _) | Arg::StridedMut(_, strided, _) => strided.bytes(),
         }
+    }
+
+    /// Its elements one behind the other.
+    pub(super) fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Arg::Scalar(_) | Arg::Ref(..) => Cow::Borrowed(&[]),
+            Arg::Str(text) => Cow::Borrowed(text.as_bytes()),
+            Arg::Bytes(bytes) | Arg::In(_, bytes) => Cow::Borrowed(bytes),
+            Arg::Mut(_, bytes) => Cow::Borrowed(bytes),
+            Arg::Strided(_, strided, bytes) => Cow::Owned(gathered(strided, bytes)),
+            Arg::StridedMut(_, strided, bytes) => Cow::Owned(gathered(strided, bytes)),
+        }
+    }
+
+    /// Copies its elements to where a large argument lies.
+    pub(super) fn fill(&self, block: &mut Block) {
+        match self {
+            Arg::Strided(_, strided, bytes) => strided.gather(bytes, block.bytes_mut()),
+            Arg::StridedMut(_, strided, bytes) => strided.gather(bytes, block.bytes_mut()),
+            _ => block.write_from(0, &self.bytes()),
+        }
+    }
+
+    /// Takes a result of that kind; none when it does not fit.
+    pub(super) fn take(&mut self, came: &ArrayMeta, from: &[u8]) -> Option<()> {
+        match self {
+            Arg::Mut(meta, bytes) if came == meta && from.len() == bytes.len() => bytes.copy_from_slice(from),
+            Arg::StridedMut(meta, strided, bytes) if came == meta && from.len() == strided.bytes() => {
+                strided.scatter(from, bytes);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn gathered(strided: &Strided, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; strided.bytes()];
+    strided.gather(bytes, &mut out);
+    out
+}
+
+/// An array in a slice of `len` elements: the first one where all of them lie within the slice.
+fn apart<T: Element>(len: usize, shape: &[u64], strides: &[i64]) -> Result<(ArrayMeta, Strided)> {
+    let item = size_of::<T>();
+    let shape = Shape::new(shape)?;
+    let bytes: Vec<i64> = strides.iter().map(|s| s.saturating_mul(item as i64)).collect();
+    let back = |(n, s): (&u64, &i64)| (n.saturating_sub(1) as i64).saturating_mul((-*s).max(0));
+    let offset: i64 = shape.extents().iter().zip(&bytes).map(back).fold(0, i64::saturating_add);
+    let strided = Strided::new(item, offset as u64, shape, &bytes, (len * item) as u64)?;
+    Ok((ArrayMeta::new(T::DTYPE, shape), strided))
+}
+
+impl<'a> From<&'a Reference> for Arg<'a> {
+    fn from(reference: &'a Reference) -> Self {
+        Arg::Ref(*reference.meta(), reference)
     }
 }
 

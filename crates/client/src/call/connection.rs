@@ -174,14 +174,10 @@ impl Connection {
         }
     }
 
-    /// A block for an argument, filled with it if it goes to the server.
-    pub fn block(&self, bytes: u64, fill: Option<&[u8]>) -> Result<Block> {
+    /// A block for an argument.
+    pub fn block(&self, bytes: u64) -> Result<Block> {
         let found = lock(&self.sending).allocator.alloc(bytes);
-        let block = found.ok_or_else(|| self.no_room(bytes))?;
-        if let Some(fill) = fill {
-            block.write_from(0, fill);
-        }
-        Ok(block)
+        found.ok_or_else(|| self.no_room(bytes))
     }
 
     #[cold]
@@ -243,6 +239,11 @@ impl Connection {
     pub fn abandon(&self, id: u64, pending: &Pending) {
         let cancel = self.segment.word(word::CANCEL + (id % word::CANCELS as u64) as usize);
         cancel.store(id, Ordering::SeqCst);
+        self.forsake(pending);
+    }
+
+    /// Nobody waits for a call any more; it is to be run.
+    pub fn forsake(&self, pending: &Pending) {
         let blocks = {
             let mut state = lock(&pending.state);
             state.abandoned = true;

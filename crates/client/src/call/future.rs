@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use forebay_types::call::{Item, Outcome, Place, get_outcome};
 use forebay_types::directory::Incarnation;
-use forebay_types::{Code, DType, Error, Given, Param, Result};
+use forebay_types::{Code, DType, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned};
 use super::request;
 use super::table::Offer;
-use super::{Inner, Sent};
+use super::{Inner, Sent, reference};
 
 /// Where the time of a call went.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,6 +54,8 @@ pub struct Future<'a> {
     begun: Instant,
     timing: Timing,
     state: State,
+    /// Only this server can do it: it holds what the call refers to.
+    bound: Option<Arc<Connection>>,
 }
 
 impl<'a> Future<'a> {
@@ -65,10 +67,36 @@ impl<'a> Future<'a> {
     ) -> Result<Future<'a>> {
         let begun = Instant::now();
         inner.check_process()?;
-        let offer = inner.find(name, begun)?;
+        let mut offer = inner.find(name, begun)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
+        let bound = reference::holder(&inner, &mut offer, &args)?;
+        Future::begin(inner, offer, bound, (args, given), allowed, begun)
+    }
+
+    /// Sends a call of a server's own services.
+    pub(super) fn send_to(
+        inner: &Arc<Inner>,
+        server: &Arc<Connection>,
+        signature: &Signature,
+        args: Vec<Arg<'a>>,
+    ) -> Result<Future<'a>> {
+        inner.check_process()?;
+        let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
+        signature.check(&mut given)?;
+        let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));
+        Future::begin(inner.clone(), offer, Some(server.clone()), (args, given), None, Instant::now())
+    }
+
+    fn begin(
+        inner: Arc<Inner>,
+        offer: Arc<Offer>,
+        bound: Option<Arc<Connection>>,
+        (args, given): (Vec<Arg<'a>>, Vec<Given>),
+        allowed: Option<Duration>,
+        begun: Instant,
+    ) -> Result<Future<'a>> {
         let id = inner.next_id();
         let mut future = Future {
             inner,
@@ -82,6 +110,7 @@ impl<'a> Future<'a> {
             begun,
             timing: Timing::default(),
             state: State::Taken,
+            bound,
         };
         future.issue_somewhere(None)?;
         Ok(future)
@@ -90,7 +119,11 @@ impl<'a> Future<'a> {
     /// Sends it to the next server that was not tried yet. `cause` is how the last one was lost.
     fn issue_somewhere(&mut self, mut cause: Option<Error>) -> Result<()> {
         loop {
-            let Some(info) = self.offer.pick(&self.tried).cloned() else { return Err(self.nobody(cause)) };
+            let found = match &self.bound {
+                Some(holder) => Some(&holder.info).filter(|_| self.tried.is_empty()),
+                None => self.offer.pick(&self.tried),
+            };
+            let Some(info) = found.cloned() else { return Err(self.nobody(cause)) };
             let request = request::Request {
                 client: self.inner.id,
                 id: self.id,
@@ -101,7 +134,13 @@ impl<'a> Future<'a> {
                 given: &self.given,
             };
             let until = self.allowed.map(|a| self.begun + a);
-            match self.inner.connection(&info).and_then(|c| Ok((request.send(&c, until)?, c))) {
+            let connection = match &self.bound {
+                Some(holder) => {
+                    holder.lost().map_or_else(|| Ok(holder.clone()), |e| Err(Sent::Lost(e.clone())))
+                }
+                None => self.inner.connection(&info),
+            };
+            match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
                 Ok(((pending, sent), connection)) => {
                     self.timing.sending = sent.saturating_duration_since(self.begun);
                     self.state = State::Sent { connection, pending };
@@ -119,6 +158,9 @@ impl<'a> Future<'a> {
     }
 
     fn renew_offer(&mut self) {
+        if self.bound.is_some() {
+            return;
+        }
         if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str(), Instant::now())
             && offer.signature == self.offer.signature
         {
@@ -129,6 +171,10 @@ impl<'a> Future<'a> {
     fn nobody(&self, cause: Option<Error>) -> Error {
         let name = self.offer.signature.name();
         match cause {
+            Some(e) if self.bound.is_some() => Error::new(
+                Code::ServerLost,
+                format!("{name}: {e}; the arrays it held are lost with it: make them anew on another server"),
+            ),
             Some(e) => Error::new(
                 Code::ServerLost,
                 format!("{name}: {e}; no other server offers it: start one and call again"),
@@ -141,6 +187,9 @@ impl<'a> Future<'a> {
     fn reissue(&mut self, cause: Error, info: Arc<forebay_types::directory::ServerInfo>) -> Result<()> {
         self.inner.failed(&info);
         self.tried.push(info.incarnation);
+        if self.bound.is_some() {
+            return Err(self.nobody(Some(cause)));
+        }
         let signature = &self.offer.signature;
         if signature.effects() {
             return Err(Error::new(
@@ -166,7 +215,7 @@ impl<'a> Future<'a> {
             let returned = pending.take();
             let connection = connection.clone();
             if let Some(returned) = returned {
-                if not_offered(&returned.reply) {
+                if self.bound.is_none() && not_offered(&returned.reply) {
                     match self.go_elsewhere(&connection, returned) {
                         Ok(()) => continue,
                         Err(e) => self.state = State::Done(Err(e)),
@@ -271,22 +320,19 @@ impl<'a> Future<'a> {
         blocks: &[(usize, forebay_arena::Block)],
     ) -> Option<()> {
         let Item::Array(came, place) = item else { return None };
-        let Arg::Mut(meta, bytes) = &mut self.args[index] else { return None };
-        if came != meta {
-            return None;
-        }
+        let arg = &mut self.args[index];
         match *place {
+            // It stays with the server.
+            Place::None { .. } if matches!(arg, Arg::Ref(..)) => Some(()),
             Place::Inline { at, bytes: n } => {
-                let from = data.get(at as usize..at as usize + n as usize)?;
-                (from.len() == bytes.len()).then(|| bytes.copy_from_slice(from))
+                arg.take(came, data.get(at as usize..at as usize + n as usize)?)
             }
             Place::None { .. } => {
                 let block = &blocks.iter().find(|(i, _)| *i == index)?.1;
-                let from = block.bytes().get(..bytes.len())?;
-                bytes.copy_from_slice(from);
-                Some(())
+                let bytes = arg.len();
+                arg.take(came, block.bytes().get(..bytes)?)
             }
-            Place::Block(_) => None,
+            Place::Block(_) | Place::Held { .. } => None,
         }
     }
 
@@ -327,6 +373,13 @@ impl<'a> Future<'a> {
         self.abandon();
         let name = self.offer.signature.name();
         self.state = State::Done(Err(Error::new(Code::Cancelled, format!("{name} was cancelled"))));
+    }
+
+    /// Lets it be run without anybody waiting for it.
+    pub(super) fn forsake(mut self) {
+        if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
+            connection.forsake(&pending);
+        }
     }
 
     fn abandon(&mut self) {

@@ -20,12 +20,13 @@ mod args;
 mod connection;
 mod future;
 mod pump;
+mod reference;
 mod request;
 mod table;
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_arena::process::own_pid;
@@ -35,6 +36,7 @@ use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use future::{Future, Timing, wait_all, wait_any};
+pub use reference::{On, Reference};
 
 use connection::Connection;
 use pump::Pump;
@@ -60,7 +62,12 @@ struct Inner {
     table: Mutex<Table>,
     connections: Mutex<QuickMap<Incarnation, Arc<Connection>>>,
     pump: Pump,
+    newest: Mutex<reference::Newest>,
+    check: OnceLock<Check>,
 }
+
+/// What the user wants to be asked now and then while a call is waited for.
+type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// A client; clones share everything, and any thread may use them.
 #[derive(Clone)]
@@ -90,6 +97,8 @@ impl Client {
             table: Mutex::new(Table::fetch(broker)?),
             connections: Mutex::default(),
             pump: Pump::new()?,
+            newest: Mutex::default(),
+            check: OnceLock::new(),
         };
         Ok(Client { inner: Arc::new(inner) })
     }
@@ -112,6 +121,12 @@ impl Client {
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
         Future::send(self.inner.clone(), name, args, allowed)
+    }
+
+    /// While arrays of references are moved, `check` is asked every 100 ms; its error ends the
+    /// waiting. For Ctrl-C. Once a client.
+    pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        let _ = self.inner.check.set(Box::new(check));
     }
 
     /// What is offered, by name.
@@ -144,6 +159,10 @@ impl Inner {
     /// Asks the broker anew, if it answers.
     fn refresh(&self) {
         let _ = lock(&self.table).all();
+    }
+
+    fn interrupted(&self) -> Result<()> {
+        self.check.get().map_or(Ok(()), |check| check())
     }
 
     /// After `fork` the rings are the parent's.

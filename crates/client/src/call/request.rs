@@ -1,6 +1,7 @@
 //! From arguments to the bytes of a request: small ones inline, large ones copied once, into a
 //! block of the segment where the service will work on them.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use forebay_link::frame::HEADER_BYTES;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
-use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Signature};
+use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::Sent;
 use super::args::Arg;
@@ -28,7 +29,7 @@ pub(super) struct Request<'r, 'a> {
 /// What of a request lies where.
 struct Placed<'r> {
     items: Vec<Item>,
-    inline: Vec<&'r [u8]>,
+    inline: Vec<Cow<'r, [u8]>>,
     at: usize,
     blocks: Vec<(usize, Block)>,
 }
@@ -108,12 +109,12 @@ impl<'r> Request<'r, '_> {
         let arg = &self.args[index];
         let item = match (&self.given[index], arg) {
             (Given::Scalar(scalar), _) => Item::Scalar(*scalar),
-            (_, Arg::In(meta, bytes)) => {
-                Item::Array(ArrayMeta { ..*meta }, placed.put(connection, index, param, bytes)?)
+            (Given::Array { meta, .. }, Arg::Ref(_, reference)) => {
+                Item::Array(*meta, Place::Held { number: reference.number(), bytes: meta.bytes()? })
             }
-            (_, Arg::Mut(meta, bytes)) => Item::Array(*meta, placed.put(connection, index, param, bytes)?),
-            (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, arg.bytes())?),
-            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, arg.bytes())?),
+            (Given::Array { meta, .. }, _) => Item::Array(*meta, placed.put(connection, index, param, arg)?),
+            (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, arg)?),
+            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, arg)?),
         };
         placed.items.push(item);
         Ok(())
@@ -149,20 +150,24 @@ impl<'r> Placed<'r> {
         connection: &Connection,
         index: usize,
         param: &Param,
-        bytes: &'r [u8],
+        arg: &'r Arg,
     ) -> Result<Place, Error> {
-        let len = bytes.len() as u64;
+        let bytes = arg.len();
+        let len = bytes as u64;
         let goes = param.way.goes();
-        if bytes.len() <= INLINE_BYTES && self.at + bytes.len() <= INLINE_TOTAL {
+        if bytes <= INLINE_BYTES && self.at + bytes <= INLINE_TOTAL {
             if !goes {
                 return Ok(Place::None { bytes: len });
             }
             let at = self.at;
-            self.inline.push(bytes);
-            self.at = (at + bytes.len()).next_multiple_of(call::ALIGN);
+            self.inline.push(arg.bytes());
+            self.at = (at + bytes).next_multiple_of(call::ALIGN);
             return Ok(Place::Inline { at: at as u32, bytes: len as u32 });
         }
-        let block = connection.block(len, goes.then_some(bytes))?;
+        let mut block = connection.block(len)?;
+        if goes {
+            arg.fill(&mut block);
+        }
         let place = Place::Block(BlockRef { segment: 0, index: block.index(), bytes: len });
         self.blocks.push((index, block));
         Ok(place)

@@ -26,6 +26,11 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
+    /// What one server has, announced or not.
+    pub fn of(signature: Signature, server: Arc<ServerInfo>) -> Offer {
+        Offer { signature, servers: vec![server], next: AtomicUsize::new(0) }
+    }
+
     /// The next server in turn that is not among those.
     pub fn pick(&self, without: &[Incarnation]) -> Option<&Arc<ServerInfo>> {
         if self.servers.is_empty() {
@@ -43,13 +48,15 @@ pub(super) struct Table {
     wire: Option<Wire>,
     offers: QuickMap<String, Arc<Offer>>,
     ask_again: Instant,
+    turn: usize,
 }
 
 impl Table {
     /// Connects to the broker, starting an agent if need be, and fetches the table.
     pub fn fetch(locator: Locator) -> Result<Table> {
         let wire = Some(locator.connect_or_start("client", LONG)?);
-        let mut table = Table { locator, wire, offers: QuickMap::default(), ask_again: Instant::now() };
+        let ask_again = Instant::now();
+        let mut table = Table { locator, wire, offers: QuickMap::default(), ask_again, turn: 0 };
         table.refresh(LONG)?;
         Ok(table)
     }
@@ -76,6 +83,7 @@ impl Table {
         let answer = self.ask(&BrokerRequest::Directory, timeout)?;
         let directory: Directory = serde_json::from_value(answer)
             .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
+        self.turn = self.turn.max(directory.turn as usize);
         self.offers = offers(directory);
         Ok(())
     }
@@ -109,6 +117,31 @@ impl Table {
                 "no server offers {name:?}; {offered}; start one with `forebay serve`, or check the name"
             ),
         )
+    }
+
+    /// The next server in turn, of that name if one is given; looks anew when there is none.
+    pub fn server(&mut self, name: Option<&str>, without: &[Incarnation]) -> Result<Arc<ServerInfo>> {
+        for attempt in 0..2 {
+            if attempt == 1 {
+                self.refresh(LONG)?;
+            }
+            let mut servers: Vec<&Arc<ServerInfo>> = self.offers.values().flat_map(|o| &o.servers).collect();
+            servers.sort_by_key(|s| s.incarnation);
+            servers.dedup_by_key(|s| s.incarnation);
+            servers.retain(|s| name.is_none_or(|n| s.name == n) && !without.contains(&s.incarnation));
+            if let Some(found) = servers.get(self.turn % servers.len().max(1)) {
+                let found = (*found).clone();
+                self.turn = self.turn.wrapping_add(1);
+                return Ok(found);
+            }
+        }
+        let text = match name {
+            Some(name) => {
+                format!("there is no server {name:?} to hold an array; `forebay services` lists servers")
+            }
+            None => "there is no server to hold an array; start one with `forebay serve`".to_owned(),
+        };
+        Err(Error::new(Code::NoServer, text))
     }
 
     /// Everything that is offered, fresh if the broker answers.

@@ -1,0 +1,365 @@
+//! References: arrays that a server holds for this client.
+//!
+//! ```no_run
+//! use forebay_client::call::{Arg, Client, On};
+//! use forebay_client::run::View;
+//! let client = Client::connect(forebay_link::Locator::at(None))?;
+//! let x = client.put(View::of(&[1.0, 2.0], &[2])?, On::Any)?;
+//! let y = client.put(View::of(&[0.5, 0.5], &[2])?, On::With(&x))?;
+//! client.call("axpy", vec![2.0.into(), Arg::from(&x), Arg::from(&y)], None)?; // moves no array
+//! let (_, bytes) = y.get(&Default::default())?;
+//! # Ok::<(), forebay_types::Error>(())
+//! ```
+//!
+//! The way of the data: `put` copies into this client's segment and the server from there into
+//! memory of its own; a call that is given the reference works on that memory in place; `get`
+//! goes the way back. The array lives until it is killed, dropped, or this client is gone; a
+//! server that is lost takes it along.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use forebay_types::held::{CREATE, GET, KILL, PUT};
+use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
+
+use super::args::Arg;
+use super::connection::Connection;
+use super::future::Future;
+use super::table::Offer;
+use super::{Client, Inner, Sent, lock};
+use crate::run::View;
+
+/// Who waits for a server looks at the user's check so often.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Which server is to hold an array.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum On<'a> {
+    /// The one that holds this client's newest array, so that calls may be given several; the
+    /// first one is chosen in turn.
+    #[default]
+    Any,
+    /// One of that name.
+    Server(&'a str),
+    /// The one that holds that array.
+    With(&'a Reference),
+}
+
+/// A server that holds something; lives as long as a reference to it.
+pub(super) struct Home(Arc<Connection>);
+
+/// An array that a server holds. Dropped, it is killed.
+pub struct Reference {
+    inner: Arc<Inner>,
+    home: Arc<Home>,
+    number: u64,
+    meta: ArrayMeta,
+    killed: AtomicBool,
+}
+
+/// The services of every server.
+struct Own {
+    create: Signature,
+    put: Signature,
+    get: Signature,
+    kill: Signature,
+}
+
+fn own() -> Result<&'static Own> {
+    static OWN: OnceLock<Own> = OnceLock::new();
+    if let Some(own) = OWN.get() {
+        return Ok(own);
+    }
+    let parse = Signature::parse;
+    let own = Own { create: parse(CREATE)?, put: parse(PUT)?, get: parse(GET)?, kill: parse(KILL)? };
+    Ok(OWN.get_or_init(|| own))
+}
+
+impl Client {
+    /// An array of zeros on a server.
+    pub fn array(&self, meta: ArrayMeta, on: On) -> Result<Reference> {
+        self.create(meta, on, true)
+    }
+
+    /// An array on a server, with this content.
+    pub fn put(&self, data: View, on: On) -> Result<Reference> {
+        let reference = self.create(*data.meta(), on, false)?;
+        reference.put(data, &Selection::default())?;
+        Ok(reference)
+    }
+
+    fn create(&self, meta: ArrayMeta, on: On, zero: bool) -> Result<Reference> {
+        let (inner, mut tried) = (&self.inner, Vec::new());
+        inner.check_process()?;
+        meta.bytes()?;
+        loop {
+            let home = match on {
+                On::With(other) if Arc::ptr_eq(&other.inner, inner) => Ok(other.home.clone()),
+                On::With(_) => {
+                    return Err(Error::bad(
+                        "the reference given for `on` is another client's; give one of this client's",
+                    ));
+                }
+                On::Server(name) => inner.home(Some(name), &tried),
+                On::Any => inner.home(None, &tried),
+            }?;
+            match create_on(inner, &home, &meta, zero) {
+                Ok(number) => {
+                    *lock(&inner.newest) = Arc::downgrade(&home);
+                    let inner = inner.clone();
+                    return Ok(Reference { inner, home, number, meta, killed: AtomicBool::new(false) });
+                }
+                Err(e) if e.code() == Code::ServerLost && !matches!(on, On::With(_)) => {
+                    tried.push(home.0.info.incarnation);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+fn create_on(inner: &Arc<Inner>, home: &Home, meta: &ArrayMeta, zero: bool) -> Result<u64> {
+    let number = inner.next_id();
+    let extents = meta.shape.extents();
+    let args = vec![
+        number.into(),
+        (meta.dtype as u8).into(),
+        (meta.order as u8).into(),
+        zero.into(),
+        Arg::from(extents),
+    ];
+    wait(inner, Future::send_to(inner, &home.0, &own()?.create, args)?)?;
+    Ok(number)
+}
+
+/// Waits, looking at the user's check.
+fn wait(inner: &Inner, mut future: Future) -> Result<()> {
+    loop {
+        match future.wait(Some(SLICE)) {
+            Err(e) if e.code() == Code::Timeout => inner.interrupted()?,
+            done => return done.map(drop),
+        }
+    }
+}
+
+impl Inner {
+    /// The server that is to hold an array.
+    fn home(&self, name: Option<&str>, tried: &[forebay_types::directory::Incarnation]) -> Result<Arc<Home>> {
+        let newest = lock(&self.newest).upgrade();
+        let fits = |home: &Arc<Home>| {
+            home.0.lost().is_none()
+                && !tried.contains(&home.0.info.incarnation)
+                && name.is_none_or(|n| *home.0.name == *n)
+        };
+        if let Some(home) = newest.clone().filter(fits) {
+            return Ok(home);
+        }
+        let mut tried = tried.to_vec();
+        loop {
+            let server = lock(&self.table).server(name, &tried)?;
+            match self.connection(&server) {
+                Ok(connection) => return Ok(Arc::new(Home(connection))),
+                Err(Sent::Not(e)) => return Err(e),
+                Err(Sent::Lost(_)) => {
+                    tried.push(server.incarnation);
+                    self.failed(&server);
+                }
+            }
+        }
+    }
+}
+
+impl Reference {
+    /// What the array is.
+    pub fn meta(&self) -> &ArrayMeta {
+        &self.meta
+    }
+
+    /// The server that holds it: name and pid.
+    pub fn server(&self) -> (&str, u32) {
+        (&self.home.0.name, self.home.0.info.pid)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn alive(&self) -> Result<()> {
+        self.inner.check_process()?;
+        match self.killed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::new(Code::Closed, format!("{self} was killed; make a new one"))),
+        }
+    }
+
+    /// Where a part lies in the array, and its shape.
+    fn part(&self, part: &Selection) -> Result<Strided> {
+        Strided::part(&self.meta, &part.resolve(&self.meta.shape)?)
+    }
+
+    /// The shape of a part.
+    pub fn shape_of(&self, part: &Selection) -> Result<Shape> {
+        Ok(*self.part(part)?.shape())
+    }
+
+    /// Writes a part (all of it by default): the data have its shape and the array's dtype.
+    pub fn put(&self, data: View, part: &Selection) -> Result<()> {
+        self.alive()?;
+        let strided = self.part(part)?;
+        let given = data.meta();
+        if (given.dtype, given.shape) != (self.meta.dtype, *strided.shape()) {
+            let (dtype, shape) = (self.meta.dtype, strided.shape());
+            return Err(Error::bad(format!(
+                "{given} was given for a part {dtype}{shape} of {self}; convert or reshape it"
+            )));
+        }
+        let bytes = flat(strided.bytes())?;
+        if given.order == self.meta.order && strided.is_dense(given.order) {
+            let whole = together(&strided)?;
+            return self.copy(&own()?.put, &whole, Arg::In(bytes, data.bytes()));
+        }
+        let data = match given.order {
+            Order::C => Arg::In(bytes, data.bytes()),
+            Order::F => Arg::Strided(bytes, Strided::dense(given)?, data.bytes()),
+        };
+        self.copy(&own()?.put, &strided, data)
+    }
+
+    /// Reads a part (all of it by default).
+    pub fn get(&self, part: &Selection) -> Result<(ArrayMeta, Vec<u8>)> {
+        self.alive()?;
+        let strided = self.part(part)?;
+        let mut out = vec![0; strided.bytes()];
+        let order = self.get_into(&strided, &mut out)?;
+        Ok((ArrayMeta { dtype: self.meta.dtype, shape: *strided.shape(), order }, out))
+    }
+
+    /// Reads a part into memory that is there, the last index running fastest.
+    pub fn read(&self, part: &Selection, out: &mut [u8]) -> Result<()> {
+        self.alive()?;
+        let strided = self.part(part)?;
+        if strided.bytes() != out.len() {
+            let (need, got) = (strided.bytes(), out.len());
+            return Err(Error::bad(format!("a part of {self} has {need} bytes and {got} were given for it")));
+        }
+        self.copy(&own()?.get, &strided, Arg::Mut(flat(out.len())?, out))
+    }
+
+    /// A part that lies together goes as it lies, also in column-major order.
+    fn get_into(&self, strided: &Strided, out: &mut [u8]) -> Result<Order> {
+        let order = self.meta.order;
+        let bytes = flat(out.len())?;
+        if strided.is_dense(order) {
+            self.copy(&own()?.get, &together(strided)?, Arg::Mut(bytes, out))?;
+            return Ok(order);
+        }
+        self.copy(&own()?.get, strided, Arg::Mut(bytes, out))?;
+        Ok(Order::C)
+    }
+
+    fn copy(&self, service: &Signature, part: &Strided, data: Arg) -> Result<()> {
+        let strides = part.strides();
+        let all = Arg::Ref(flat(self.meta.bytes()? as usize)?, self);
+        let args = vec![
+            (part.item() as u64).into(),
+            part.offset().into(),
+            Arg::from(part.shape().extents()),
+            Arg::from(&strides[..]),
+            all,
+            data,
+        ];
+        let sent = Future::send_to(&self.inner, &self.home.0, service, args);
+        wait(&self.inner, sent.map_err(|e| e.within(self))?).map_err(|e| e.within(self))
+    }
+
+    /// Frees the array; calls that were sent before still have it.
+    pub fn kill(&self) -> Result<()> {
+        self.alive()?;
+        let args = vec![self.number.into()];
+        wait(&self.inner, Future::send_to(&self.inner, &self.home.0, &own()?.kill, args)?)?;
+        self.killed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        if self.home.0.lost().is_some() || self.alive().is_err() {
+            return;
+        }
+        let Ok(own) = own() else { return };
+        let args = vec![self.number.into()];
+        if let Ok(future) = Future::send_to(&self.inner, &self.home.0, &own.kill, args) {
+            future.forsake();
+        }
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "reference {} ({} on server {:?})", self.number, self.meta, &*self.home.0.name)
+    }
+}
+
+impl std::fmt::Debug for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// So many bytes.
+fn flat(bytes: usize) -> Result<ArrayMeta> {
+    Ok(ArrayMeta::new(DType::U8, Shape::new(&[bytes as u64])?))
+}
+
+/// A dense part as one row.
+fn together(part: &Strided) -> Result<Strided> {
+    let (item, bytes) = (part.item(), part.bytes() as u64);
+    let row = Shape::new(&[bytes / item as u64])?;
+    Strided::new(item, part.offset(), row, &[item as i64], part.offset() + bytes)
+}
+
+/// The server that holds what a call refers to; none when it refers to nothing. It must offer
+/// the service.
+pub(super) fn holder(
+    inner: &Arc<Inner>,
+    offer: &mut Arc<Offer>,
+    args: &[Arg],
+) -> Result<Option<Arc<Connection>>> {
+    let mut references = args.iter().filter_map(|arg| match arg {
+        Arg::Ref(_, reference) => Some(*reference),
+        _ => None,
+    });
+    let Some(first) = references.next() else { return Ok(None) };
+    let name = offer.signature.name().as_str().to_owned();
+    let fault = |why: String| Err(Error::bad(format!("{name}: {why}")));
+    for reference in std::iter::once(first).chain(references) {
+        if !Arc::ptr_eq(&reference.inner, inner) {
+            return fault(format!("{reference} is another client's; put the array with this client"));
+        }
+        reference.alive().map_err(|e| e.within(&name))?;
+        if reference.home.0.info.incarnation != first.home.0.info.incarnation {
+            return fault(format!(
+                "{first} and {reference} are held by different servers; put one of them where the other is: put(array, on=other)"
+            ));
+        }
+    }
+    let home = &first.home.0;
+    let offers = |offer: &Offer| offer.servers.iter().any(|s| s.incarnation == home.info.incarnation);
+    if !offers(offer) && home.lost().is_none() {
+        inner.refresh();
+        *offer = inner.find(&name, std::time::Instant::now())?;
+        if !offers(offer) {
+            let others: Vec<&str> = offer.servers.iter().map(|s| s.name.as_str()).collect();
+            return fault(format!(
+                "{first} is held by a server that does not offer the service; put the array on one that does: {}",
+                others.join(", ")
+            ));
+        }
+    }
+    Ok(Some(home.clone()))
+}
+
+/// Where the newest array is, for the next one.
+pub(super) type Newest = Weak<Home>;

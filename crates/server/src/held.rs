@@ -1,0 +1,288 @@
+//! Arrays that the server holds for its clients.
+//!
+//! ```text
+//! create -> a block of the client's pool (pages of this server alone) -> calls work on it in place -> kill, or the client's end
+//! ```
+//!
+//! Each client has a pool of its own, so all of its memory returns to the system when it leaves;
+//! all pools together keep within one limit. Calls that touch an array take turns in the order
+//! in which the requests were found: readers share it, a writer has it alone. Turns are taken
+//! for all arrays of a request at once, so the oldest request never waits for a younger one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
+use forebay_link::QuickMap;
+use forebay_types::held::ARRAYS;
+use forebay_types::{ArrayMeta, Code, DType, Error, Result};
+
+use crate::peer::lock;
+
+const PAGE: u64 = 4096;
+/// Who waits for its turn looks so often whether the result is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The limit that all clients share.
+pub(crate) struct Budget {
+    limit: u64,
+    used: AtomicU64,
+}
+
+/// The arrays of one client.
+pub(crate) struct Arrays {
+    budget: Arc<Budget>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    pool: Option<Arc<Pool>>,
+    by_number: QuickMap<u64, Arc<Held>>,
+}
+
+struct Pool {
+    segment: Segment,
+    allocator: Mutex<Allocator>,
+    budget: Arc<Budget>,
+}
+
+/// One array.
+pub(crate) struct Held {
+    meta: ArrayMeta,
+    pool: Arc<Pool>,
+    block: u32,
+    bytes: u64,
+    turns: Mutex<Turns>,
+    passed: Condvar,
+}
+
+/// The requests that have come for an array and are not done with it, oldest first.
+#[derive(Default)]
+struct Turns {
+    next: u64,
+    queue: VecDeque<(u64, bool)>,
+}
+
+/// A request's place in the queue of one array; dropped, the next one may go on.
+pub(crate) struct Turn {
+    pub number: u64,
+    held: Arc<Held>,
+    ticket: u64,
+}
+
+impl Budget {
+    pub fn new(limit: u64) -> Budget {
+        Budget { limit, used: AtomicU64::new(0) }
+    }
+
+    fn take(&self, bytes: u64) -> Result<()> {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= self.limit)
+        });
+        taken.map(drop).map_err(|used| {
+            let limit = self.limit;
+            Error::new(
+                Code::Full,
+                format!(
+                    "an array of {bytes} bytes does not fit: the server holds {used} bytes of {limit} for its \
+                     clients; kill references, or start the server with a larger limit"
+                ),
+            )
+        })
+    }
+}
+
+impl Arrays {
+    pub fn new(budget: Arc<Budget>) -> Arrays {
+        Arrays { budget, inner: Mutex::default() }
+    }
+
+    /// Makes an array of that number.
+    pub fn create(&self, number: u64, meta: ArrayMeta, zero: bool) -> Result<()> {
+        let bytes = meta.bytes()?;
+        let mut inner = lock(&self.inner);
+        if inner.by_number.contains_key(&number) {
+            return Err(Error::new(Code::Conflict, format!("the array {number} is there already")));
+        }
+        let pool = match &inner.pool {
+            Some(pool) => pool.clone(),
+            None => inner.pool.insert(Pool::new(&self.budget)?).clone(),
+        };
+        let mut block = pool.take(bytes)?;
+        let held =
+            Held { meta, pool, block: block.index(), bytes, turns: Mutex::default(), passed: Condvar::new() };
+        if zero {
+            block.bytes_mut().fill(0);
+        }
+        inner.by_number.insert(number, Arc::new(held));
+        Ok(())
+    }
+
+    /// Forgets an array; who has a turn keeps it until the end of it.
+    pub fn kill(&self, number: u64) -> Result<()> {
+        lock(&self.inner).by_number.remove(&number).map(drop).ok_or_else(|| unknown(number))
+    }
+
+    /// Joins the queue of an array, to read it or to write it.
+    pub fn queue(&self, number: u64, write: bool) -> Result<Turn> {
+        let held = lock(&self.inner).by_number.get(&number).cloned().ok_or_else(|| unknown(number))?;
+        let ticket = {
+            let mut turns = lock(&held.turns);
+            turns.next += 1;
+            let ticket = turns.next;
+            turns.queue.push_back((ticket, write));
+            ticket
+        };
+        Ok(Turn { number, held, ticket })
+    }
+}
+
+fn unknown(number: u64) -> Error {
+    let text = format!("the array {number} was killed or never made; create it again");
+    Error::new(Code::NotFound, text)
+}
+
+impl Pool {
+    fn new(budget: &Arc<Budget>) -> Result<Arc<Pool>> {
+        // Address space only; pages are taken as they are used.
+        let segment = Segment::create(&SegmentSpec {
+            name: String::new(),
+            kind: 0,
+            up_bytes: 0,
+            down_bytes: 0,
+            // Each array begins at a page.
+            block_bytes: budget.limit.next_multiple_of(PAGE).saturating_add(u64::from(ARRAYS) * PAGE),
+            blocks: ARRAYS,
+        })?;
+        let allocator = Mutex::new(segment.allocator());
+        Ok(Arc::new(Pool { segment, allocator, budget: budget.clone() }))
+    }
+
+    fn take(&self, bytes: u64) -> Result<Block> {
+        self.budget.take(bytes)?;
+        lock(&self.allocator).alloc(bytes).ok_or_else(|| {
+            self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+            Error::new(
+                Code::Full,
+                format!(
+                    "the server finds no memory for an array of {bytes} bytes: the system has none, or this client \
+                     has {ARRAYS} arrays; kill references, or use another server"
+                ),
+            )
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Ok(block) = self.pool.segment.block(self.block) {
+            lock(&self.pool.allocator).free(block);
+        }
+        self.pool.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Turns {
+    /// Whether it is the turn of that ticket: a reader's when no writer is before it, a writer's
+    /// when nobody is.
+    fn has_come(&self, ticket: u64) -> bool {
+        let ahead = self.queue.iter().take_while(|(other, _)| *other != ticket);
+        let write = self.queue.iter().any(|(other, write)| *other == ticket && *write);
+        ahead.into_iter().all(|(_, writes)| !write && !writes)
+    }
+}
+
+impl Turn {
+    /// Whether the array is this request's already.
+    pub fn has_come(&self) -> bool {
+        lock(&self.held.turns).has_come(self.ticket)
+    }
+
+    /// Waits until the array is this request's; `Cancelled` when nobody wants it any more.
+    pub fn wait(&self, wanted: impl Fn() -> bool) -> Result<()> {
+        let mut turns = lock(&self.held.turns);
+        while !turns.has_come(self.ticket) {
+            if !wanted() {
+                return Err(Error::new(Code::Cancelled, "the request was cancelled before it began"));
+            }
+            let waited = self.held.passed.wait_timeout(turns, LOOK);
+            turns = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// The array's memory, as an argument of that kind: what the array is, or its bytes.
+    pub fn block(&self, asked: &ArrayMeta) -> Result<Block> {
+        let meta = &self.held.meta;
+        let flat = (asked.dtype, asked.shape.extents()) == (DType::U8, &[self.held.bytes]);
+        if asked != meta && !flat {
+            return Err(Error::bad(format!("the array {} is {meta}, not {asked}", self.number)));
+        }
+        self.held.pool.segment.block(self.held.block)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        lock(&self.held.turns).queue.retain(|(ticket, _)| *ticket != self.ticket);
+        self.held.passed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::Shape;
+
+    fn arrays(limit: u64) -> (Arrays, Arc<Budget>) {
+        let budget = Arc::new(Budget::new(limit));
+        (Arrays::new(budget.clone()), budget)
+    }
+
+    fn meta(n: u64) -> ArrayMeta {
+        ArrayMeta::new(DType::F64, Shape::new(&[n]).unwrap())
+    }
+
+    #[test]
+    fn readers_share_an_array_and_a_writer_has_it_alone_in_the_order_of_their_coming() {
+        let (arrays, _) = arrays(1 << 20);
+        arrays.create(7, meta(3), true).unwrap();
+        let mut turns: Vec<Option<Turn>> =
+            [false, false, true, false].map(|write| Some(arrays.queue(7, write).unwrap())).into();
+        let here = |turns: &[Option<Turn>]| -> Vec<bool> {
+            turns.iter().map(|t| t.as_ref().is_some_and(Turn::has_come)).collect()
+        };
+        assert_eq!(here(&turns), [true, true, false, false]);
+        turns[1] = None;
+        assert_eq!(here(&turns), [true, false, false, false]);
+        turns[0] = None;
+        assert_eq!(here(&turns), [false, false, true, false]);
+        assert_eq!(turns[3].as_ref().unwrap().wait(|| false).unwrap_err().code(), Code::Cancelled);
+        turns[2] = None;
+        turns[3].as_ref().unwrap().wait(|| false).unwrap();
+    }
+
+    #[test]
+    fn memory_is_counted_and_returns_when_the_last_user_is_done() {
+        let (arrays, budget) = arrays(100_000);
+        let used = || budget.used.load(Ordering::Relaxed);
+        arrays.create(1, meta(10_000), false).unwrap();
+        let e = arrays.create(2, meta(10_000), false).unwrap_err();
+        assert_eq!(e.code(), Code::Full);
+        assert!(e.text().contains("80000 bytes") && e.text().contains("of 100000"), "{e}");
+        let turn = arrays.queue(1, true).unwrap();
+        arrays.kill(1).unwrap();
+        assert_eq!(arrays.kill(1).unwrap_err().code(), Code::NotFound);
+        assert_eq!(used(), 80_000);
+        assert_eq!(turn.block(&meta(10_000)).unwrap().bytes().len(), 80_000);
+        assert!(turn.block(&meta(9_999)).is_err());
+        drop(turn);
+        assert_eq!(used(), 0);
+        arrays.create(2, meta(10_000), true).unwrap();
+        drop(arrays);
+        assert_eq!(used(), 0);
+    }
+}

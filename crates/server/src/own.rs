@@ -1,0 +1,85 @@
+//! The services that every server has: those on the arrays it holds.
+
+use std::sync::Arc;
+
+use forebay_link::QuickMap;
+use forebay_types::held::{CREATE, GET, KILL, PUT};
+use forebay_types::{ArrayMeta, DType, Error, Order, Result, Shape, Signature, Strided};
+
+use crate::Call;
+use crate::held::Arrays;
+use crate::service::{Body, Service};
+
+/// All of them, by name.
+pub(crate) fn services() -> Result<QuickMap<String, Arc<Service>>> {
+    let all: [(&str, Box<Body>); 4] =
+        [(CREATE, Box::new(create)), (PUT, Box::new(put)), (GET, Box::new(get)), (KILL, Box::new(kill))];
+    let mut services = QuickMap::default();
+    for (text, body) in all {
+        let signature = Signature::parse(text)?;
+        services.insert(signature.name().as_str().to_owned(), Arc::new(Service::own(signature, body)));
+    }
+    Ok(services)
+}
+
+fn arrays(call: &Call) -> Result<&Arrays> {
+    let caller = call.caller.as_ref();
+    caller.map(|c| &c.peer.arrays).ok_or_else(|| Error::internal("a call without a caller"))
+}
+
+fn create(call: &mut Call) -> Result<()> {
+    let [number, dtype, order, zero, shape] = call.args()?;
+    let number = number.i64()? as u64;
+    let meta = ArrayMeta {
+        dtype: DType::from_code(dtype.i64()? as u8)?,
+        order: if order.i64()? == 0 { Order::C } else { Order::F },
+        shape: Shape::new(shape.slice()?)?,
+    };
+    if matches!(meta.dtype, DType::Str | DType::Bytes) {
+        return Err(Error::bad(format!("an array of {} cannot be held; use u8", meta.dtype)));
+    }
+    let zero = zero.scalar()?.bytes() != [0];
+    arrays(call)?.create(number, meta, zero)
+}
+
+fn kill(call: &mut Call) -> Result<()> {
+    let number = call.arg(0)?.i64()? as u64;
+    arrays(call)?.kill(number)
+}
+
+fn put(call: &mut Call) -> Result<()> {
+    let [item, offset, shape, strides, array, data] = call.args()?;
+    let (_, into) = array.array()?;
+    let part = part(item.i64()?, offset.i64()?, shape.slice()?, strides.slice()?, into.len())?;
+    let (_, from) = data.array()?;
+    fits(&part, from.len())?;
+    part.scatter(from, into);
+    Ok(())
+}
+
+fn get(call: &mut Call) -> Result<()> {
+    let [item, offset, shape, strides, array, data] = call.args()?;
+    let (_, from) = array.array()?;
+    let part = part(item.i64()?, offset.i64()?, shape.slice()?, strides.slice()?, from.len())?;
+    let (_, out) = data.array()?;
+    fits(&part, out.len())?;
+    part.gather(from, out);
+    Ok(())
+}
+
+fn part(item: i64, offset: i64, shape: &[u64], strides: &[i64], room: usize) -> Result<Strided> {
+    // A whole multiple of nothing would have no end.
+    if !(1..=16).contains(&item) {
+        return Err(Error::bad(format!("elements of {item} bytes do not exist")));
+    }
+    let shape = Shape::new(shape)?;
+    shape.len().checked_mul(item as u64).ok_or_else(|| Error::bad(format!("{shape} is too large")))?;
+    Strided::new(item as usize, offset as u64, shape, strides, room as u64)
+}
+
+fn fits(part: &Strided, bytes: usize) -> Result<()> {
+    match part.bytes() == bytes {
+        true => Ok(()),
+        false => Err(Error::bad(format!("a part of {} bytes comes with {bytes}", part.bytes()))),
+    }
+}

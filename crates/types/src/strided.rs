@@ -1,0 +1,277 @@
+//! Arrays whose elements lie apart: a part of a larger array, every other column, a transposed
+//! view. Copied into dense bytes (*gathered*) to travel, and back (*scattered*).
+//!
+//! ```
+//! use forebay_types::{Shape, Strided};
+//! // The second column of a 3 x 2 array of bytes.
+//! let column = Strided::new(1, 1, Shape::new(&[3]).unwrap(), &[2], 6).unwrap();
+//! let mut out = [0; 3];
+//! column.gather(&[1, 2, 3, 4, 5, 6], &mut out);
+//! assert_eq!(out, [2, 4, 6]);
+//! ```
+
+use crate::array::Slice;
+use crate::{ArrayMeta, Error, Order, Result, Shape, limits};
+
+/// Where the elements of an array lie in some bytes: `strides` bytes apart along each axis, the
+/// first one at `offset`. On the dense side the last index runs fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strided {
+    item: usize,
+    offset: usize,
+    shape: Shape,
+    strides: [isize; limits::RANK],
+}
+
+/// The same as a walk: runs of bytes that lie together, and the axes that lead from run to run.
+struct Walk {
+    run: usize,
+    axes: Vec<(usize, isize)>,
+}
+
+impl Strided {
+    /// Elements of `item` bytes; fails when one of them leaves `room` bytes.
+    pub fn new(item: usize, offset: u64, shape: Shape, strides: &[i64], room: u64) -> Result<Strided> {
+        let wrong =
+            |why: String| Error::bad(format!("strides {strides:?} for an array of shape {shape}: {why}"));
+        if strides.len() != shape.rank() {
+            return Err(wrong(format!("there are {}; give one for each axis", strides.len())));
+        }
+        // From the first byte of the lowest element to the last one of the highest.
+        let (mut low, mut high) = (i128::from(offset), i128::from(offset) + item as i128);
+        for (extent, stride) in shape.extents().iter().zip(strides) {
+            let reach = i128::from(extent.saturating_sub(1)) * i128::from(*stride);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        if !shape.is_empty() && (low < 0 || high > i128::from(room)) {
+            return Err(wrong(format!("elements lie at bytes {low} to {high} of {room}")));
+        }
+        let mut out = Strided { item, offset: offset as usize, shape, strides: [0; limits::RANK] };
+        out.strides.iter_mut().zip(strides).for_each(|(to, from)| *to = *from as isize);
+        Ok(out)
+    }
+
+    /// A resolved selection of a dense array.
+    pub fn part(meta: &ArrayMeta, resolved: &[Slice]) -> Result<Strided> {
+        let steps = meta.shape.strides(meta.order);
+        let item = meta.dtype.size() as u64;
+        let (mut offset, mut strides) = (0u64, Vec::with_capacity(resolved.len()));
+        for (slice, step) in resolved.iter().zip(steps) {
+            offset += if slice.count == 0 { 0 } else { slice.start * step * item };
+            if !slice.squeeze {
+                strides.push((slice.step * step * item) as i64);
+            }
+        }
+        let shape = crate::Selection::shape_of(resolved)?;
+        Strided::new(item as usize, offset, shape, &strides, meta.bytes()?)
+    }
+
+    /// A dense array; what its order is matters to the other side only.
+    pub fn dense(meta: &ArrayMeta) -> Result<Strided> {
+        let item = meta.dtype.size() as i64;
+        let strides = meta.shape.strides(meta.order).map(|n| n as i64 * item);
+        Strided::new(item as usize, 0, meta.shape, &strides[..meta.shape.rank()], meta.bytes()?)
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Bytes of an element.
+    pub fn item(&self) -> usize {
+        self.item
+    }
+
+    /// Where the first element lies.
+    pub fn offset(&self) -> u64 {
+        self.offset as u64
+    }
+
+    /// Bytes from neighbour to neighbour along each axis.
+    pub fn strides(&self) -> Vec<i64> {
+        self.strides[..self.shape.rank()].iter().map(|n| *n as i64).collect()
+    }
+
+    /// Bytes of all elements together.
+    pub fn bytes(&self) -> usize {
+        self.shape.len() as usize * self.item
+    }
+
+    /// Whether the elements lie together and in the order given.
+    pub fn is_dense(&self, order: Order) -> bool {
+        let dense = self.shape.strides(order);
+        let extents = self.shape.extents().iter();
+        self.shape.is_empty()
+            || extents
+                .zip(dense.iter().zip(&self.strides))
+                .all(|(n, (dense, stride))| *n == 1 || *dense as i128 * self.item as i128 == *stride as i128)
+    }
+
+    fn walk(&self) -> Walk {
+        let mut walk = Walk { run: self.item, axes: Vec::with_capacity(limits::RANK) };
+        for (extent, stride) in self.shape.extents().iter().zip(self.strides).rev() {
+            let n = *extent as usize;
+            match walk.axes.last_mut() {
+                _ if n == 1 => {}
+                None if stride == walk.run as isize => walk.run *= n,
+                Some((count, inner)) if stride == *inner * *count as isize => *count *= n,
+                _ => walk.axes.push((n, stride)),
+            }
+        }
+        walk
+    }
+
+    /// Copies the elements out of `from`, one behind the other.
+    ///
+    /// # Panics
+    /// When `from` has less room than was said, or `out` not exactly [`Strided::bytes`].
+    pub fn gather(&self, from: &[u8], out: &mut [u8]) {
+        assert_eq!(out.len(), self.bytes(), "bytes of the dense side");
+        self.each_row(|at, stride, count, run, dense| {
+            let row = &mut out[dense..dense + count * run];
+            rows(run, row, |i, piece| {
+                let at = (at + i as isize * stride) as usize;
+                piece.copy_from_slice(&from[at..at + piece.len()]);
+            });
+        });
+    }
+
+    /// Copies dense elements to where they belong.
+    ///
+    /// # Panics
+    /// When `into` has less room than was said, or `from` not exactly [`Strided::bytes`].
+    pub fn scatter(&self, from: &[u8], into: &mut [u8]) {
+        assert_eq!(from.len(), self.bytes(), "bytes of the dense side");
+        self.each_row(|at, stride, count, run, dense| {
+            for i in 0..count {
+                let at = (at + i as isize * stride) as usize;
+                let piece = &from[dense + i * run..dense + (i + 1) * run];
+                // Elements are short: a known length is copied without a call.
+                match run {
+                    8 => into[at..at + 8].copy_from_slice(&piece[..8]),
+                    4 => into[at..at + 4].copy_from_slice(&piece[..4]),
+                    _ => into[at..at + run].copy_from_slice(piece),
+                }
+            }
+        });
+    }
+
+    /// Calls `row` with first byte, stride, count, bytes of a run, and the first byte on the dense side.
+    fn each_row(&self, mut row: impl FnMut(isize, isize, usize, usize, usize)) {
+        if self.bytes() == 0 {
+            return;
+        }
+        let Walk { run, axes } = self.walk();
+        let (inner, outer) = match axes.split_first() {
+            Some((inner, outer)) => (*inner, outer),
+            None => ((1, 0), &[][..]),
+        };
+        let mut index = [0usize; limits::RANK];
+        let (mut at, mut dense) = (self.offset as isize, 0);
+        loop {
+            row(at, inner.1, inner.0, run, dense);
+            dense += inner.0 * run;
+            let mut axis = 0;
+            loop {
+                let Some((count, stride)) = outer.get(axis) else { return };
+                index[axis] += 1;
+                at += stride;
+                if index[axis] < *count {
+                    break;
+                }
+                at -= stride * *count as isize;
+                index[axis] = 0;
+                axis += 1;
+            }
+        }
+    }
+}
+
+/// Goes through a dense row piece by piece; the usual lengths are known to the compiler.
+#[inline]
+fn rows(run: usize, row: &mut [u8], mut copy: impl FnMut(usize, &mut [u8])) {
+    match run {
+        8 => row.chunks_exact_mut(8).enumerate().for_each(|(i, p)| copy(i, &mut p[..8])),
+        4 => row.chunks_exact_mut(4).enumerate().for_each(|(i, p)| copy(i, &mut p[..4])),
+        _ => row.chunks_exact_mut(run).enumerate().for_each(|(i, p)| copy(i, p)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Selection};
+    use proptest::prelude::*;
+
+    /// What a strided array holds, element by element, by the definition.
+    fn by_hand(s: &Strided, from: &[u8]) -> Vec<u8> {
+        let extents: Vec<usize> = s.shape().extents().iter().map(|n| *n as usize).collect();
+        let mut out = Vec::new();
+        for flat in 0..extents.iter().product::<usize>() {
+            let (mut rest, mut at) = (flat, s.offset() as i64);
+            for (extent, stride) in extents.iter().zip(s.strides()).rev() {
+                at += (rest % extent) as i64 * stride;
+                rest /= extent;
+            }
+            out.extend_from_slice(&from[at as usize..at as usize + s.item]);
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_gathered_and_scattered_as_the_definition_says(
+            extents in proptest::collection::vec(0u64..5, 0..4),
+            picks in proptest::collection::vec((0u64..5, 0u64..5, 1u64..3, any::<bool>()), 4),
+            item in 0usize..3, column_major: bool,
+        ) {
+            let dtype = [DType::U8, DType::F64, DType::C128][item];
+            let order = if column_major { Order::F } else { Order::C };
+            let meta = ArrayMeta { dtype, shape: Shape::new(&extents).unwrap(), order };
+            let slices: Vec<Slice> = extents.iter().zip(&picks).map(|(n, (start, count, step, index))| {
+                let start = start % n.max(&1);
+                let most = if *n == 0 { 0 } else { (n - start).div_ceil(*step) };
+                let squeeze = *index && most > 0;
+                Slice { start, count: if squeeze { 1 } else { *count.min(&most) }, step: *step, squeeze }
+            }).collect();
+            let resolved = Selection(slices).resolve(&meta.shape).unwrap();
+            let part = Strided::part(&meta, &resolved).unwrap();
+            let bytes: Vec<u8> = (0..meta.bytes().unwrap()).map(|i| i as u8).collect();
+            let mut out = vec![0; part.bytes()];
+            part.gather(&bytes, &mut out);
+            prop_assert_eq!(&out, &by_hand(&part, &bytes));
+            let mut back = vec![0xee; bytes.len()];
+            part.scatter(&out, &mut back);
+            prop_assert_eq!(by_hand(&part, &back), out);
+            let touched = bytes.iter().zip(&back).all(|(a, b)| a == b || *b == 0xee);
+            prop_assert!(touched);
+        }
+
+        #[test]
+        fn strides_that_leave_the_bytes_are_refused_and_others_never_panic(
+            offset in 0u64..40, extents in proptest::collection::vec(0u64..5, 0..3),
+            strides in proptest::collection::vec(-20i64..20, 0..3), room in 0u64..60,
+        ) {
+            let shape = Shape::new(&extents).unwrap();
+            if let Ok(s) = Strided::new(4, offset, shape, &strides, room) {
+                let bytes: Vec<u8> = (0..room as u8).collect();
+                let mut out = vec![0; s.bytes()];
+                s.gather(&bytes, &mut out);
+                prop_assert_eq!(out, by_hand(&s, &bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_together_is_known_to_be_dense() {
+        let meta = ArrayMeta::new(DType::F64, Shape::new(&[3, 4]).unwrap());
+        let all = Strided::dense(&meta).unwrap();
+        assert!(all.is_dense(Order::C) && !all.is_dense(Order::F));
+        assert_eq!(all.walk().run, 96);
+        let e = Strided::new(8, 0, meta.shape, &[64, 16], 96).unwrap_err();
+        assert!(e.text().contains("bytes 0 to 184 of 96"), "{e}");
+        assert!(Strided::new(8, 0, meta.shape, &[i64::MAX, i64::MIN], 96).is_err());
+    }
+}
