@@ -2,13 +2,18 @@
 
 use forebay_types::{Error, Result, limits};
 
-/// Pairs of variables that launchers set, the most specific first.
-const PAIRS: [(&str, &str, &str); 5] = [
+/// Pairs of variables that launchers set, the most specific first: an `mpiexec` inside a batch job
+/// sets its own beside those of the job.
+///
+/// Open MPI's and PRRTE's `mpiexec` set the first pair (and `PMIX_RANK`, which tells no size);
+/// Hydra, that is MPICH's, Intel's and MVAPICH's, and `srun --mpi=pmi2` the second. Slurm's size is
+/// that of the *step*: in the script of a job `SLURM_PROCID` is 0 and `SLURM_NTASKS` what was asked
+/// for, and a program that the script starts by hand is alone all the same.
+const PAIRS: [(&str, &str, &str); 4] = [
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MPICH", "PMI_RANK", "PMI_SIZE"),
     ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    ("PMIx", "PMIX_RANK", "PMIX_SIZE"),
-    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+    ("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 ];
 
 /// This process's rank and the number of ranks: from the arguments, else from the launcher,
@@ -42,8 +47,6 @@ fn rank_and_size_in(
 }
 
 fn from_environment(env: &impl Fn(&str) -> Option<String>) -> Result<Option<(u32, u32)>> {
-    // `srun --pty bash` and `salloc` leave SLURM_PROCID=0 in a shell that launches nothing, so a
-    // step of one task says nothing more than "alone", which is the answer anyway.
     for (launcher, rank, size) in PAIRS {
         let (Some(r), Some(s)) = (env(rank), env(size)) else { continue };
         match (r.trim().parse(), s.trim().parse()) {
@@ -71,8 +74,8 @@ mod tests {
         for (rank, size) in [
             ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
             ("PMI_RANK", "PMI_SIZE"),
-            ("PMIX_RANK", "PMIX_SIZE"),
-            ("SLURM_PROCID", "SLURM_NTASKS"),
+            ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+            ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
         ] {
             let env = |name: &str| {
                 if name == rank { Some("3".to_owned()) } else { (name == size).then(|| "8".to_owned()) }
@@ -86,11 +89,19 @@ mod tests {
     fn the_launcher_inside_a_batch_job_counts_before_the_job() {
         let env = with(&[
             ("SLURM_PROCID", "0"),
-            ("SLURM_NTASKS", "1"),
+            ("SLURM_STEP_NUM_TASKS", "1"),
             ("OMPI_COMM_WORLD_RANK", "2"),
             ("OMPI_COMM_WORLD_SIZE", "4"),
         ]);
         assert_eq!(rank_and_size_in(None, None, env).unwrap(), (2, 4));
+    }
+
+    #[test]
+    fn a_program_started_by_hand_inside_a_batch_job_is_alone() {
+        let script = with(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "17")]);
+        assert_eq!(rank_and_size_in(None, None, script).unwrap(), (0, 1));
+        let shell = with(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1")]);
+        assert_eq!(rank_and_size_in(None, None, shell).unwrap(), (0, 1));
     }
 
     #[test]
