@@ -19,6 +19,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arrays::Given;
 use crate::ffi::held::{Held, HeldFuture};
+use crate::reference::Reference;
 use crate::waits::{duration, released, signals};
 use crate::{errors, ffi, scalar};
 
@@ -55,6 +56,11 @@ struct Arguments {
 }
 
 impl Client {
+    /// The facade's.
+    pub fn inner(&self) -> &forebay::call::Client {
+        &self.inner
+    }
+
     fn arguments(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
         let mut out = Arguments { held: Held::default(), back: Vec::new() };
         for value in args.iter() {
@@ -86,6 +92,7 @@ impl Client {
                         out.take_result(name, param, &value)?;
                     }
                 }
+                None if value.is_instance_of::<Reference>() => drop(out.take(&value)?),
                 None => out.take_copy(&value)?,
             }
         }
@@ -98,6 +105,10 @@ impl Arguments {
     fn take(&mut self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         if let Some(scalar) = scalar::from_python(value)? {
             self.held.push_scalar(scalar);
+            return Ok(true);
+        }
+        if let Ok(reference) = value.cast::<Reference>() {
+            self.held.push_reference(reference);
             return Ok(true);
         }
         Ok(match Given::as_it_is(value)? {
@@ -193,7 +204,9 @@ fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
 impl Client {
     #[new]
     fn new(py: Python<'_>, broker: Option<PathBuf>) -> PyResult<Client> {
-        released(py, || forebay::connect(broker.as_deref())).map(|inner| Client { inner })
+        let inner = released(py, || forebay::connect(broker.as_deref()))?;
+        inner.on_wait(signals);
+        Ok(Client { inner })
     }
 
     /// Calls a service by name and waits for its results: ``y`` and other arrays that come back are
@@ -319,6 +332,13 @@ pub fn wait_all(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) 
 pub fn wait_any(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<Option<usize>> {
     let timeout = duration(py, timeout)?;
     together(py, &futures, timeout, HeldFuture::wait_any)
+}
+
+/// One of them that is complete; its index.
+#[pyfunction]
+#[pyo3(signature = (futures))]
+pub fn probe_any(py: Python<'_>, futures: Vec<Py<Future>>) -> PyResult<Option<usize>> {
+    together(py, &futures, Some(Duration::ZERO), |all, _| HeldFuture::probe_any(all))
 }
 
 /// Holds all futures at once and waits in slices until the attempt has an answer.

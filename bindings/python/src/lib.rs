@@ -12,6 +12,7 @@ mod errors;
 mod ffi;
 mod json;
 mod kept;
+mod reference;
 mod run;
 mod scalar;
 mod server;
@@ -35,8 +36,10 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<watch::Steps>()?;
     module.add_class::<calls::Client>()?;
     module.add_class::<calls::Future>()?;
+    module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
     module.add_function(wrap_pyfunction!(calls::wait_all, module)?)?;
     module.add_function(wrap_pyfunction!(calls::wait_any, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::probe_any, module)?)?;
     Ok(())
 }

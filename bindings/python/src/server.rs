@@ -43,8 +43,13 @@ struct Segment {
 #[pymethods]
 impl Server {
     #[new]
-    fn new(name: &str, workers: usize) -> Server {
-        Server { state: Mutex::new(State::Made(forebay::serve::Server::new(name).workers(workers))) }
+    #[pyo3(signature = (name, workers, memory))]
+    fn new(py: Python<'_>, name: &str, workers: usize, memory: Option<&str>) -> PyResult<Server> {
+        let mut server = forebay::serve::Server::new(name).workers(workers);
+        if let Some(memory) = memory {
+            server = server.memory(forebay::parse_bytes(memory).map_err(|e| errors::raise(py, &e))?);
+        }
+        Ok(Server { state: Mutex::new(State::Made(server)) })
     }
 
     /// Offers a function under a signature.

@@ -13,7 +13,20 @@ data base, takes snapshots at the speed of a memory copy, and lets people watch 
                     s.put("E", E, unit="V/m")
 """
 
-from ._calls import Client, Group, Service, Services, call, call_async, connect, services, wait_all, wait_any
+from ._calls import (
+    Client,
+    Group,
+    Service,
+    Services,
+    call,
+    call_async,
+    cancel_all,
+    connect,
+    probe_any,
+    services,
+    wait_all,
+    wait_any,
+)
 from ._forebay import (
     BadArgument,
     Cancelled,
@@ -34,6 +47,7 @@ from ._forebay import (
     Timeout,
     VersionMismatch,
 )
+from ._references import Reference
 from ._run import DataSetHandle, RestartSnapshot, Run, open
 from ._services import Server, serve, service
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots
@@ -60,6 +74,7 @@ __all__ = [
     "NotFound",
     "Parameter",
     "ReadOnly",
+    "Reference",
     "Refused",
     "RemoteError",
     "RestartSnapshot",
@@ -77,8 +92,10 @@ __all__ = [
     "VersionMismatch",
     "call",
     "call_async",
+    "cancel_all",
     "connect",
     "open",
+    "probe_any",
     "serve",
     "service",
     "services",

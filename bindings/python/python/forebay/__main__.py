@@ -44,6 +44,7 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     serve.add_argument("file", help="a Python file with functions marked by @forebay.service")
     serve.add_argument("--workers", type=int, help="requests served at a time (1)")
     serve.add_argument("--name", help="name of the server, for people (the file's)")
+    serve.add_argument("--memory", help="memory for arrays that clients refer to, as 4GiB (half of all)")
     serve.add_argument("--broker", help="socket of the broker")
     serve.add_argument("--stop-with-stdin", action="store_true", help="end when the standard input ends")
     return parser.parse_args(argv)
@@ -72,7 +73,8 @@ def main(argv: list[str] | None = None) -> int:
         if not services:
             raise _forebay.NotFound(f"{args.file} defines no service; mark a function with @forebay.service")
         name = args.name or os.path.splitext(os.path.basename(args.file))[0]
-        serve_until(done, services, broker=args.broker, workers=args.workers, name=name)
+        options_given = {"broker": args.broker, "workers": args.workers, "memory": args.memory}
+        serve_until(done, services, name=name, **options_given)
     except _forebay.Error as error:
         print(f"forebay: {error}", file=sys.stderr)
         return 1

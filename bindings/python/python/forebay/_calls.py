@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import _forebay
 from ._forebay import Future
+from ._references import Reference
+from ._snapshots import dtype_name
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
     from typing_extensions import Self
 
 
@@ -102,6 +107,31 @@ class Client(_forebay.Client):
         """The services that are offered."""
         return Services(self)
 
+    def array(
+        self,
+        shape: int | Sequence[int],
+        dtype: DTypeLike = np.float64,
+        on: str | Reference | None = None,
+        *,
+        order: str = "C",
+    ) -> Reference:
+        """An array of zeros on a server, which calls may be given instead of an array of this process.
+
+        ``on``: name of the server, or another reference to stand beside; by default the server that holds the newest
+        array of this client, so that calls may be given several of them. ``order``: ``C``, or ``F`` when the first
+        index is to run fastest. Raises ``NoServer``, ``Full`` (the server's limit), ``BadArgument``.
+        """
+        extents = [int(shape)] if isinstance(shape, (int, np.integer)) else [int(n) for n in shape]
+        if order not in ("C", "F") or any(n < 0 for n in extents):
+            raise _forebay.BadArgument(
+                f"shape {extents}, order {order!r}: use extents from 0 on, and 'C' or 'F'"
+            )
+        return Reference(self, None, extents, dtype_name(dtype), order == "F", on)
+
+    def put(self, array: Any, on: str | Reference | None = None) -> Reference:
+        """A copy of ``array`` on a server; see :meth:`array` for ``on`` and what is raised."""
+        return Reference(self, np.asarray(array), [], "", False, on)
+
     def cobegin(self) -> Group:
         """A group of calls that run at the same time: ``with c.cobegin() as g: g.call("axpy", 2.0, x, y)``."""
         return Group(self)
@@ -171,3 +201,14 @@ def wait_any(futures: Sequence[Future], timeout: float | None = None) -> int:
     if index is None:
         raise _forebay.Timeout(f"none of {len(futures)} calls was complete after {timeout} s; wait longer")
     return index
+
+
+def probe_any(futures: Sequence[Future]) -> int | None:
+    """The index of a call that is complete, or None; does not wait."""
+    return _forebay.probe_any(list(futures))
+
+
+def cancel_all(futures: Iterable[Future]) -> None:
+    """Gives all calls up that are not complete; waiting for one of them raises ``Cancelled``."""
+    for future in futures:
+        future.cancel()

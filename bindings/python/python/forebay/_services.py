@@ -76,18 +76,23 @@ class Server:
     """Offers services from this process while it is started. A context manager.
 
     ``services``: functions marked by :func:`service`. ``workers``: so many requests are served at a time;
-    one by default, so a server serves them in the order of their coming.
+    one by default, so a server serves them in the order of their coming. ``memory``: so much it holds for references
+    of its clients (``"4GiB"``); half of the machine's by default.
     """
 
     def __init__(
-        self, *services: Callable[..., Any], workers: int | None = None, name: str | None = None
+        self,
+        *services: Callable[..., Any],
+        workers: int | None = None,
+        name: str | None = None,
+        memory: str | int | None = None,
     ) -> None:
         count = 1 if workers is None else workers
         if count < 1:
             raise _forebay.BadArgument(f"workers = {count}; give at least 1")
         self.name = name or _program()
         """Name for people."""
-        self._native = _forebay.Server(self.name, count)
+        self._native = _forebay.Server(self.name, count, None if memory is None else str(memory))
         for function in services:
             self.add(function)
 
@@ -127,9 +132,10 @@ def serve(
     broker: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     name: str | None = None,
+    memory: str | int | None = None,
 ) -> None:
     """Offers services until Ctrl-C or SIGTERM, then ends gracefully."""
-    serve_until(threading.Event(), services, broker=broker, workers=workers, name=name)
+    serve_until(threading.Event(), services, broker=broker, workers=workers, name=name, memory=memory)
 
 
 def serve_until(
@@ -139,11 +145,12 @@ def serve_until(
     broker: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     name: str | None = None,
+    memory: str | int | None = None,
 ) -> None:
     """As :func:`serve`, and until ``done`` is set."""
     before = _end_on_signals(done)
     try:
-        server = Server(*services, workers=workers, name=name).start(broker)
+        server = Server(*services, workers=workers, name=name, memory=memory).start(broker)
         try:
             done.wait()
         finally:

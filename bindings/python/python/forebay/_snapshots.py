@@ -54,6 +54,11 @@ def described(row: _forebay.Described) -> DataSet:
     return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, json.loads(attrs), version, nbytes)
 
 
+def dtype_of_name(name: str) -> np.dtype[Any]:
+    """The dtype of NumPy's of a short name."""
+    return _DTYPES[name]
+
+
 def dtype_name(dtype: DTypeLike) -> str:
     """Short name (``f64``) of a dtype of NumPy's, or of a short name itself."""
     if isinstance(dtype, str) and dtype in _DTYPES:

@@ -7,11 +7,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use forebay::call::{Arg, Client, Future, Timing, Value, wait_all, wait_any};
+use forebay::call::{Arg, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
 use forebay::{ArrayMeta, Result, Scalar};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
+
+use crate::reference::Reference;
 
 /// The arguments of a call that is not yet sent.
 #[derive(Default)]
@@ -87,6 +89,15 @@ impl Held {
         true
     }
 
+    /// An array that a server holds.
+    pub fn push_reference(&mut self, reference: &Bound<'_, Reference>) {
+        let inner: *const forebay::Reference = &**reference.get().inner();
+        // SAFETY: the reference lies behind an `Arc` that its Python object never lets go of while
+        // it lives, and `kept` lives as long as the arguments.
+        self.args.push(Arg::from(unsafe { &*inner }));
+        self.kept.push(reference.clone().into_any().unbind());
+    }
+
     /// Sends the call.
     pub fn send(self, client: &Client, name: &str, allowed: Option<Duration>) -> Result<HeldFuture> {
         let future = client.call_async(name, self.args, allowed)?;
@@ -119,6 +130,12 @@ impl HeldFuture {
     pub fn wait_all(futures: &mut [&mut HeldFuture], timeout: Option<Duration>) -> bool {
         let mut inner: Vec<&mut Future> = futures.iter_mut().map(|f| &mut f.future as &mut Future).collect();
         wait_all(&mut inner, timeout)
+    }
+
+    /// One that is complete; its index.
+    pub fn probe_any(futures: &mut [&mut HeldFuture]) -> Option<usize> {
+        let mut inner: Vec<&mut Future> = futures.iter_mut().map(|f| &mut f.future as &mut Future).collect();
+        probe_any(&mut inner)
     }
 
     /// Waits for one; its index.

@@ -67,6 +67,7 @@ impl<'a> Future<'a> {
     ) -> Result<Future<'a>> {
         let begun = Instant::now();
         inner.check_process()?;
+        reference::not_lost(&args).map_err(|e| e.within(name))?;
         let mut offer = inner.find(name, begun)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
@@ -432,6 +433,16 @@ fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
 pub fn wait_all(futures: &mut [&mut Future], timeout: Option<Duration>) -> bool {
     let deadline = timeout.map(|t| Instant::now() + t);
     futures.iter_mut().all(|f| f.advance(deadline))
+}
+
+/// Looks whether one of them is complete; its index.
+pub fn probe_any(futures: &mut [&mut Future]) -> Option<usize> {
+    futures.iter_mut().position(|f| f.done())
+}
+
+/// Gives all of them up that are not complete.
+pub fn cancel_all(futures: &mut [&mut Future]) {
+    futures.iter_mut().for_each(|f| f.cancel());
 }
 
 /// Waits for one of them; its index, or `None` when the time was over or there are none. Futures

@@ -35,7 +35,7 @@ use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
-pub use future::{Future, Timing, wait_all, wait_any};
+pub use future::{Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use reference::{On, Reference};
 
 use connection::Connection;

@@ -320,6 +320,21 @@ fn together(part: &Strided) -> Result<Strided> {
     Strided::new(item, part.offset(), row, &[item as i64], part.offset() + bytes)
 }
 
+/// Whether all that a call refers to is still there; otherwise nobody can do it.
+pub(super) fn not_lost(args: &[Arg]) -> Result<()> {
+    let references = args.iter().filter_map(|arg| match arg {
+        Arg::Ref(_, reference) => Some(*reference),
+        _ => None,
+    });
+    for reference in references {
+        if let Some(e) = reference.home.0.lost() {
+            let text = format!("{reference} is lost: {e}; make it anew on another server");
+            return Err(Error::new(Code::ServerLost, text));
+        }
+    }
+    Ok(())
+}
+
 /// The server that holds what a call refers to; none when it refers to nothing. It must offer
 /// the service.
 pub(super) fn holder(

@@ -18,6 +18,9 @@ pub struct Serve {
     /// Name of the server, for people.
     #[arg(long)]
     name: Option<String>,
+    /// Memory for arrays that clients refer to, as 4GiB; half of the machine's if not given.
+    #[arg(long)]
+    memory: Option<String>,
     /// End when standard input is closed, so as not to outlive the program that started it.
     #[arg(long)]
     stop_with_stdin: bool,
@@ -46,6 +49,9 @@ impl Serve {
         }
         if let Some(name) = &self.name {
             command.arg("--name").arg(name);
+        }
+        if let Some(memory) = &self.memory {
+            command.arg("--memory").arg(memory);
         }
         if self.stop_with_stdin {
             command.arg("--stop-with-stdin");

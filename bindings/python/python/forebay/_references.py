@@ -1,0 +1,102 @@
+"""Arrays that servers hold."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _forebay
+from ._index import Selection, plan
+from ._snapshots import dtype_of_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+
+class Reference(_forebay.Reference):
+    """An array that a server holds; made by :meth:`Client.array` and :meth:`Client.put`.
+
+    It may stand for any array argument of a call, which then works on it where it is: nothing is moved.
+    All references of one call must be held by one server. The array lives until :meth:`kill`, until nothing
+    refers to it any more, or until this process ends; if its server is lost, so is the array (``ServerLost``).
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return tuple(self.extents())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        return dtype_of_name(self.kind())
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def server(self) -> str:
+        """Name of the server that holds it."""
+        return self.holder()[0]
+
+    def put(self, array: Any, sel: Selection = ...) -> None:
+        """Writes the part ``sel`` (all of it by default; a basic index of NumPy's).
+
+        ``array`` has the part's shape and the dtype of this array (lists and numbers are converted). It is copied
+        when this returns. Raises ``BadArgument``, ``Closed`` (it was killed), ``ServerLost``.
+        """
+        value = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=self.dtype)
+        axes, after = plan(sel, self.shape)
+        if after is not None:
+            turned = np.empty([count for _, count, _, squeeze in axes if not squeeze], dtype=self.dtype)
+            view = turned[after]
+            if view.shape != value.shape:
+                raise _forebay.BadArgument(
+                    f"an array of shape {value.shape} for a part of shape {view.shape}"
+                )
+            view[...] = value
+            value = turned
+        self.write(value, axes)
+
+    def get(self, sel: Selection = ...) -> NDArray[Any]:
+        """Reads the part ``sel`` (all of it by default; a basic index of NumPy's); only that part travels.
+
+        Raises ``BadArgument``, ``Closed`` (it was killed), ``ServerLost``.
+        """
+        axes, after = plan(sel, self.shape)
+        found: NDArray[Any] = self.read(axes)
+        return found if after is None else found[after]
+
+    def __getitem__(self, sel: Selection) -> NDArray[Any]:
+        return self.get(sel)
+
+    def __setitem__(self, sel: Selection, value: Any) -> None:
+        """As NumPy does it: the value is converted and repeated as needed."""
+        axes, after = plan(sel, self.shape)
+        part = np.empty([count for _, count, _, squeeze in axes if not squeeze], dtype=self.dtype)
+        (part if after is None else part[after])[...] = value
+        self.write(part, axes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def __repr__(self) -> str:
+        return f"<forebay.Reference {self.dtype}{self.shape} on {self.server!r}>"

@@ -1,0 +1,112 @@
+//! References: arrays that servers hold.
+
+use std::sync::Arc;
+
+use forebay::{ArrayMeta, DType, On, Order, Shape};
+use pyo3::prelude::*;
+
+use crate::arrays::{Given, to_python};
+use crate::calls::Client;
+use crate::errors;
+use crate::run::{Axis, selection};
+use crate::waits::released;
+
+/// An array that a server holds.
+#[pyclass(frozen, subclass)]
+pub struct Reference {
+    inner: Arc<forebay::Reference>,
+}
+
+/// Where an array is to be: a server's name, or beside another array.
+#[derive(FromPyObject)]
+enum Where<'py> {
+    With(PyRef<'py, Reference>),
+    Named(String),
+}
+
+impl Reference {
+    /// The facade's.
+    pub fn inner(&self) -> &Arc<forebay::Reference> {
+        &self.inner
+    }
+}
+
+#[pymethods]
+impl Reference {
+    /// Zeros of that shape, or a copy of `value`.
+    #[new]
+    #[pyo3(signature = (client, value, shape, dtype, fortran, on))]
+    fn new(
+        py: Python<'_>,
+        client: &Bound<'_, Client>,
+        value: Option<&Bound<'_, PyAny>>,
+        shape: Vec<u64>,
+        dtype: &str,
+        fortran: bool,
+        on: Option<Where<'_>>,
+    ) -> PyResult<Reference> {
+        let raise = |e| errors::raise(py, &e);
+        let client = client.get().inner();
+        let other = match &on {
+            Some(Where::With(other)) => Some(other.inner.clone()),
+            _ => None,
+        };
+        let on = match (&on, &other) {
+            (Some(Where::Named(name)), _) => On::Server(name),
+            (_, Some(other)) => On::With(other),
+            _ => On::Any,
+        };
+        let inner = match value {
+            Some(value) => {
+                let given = Given::new(value)?;
+                let view = given.view(py)?;
+                released(py, || client.put(view, on))?
+            }
+            None => {
+                let dtype = DType::parse(dtype).map_err(raise)?;
+                let order = if fortran { Order::F } else { Order::C };
+                let meta = ArrayMeta { dtype, shape: Shape::new(&shape).map_err(raise)?, order };
+                released(py, || client.array(meta, on))?
+            }
+        };
+        Ok(Reference { inner: Arc::new(inner) })
+    }
+
+    /// Its extents.
+    fn extents(&self) -> Vec<u64> {
+        self.inner.meta().shape.extents().to_vec()
+    }
+
+    /// Short name of its dtype.
+    fn kind(&self) -> &'static str {
+        self.inner.meta().dtype.name()
+    }
+
+    /// Name and pid of the server that holds it.
+    fn holder(&self) -> (String, u32) {
+        let (name, pid) = self.inner.server();
+        (name.to_owned(), pid)
+    }
+
+    /// Writes a part of it.
+    #[pyo3(signature = (value, axes))]
+    fn write(&self, py: Python<'_>, value: &Bound<'_, PyAny>, axes: Option<Vec<Axis>>) -> PyResult<()> {
+        let given = Given::new(value)?;
+        let view = given.view(py)?;
+        let part = selection(axes).unwrap_or_default();
+        released(py, || self.inner.put(view, &part))
+    }
+
+    /// Reads a part of it.
+    #[pyo3(signature = (axes))]
+    fn read<'py>(&self, py: Python<'py>, axes: Option<Vec<Axis>>) -> PyResult<Bound<'py, PyAny>> {
+        let part = selection(axes).unwrap_or_default();
+        let (meta, bytes) = released(py, || self.inner.get(&part))?;
+        to_python(py, forebay::Array { meta, bytes })
+    }
+
+    /// Frees it.
+    fn kill(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.inner.kill())
+    }
+}

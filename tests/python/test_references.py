@@ -1,0 +1,168 @@
+"""Arrays that servers hold, given to calls in place of arrays."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Place, until
+
+SERVICES = '''
+"""Services that the tests call."""
+import os, time
+import forebay as fb
+
+@fb.service("in a:f64, in x:f64[n], inout y:f64[n]")
+def axpy(a, x, y):
+    y += a * x
+
+@fb.service("in x:f64[n,m], out y:f64[m,n]")
+def transpose(x, y):
+    y[:] = x.T
+
+@fb.service("in x:f64[n], out writeable:bool, out pid:i64")
+def look(x):
+    return bool(x.flags.writeable), os.getpid()
+
+@fb.service("in seconds:f64")
+def sleep(seconds):
+    time.sleep(seconds)
+'''
+
+
+@pytest.fixture
+def client(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fb.Client]:
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "things.py"
+    file.write_text(SERVICES)
+    place.serve(file, "one")
+    connected = fb.connect()
+    until(lambda: "sleep" in connected.services, what="the server")
+    yield connected
+
+
+def test_calls_work_on_the_array_where_it_is(client: fb.Client) -> None:
+    for n in (0, 1, 100, 100_000):
+        x = client.put(np.arange(float(n)))
+        y = client.array(n)
+        assert (y.shape, y.dtype, y.ndim, y.nbytes, y.server) == ((n,), np.dtype("f8"), 1, 8 * n, "one")
+        client.call("axpy", 2.0, x, y)
+        client.call("axpy", 1.0, np.ones(n), y)
+        client.call_async("axpy", 1.0, y, z := np.zeros(n)).wait()
+        np.testing.assert_array_equal(y.get(), 1 + 2 * np.arange(float(n)))
+        np.testing.assert_array_equal(z, y[...])
+    assert client.call("look", x)[0] is False
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_parts_are_those_of_numpy(client: fb.Client, order: str) -> None:
+    model = np.arange(60, dtype="i4").reshape(3, 4, 5)
+    a = client.array((3, 4, 5), "i4", order=order)
+    assert not a[...].any()
+    a.put(model)
+    for sel in (
+        ...,
+        1,
+        (1, slice(None, None, 3), -1),
+        (slice(None, None, -1), None, 2),
+        (0, 0, 0),
+        slice(2, 2),
+    ):
+        np.testing.assert_array_equal(a[sel], model[sel])
+        np.testing.assert_array_equal(a.get(sel), model[sel])
+    for sel, value in (
+        ((2, slice(1, 3), slice(None, None, 2)), -1),
+        ((slice(None, None, -1), 0), np.arange(5)),
+        ((1, 1, 1), 7.0),
+        (slice(None, None, -2), np.arange(40).reshape(2, 4, 5)),
+    ):
+        model[sel] = value
+        a[sel] = value
+        np.testing.assert_array_equal(a.get(), model)
+    a.put(np.asfortranarray(model[::-1, 1:3]), (slice(None, None, -1), slice(1, 3)))
+    np.testing.assert_array_equal(a.get(), model)
+    with pytest.raises(fb.BadArgument):
+        a.put(np.zeros((2, 2), "i4"))
+    with pytest.raises(fb.BadArgument):
+        a.put(np.zeros(5), (0, 0))
+    with pytest.raises(fb.BadArgument):
+        a.get((0, 0, 0, 0))
+
+
+def test_a_matrix_comes_out_of_a_call_on_references(client: fb.Client) -> None:
+    model = np.arange(12.0).reshape(3, 4)
+    for given in (model, np.asfortranarray(model), model[:, ::-1][:, ::-1], model.tolist()):
+        x, y = client.put(given), client.array((4, 3))
+        client.call("transpose", x, y)
+        np.testing.assert_array_equal(y.get(), model.T)
+    with pytest.raises(fb.BadArgument) as error:
+        client.call("axpy", 1.0, x, x)
+    assert "x" in str(error.value)
+
+
+def test_a_killed_reference_says_so(client: fb.Client) -> None:
+    with client.put(np.ones(3)) as x:
+        assert x[0] == 1
+    for use in (x.get, x.kill, lambda: client.call("look", x), lambda: x.put(np.ones(3))):
+        with pytest.raises(fb.Closed):
+            use()
+
+
+def test_placing_and_limits(client: fb.Client) -> None:
+    @fb.service("in x:f64[n], out s:f64", name="total")
+    def total(x: np.ndarray) -> float:
+        return float(x.sum())
+
+    with fb.Server(total, name="here", memory="1MiB"):
+        until(lambda: "total" in client.services, what="the second server")
+        x = client.put(np.ones(1000), on="here")
+        beside = client.put(np.ones(1000), on=x)
+        assert (x.server, beside.server, client.call("total", beside)) == ("here", "here", 1000.0)
+        far = client.put(np.ones(1000), on="one")
+        with pytest.raises(fb.BadArgument) as error:
+            client.call("total", far)
+        assert "does not offer the service" in str(error.value)
+        with pytest.raises(fb.BadArgument) as error:
+            client.call("axpy", 1.0, far, x)
+        assert "different servers" in str(error.value)
+        with pytest.raises(fb.Full):
+            client.array(1 << 20, "u1", on=x)
+        del beside, x
+        until(lambda: _fits(client, 1 << 20), what="the memory of dropped references")
+    with pytest.raises(fb.NoServer):
+        client.array(3, on="nowhere")
+
+
+def _fits(client: fb.Client, nbytes: int) -> bool:
+    try:
+        client.array(nbytes, "u1", on="here").kill()
+    except fb.Full:
+        return False
+    return True
+
+
+def test_a_lost_server_takes_its_arrays_along(client: fb.Client) -> None:
+    x = client.put(np.ones(1000))
+    os.kill(client.call("look", x)[1], signal.SIGKILL)
+    for use in (x.get, lambda: client.call("look", x)):
+        with pytest.raises(fb.ServerLost) as error:
+            use()
+        assert "one" in str(error.value)
+
+
+def test_calls_are_probed_and_given_up_together(client: fb.Client) -> None:
+    calls = [client.call_async("sleep", seconds) for seconds in (0.2, 30.0, 30.0)]
+    assert fb.probe_any(calls[1:]) is None
+    assert fb.wait_any(calls, 10) == 0
+    assert fb.probe_any(calls) == 0
+    fb.cancel_all(calls)
+    assert calls[0].wait() is None
+    for call in calls[1:]:
+        with pytest.raises(fb.Cancelled):
+            call.wait()
