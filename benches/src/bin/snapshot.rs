@@ -10,7 +10,7 @@ use forebay_arena::{Direction, Segment, SegmentSpec};
 use forebay_store::{Attach, Deaf, Options, Owner};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Mode, OpenRun, WhenFull, word};
-use forebay_types::record::{BlockRef, Payload, Place, Record, StepBlock};
+use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, DType, Result, Shape};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -165,7 +165,12 @@ fn main() -> Result<()> {
         let start = Instant::now();
         publish(&Record::StepBegin { step, time: step as f64 });
         for (i, block) in blocks.iter().enumerate() {
-            let payload = Payload::Block(BlockRef { segment: 0, index: block.index(), bytes: ARRAY as u64 });
+            let payload = Payload::Block(HeldBlock {
+                segment: 0,
+                index: block.index(),
+                made: block.made(),
+                bytes: ARRAY as u64,
+            });
             let name = NAMES[i];
             publish(&Record::StepBlock(StepBlock {
                 step,

@@ -167,12 +167,16 @@ impl Connection<'_> {
                     )),
                 };
             }
-            Request::Run(RunRequest::OpenRun(open)) => {
+            Request::Run(first @ (RunRequest::OpenRun(_) | RunRequest::Resume(_))) => {
                 if self.opened.is_some() || self.session.is_some() {
                     return Err(Error::bad("this connection has a session already; make another connection"));
                 }
                 let pid = self.wire.process().map_or(0, |p| p.pid);
-                let (session, opened) = self.shared.runs.open(self.shared, &open, pid)?;
+                let (session, opened) = match first {
+                    RunRequest::Resume(what) => self.shared.runs.resume(self.shared, what, pid)?,
+                    RunRequest::OpenRun(open) => self.shared.runs.open(self.shared, &open, pid)?,
+                    RunRequest::Attach => return Ok(Value::Null),
+                };
                 self.opened = Some((session, opened.clone()));
                 serde_json::to_value(opened)
             }

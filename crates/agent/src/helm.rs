@@ -6,6 +6,7 @@ use crate::service::lock;
 use crate::steering::{Ack, Action, Seen, Steering};
 use forebay_arena::{Bell, Direction, Segment};
 use forebay_monitor::StateInfo;
+use forebay_store::Orphan;
 use forebay_types::Result;
 use forebay_types::control::word;
 use forebay_types::watch::{Act, Declare, Phase};
@@ -80,6 +81,20 @@ impl Helm {
         let bell = segment.bell(Direction::Down);
         inner.ranks.insert(rank, Rank { session, segment: segment.clone(), bell });
         self.drive(&mut inner, out, |m, actions| m.join(rank, size, actions));
+    }
+
+    /// Ranks of an owner that died go on here. Where one of them was held, the run stays held.
+    pub fn take_over(&self, out: &dyn Outside, size: u32, orphans: &[Orphan]) {
+        let mut inner = lock(&self.inner);
+        let word = |o: &Orphan, w| o.segment.word(w).load(Ordering::SeqCst);
+        let held = orphans.iter().filter(|o| word(o, word::HELD) != 0).map(|o| word(o, word::GATE));
+        let held = held.filter(|gate| *gate != u64::MAX).map(|gate| gate as i64).min();
+        for o in orphans {
+            let (segment, bell) = (o.segment.clone(), o.segment.bell(Direction::Down));
+            inner.ranks.insert(o.rank, Rank { session: o.session, segment, bell });
+        }
+        let seen = steps(&inner.ranks);
+        self.drive(&mut inner, out, |m, actions| m.take_over(size, &seen, held, actions));
     }
 
     /// A session has ended. A later session of the same rank is not meant.

@@ -15,8 +15,8 @@ use crate::steering::Ack;
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
-use forebay_store::{Attach, Owner, layout};
-use forebay_types::control::{OpenRun, RunOpened};
+use forebay_store::{Attach, Orphan, Owner, layout};
+use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::{Act, Phase};
 use forebay_types::{Code, Error, Result};
@@ -41,6 +41,8 @@ struct Seat {
     gone: bool,
     /// It said good-bye.
     clean: bool,
+    /// Its rank was there when an earlier owner died and has not come yet.
+    awaited: bool,
 }
 
 /// The run while its store is open.
@@ -164,7 +166,7 @@ impl Run {
     }
 
     /// A rank opens it: the store is opened for the first one, the others join.
-    pub fn open(self: &Arc<Self>, shared: &Shared, open: &OpenRun, pid: u32) -> Result<RunOpened> {
+    pub fn open(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, pid: u32) -> Result<RunOpened> {
         self.await_seat(open, pid);
         let _turn = lock(&self.turn);
         if self.is_over_for(open) {
@@ -175,14 +177,24 @@ impl Run {
                 self.may_join(open)?;
                 false
             }
-            None => self.open_store(shared, open)?,
+            None => {
+                // Others of this program may be here whose owner died: what they write is not wiped.
+                let joins = open.mode == Mode::Write && forebay_store::has_living_ranks(&self.path);
+                let created =
+                    self.open_store(shared, open, if joins { Mode::ReadWrite } else { open.mode })?;
+                self.may_join(open)?;
+                created
+            }
         };
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let opened = owner.admit(open)?;
         if let Some(life) = lock(&self.state).life.as_mut() {
             life.came.insert(open.rank);
             life.empty_since = None;
-            life.seats.insert(opened.session, Seat { rank: open.rank, pid, gone: false, clean: false });
+            life.seats.insert(
+                opened.session,
+                Seat { rank: open.rank, pid, gone: false, clean: false, awaited: false },
+            );
         }
         shared.diary.line(format_args!(
             "{}: rank {} of {} (pid {pid}) opened it",
@@ -242,25 +254,71 @@ impl Run {
     }
 
     /// Opens the store; says whether the run was made.
-    fn open_store(self: &Arc<Self>, shared: &Shared, open: &OpenRun) -> Result<bool> {
+    fn open_store(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, mode: Mode) -> Result<bool> {
+        let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
+        let adopt = (shared.role == "agent").then(|| Arc::new(ears) as Arc<dyn forebay_store::Sink>);
         let options = forebay_store::Options {
-            mode: open.mode,
+            mode,
             size: open.size,
             scratch: open.scratch,
+            adopt,
             ..forebay_store::Options::default()
         };
         let owner = Owner::open(&self.path, options)?;
         let created = owner.created();
         shared.address.write(&self.path.join(layout::AGENT))?;
         self.show(shared, owner.run_id(), &open.program)?;
+        let orphans = owner.orphans()?;
+        let seat = |o: &Orphan| {
+            (o.session, Seat { rank: o.rank, pid: o.process.pid, gone: false, clean: false, awaited: true })
+        };
         lock(&self.state).life = Some(Life {
             owner: Arc::new(owner),
             size: open.size,
-            came: BTreeSet::new(),
-            seats: BTreeMap::new(),
-            empty_since: Some(Instant::now()),
+            came: orphans.iter().map(|o| o.rank).collect(),
+            seats: orphans.iter().map(seat).collect(),
+            empty_since: orphans.is_empty().then(Instant::now),
         });
+        if !orphans.is_empty() {
+            self.helm.take_over(&**self, open.size, &orphans);
+            shared.diary.line(format_args!("{}: {} ranks of a dead owner go on", self.name(), orphans.len()));
+        }
         Ok(created)
+    }
+
+    /// A rank whose owner died goes on here: the first one that comes opens the store.
+    pub fn resume(self: &Arc<Self>, shared: &Arc<Shared>, what: &Resume, pid: u32) -> Result<RunOpened> {
+        let _turn = lock(&self.turn);
+        if self.owner().is_none() {
+            self.open_store(shared, &what.open, Mode::ReadWrite)?;
+        }
+        let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
+        let mut state = lock(&self.state);
+        let seats = state.life.as_mut().map(|l| &mut l.seats);
+        let seat = seats.and_then(|s| s.get_mut(&what.session)).filter(|s| s.awaited && s.pid == pid);
+        match seat.filter(|_| owner.run_id() == what.run_id) {
+            Some(seat) => seat.awaited = false,
+            None => {
+                return Err(Error::new(
+                    Code::Closed,
+                    format!(
+                        "session {} of the run {} is over; open the run again: nothing acknowledged is lost",
+                        what.session,
+                        self.path.display()
+                    ),
+                ));
+            }
+        }
+        drop(state);
+        shared.diary.line(format_args!("{}: rank {} (pid {pid}) goes on", self.name(), what.open.rank));
+        Ok(RunOpened {
+            run_id: owner.run_id().to_owned(),
+            session: what.session,
+            segment: String::new(),
+            owner_pid: std::process::id(),
+            created: false,
+            last_step: None,
+        })
     }
 
     /// Puts it on the page, the first time. A run made anew in the same place is another one.
@@ -299,6 +357,10 @@ impl Run {
         };
         let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
         let attach = Attach { session: session.number, segment: segment.clone() };
+        if let Some(what) = &session.resumed {
+            owner.resume(what.clone(), &attach, Arc::new(ears))?;
+            return owner.doorbell();
+        }
         owner.attach(attach, Arc::new(ears))?;
         // The rank sends nothing before it is answered, so the helm hears of it in time.
         self.helm.join(&**self, session.rank, size, session.number, &segment);
@@ -316,6 +378,19 @@ impl Run {
             (seat.gone, seat.clean) = (true, clean);
         }
         self.changed.notify_all();
+        self.end_awaited(session);
+    }
+
+    /// A session whose rank was awaited in vain has no connection that ends; its seat goes all the same.
+    fn end_awaited(&self, session: u64) {
+        let mut state = lock(&self.state);
+        let Some(life) = state.life.as_mut() else { return };
+        if life.seats.get(&session).is_some_and(|s| s.awaited) {
+            life.seats.remove(&session);
+            if life.seats.is_empty() {
+                life.empty_since = Some(Instant::now());
+            }
+        }
     }
 
     /// The connection of a session has ended. What it published is applied before its seat is free.

@@ -3,7 +3,7 @@
 use crate::run::Run;
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use forebay_types::control::{OpenRun, RunOpened};
+use forebay_types::control::{OpenRun, Resume, RunOpened};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,23 @@ pub struct Runs {
 
 impl Runs {
     /// A rank opens a run: it is opened, or the rank joins those that are there.
-    pub fn open(&self, shared: &Shared, open: &OpenRun, pid: u32) -> Result<(Session, RunOpened)> {
+    pub fn open(&self, shared: &Arc<Shared>, open: &OpenRun, pid: u32) -> Result<(Session, RunOpened)> {
+        self.enter(shared, open, |run| run.open(shared, open, pid), None)
+    }
+
+    /// A rank whose owner died goes on here.
+    pub fn resume(&self, shared: &Arc<Shared>, what: Resume, pid: u32) -> Result<(Session, RunOpened)> {
+        let open = what.open.clone();
+        self.enter(shared, &open, |run| run.resume(shared, &what, pid), Some(what.clone()))
+    }
+
+    fn enter(
+        &self,
+        shared: &Shared,
+        open: &OpenRun,
+        way: impl FnOnce(&Arc<Run>) -> Result<RunOpened>,
+        resumed: Option<Resume>,
+    ) -> Result<(Session, RunOpened)> {
         if open.size == 0 || open.rank >= open.size || open.size as usize > limits::RANKS {
             return Err(Error::bad(format!(
                 "rank {} of {} cannot be; ranks count from 0",
@@ -41,7 +57,7 @@ impl Runs {
             fade(shared, &mut table);
             table.entry(path.clone()).or_insert_with(|| Arc::new(Run::new(&path))).clone()
         };
-        let opened = run.open(shared, open, pid);
+        let opened = way(&run);
         if opened.is_err() {
             let mut table = lock(&self.table);
             if table.get(&path).is_some_and(|r| r.is_blank()) {
@@ -49,7 +65,7 @@ impl Runs {
             }
         }
         let opened = opened?;
-        let session = Session { run, number: opened.session, rank: open.rank };
+        let session = Session { run, number: opened.session, rank: open.rank, resumed };
         Ok((session, opened))
     }
 

@@ -4,6 +4,7 @@ use crate::run::Run;
 use crate::service::Shared;
 use forebay_arena::Segment;
 use forebay_types::Result;
+use forebay_types::control::Resume;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub struct Session {
     pub number: u64,
     /// The rank that sits there.
     pub rank: u32,
+    /// It was opened at an owner that died.
+    pub resumed: Option<Resume>,
 }
 
 impl Session {

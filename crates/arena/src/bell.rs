@@ -40,6 +40,8 @@ pub(crate) fn withdraw(flag: &AtomicU32) {
 
 #[cfg(not(loom))]
 pub use real::Bell;
+#[cfg(not(loom))]
+pub(crate) use real::Doorbell;
 
 #[cfg(not(loom))]
 mod real {
@@ -49,7 +51,7 @@ mod real {
     use crate::map::Map;
     use rustix::thread::futex;
     use std::os::fd::OwnedFd;
-    use std::sync::{Arc, OnceLock};
+    use std::sync::{Arc, PoisonError, RwLock};
     use std::time::{Duration, Instant};
 
     /// A doorbell of a segment: rung by the producer of a ring, waited for by its consumer.
@@ -57,11 +59,14 @@ mod real {
     pub struct Bell {
         map: Arc<Map>,
         flag: u64,
-        event: Arc<OnceLock<OwnedFd>>,
+        event: Arc<Doorbell>,
     }
 
+    /// The eventfd of the waiter, if it sleeps in epoll; another one when another process waits.
+    pub(crate) type Doorbell = RwLock<Option<OwnedFd>>;
+
     impl Bell {
-        pub(crate) fn new(map: Arc<Map>, which: Direction, event: Arc<OnceLock<OwnedFd>>) -> Bell {
+        pub(crate) fn new(map: Arc<Map>, which: Direction, event: Arc<Doorbell>) -> Bell {
             Bell { map, flag: Layout::cursor(Cursor::sleep(which)), event }
         }
 
@@ -81,7 +86,7 @@ mod real {
 
         #[cold]
         fn wake_from(&self, how: u32) {
-            match self.event.get() {
+            match &*self.event.read().unwrap_or_else(PoisonError::into_inner) {
                 Some(event) if how == EVENT => {
                     let _ = rustix::io::write(event, &1u64.to_ne_bytes());
                 }
@@ -98,9 +103,10 @@ mod real {
             let _ = futex::wake(self.flag(), futex::Flags::empty(), i32::MAX as u32);
         }
 
-        /// The ringing side writes to this eventfd when the waiter sleeps in epoll. Once a bell.
+        /// The ringing side writes to this eventfd when the waiter sleeps in epoll; the last one
+        /// attached counts, for a waiter that took the place of one that died.
         pub fn attach_eventfd(&self, event: OwnedFd) {
-            let _ = self.event.set(event);
+            *self.event.write().unwrap_or_else(PoisonError::into_inner) = Some(event);
         }
 
         /// Waits until `ready` or until the deadline; says whether it was ready. Polls as long as

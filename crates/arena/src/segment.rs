@@ -5,7 +5,7 @@
 //! name is a sealed memory file that goes with its last user.
 
 use crate::alloc::Allocator;
-use crate::bell::Bell;
+use crate::bell::{Bell, Doorbell};
 use crate::block::Block;
 use crate::layout::{Cursor, Direction, HEADER_BYTES, Layout, MAGIC, PAGE, SegmentSpec, WORDS};
 use crate::map::Map;
@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Pages are taken in pieces of this size, each a few milliseconds.
@@ -35,7 +35,7 @@ pub(crate) struct Inner {
     map: Arc<Map>,
     layout: Layout,
     path: Option<PathBuf>,
-    events: [Arc<OnceLock<OwnedFd>>; 2],
+    events: [Arc<Doorbell>; 2],
     ends: [AtomicBool; 4],
     allocator: AtomicBool,
     growing: Mutex<()>,

@@ -52,7 +52,7 @@ pub fn session(
     };
     let agent = forebay_agent::running()?;
     if let Some(wire) = agent.map(|socket| greeted(&socket)).transpose()?.flatten() {
-        return Ok((Session::open(wire, &request)?, None));
+        return Ok((with_successor(Session::open(wire, &request)?), None));
     }
     if size == 1 {
         let embedded = Embedded::start(EmbeddedOptions::default())?;
@@ -64,7 +64,7 @@ pub fn session(
     loop {
         let socket = forebay_agent::start_by_need()?;
         match greeted(&socket)? {
-            Some(wire) => return Ok((Session::open(wire, &request)?, None)),
+            Some(wire) => return Ok((with_successor(Session::open(wire, &request)?), None)),
             // It left between its start and our connection: once more.
             None if began.elapsed() < RETRY => {}
             None => {
@@ -78,6 +78,18 @@ pub fn session(
             }
         }
     }
+}
+
+/// A session at an agent goes on at another one when the agent dies. All ranks start it through the same
+/// lock, so they find the same one.
+fn with_successor(session: Session) -> Session {
+    session.on_loss(std::sync::Arc::new(|| {
+        let socket = forebay_agent::start_by_need()?;
+        greeted(&socket)?.ok_or_else(|| {
+            Error::new(Code::ServerLost, format!("the agent at {} has left", socket.display()))
+        })
+    }));
+    session
 }
 
 /// A connection to the agent, or `None` when there is none.

@@ -75,27 +75,43 @@ fn a_rank_killed_under_an_agent_loses_that_step_only() {
     });
 }
 
+/// An agent that nobody can start again: the program it was started from goes as soon as it is up.
+fn an_agent_without_a_successor(s: &support::Sandbox) -> u32 {
+    let exe = s.dir.join("forebay");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_forebay"), &exe).unwrap();
+    forebay_agent::start_to_stay().unwrap();
+    std::fs::remove_file(&exe).unwrap();
+    agent_pid()
+}
+
 #[test]
-fn a_killed_agent_is_told_within_two_seconds_and_nothing_acknowledged_is_lost() {
-    sandbox("a_killed_agent_is_told_within_two_seconds_and_nothing_acknowledged_is_lost", |s| {
-        forebay_agent::start_to_stay().unwrap();
-        let run = forebay::open(&s.run("killed"), Mode::Append, small()).unwrap();
-        run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
-        for step in 0..3 {
-            take(&run, step, N).unwrap();
-        }
-        signal(agent_pid(), "-KILL");
-        let killed = Instant::now();
-        let e = loop {
-            if let Err(e) = run.flush() {
-                break e;
+fn without_a_successor_a_killed_agent_is_told_within_two_seconds_and_nothing_acknowledged_is_lost() {
+    let test =
+        "without_a_successor_a_killed_agent_is_told_within_two_seconds_and_nothing_acknowledged_is_lost";
+    sandbox(test, |s| {
+        if s.role == "rank" {
+            let agent = an_agent_without_a_successor(s);
+            let run = forebay::open(&s.run("killed"), Mode::Append, small()).unwrap();
+            run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
+            for step in 0..3 {
+                take(&run, step, N).unwrap();
             }
-        };
-        assert_eq!(e.code(), Code::ServerLost);
-        assert!(killed.elapsed() < LATE, "{:?}: {e}", killed.elapsed());
-        assert!(run.steps(10, 0).is_err() && run.snapshot(9, None).is_err());
-        assert_eq!(run.close().unwrap_err().code(), Code::ServerLost);
-        drop(run);
+            signal(agent, "-KILL");
+            let killed = Instant::now();
+            let e = loop {
+                if let Err(e) = run.flush() {
+                    break e;
+                }
+            };
+            assert_eq!(e.code(), Code::ServerLost);
+            assert!(e.text().contains("nobody could take its place"), "{e}");
+            assert!(killed.elapsed() < Duration::from_secs(2), "{:?}: {e}", killed.elapsed());
+            assert!(run.steps(10, 0).is_err() && run.snapshot(9, None).is_err());
+            assert_eq!(run.close().unwrap_err().code(), Code::ServerLost);
+            return;
+        }
+        let exe = s.dir.join("forebay").display().to_string();
+        assert!(s.start_with("rank", &[("FOREBAY_EXE", &exe)]).wait().success());
         let again = forebay::open(&s.run("killed"), Mode::Append, small()).unwrap();
         assert_eq!(again.snapshots().unwrap().numbers(), [0, 1, 2]);
         (0..3).for_each(|step| check(&again, step, N));

@@ -18,5 +18,5 @@ mod reader;
 pub mod stepfile;
 
 pub use care::{Repaired, Report, compact, recover, repair, verify};
-pub use owner::{Attach, Deaf, Options, Owner, Sink};
+pub use owner::{Attach, Deaf, Options, Orphan, Owner, Sink, has_living_ranks};
 pub use reader::{Array, Reader, shape_of};

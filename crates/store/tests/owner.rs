@@ -124,9 +124,10 @@ fn what_does_not_fit_the_arena_goes_to_the_stores_own_buffer() {
     let bytes = f64s(1_000_000, 9);
     let block = room.alloc(bytes.len() as u64).unwrap();
     block.write_from(0, &bytes);
-    let payload = forebay_types::record::Payload::Block(forebay_types::record::BlockRef {
+    let payload = forebay_types::record::Payload::Block(forebay_types::record::HeldBlock {
         segment: 1,
         index: block.index(),
+        made: block.made(),
         bytes: bytes.len() as u64,
     });
     let meta = forebay_types::ArrayMeta::new(forebay_types::DType::F64, shape(&[1_000_000]));
@@ -235,7 +236,7 @@ fn a_record_that_makes_no_sense_harms_itself_alone() {
     rank.publish(&Record::Insert { table: 77, step: 0, rows: 1, cells: &[0] });
     rank.publish(&Record::Declare { json: "{" });
     let meta = forebay_types::ArrayMeta::new(forebay_types::DType::F64, shape(&[100_000]));
-    let nowhere = forebay_types::record::BlockRef { segment: 3, index: 9, bytes: 800_000 };
+    let nowhere = forebay_types::record::HeldBlock { segment: 3, index: 9, made: 1, bytes: 800_000 };
     let payload = forebay_types::record::Payload::Block(nowhere);
     rank.publish(&Record::Put { name: "x", set: 0, meta, unit: "", attrs: "", if_version: None, payload });
     rank.put("good", &f64s(4, 4), None);

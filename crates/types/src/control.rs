@@ -30,6 +30,8 @@ pub mod word {
     pub const WRITTEN_BYTES: usize = 9;
     /// Rank: 1 while it is held at the gate.
     pub const HELD: usize = 10;
+    /// Rank: 1 when it has given the session up; a successor of the owner does not wait for it.
+    pub const LEFT: usize = 11;
 }
 
 /// How a run is opened, as in h5py.
@@ -106,6 +108,9 @@ impl WhenFull {
 pub enum RunRequest {
     /// First. Answer: [`RunOpened`].
     OpenRun(OpenRun),
+    /// First, in place of `OpenRun`, when the owner has died and this one is its successor: the rank
+    /// goes on with its session and its segment. Answer: [`RunOpened`].
+    Resume(Resume),
     /// Then, with the descriptor of the segment the rank made. Answer: null, with an eventfd that
     /// the rank rings when the owner sleeps. From then on both sides are silent here; the end of
     /// the connection is the death of the peer.
@@ -133,7 +138,22 @@ pub struct OpenRun {
     pub program: String,
 }
 
-/// What the owner says to [`OpenRun`].
+/// How a rank goes on with its session at the successor of its owner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// As the run was opened; its mode means nothing now, what is there is kept.
+    pub open: OpenRun,
+    /// Identity of the run.
+    pub run_id: String,
+    /// The session.
+    pub session: u64,
+    /// How many overflow segments the rank knows.
+    pub overflows: u32,
+    /// Requests whose answers the rank has not seen: sequence number and the JSON of the [`Ask`].
+    pub asks: Vec<(u64, String)>,
+}
+
+/// What the owner says to [`OpenRun`] and [`Resume`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunOpened {
     /// Identity of the run, in its catalog and in the names of its segments.

@@ -26,7 +26,7 @@ pub enum Payload<'a> {
     /// In the record.
     Inline(&'a [u8]),
     /// In a block of an arena.
-    Block(BlockRef),
+    Block(HeldBlock),
 }
 
 impl Payload<'_> {
@@ -51,6 +51,20 @@ pub struct BlockRef {
     pub segment: u32,
     /// Index in the block table of that segment.
     pub index: u32,
+    /// Bytes used, from the start of the block.
+    pub bytes: u64,
+}
+
+/// A block that a rank gives into custody. Its entry in the table is used again and again; `made` says
+/// which use is meant, so that who reads an old record never touches a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBlock {
+    /// 0: the segment the record came by; n: the n-th overflow segment of that session.
+    pub segment: u32,
+    /// Index in the block table of that segment.
+    pub index: u32,
+    /// How often the entry has been used, this time included.
+    pub made: u32,
     /// Bytes used, from the start of the block.
     pub bytes: u64,
 }
@@ -261,14 +275,17 @@ fn read_meta(r: &mut Reader) -> Result<ArrayMeta> {
 fn payload(w: &mut Writer, p: &Payload) {
     match p {
         Payload::Inline(b) => w.u8(0).bytes(b),
-        Payload::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u64(b.bytes),
+        Payload::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u32(b.made).u64(b.bytes),
     };
 }
 
 fn read_payload<'a>(r: &mut Reader<'a>) -> Result<Payload<'a>> {
     Ok(match r.u8()? {
         0 => Payload::Inline(r.bytes()?),
-        1 => Payload::Block(BlockRef { segment: r.u32()?, index: r.u32()?, bytes: r.u64()? }),
+        1 => {
+            let (segment, index, made) = (r.u32()?, r.u32()?, r.u32()?);
+            Payload::Block(HeldBlock { segment, index, made, bytes: r.u64()? })
+        }
         other => return Err(corrupt(format!("{other} is no kind of payload"))),
     })
 }
@@ -515,7 +532,7 @@ mod tests {
 
     fn samples() -> Vec<Record<'static>> {
         let meta = ArrayMeta::new(DType::F64, Shape::new(&[4, 2]).unwrap());
-        let block = BlockRef { segment: 1, index: 7, bytes: 32 };
+        let block = HeldBlock { segment: 1, index: 7, made: 3, bytes: 32 };
         vec![
             Record::Put {
                 name: "a/b",

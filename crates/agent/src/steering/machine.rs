@@ -114,6 +114,18 @@ impl Steering {
         self.show(out);
     }
 
+    /// Ranks that another owner steered, which died, are steered from here. Where they were held they stay
+    /// held; acts that were on their way are forgotten, and the log shows them without an end.
+    pub fn take_over(&mut self, size: u32, ranks: &[Seen], held: Option<i64>, out: &mut Vec<Action>) {
+        *self = Steering::new(size);
+        self.hold = held.map(|step| Hold { step, by: 0, after: 0 });
+        for seen in ranks {
+            self.ranks.insert(seen.rank, Rank { step: seen.step, gate: held, pending: VecDeque::new() });
+            out.push(Action::Gate { rank: seen.rank, step: held });
+        }
+        self.show(out);
+    }
+
     /// A rank has closed the run, or was lost.
     pub fn leave(&mut self, rank: u32, lost: bool, out: &mut Vec<Action>) {
         if self.ranks.remove(&rank).is_none() {

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
-use forebay_types::control::{Ask, RunOpened, WhenFull, word};
+use forebay_link::Wire;
+use forebay_types::control::{Ask, OpenRun, RunOpened, WhenFull, word};
 use forebay_types::record::Record;
+use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
 use serde::de::DeserializeOwned;
 
@@ -15,6 +17,7 @@ use super::down::Down;
 use super::life::Life;
 use super::log::Log;
 use super::patience::Patience;
+use super::revive::Successor;
 use super::room::Rooms;
 use super::steer::Steer;
 
@@ -23,7 +26,15 @@ pub type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// The shared middle of a session; every part holds it by `Arc`.
 pub struct Core {
+    /// As it was asked for.
+    pub open: OpenRun,
     pub opened: RunOpened,
+    /// The connection to the owner; its end is this session's.
+    pub wire: Mutex<Option<Wire>>,
+    /// Who finds a successor when the owner dies.
+    pub successor: OnceLock<Successor>,
+    /// What was declared, for a successor.
+    pub declared: Mutex<Vec<Declare>>,
     pub rank: u32,
     pub size: u32,
     pub full: WhenFull,
@@ -71,7 +82,7 @@ pub struct Counts {
 impl Core {
     /// The first thing every call does: is the session good, and did something fail behind its back?
     pub fn enter(&self) -> Result<()> {
-        self.life.check().map_err(|e| self.explained(e))?;
+        self.living().map_err(|e| self.explained(e))?;
         self.down.late()
     }
 
@@ -123,7 +134,7 @@ impl Core {
         let mut came: Result<Option<Result<String>>> = self
             .publish_after(&Record::Ask { json: &json }, &mut |number| {
                 seq = number;
-                self.down.expect(number);
+                self.down.expect(number, &json);
             })
             .map(|_| None);
         loop {

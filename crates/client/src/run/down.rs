@@ -3,7 +3,7 @@
 //! Whoever waits reads the ring for everybody: one thread at a time sleeps at the bell, the
 //! others at a condition variable, and what is not for the reader is kept for whom it is for.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -32,7 +32,8 @@ struct State {
     consumer: Consumer,
     buf: Vec<u8>,
     spin: Spin,
-    awaited: HashSet<u64>,
+    /// Requests whose answers are wanted, by number, as they were asked.
+    awaited: HashMap<u64, String>,
     answers: HashMap<u64, Result<String>>,
     acts: VecDeque<Due>,
     late: VecDeque<Error>,
@@ -62,7 +63,7 @@ impl Down {
                 consumer: segment.consumer(Direction::Down),
                 buf: Vec::new(),
                 spin: Spin::new(),
-                awaited: HashSet::new(),
+                awaited: HashMap::new(),
                 answers: HashMap::new(),
                 acts: VecDeque::new(),
                 late: VecDeque::new(),
@@ -110,7 +111,7 @@ impl Down {
         match Notice::decode(bytes) {
             Ok(Notice::Answer { seq, code, text }) => {
                 // An answer nobody waits for any more: its caller gave up.
-                if state.awaited.remove(&seq) {
+                if state.awaited.remove(&seq).is_some() {
                     let answer = match code {
                         0 => Ok(text.to_owned()),
                         code => Err(coded(code, text)),
@@ -159,8 +160,13 @@ impl Down {
     }
 
     /// Says before a request is sent that its answer is wanted.
-    pub fn expect(&self, seq: u64) {
-        self.lock().awaited.insert(seq);
+    pub fn expect(&self, seq: u64, json: &str) {
+        self.lock().awaited.insert(seq, json.to_owned());
+    }
+
+    /// Requests that wait for their answers, for a successor of the owner.
+    pub fn awaited(&self) -> Vec<(u64, String)> {
+        self.lock().awaited.iter().map(|(seq, json)| (*seq, json.clone())).collect()
     }
 
     /// The answer will not be waited for.

@@ -2,35 +2,46 @@
 //!
 //! A watcher thread looks at the owner; every call looks at the one word it keeps. The owner is
 //! *dead* when the socket between the two hangs up, *stopped* when its heart does not beat for a
-//! second and the kernel says so. A stopped owner that goes on makes the session good again.
+//! second and the kernel says so. A stopped owner that goes on makes the session good again; for a dead one a
+//! successor is sought (`revive`).
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Bell, Direction, Process, ProcessState, Segment};
+use forebay_arena::{Direction, Process, ProcessState};
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::core::Core;
 
 const GOOD: u32 = 0;
 const STOPPED: u32 = 1;
 const DEAD: u32 = 2;
 const CLOSED: u32 = 3;
+const SEEKING: u32 = 4;
 
 /// How often the watcher looks at the heart.
 const LOOK: Duration = Duration::from_millis(200);
 /// A heart that is silent for longer is asked after at the kernel.
 const SILENT: Duration = Duration::from_secs(1);
 
+/// The owner, and why there is none any more.
+struct Owner {
+    pid: u32,
+    process: Option<Process>,
+    why: Option<Error>,
+}
+
 /// The state of a session, one atomic word.
 pub struct Life {
     pid: u32,
     state: AtomicU32,
-    owner: Option<Process>,
-    owner_pid: u32,
+    owner: Mutex<Owner>,
+    changed: Condvar,
     directory: String,
     /// When the heart last beat, as counted by the watcher.
     beats: AtomicU64,
@@ -39,14 +50,19 @@ pub struct Life {
 impl Life {
     /// A session that was just opened.
     pub fn new(owner_pid: u32, directory: &str) -> Life {
+        let owner = Owner { pid: owner_pid, process: Process::of_pid(owner_pid), why: None };
         Life {
             pid: std::process::id(),
             state: AtomicU32::new(GOOD),
-            owner: Process::of_pid(owner_pid),
-            owner_pid,
+            owner: Mutex::new(owner),
+            changed: Condvar::new(),
             directory: directory.to_owned(),
             beats: AtomicU64::new(0),
         }
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        self.owner.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// One load: whether nothing is known to be wrong.
@@ -57,7 +73,7 @@ impl Life {
 
     /// Fails when the session is of no use now, and says why.
     pub fn check(&self) -> Result<()> {
-        if std::process::id() != self.pid {
+        if self.is_child() {
             return Err(self.forked());
         }
         match self.state.load(Ordering::Acquire) {
@@ -74,7 +90,9 @@ impl Life {
 
     /// This side has closed it. Says whether it was open.
     pub fn close(&self) -> bool {
-        self.state.swap(CLOSED, Ordering::AcqRel) != CLOSED
+        let was = self.state.swap(CLOSED, Ordering::AcqRel);
+        self.changed.notify_all();
+        was != CLOSED
     }
 
     /// Whether this side has closed it.
@@ -87,9 +105,38 @@ impl Life {
         std::process::id() != self.pid
     }
 
-    /// Whether the owner is gone for good.
-    pub fn dead(&self) -> bool {
-        self.state.load(Ordering::Acquire) == DEAD
+    /// Whether a successor of the owner is sought. Never in a child, where nobody seeks.
+    pub fn seeking(&self) -> bool {
+        self.state.load(Ordering::Acquire) == SEEKING && !self.is_child()
+    }
+
+    /// Whether the owner's code runs on threads of this very process.
+    pub fn owns_itself(&self) -> bool {
+        self.owner().pid == self.pid
+    }
+
+    /// Waits at most so long for the end of the search.
+    pub fn await_change(&self, slice: Duration) {
+        let owner = self.owner();
+        if self.seeking() {
+            drop(self.changed.wait_timeout(owner, slice));
+        }
+    }
+
+    /// A successor has the session.
+    pub fn revived(&self, owner_pid: u32) {
+        let mut owner = self.owner();
+        *owner = Owner { pid: owner_pid, process: Process::of_pid(owner_pid), why: None };
+        let _ = self.state.compare_exchange(SEEKING, GOOD, Ordering::AcqRel, Ordering::Acquire);
+        self.changed.notify_all();
+    }
+
+    /// There is no successor.
+    fn die(&self, why: Option<Error>) {
+        let mut owner = self.owner();
+        owner.why = why;
+        self.set(DEAD);
+        self.changed.notify_all();
     }
 
     fn set(&self, to: u32) {
@@ -114,7 +161,10 @@ impl Life {
 
     #[cold]
     fn fault(&self, state: u32) -> Error {
-        let (run, pid) = (&self.directory, self.owner_pid);
+        let owner = self.owner();
+        let (run, pid) = (&self.directory, owner.pid);
+        let why = owner.why.as_ref().map(|e| format!(" and nobody could take its place ({})", e.text()));
+        let why = why.unwrap_or_default();
         match state {
             CLOSED => Error::new(Code::Closed, format!("the run {run} is closed; open it again")),
             STOPPED => Error::new(
@@ -126,50 +176,49 @@ impl Life {
             _ => Error::new(
                 Code::ServerLost,
                 format!(
-                    "the owner of the run {run}, process {pid}, is gone; open the run again or use `forebay recover {run}`: nothing acknowledged is lost"
+                    "the owner of the run {run}, process {pid}, is gone{why}; open the run again or use `forebay recover {run}`: nothing acknowledged is lost"
                 ),
             ),
         }
     }
 
-    fn look(&self, heart: u64, silent_since: &mut Instant) {
+    /// Looks at the heart; says whether the owner is dead.
+    fn look(&self, heart: u64, silent_since: &mut Instant) -> bool {
         if self.beats.swap(heart, Ordering::Relaxed) != heart {
             *silent_since = Instant::now();
             if self.state.load(Ordering::Acquire) == STOPPED {
                 self.set(GOOD);
             }
-            return;
+            return false;
         }
         // Threads of this very process stop only together with it.
-        if self.owner_pid == self.pid || silent_since.elapsed() < SILENT {
-            return;
+        if self.owns_itself() || silent_since.elapsed() < SILENT {
+            return false;
         }
-        match self.owner.as_ref().map(Process::state) {
-            Some(ProcessState::Stopped) => self.set(STOPPED),
-            Some(ProcessState::Gone) => self.set(DEAD),
-            _ => {}
+        let state = self.owner().process.as_ref().map(Process::state);
+        if state == Some(ProcessState::Stopped) {
+            self.set(STOPPED);
         }
+        state == Some(ProcessState::Gone)
     }
 }
 
 /// The thread that looks after the owner.
 pub struct Watcher {
     thread: Option<JoinHandle<()>>,
-    stop: Arc<rustix::fd::OwnedFd>,
+    stop: Arc<OwnedFd>,
 }
 
 impl Watcher {
-    /// Starts it. `socket` is the connection whose end is the owner's death; `bell` wakes a
-    /// thread of ours that waits for a notice.
-    pub fn start(life: Arc<Life>, segment: Segment, socket: impl AsFd + Send + 'static) -> Result<Watcher> {
+    /// Starts it. `socket` is the connection whose end is the owner's death.
+    pub fn start(core: Arc<Core>, socket: OwnedFd) -> Result<Watcher> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|e| Error::io("cannot make an eventfd for the session's watcher", e))?;
         let stop = Arc::new(stop);
         let told = stop.clone();
-        let bell = segment.bell(Direction::Down);
         let thread = std::thread::Builder::new()
             .name("fb-watcher".into())
-            .spawn(move || watch(&life, &segment, &bell, &socket, &told))
+            .spawn(move || watch(&core, socket, &told))
             .map_err(|e| Error::io("cannot start the session's watcher thread", e))?;
         Ok(Watcher { thread: Some(thread), stop })
     }
@@ -184,31 +233,64 @@ impl Drop for Watcher {
     }
 }
 
-fn watch(life: &Life, segment: &Segment, bell: &Bell, socket: &impl AsFd, stop: &rustix::fd::OwnedFd) {
-    let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
+fn watch(core: &Arc<Core>, mut socket: OwnedFd, stop: &OwnedFd) {
+    let life = &core.life;
+    // Wakes a thread of ours that waits for a notice.
+    let bell = core.segment.bell(Direction::Down);
     let mut silent_since = Instant::now();
     loop {
-        let mut fds =
-            [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP), PollFd::new(stop, PollFlags::IN)];
-        match poll(&mut fds, Some(&pause)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => life.set(DEAD),
-        }
-        let (owner, told) = (fds[0].revents(), fds[1].revents());
-        if !told.is_empty() {
+        let (hung_up, told) = match hear(socket.as_fd(), stop.as_fd()) {
+            Ok(heard) => heard,
+            Err(_) => (true, false),
+        };
+        if told {
             return;
         }
-        if owner.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR) {
-            life.set(DEAD);
+        let heart = core.segment.word(word::HEARTBEAT).load(Ordering::Relaxed);
+        if life.look(heart, &mut silent_since) || hung_up {
+            match lose(core) {
+                Some(successor) => (socket, silent_since) = (successor, Instant::now()),
+                None => {
+                    bell.wake();
+                    return;
+                }
+            }
         }
-        life.look(segment.word(word::HEARTBEAT).load(Ordering::Relaxed), &mut silent_since);
         if !life.good() {
             bell.wake();
         }
-        if life.dead() {
-            return;
+    }
+}
+
+/// Sleeps a while; says whether the owner's side of the connection is closed, and whether we are to stop.
+fn hear(socket: std::os::fd::BorrowedFd, stop: std::os::fd::BorrowedFd) -> Result<(bool, bool)> {
+    let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
+    let mut fds = [
+        PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::RDHUP),
+        PollFd::from_borrowed_fd(stop, PollFlags::IN),
+    ];
+    match poll(&mut fds, Some(&pause)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(e) => return Err(Error::io("cannot watch the owner", e)),
+    }
+    let closed = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+    Ok((fds[0].revents().intersects(closed), !fds[1].revents().is_empty()))
+}
+
+/// The owner is dead: the connection to its successor, or none, and the session is lost.
+fn lose(core: &Arc<Core>) -> Option<OwnedFd> {
+    let mut why = None;
+    if core.may_revive() {
+        core.life.set(SEEKING);
+        match core.revive() {
+            Ok(socket) => return Some(socket),
+            Err(e) => why = Some(e),
         }
     }
+    // A successor that comes later does not wait for this rank.
+    core.segment.word(word::LEFT).store(1, Ordering::SeqCst);
+    core.life.die(why);
+    None
 }
 
 #[cfg(test)]
@@ -225,7 +307,7 @@ mod tests {
         assert!(e.text().contains("kill -CONT"), "{e}");
         life.look(7, &mut since);
         assert!(life.check().is_ok());
-        life.set(DEAD);
+        life.die(None);
         life.look(8, &mut since);
         assert!(life.check().unwrap_err().text().contains("forebay recover"));
         assert!(life.close());

@@ -77,7 +77,7 @@ impl Core {
 
     /// The same; `before` learns the number before the owner can see the record.
     pub fn publish_after(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64> {
-        self.life.check().map_err(|e| self.explained(e))?;
+        self.living().map_err(|e| self.explained(e))?;
         let mut patience = self.patience();
         loop {
             match self.log.try_push(record, before) {

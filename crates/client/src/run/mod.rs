@@ -4,6 +4,7 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `open`, `life` | greeting, segment; a watcher thread that sees the owner die or stop |
+//! | `revive` | going on at the successor of an owner that died |
 //! | `log` | the custody log: numbered records in the up ring |
 //! | `down` | answers, acts of steering and late errors out of the down ring |
 //! | `room` | blocks of the arena and of overflow segments |
@@ -23,6 +24,7 @@ mod looping;
 mod open;
 mod patience;
 mod reduce;
+mod revive;
 mod room;
 mod session;
 mod steer;
@@ -31,6 +33,7 @@ mod view;
 
 pub use diagram::Diagram;
 pub use looping::LoopHead;
+pub use revive::Successor;
 pub use session::{PutOptions, Session};
 pub use steer::{Callback, Parameter};
 pub use step::{Allocated, Piece, StepWriter};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use forebay_arena::{Direction, Segment, SegmentSpec, place};
@@ -27,7 +27,7 @@ const LEAST_BUFFER: u64 = 1 << 20;
 /// How long the owner may take to greet.
 const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to open a run: recovery of an earlier session may be part of it.
-const OPENING: Duration = Duration::from_secs(120);
+pub(super) const OPENING: Duration = Duration::from_secs(120);
 
 impl Session {
     /// Greets the owner that listens at `socket`. `NotFound` or `ServerLost`: nobody is there (any
@@ -62,8 +62,12 @@ impl Session {
             segment.bell(Direction::Up).attach_eventfd(event);
         }
         let life = Arc::new(Life::new(opened.owner_pid, &open.path));
-        let watcher = Watcher::start(life.clone(), segment.clone(), wire.watch_fd()?)?;
+        let socket = wire.watch_fd()?;
         let core = Core {
+            open: open.clone(),
+            wire: Mutex::new(Some(wire)),
+            successor: OnceLock::new(),
+            declared: Mutex::default(),
             rank: open.rank,
             size: open.size,
             full: open.full,
@@ -84,7 +88,9 @@ impl Session {
             segment,
             opened,
         };
-        Ok(Session::new(Arc::new(core), wire, watcher))
+        let core = Arc::new(core);
+        let watcher = Watcher::start(core.clone(), socket)?;
+        Ok(Session::new(core, watcher))
     }
 }
 

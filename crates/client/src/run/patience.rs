@@ -57,7 +57,7 @@ impl<'a> Patience<'a> {
 
     /// Looks whether the wait makes sense still.
     pub fn look(&mut self, what: &str) -> Result<()> {
-        self.core.life.check().map_err(|e| self.core.explained(e))?;
+        self.core.living().map_err(|e| self.core.explained(e))?;
         if self.looked.elapsed() >= SLICE {
             self.looked = Instant::now();
             self.core.interrupted()?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Segment};
 use forebay_types::control::Ask;
-use forebay_types::record::BlockRef;
+use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
 
 use super::core::Core;
@@ -32,8 +32,9 @@ pub struct Placed {
 
 impl Placed {
     /// As records name it.
-    pub fn reference(&self) -> BlockRef {
-        BlockRef { segment: self.segment, index: self.block.index(), bytes: self.block.len() }
+    pub fn reference(&self) -> HeldBlock {
+        let block = &self.block;
+        HeldBlock { segment: self.segment, index: block.index(), made: block.made(), bytes: block.len() }
     }
 }
 
@@ -108,6 +109,11 @@ impl Rooms {
                 Err(placed) => self.held.push(placed),
             }
         }
+    }
+
+    /// How many segments the store gave.
+    pub fn overflows(&self) -> u32 {
+        self.overflow.len() as u32
     }
 
     /// Blocks that wait for nobody but this process.

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forebay_link::Wire;
 use forebay_types::control::{Ask, Column, PageLinks, Restarted, RunOpened, TableInfo, Target, word};
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
@@ -16,6 +15,7 @@ use super::core::{Core, LOOPING, to_json};
 use super::diagram::Diagram;
 use super::life::Watcher;
 use super::looping::LoopHead;
+use super::revive::Successor;
 use super::room::Placed;
 use super::steer::{Callback, Parameter};
 use super::step::{StepWriter, check_unit};
@@ -34,13 +34,17 @@ pub struct PutOptions<'a> {
 /// The rank's side of an open run. Usable from every thread.
 pub struct Session {
     core: Arc<Core>,
-    wire: Mutex<Option<Wire>>,
     watcher: Mutex<Option<Watcher>>,
 }
 
 impl Session {
-    pub(super) fn new(core: Arc<Core>, wire: Wire, watcher: Watcher) -> Session {
-        Session { core, wire: Mutex::new(Some(wire)), watcher: Mutex::new(Some(watcher)) }
+    pub(super) fn new(core: Arc<Core>, watcher: Watcher) -> Session {
+        Session { core, watcher: Mutex::new(Some(watcher)) }
+    }
+
+    /// Who finds a successor when the owner dies; without one the session is lost then. Set once.
+    pub fn on_loss(&self, find: Successor) {
+        let _ = self.core.successor.set(find);
     }
 
     /// What the owner said at the opening.
@@ -342,11 +346,11 @@ impl Session {
             // which do not exist here. Only our copy of the socket goes.
             core.life.close();
             std::mem::forget(self.watcher.lock().unwrap_or_else(|e| e.into_inner()).take());
-            drop(self.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
+            drop(core.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
             return Ok(());
         }
         let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);
-        let done = core.life.check().and_then(|()| core.ask::<()>(&Ask::Close { finished }));
+        let done = core.living().and_then(|()| core.ask::<()>(&Ask::Close { finished }));
         if let Err(e) = &done
             && core.life.good()
             && e.code() == forebay_types::Code::Cancelled
@@ -365,8 +369,10 @@ impl Session {
         if drained {
             // What is not drained stays under its name for whoever owns the run next.
             let _ = self.core.segment.unlink();
+        } else {
+            self.core.segment.word(word::LEFT).store(1, Ordering::SeqCst);
         }
-        drop(self.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
+        drop(self.core.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
     }
 
     /// How long has gone visibly into output so far.

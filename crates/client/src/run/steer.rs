@@ -162,7 +162,20 @@ impl Core {
 
     /// Sends a declaration.
     pub fn declare(&self, declare: &Declare) -> Result<()> {
-        self.publish(&Record::Declare { json: &to_json(declare)? }).map(|_| ())
+        self.publish(&Record::Declare { json: &to_json(declare)? })?;
+        self.keep_declaration(declare);
+        Ok(())
+    }
+
+    /// A parameter as it was declared, with its value of now.
+    pub(super) fn up_to_date(&self, declare: Declare) -> Declare {
+        match declare {
+            Declare::Parameter(p) => {
+                let cell = self.steer.lock().parameters.get(&p.name).cloned();
+                Declare::Parameter(cell.map_or(p, |c| c.declared()))
+            }
+            other => other,
+        }
     }
 
     /// Carries out an act and reports it; says whether the loop is to end.

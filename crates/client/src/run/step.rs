@@ -332,7 +332,7 @@ impl StepWriter {
                 meta: r.meta,
                 place: r.place,
                 part: 0,
-                payload: Payload::Block(forebay_types::record::BlockRef {
+                payload: Payload::Block(forebay_types::record::HeldBlock {
                     bytes: r.meta.bytes()?,
                     ..r.placed.reference()
                 }),
@@ -348,7 +348,11 @@ impl StepWriter {
         self.leave(&mut state, Some(Phase::Ended));
         if state.early {
             // Blocks of the step may be gone from the arena already, so only the disk can vouch.
-            return self.core.ask(&Ask::WaitStep { step: self.step });
+            let vouched = self.core.ask(&Ask::WaitStep { step: self.step });
+            if vouched.is_err() {
+                self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.step);
+            }
+            return vouched;
         }
         Ok(())
     }

@@ -105,9 +105,15 @@ impl Sandbox {
 
     /// Starts this test again in another process, in a role.
     pub fn start(&self, role: &str) -> Process {
+        self.start_with(role, &[])
+    }
+
+    /// The same, with variables of its own.
+    pub fn start_with(&self, role: &str, variables: &[(&str, &str)]) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", &self.test, "--nocapture"])
             .env("FB_ROLE", role)
+            .envs(variables.iter().copied())
             .spawn()
             .unwrap();
         Process(child)

@@ -9,6 +9,10 @@ CREATE TABLE fb_sessions(
     session INTEGER PRIMARY KEY, rank INTEGER NOT NULL, size INTEGER NOT NULL, program TEXT NOT NULL,
     segment TEXT NOT NULL, opened REAL NOT NULL, closed REAL, applied INTEGER NOT NULL DEFAULT 0);
 
+CREATE TABLE fb_answers(
+    session INTEGER NOT NULL, seq INTEGER NOT NULL, code INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY(session, seq)) WITHOUT ROWID;
+
 CREATE TABLE fb_data(
     name TEXT NOT NULL, set_number INTEGER NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL,
     data_order TEXT NOT NULL, unit TEXT NOT NULL, attrs TEXT NOT NULL, version INTEGER NOT NULL,

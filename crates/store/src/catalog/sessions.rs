@@ -1,7 +1,7 @@
 //! Sessions: which rank wrote through which segment, and how far its records are applied.
 
 use super::{now, sql_error};
-use forebay_types::Result;
+use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// A session as the catalog knows it.
@@ -54,8 +54,44 @@ pub fn open_sessions(conn: &Connection) -> Result<Vec<SessionRow>> {
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
+/// Answers of a session kept for a successor.
+const ANSWERS: u32 = 256;
+
+/// Keeps the answer of a request that changed something, in the transaction of the change: a rank whose
+/// owner dies before it has the answer gets it from the successor.
+pub fn keep_answer(conn: &Connection, session: u64, seq: u64, outcome: &Result<String>) -> Result<()> {
+    let (code, text) = match outcome {
+        Ok(text) => (0, text.as_str()),
+        Err(e) => (e.code() as u32, e.text()),
+    };
+    let failed = |e| sql_error("cannot record an answer", e);
+    conn.prepare_cached("INSERT OR REPLACE INTO fb_answers(session, seq, code, text) VALUES(?1,?2,?3,?4)")
+        .and_then(|mut s| s.execute(params![session as i64, seq as i64, code, text]))
+        .map_err(failed)?;
+    let old = "DELETE FROM fb_answers WHERE session = ?1 AND seq <= \
+               (SELECT seq FROM fb_answers WHERE session = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
+    conn.prepare_cached(old)
+        .and_then(|mut s| s.execute(params![session as i64, ANSWERS]))
+        .map(|_| ())
+        .map_err(failed)
+}
+
+/// The last answers of a session: sequence number, and text or error.
+pub fn answers(conn: &Connection, session: u64) -> Result<Vec<(u64, Result<String>)>> {
+    let read = |r: &Row| {
+        let (seq, code, text): (i64, u32, String) = (r.get(0)?, r.get(1)?, r.get(2)?);
+        let code = (code != 0).then(|| Code::from_number(code).unwrap_or(Code::Internal));
+        Ok((seq as u64, code.map_or_else(|| Ok(text.clone()), |c| Err(Error::new(c, text.clone())))))
+    };
+    conn.prepare_cached("SELECT seq, code, text FROM fb_answers WHERE session = ?1 ORDER BY seq")
+        .and_then(|mut s| s.query_map([session as i64], read)?.collect())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
 /// Marks a session as closed.
 pub fn close_session(conn: &Connection, session: u64) -> Result<()> {
+    conn.execute("DELETE FROM fb_answers WHERE session = ?1", params![session as i64])
+        .map_err(|e| sql_error("cannot close the session", e))?;
     conn.execute("UPDATE fb_sessions SET closed = ?2 WHERE session = ?1", params![session as i64, now()])
         .map(|_| ())
         .map_err(|e| sql_error("cannot close the session", e))

@@ -115,16 +115,32 @@ pub(super) fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -
     match perform(conn, item, &mut made) {
         Ok(()) => {
             point("RELEASE fb_record")?;
+            made.iter().try_for_each(|e| keep(conn, e))?;
             effects.append(&mut made);
         }
         Err(e) if is_the_disks(&e) => return Err(e),
         Err(e) => {
             point("ROLLBACK TO fb_record")?;
             point("RELEASE fb_record")?;
-            effects.push(fault(item, e));
+            let fault = fault(item, e);
+            keep(conn, &fault)?;
+            effects.push(fault);
         }
     }
     catalog::set_applied(conn, item.session(), item.seq())
+}
+
+/// Keeps what a rank waits for, so that a successor can tell it.
+fn keep(conn: &Connection, effect: &Effect) -> Result<()> {
+    match effect {
+        Effect::Answer { session, seq, result } => {
+            catalog::keep_answer(conn, *session, *seq, &result.clone().map(|v| v.to_string()))
+        }
+        Effect::Version { session, seq, outcome } => {
+            catalog::keep_answer(conn, *session, *seq, &outcome.clone().map(|v| v.to_string()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How the rank hears of a failure: as the answer to its request, or late.

@@ -49,7 +49,7 @@ impl Intake {
         if let (Some(h), Some(s)) = (known.held.get_mut(&ticket), self.sessions.get_mut(&ticket.0)) {
             h.written = true;
             if early && !h.released {
-                s.release(h.segment, h.index);
+                s.release(&h.block);
                 h.released = true;
             }
         }
@@ -78,7 +78,7 @@ impl Intake {
         let Some(known) = self.steps.remove(&manifest.step) else { return };
         for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
             if let Some(s) = self.sessions.get(session) {
-                s.release(h.segment, h.index);
+                s.release(&h.block);
             }
         }
         let lag = known.ended_at.map_or(Duration::ZERO, |t| t.elapsed());
@@ -154,7 +154,7 @@ impl Intake {
         if let (Ok((_, Record::Put { payload: Payload::Block(b), .. })), Some(s)) =
             (Record::decode(bytes), self.sessions.get(&item.session()))
         {
-            s.release(b.segment, b.index);
+            s.release(&b);
         }
     }
 
@@ -163,7 +163,8 @@ impl Intake {
         for s in self.sessions.values_mut() {
             // Nothing read is outstanding now but a large put or a deferred request.
             let held = s.put.as_ref().or(s.deferred.as_ref()).map(|i| i.seq() - 1);
-            s.segment.word(word::APPLIED).store(held.unwrap_or(s.seen), Ordering::SeqCst);
+            // A predecessor may have come further than what its successor has read again.
+            s.segment.word(word::APPLIED).fetch_max(held.unwrap_or(s.seen), Ordering::SeqCst);
         }
         self.release_rings();
     }

@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Heartbeat of the owner while sessions are open.
 const BEAT: Duration = Duration::from_millis(250);
@@ -61,6 +61,8 @@ pub(super) struct Intake {
     pub given_up: VecDeque<(i64, Error)>,
     pub flushers: Vec<Sender<()>>,
     pub waiters: Vec<Waiter>,
+    /// When the ranks were last looked after.
+    pub looked: Instant,
 }
 
 impl Intake {
@@ -94,6 +96,7 @@ impl Intake {
             given_up: VecDeque::new(),
             flushers: Vec::new(),
             waiters: Vec::new(),
+            looked: Instant::now(),
         }
     }
 
@@ -108,6 +111,7 @@ impl Intake {
             self.commit_group();
             self.finish_complete_steps();
             self.answer_waiters();
+            self.look_after_ranks();
             self.end_sessions();
             self.downs.flush();
             self.beat();

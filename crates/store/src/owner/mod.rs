@@ -8,6 +8,7 @@
 //! Sessions are attached by whoever has the sockets; the owner sees segments only. Everything is
 //! done by two threads, so a call of the owner costs its caller a message.
 
+mod adopt;
 mod apply;
 mod custody;
 mod down;
@@ -22,6 +23,7 @@ mod session;
 mod sink;
 mod steps;
 
+pub use adopt::{Orphan, has_living_ranks};
 pub use open::Options;
 pub(crate) use open::{files, has_end, new_id};
 pub use overflow::OVERFLOW_KIND;

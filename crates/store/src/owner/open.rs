@@ -3,21 +3,19 @@
 
 use super::drain::Drain;
 use super::intake::{Command, Intake};
-use super::session::Session;
 use super::{Downs, Owner, Threads};
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
 use crate::layout::{Found, Layout, TMP};
 use crate::lock::Lock;
-use crate::owner::Deaf;
+use crate::owner::Sink;
 use crate::stepfile::open_manifest;
-use forebay_arena::{Segment, place};
-use forebay_types::control::{Mode, word};
+use forebay_arena::place;
+use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,13 +31,23 @@ pub struct Options {
     pub scratch: bool,
     /// Bytes of the store's own buffer, for what does not fit the ranks' arenas.
     pub overflow: u64,
+    /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
+    /// ended, and the ranks are told.
+    pub adopt: Option<Arc<dyn Sink>>,
     /// The disk; tests put their own one here.
     pub disk: Arc<dyn Disk>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { mode: Mode::Append, size: 1, scratch: false, overflow: 256 << 20, disk: Arc::new(System) }
+        Options {
+            mode: Mode::Append,
+            size: 1,
+            scratch: false,
+            overflow: 256 << 20,
+            adopt: None,
+            disk: Arc::new(System),
+        }
     }
 }
 
@@ -70,34 +78,26 @@ impl Owner {
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
         if !fresh {
-            owner.take_over()?;
+            owner.take_over(options.adopt.clone())?;
         }
         Ok(owner)
     }
 
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
-    /// finished step files without a row are listed, unfinished files go.
-    fn take_over(&self) -> Result<()> {
-        self.ask(|intake| -> Result<()> {
-            for row in catalog::open_sessions(intake.catalog.conn())? {
-                // A small /dev/shm sends segments into the run's directory.
-                let shared = place::segment_path(&row.segment);
-                let beside = intake.layout.root().join(&row.segment);
-                let found = Segment::open(&shared).or_else(|_| Segment::open(&beside));
-                let Ok(segment) = found else {
-                    intake.insist(|c| c.transaction(|tx| catalog::close_session(tx, row.session)))?;
-                    continue;
-                };
-                segment.word(word::CLOSED).store(1, Ordering::SeqCst);
-                let applied = catalog::applied(intake.catalog.conn(), row.session)?;
-                let mut s = Session::new(row, segment, Arc::new(Deaf), applied);
-                s.recovered = true;
-                s.hung = true;
-                s.consumer.rewind();
-                intake.sessions.insert(s.row.session, s);
+    /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
+    fn take_over(&self, adopt: Option<Arc<dyn Sink>>) -> Result<()> {
+        let lives = self.ask(move |intake| -> Result<bool> {
+            intake.inherit(adopt.as_ref())?;
+            let lives = intake.sessions.values().any(|s| s.adopted.is_some());
+            if lives {
+                // Before anything is read: later there are files that the drain is writing.
+                intake.sweep()?;
             }
-            Ok(())
+            Ok(lives)
         })??;
+        if lives {
+            return Ok(());
+        }
         let deadline = std::time::Instant::now() + RECOVERY;
         let (tell, over) = channel();
         while !self.is_idle()? && std::time::Instant::now() < deadline {

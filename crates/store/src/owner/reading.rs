@@ -61,12 +61,18 @@ impl Intake {
             }
         };
         s.seen = s.seen.max(seq);
+        s.replaying = s.recovered || s.adopted.as_ref().is_some_and(|a| position <= a.replay_end);
         let keep = match record {
             Record::StepBegin { .. }
             | Record::StepBlock(_)
             | Record::StepEnd { .. }
             | Record::StepDiscard { .. }
             | Record::StepEarly { .. } => self.take_step_record(s, seq, record),
+            Record::Put { payload: Payload::Block(b), .. } if seq <= s.applied => {
+                let _ = s.block(&b, &self.run_id);
+                s.release(&b);
+                Keep::Group
+            }
             _ if seq <= s.applied => Keep::Group,
             Record::Put { payload: Payload::Block(b), name, set, meta, unit, .. } => {
                 s.put = Some(Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() });
@@ -110,11 +116,14 @@ impl Intake {
             Record::StepEnd { step, blocks } => {
                 let end = match self.steps.get_mut(&step) {
                     Some(known) if known.has(s.row.session) => known.end(s.row.rank, blocks),
-                    _ => Ok(Vec::new()),
+                    _ => {
+                        self.miss(s, step);
+                        Ok(Vec::new())
+                    }
                 };
                 let end = end.map(|jobs| self.send(jobs));
                 let refused = s.refused.remove(&step);
-                let live = refused.filter(|_| !s.recovered);
+                let live = refused.filter(|_| !s.replaying);
                 (
                     step,
                     live.map_or(end, |e| {
@@ -152,6 +161,11 @@ impl Intake {
             s.refused.insert(step, Error::new(Code::Conflict, text));
             return Ok(());
         }
+        // Lost in another rank already, see `miss`.
+        if let Some((_, why)) = self.given_up.iter().find(|g| s.replaying && g.0 == step) {
+            s.refused.insert(step, why.clone());
+            return Ok(());
+        }
         let size = s.row.size;
         let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
         let begun = known.begin(s.row.rank, s.row.session);
@@ -167,9 +181,10 @@ impl Intake {
             !s.refused.contains_key(&b.step) && self.steps.get(&b.step).is_some_and(|k| k.has(session));
         if !mine {
             // The step was refused or given up: its blocks go back at once.
+            self.miss(s, b.step);
             if let Payload::Block(r) = b.payload {
                 let _ = s.block(&r, &self.run_id);
-                s.release(r.segment, r.index);
+                s.release(&r);
             }
             return Ok(());
         }
@@ -179,12 +194,29 @@ impl Intake {
         };
         let Some(step) = self.steps.get_mut(&b.step) else { return Ok(()) };
         if let Payload::Block(r) = b.payload {
-            let held = Held { segment: r.segment, index: r.index, written: false, released: false };
+            let held = Held { block: r, written: false, released: false };
             step.held.insert((session, seq), held);
         }
         let jobs = step.block(s.row.rank, b, data, (session, seq))?;
         self.send(jobs);
         Ok(())
+    }
+
+    /// A record of a step whose beginning is not in the ring any more: blocks of it were let go before
+    /// it was complete, and the owner that had written them is dead.
+    fn miss(&mut self, s: &Session, step: i64) {
+        let told = self.given_up.iter().any(|g| g.0 == step) || s.refused.contains_key(&step);
+        let listed = || matches!(catalog::step_row(self.catalog.conn(), step), Ok(Some(_)));
+        if s.replaying && !told && !listed() {
+            let text = format!(
+                "step {step} is lost: it was larger than the buffers and the owner died before it was on disk; take it again, or open the run with a larger buffer"
+            );
+            let why = Error::new(Code::ServerLost, text);
+            self.give_up(step, why.clone(), Some(s));
+            if !self.given_up.iter().any(|g| g.0 == step) {
+                self.remember_given_up(step, why);
+            }
+        }
     }
 
     pub(super) fn let_go_early(&mut self, s: &mut Session, step: i64) -> Result<()> {
@@ -196,7 +228,7 @@ impl Intake {
             }
         }
         for (_, h) in known.held.iter_mut().filter(|(t, h)| t.0 == session && h.written && !h.released) {
-            s.release(h.segment, h.index);
+            s.release(&h.block);
             h.released = true;
         }
         Ok(())
@@ -214,11 +246,15 @@ impl Intake {
         for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
             let s = current.filter(|s| s.row.session == *session).or_else(|| self.sessions.get(session));
             if let Some(s) = s {
-                s.release(h.segment, h.index);
+                s.release(&h.block);
             }
         }
         let _ = self.jobs.send(Job::Discard(step));
         self.figures.discarded += 1;
+        self.remember_given_up(step, why);
+    }
+
+    fn remember_given_up(&mut self, step: i64, why: Error) {
         if self.given_up.len() == GIVEN_UP {
             self.given_up.pop_front();
         }

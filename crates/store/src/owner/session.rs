@@ -1,10 +1,11 @@
 //! One rank's session as the owner sees it: its ring, its blocks, how far it is in custody.
 
+use super::adopt::Adopted;
 use super::apply::Item;
 use super::sink::Sink;
 use crate::catalog::SessionRow;
 use forebay_arena::{Bell, Block, Consumer, Direction, Segment, place};
-use forebay_types::record::BlockRef;
+use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,8 +27,12 @@ pub(super) struct Session {
     pub consumer: Consumer,
     pub bell: Bell,
     pub sink: Arc<dyn Sink>,
-    /// Left over by an owner that died.
+    /// Left over by an owner that died, and its rank is gone, too.
     pub recovered: bool,
+    /// Left over by an owner that died, and its rank goes on.
+    pub adopted: Option<Adopted>,
+    /// The record being read may have been read by the predecessor.
+    pub replaying: bool,
     /// Small records up to this number are committed.
     pub applied: u64,
     /// Last record read.
@@ -63,6 +68,8 @@ impl Session {
             segment,
             sink,
             recovered: false,
+            adopted: None,
+            replaying: false,
             applied,
             seen: applied,
             hung: false,
@@ -104,8 +111,13 @@ impl Session {
     }
 
     /// The block that a record names, checked against its length.
-    pub fn block(&mut self, b: &BlockRef, run_id: &str) -> Result<Block> {
+    pub fn block(&mut self, b: &HeldBlock, run_id: &str) -> Result<Block> {
         let block = self.segment_of(b.segment, run_id)?.block(b.index)?;
+        if block.made() != b.made {
+            let text =
+                format!("a record names use {} of block {}, this is {}", b.made, b.index, block.made());
+            return Err(Error::new(Code::Corrupt, text));
+        }
         match block.len() >= b.bytes {
             true => Ok(block),
             false => Err(Error::new(
@@ -116,12 +128,12 @@ impl Session {
     }
 
     /// Gives a block back to the rank.
-    pub fn release(&self, segment: u32, index: u32) {
-        let of = match segment {
+    pub fn release(&self, b: &HeldBlock) {
+        let of = match b.segment {
             0 => Some(&self.segment),
             n => self.overflow.get(n as usize - 1),
         };
-        let _ = of.map(|s| s.release(index));
+        let _ = of.map(|s| s.release_made(b.index, b.made));
     }
 
     /// Gives the ring back up to the first stretch that must stay.

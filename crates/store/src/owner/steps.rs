@@ -2,15 +2,14 @@
 //! complete. Pure: records in, jobs out; nothing here touches a file or a ring.
 
 use super::drain::{Data, Job, Part};
-use forebay_types::record::{Place, StepBlock};
+use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A block that a step holds until its commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
-    pub segment: u32,
-    pub index: u32,
+    pub block: HeldBlock,
     pub written: bool,
     pub released: bool,
 }

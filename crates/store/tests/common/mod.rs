@@ -6,7 +6,7 @@ use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, Seg
 use forebay_store::{Attach, Deaf, Owner};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
-use forebay_types::record::{BlockRef, Notice, Payload, Place, Record, StepBlock};
+use forebay_types::record::{HeldBlock, Notice, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -101,7 +101,12 @@ impl Rank {
             self.allocator.alloc(bytes.len() as u64)
         });
         block.write_from(0, bytes);
-        Payload::Block(BlockRef { segment: 0, index: block.index(), bytes: bytes.len() as u64 })
+        Payload::Block(HeldBlock {
+            segment: 0,
+            index: block.index(),
+            made: block.made(),
+            bytes: bytes.len() as u64,
+        })
     }
 
     pub fn put<'a>(&mut self, name: &'a str, bytes: &'a [u8], if_version: Option<u64>) -> u64 {

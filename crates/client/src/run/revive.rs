@@ -1,0 +1,120 @@
+//! After the owner's death: the rank finds the successor, which it starts if need be, and goes on there
+//! with its session and its segment. The calls of the program wait meanwhile.
+//!
+//! ```text
+//!  GOOD --owner dies--> SEEKING --successor has taken the segment--> GOOD
+//!                          +------- there can be none -------------> DEAD, with the reason
+//! ```
+//!
+//! What was published is in the ring, where the successor reads it; what is asked and not answered goes
+//! along by number; what was declared is declared again, for the page begins anew.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use forebay_arena::Direction;
+use forebay_link::Wire;
+use forebay_types::control::{OpenRun, Resume, RunOpened, RunRequest, word};
+use forebay_types::watch::Declare;
+use forebay_types::{Code, Error, Result};
+
+use super::core::Core;
+use super::open::OPENING;
+
+/// A successor that dies in turn, or a death that is not over yet, is tried again for so long.
+const TRYING: Duration = Duration::from_millis(1500);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Finds the successor of an owner that died, or starts it; gives a connection that is greeted.
+pub type Successor = Arc<dyn Fn() -> Result<Wire> + Send + Sync>;
+
+impl Core {
+    /// Whether somebody may take the place of the owner: it did not end the session itself.
+    pub(super) fn may_revive(&self) -> bool {
+        self.successor.get().is_some()
+            && !self.life.owns_itself()
+            && self.segment.word(word::CLOSED).load(Ordering::SeqCst) == 0
+    }
+
+    /// Goes over to the successor; gives the descriptor whose end is its death.
+    pub(super) fn revive(self: &Arc<Self>) -> Result<OwnedFd> {
+        let began = Instant::now();
+        loop {
+            match self.go_over() {
+                Err(e) if is_passing(&e) && began.elapsed() < TRYING && !self.life.closed() => {
+                    std::thread::sleep(PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn go_over(self: &Arc<Self>) -> Result<OwnedFd> {
+        let find = self.successor.get().ok_or_else(|| Error::internal("nobody finds a successor"))?;
+        let mut wire = find()?;
+        let resume = Resume {
+            open: OpenRun { ..self.open.clone() },
+            run_id: self.opened.run_id.clone(),
+            session: self.opened.session,
+            overflows: self.rooms().overflows(),
+            asks: self.down.awaited(),
+        };
+        let (answer, _) = wire.ask_with(&RunRequest::Resume(resume), &[], OPENING)?;
+        let opened: RunOpened = serde_json::from_value(answer).map_err(|e| {
+            Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}"))
+        })?;
+        let (_, mut events) = wire.ask_with(&RunRequest::Attach, &[self.segment.fd().as_fd()], OPENING)?;
+        let bell = self.segment.bell(Direction::Up);
+        if let Some(event) = events.pop() {
+            bell.attach_eventfd(event);
+        }
+        let socket = wire.watch_fd()?;
+        *self.wire.lock().unwrap_or_else(|e| e.into_inner()) = Some(wire);
+        self.life.revived(opened.owner_pid);
+        // Rung before the new bell was there, perhaps.
+        bell.ring();
+        self.declare_again();
+        Ok(socket)
+    }
+
+    /// In a thread of its own, since it may wait for room in the ring and this one watches the owner.
+    fn declare_again(self: &Arc<Self>) {
+        let core = self.clone();
+        let again = move || {
+            let known = core.declared.lock().unwrap_or_else(|e| e.into_inner()).clone();
+            // A failure is the next death, and everything is declared again then.
+            let _ = known.into_iter().map(|d| core.up_to_date(d)).try_for_each(|d| core.declare(&d));
+        };
+        drop(std::thread::Builder::new().name("fb-declare".into()).spawn(again));
+    }
+
+    /// Keeps a declaration for a successor; a later one of the same thing takes its place.
+    pub(super) fn keep_declaration(&self, declare: &Declare) {
+        let same = |other: &Declare| match (declare, other) {
+            (Declare::Progress { .. }, Declare::Progress { .. }) => true,
+            (Declare::Parameter(a), Declare::Parameter(b)) => a.name == b.name,
+            (a, b) => a == b,
+        };
+        let mut known = self.declared.lock().unwrap_or_else(|e| e.into_inner());
+        match known.iter_mut().find(|other| same(other)) {
+            Some(place) => *place = declare.clone(),
+            None => known.push(declare.clone()),
+        }
+    }
+
+    /// Waits while a successor is sought, then says whether the session is good.
+    pub(super) fn living(&self) -> Result<()> {
+        while self.life.seeking() {
+            self.life.await_change(super::patience::SLICE);
+            self.interrupted()?;
+        }
+        self.life.check()
+    }
+}
+
+/// Whether trying again may help.
+fn is_passing(e: &Error) -> bool {
+    matches!(e.code(), Code::ServerLost | Code::NoServer | Code::Conflict)
+}

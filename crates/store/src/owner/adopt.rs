@@ -1,0 +1,206 @@
+//! Adoption: an owner that died had sessions whose ranks live on. Its successor keeps them: it
+//! reads their rings on from the release mark, and each rank comes with its descriptor and the
+//! requests whose answers it has not seen.
+//!
+//! ```text
+//!  owner dies --> successor opens the run --> session adopted, ring read --> rank resumes
+//!                                                   |
+//!                                                   +-- rank dead, or given up, or too late: ended
+//! ```
+//!
+//! What the ring says again is done once: small records by their number, steps that are in the
+//! catalog by theirs, blocks by the use of their entry. A step whose blocks had to be let go before it was
+//! complete cannot be put together any more and is given up with a clear error.
+
+use super::intake::Intake;
+use super::session::{Session, overflow_name};
+use super::sink::Sink;
+use super::{Attach, Owner};
+use crate::catalog::{self, SessionRow};
+use forebay_arena::{Process, Segment, place};
+use forebay_types::control::{Ask, Resume, word};
+use forebay_types::record::Notice;
+use forebay_types::{Code, Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a living rank may take to come to the successor.
+const COMING: Duration = Duration::from_secs(30);
+/// Between two looks whether the ranks live.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What an adopted session has beside an ordinary one.
+pub(super) struct Adopted {
+    /// Up to this position of the ring the predecessor may have read.
+    pub replay_end: u64,
+    /// Records up to this number took effect before the death.
+    pub applied: u64,
+    /// Since when its rank is waited for; `None` once it has come.
+    pub waiting: Option<Instant>,
+}
+
+/// A session that was adopted, for whoever has the sockets.
+pub struct Orphan {
+    /// Its number.
+    pub session: u64,
+    /// Its rank.
+    pub rank: u32,
+    /// The rank's process.
+    pub process: Process,
+    /// The rank's segment.
+    pub segment: Segment,
+}
+
+/// Whether the rank of a segment goes on writing to it.
+fn lives(segment: &Segment) -> bool {
+    let word = |w| segment.word(w).load(Ordering::SeqCst);
+    word(word::LEFT) == 0 && word(word::CLOSED) == 0 && segment.creator().alive()
+}
+
+/// Whether a rank other than this process's goes on writing the run in `dir`, though its owner is dead.
+pub fn has_living_ranks(dir: &std::path::Path) -> bool {
+    let layout = crate::layout::Layout::new(dir.to_owned());
+    let rows = catalog::open_read_only(&layout.catalog()).and_then(|conn| catalog::open_sessions(&conn));
+    rows.unwrap_or_default().iter().any(|row| segment_of(&layout, row).is_some_and(|s| lives(&s)))
+}
+
+/// The segment of a session that an earlier owner left. A small /dev/shm sends segments into the run's directory.
+pub(super) fn segment_of(layout: &crate::layout::Layout, row: &SessionRow) -> Option<Segment> {
+    let shared = place::segment_path(&row.segment);
+    Segment::open(&shared).or_else(|_| Segment::open(&layout.root().join(&row.segment))).ok()
+}
+
+impl Intake {
+    /// Takes what an earlier owner left: sessions of living ranks go on if there is somebody to hear
+    /// them, others are fenced and read to their end.
+    pub(super) fn inherit(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<()> {
+        for row in catalog::open_sessions(self.catalog.conn())? {
+            let Some(segment) = segment_of(&self.layout, &row) else {
+                self.insist(|c| c.transaction(|tx| catalog::close_session(tx, row.session)))?;
+                continue;
+            };
+            let applied = catalog::applied(self.catalog.conn(), row.session)?;
+            match hears.filter(|_| lives(&segment)) {
+                Some(sink) => self.adopt(row, segment, sink.clone(), applied)?,
+                None => {
+                    segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+                    let mut s = Session::new(row, segment, Arc::new(super::Deaf), applied);
+                    s.recovered = true;
+                    s.hung = true;
+                    s.consumer.rewind();
+                    self.sessions.insert(s.row.session, s);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, row: SessionRow, segment: Segment, sink: Arc<dyn Sink>, applied: u64) -> Result<()> {
+        self.downs.open(row.session, &segment);
+        let replay_end = segment.published(forebay_arena::Direction::Up);
+        let mut s = Session::new(row, segment, sink, applied);
+        s.consumer.rewind();
+        s.adopted = Some(Adopted { replay_end, applied, waiting: Some(Instant::now()) });
+        for (seq, outcome) in catalog::answers(self.catalog.conn(), s.row.session)? {
+            s.note_version(seq, outcome.map(|text| text.parse().unwrap_or(0)));
+        }
+        loop {
+            let name = overflow_name(&self.run_id, s.row.session, s.overflow.len() + 1);
+            let Ok(over) = Segment::open(&place::segment_path(&name)) else { break };
+            self.figures.overflow += over.block_bytes();
+            s.overflow.push(over);
+        }
+        self.sessions.insert(s.row.session, s);
+        Ok(())
+    }
+
+    fn resume(&mut self, what: &Resume, sink: Arc<dyn Sink>) -> Result<()> {
+        let n = what.session;
+        let over = || {
+            let text =
+                format!("session {n} of the run is over; open the run again: nothing acknowledged is lost");
+            Error::new(Code::Closed, text)
+        };
+        let s = self.sessions.get_mut(&n).filter(|s| !s.hung && !s.clean).ok_or_else(over)?;
+        let adopted = s.adopted.as_mut().filter(|a| a.waiting.is_some()).ok_or_else(over)?;
+        adopted.waiting = None;
+        let applied = adopted.applied;
+        s.sink = sink;
+        // The rank never learned of these, so it has nothing in them and counts without them.
+        for unknown in s.overflow.drain((what.overflows as usize).min(s.overflow.len())..) {
+            self.figures.overflow -= unknown.block_bytes().min(self.figures.overflow);
+            let _ = unknown.unlink();
+        }
+        // What came after that number is in the ring, and answered as it is read.
+        for (seq, json) in what.asks.iter().filter(|(seq, _)| *seq <= applied) {
+            self.answer_again(n, *seq, json)?;
+        }
+        Ok(())
+    }
+
+    /// Answers a request that took effect before the death: from the catalog if it changed
+    /// something, else by doing it again.
+    fn answer_again(&mut self, session: u64, seq: u64, json: &str) -> Result<()> {
+        let kept = catalog::answers(self.catalog.conn(), session)?.into_iter().find(|a| a.0 == seq);
+        if let Some((_, outcome)) = kept {
+            let (code, text) = match &outcome {
+                Ok(text) => (0, text.as_str()),
+                Err(e) => (e.code() as u32, e.text()),
+            };
+            return self.downs.post(session, &Notice::Answer { seq, code, text });
+        }
+        match serde_json::from_str::<Ask>(json) {
+            Ok(ask) => self.later(session, seq, ask),
+            Err(e) => self.answer(session, seq, Err(Error::bad(format!("a request cannot be read: {e}")))),
+        }
+        Ok(())
+    }
+
+    /// Ends sessions whose rank is gone without its connection saying so: it never came after the owner's
+    /// death, or a child of it keeps the connection open.
+    pub(super) fn look_after_ranks(&mut self) {
+        if self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
+        for s in self.sessions.values_mut().filter(|s| !s.hung) {
+            let waited = s.adopted.as_ref().and_then(|a| a.waiting);
+            let left = s.segment.word(word::LEFT).load(Ordering::SeqCst) != 0;
+            let late = waited.is_some_and(|since| since.elapsed() > COMING);
+            if late || (waited.is_some() && left) || !s.segment.creator().alive() {
+                // In this order: what the rank publishes and finds open will be read.
+                s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+                s.hung = true;
+            }
+        }
+    }
+}
+
+impl Owner {
+    /// The sessions that were adopted and whose ranks have not come yet.
+    pub fn orphans(&self) -> Result<Vec<Orphan>> {
+        self.ask(|intake| {
+            let waiting = |s: &&Session| !s.hung && s.adopted.as_ref().is_some_and(|a| a.waiting.is_some());
+            let orphan = |s: &Session| Orphan {
+                session: s.row.session,
+                rank: s.row.rank,
+                process: s.segment.creator(),
+                segment: s.segment.clone(),
+            };
+            intake.sessions.values().filter(waiting).map(orphan).collect()
+        })
+    }
+
+    /// The rank of an adopted session has come, with its descriptor as a proof that it is the one.
+    pub fn resume(&self, what: Resume, attach: &Attach, sink: Arc<dyn Sink>) -> Result<()> {
+        let creator = attach.segment.creator();
+        self.ask(move |intake| {
+            let known = intake.sessions.get(&what.session).map(|s| s.segment.creator());
+            if known.is_some_and(|k| k != creator) {
+                return Err(Error::bad(format!("session {} is another process's", what.session)));
+            }
+            intake.resume(&what, sink)
+        })?
+    }
+}
