@@ -1,0 +1,155 @@
+"""Each worker of the tests lives in a place of its own: directories, names of segments, agents.
+
+At the end of a worker nothing of it may be left: no process, no segment, no socket. The suites share
+what stands here; their fixtures are in their `conftest.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "01_two_stream"
+
+
+def forebay_exe() -> Path | None:
+    """The command under test: named by the environment, beside the interpreter, or on the PATH."""
+    beside = Path(sys.executable).with_name("forebay")
+    for found in (
+        os.environ.get("FOREBAY_EXE"),
+        beside if beside.exists() else None,
+        shutil.which("forebay"),
+    ):
+        if found:
+            return Path(found)
+    return None
+
+
+def until(holds: Callable[[], object], seconds: float = 20.0, what: str = "the condition") -> None:
+    """Polls a condition; fails after a deadline."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not come within {seconds} s")
+        time.sleep(0.01)
+
+
+class Place:
+    """Directories and names for one set of processes that know each other only."""
+
+    def __init__(self) -> None:
+        # Short, since the name of a socket has 108 bytes.
+        self.folder = Path(tempfile.mkdtemp(prefix="fbt-", dir="/tmp"))
+        self.prefix = f"{self.folder.name}"
+        self.variables = {
+            "FOREBAY_RUNTIME_DIR": str(self.folder / "run"),
+            "FOREBAY_HOME": str(self.folder / "home"),
+            "FOREBAY_SHM_PREFIX": self.prefix,
+        }
+        if exe := forebay_exe():
+            self.variables["FOREBAY_EXE"] = str(exe)
+        self.started: list[subprocess.Popen[str]] = []
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a process that lives here."""
+        return {**os.environ, **self.variables, "PYTHONUNBUFFERED": "1"}
+
+    def start(self, *command: str | Path, **options: object) -> subprocess.Popen[str]:
+        """Starts a process here."""
+        settings: dict[str, object] = {
+            "env": self.env,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            **options,
+        }
+        process = subprocess.Popen([str(word) for word in command], **settings)  # type: ignore[call-overload]
+        self.started.append(process)
+        return process
+
+    def python(self, code: str, *args: str | Path, **options: object) -> subprocess.Popen[str]:
+        """Starts a Python program here."""
+        return self.start(sys.executable, "-c", code, *args, **options)
+
+    def run_python(self, code: str, *args: str | Path, status: int = 0, timeout: float = 60) -> str:
+        """Runs a Python program here to its end; returns what it printed."""
+        process = self.python(code, *args)
+        out, err = process.communicate(timeout=timeout)
+        assert process.returncode == status, f"status {process.returncode}\n{out}\n{err}"
+        return out + err if status else out
+
+    def command(self, *words: str | Path, status: int = 0, timeout: float = 60) -> str:
+        """Runs the command `forebay` here to its end; returns what it printed."""
+        exe = forebay_exe()
+        assert exe is not None, "there is no command `forebay`: run `make build`, or name it in FOREBAY_EXE"
+        process = self.start(exe, *words)
+        out, err = process.communicate(timeout=timeout)
+        assert process.returncode == status, f"status {process.returncode}\n{out}\n{err}"
+        return out + err
+
+    def serve(self, file: Path, name: str = "server") -> subprocess.Popen[str]:
+        """Starts a server of a Python file's services; it ends with its standard input."""
+        words = [sys.executable, "-m", "forebay", "serve", file, "--name", name, "--stop-with-stdin"]
+        return self.start(*words, stdin=subprocess.PIPE, stdout=None, stderr=None)
+
+    def processes(self) -> list[str]:
+        """The processes that live here, except this one."""
+        mark = f"FOREBAY_RUNTIME_DIR={self.variables['FOREBAY_RUNTIME_DIR']}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if words and mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(f"{entry.name}: {words.strip()}")
+        return found
+
+    def segments(self) -> list[str]:
+        """The segments that live here."""
+        return [p.name for p in Path("/dev/shm").iterdir() if p.name.startswith(self.prefix)]
+
+    def sockets(self) -> list[str]:
+        """The sockets that live here."""
+        folder = Path(self.variables["FOREBAY_RUNTIME_DIR"])
+        return [p.name for p in folder.iterdir() if p.is_socket()] if folder.exists() else []
+
+    def close(self) -> None:
+        """Ends what was started; fails when something else is left."""
+        for process in self.started:
+            if process.stdin is not None:
+                process.stdin.close()
+        for process in self.started:
+            if process.stdin is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+            if process.poll() is None:
+                process.kill()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+            process.wait()
+        if self.processes() and forebay_exe() is not None:
+            subprocess.run(
+                [str(forebay_exe()), "down"], env=self.env, capture_output=True, timeout=30, check=False
+            )
+        until(lambda: not self.processes(), 15, f"the end of {self.processes()}")
+        # Who is killed cannot take its socket away.
+        killed = [f"-{p.pid}-" for p in self.started if p.returncode == -9]
+        sockets = [name for name in self.sockets() if not any(pid in name for pid in killed)]
+        left = self.segments() + sockets
+        for name in self.segments():
+            Path("/dev/shm", name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        assert not left, f"left behind: {left}"
