@@ -3,6 +3,7 @@
 //! any time: a live owner makes it refuse.
 
 use crate::catalog::{self, Catalog, Value};
+use crate::disk::{Disk, System};
 use crate::layout::{DATA, Layout, STEPS, TMP};
 use crate::lock::Lock;
 use crate::owner::{Options, Owner, files, has_end};
@@ -11,6 +12,7 @@ use crate::stepfile::{Entry, Manifest, Opened, open_manifest, read_piece};
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Finishes what an owner that died left behind; says which step is the last one now. Refused
 /// while another process holds the run.
@@ -112,7 +114,8 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
     if !layout.root().is_dir() {
         return Err(Error::new(Code::NotFound, format!("there is no run {}", dir.display())));
     }
-    layout.create()?;
+    let disk: Arc<dyn Disk> = Arc::new(System);
+    layout.create(&*disk)?;
     let sound = Reader::open(dir).and_then(|r| {
         let rows = r.sql("select integrity_check from pragma_integrity_check", &[])?;
         Ok(rows.rows == [[forebay_types::record::Cell::Text("ok".into())]])
@@ -123,12 +126,12 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
         return Err(e.clone());
     }
     let mut done = Repaired::default();
-    let lock = Lock::take(&layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
     let mut catalog = match sound {
-        Ok(true) => Catalog::open(&layout, lock.fence())?,
+        Ok(true) => Catalog::open(&disk, &layout, lock.fence())?,
         _ => {
             done.old_catalog = put_aside(&layout)?;
-            Catalog::create(&layout, lock.fence(), &known_id(&layout)?)?
+            Catalog::create(&disk, &layout, lock.fence(), &known_id(&layout)?)?
         }
     };
     for path in files(&layout.steps()) {
@@ -208,10 +211,11 @@ fn add_data(conn: &rusqlite::Connection, file: &str, m: &Manifest) -> Result<()>
 /// saved. Refused while another process holds the run.
 pub fn compact(dir: &Path) -> Result<u64> {
     let before = size_of(dir);
+    let disk: Arc<dyn Disk> = Arc::new(System);
     let layout = Layout::new(dir);
     Owner::open(dir, Options { mode: Mode::ReadWrite, ..Options::default() })?.close()?;
-    let lock = Lock::take(&layout.lock(), catalog::known_fence(&layout.catalog()))?;
-    let catalog = Catalog::open(&layout, lock.fence())?;
+    let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    let catalog = Catalog::open(&disk, &layout, lock.fence())?;
     catalog.vacuum()?;
     catalog.settle()?;
     drop(catalog);

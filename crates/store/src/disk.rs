@@ -1,29 +1,65 @@
-//! The seam to the disk: the six things the store asks of a file system. Everything that must
-//! survive goes through here, so a test can make any one of them fail.
+//! The seam to the disk: everything the store asks of a file system goes through [`Disk`], so a
+//! test can count it, make any of it fail, or stop the world there.
+//!
+//! Two libraries write in the store's name and know no seam: HDF5 the frame of a file, SQLite
+//! the catalog. The seam is asked before each of these acts and told after it ([`Foreign`]).
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// Alignment of offsets, lengths and addresses in direct writes.
 pub const PAGE: u64 = 4096;
 
+/// What another library writes for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// HDF5: the frame of a file of arrays, laid out or written.
+    Frame,
+    /// SQLite: a transaction, durable when it is done.
+    Commit,
+    /// The arena: a segment with a name, in shared memory or in the run's directory.
+    Segment,
+}
+
 /// What a file system does for the store.
 pub trait Disk: Send + Sync {
+    /// Opens a file, making it if the options say so.
+    fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File>;
     /// Writes some of `bytes` at an offset and says how many.
     fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize>;
     /// Reserves room, so that the lack of it shows before anything is written.
     fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()>;
+    /// Cuts a file off at a length.
+    fn cut(&self, fd: BorrowedFd, len: u64) -> io::Result<()>;
     /// Makes a file durable.
     fn sync(&self, fd: BorrowedFd) -> io::Result<()>;
     /// Gives a finished file its name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file; one that is not there is no error.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes a directory, parents too; one that is there is no error.
+    fn make_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Bytes that can still be written where `dir` lies.
     fn free(&self, dir: &Path) -> io::Result<u64>;
+    /// Leaves a disk that is full or ailing alone for that time.
+    fn rest(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+    /// Another library is about to write.
+    fn before(&self, what: Foreign, path: &Path) -> io::Result<()> {
+        let _ = (what, path);
+        Ok(())
+    }
+    /// It has written.
+    fn after(&self, what: Foreign, path: &Path) {
+        let _ = (what, path);
+    }
 }
 
 /// The operating system's.
@@ -31,6 +67,10 @@ pub trait Disk: Send + Sync {
 pub struct System;
 
 impl Disk for System {
+    fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
+        how.open(path)
+    }
+
     fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
         Ok(rustix::io::pwrite(fd, bytes, at)?)
     }
@@ -43,12 +83,27 @@ impl Disk for System {
         }
     }
 
+    fn cut(&self, fd: BorrowedFd, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::ftruncate(fd, len)?)
+    }
+
     fn sync(&self, fd: BorrowedFd) -> io::Result<()> {
         Ok(rustix::fs::fsync(fd)?)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -95,10 +150,10 @@ const BOUNCE: usize = 4 << 20;
 
 impl DualFile {
     /// Opens an existing file for writing.
-    pub fn open(path: &Path) -> io::Result<DualFile> {
-        let plain = OpenOptions::new().write(true).open(path)?;
+    pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<DualFile> {
+        let plain = disk.open(path, OpenOptions::new().write(true))?;
         let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-        let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
+        let direct = disk.open(path, OpenOptions::new().write(true).custom_flags(flags)).ok();
         Ok(DualFile { plain, direct, bounce: Vec::new() })
     }
 
@@ -167,7 +222,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("f");
             std::fs::write(&path, b"").unwrap();
-            let mut file = DualFile::open(&path).unwrap();
+            let mut file = DualFile::open(&System, &path).unwrap();
             let total: usize = cuts.iter().sum();
             let memory: Vec<u8> = (0..total + shift).map(|i| (i * 31 % 251) as u8).collect();
             let bytes = &memory[shift..];

@@ -10,6 +10,7 @@
 //! ```
 //! A name that ends in `.tmp` belongs to nobody once its writer is dead.
 
+use crate::disk::Disk;
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -115,11 +116,20 @@ impl Layout {
         })
     }
 
-    /// Makes the directories of a run.
-    pub fn create(&self) -> Result<()> {
-        for dir in [self.steps(), self.data()] {
-            std::fs::create_dir_all(&dir)
+    /// Makes the directories of a run, durably.
+    pub fn create(&self, disk: &dyn Disk) -> Result<()> {
+        let missing = |dir: &&PathBuf| !dir.is_dir();
+        let dirs = [self.root.clone(), self.steps(), self.data()];
+        let new: Vec<&PathBuf> = dirs.iter().filter(missing).collect();
+        for dir in &new {
+            disk.make_dir(dir)
                 .map_err(|e| Error::io(format!("cannot make the directory {}", dir.display()), e))?;
+        }
+        for dir in new {
+            // A directory is found again after a loss of power when the one above it is durable.
+            let above = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            disk.sync_dir(above)
+                .map_err(|e| Error::io(format!("cannot make {} durable", dir.display()), e))?;
         }
         Ok(())
     }

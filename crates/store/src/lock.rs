@@ -5,14 +5,17 @@
 //! transaction compares the two, so an owner that lost the run without noticing (a file system
 //! that forgot its locks) changes nothing.
 
+use crate::disk::{Disk, write_all};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Seek};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Who owns a run; the contents of `LOCK` as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,20 +32,18 @@ pub struct Holder {
 
 /// The held lock; given back when dropped.
 pub struct Lock {
+    disk: Arc<dyn Disk>,
     file: File,
     holder: Holder,
 }
 
 impl Lock {
     /// Takes the run, or says who has it. `least` is the fencing number the catalog knows.
-    pub fn take(path: &Path, least: u64) -> Result<Lock> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o644)
-            .open(path)
+    pub fn take(disk: &Arc<dyn Disk>, path: &Path, least: u64) -> Result<Lock> {
+        let mut how = OpenOptions::new();
+        how.read(true).write(true).create(true).truncate(false).mode(0o644);
+        let mut file = disk
+            .open(path, &how)
             .map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))?;
         let before = read(&mut file);
         match patiently(&file) {
@@ -54,7 +55,7 @@ impl Lock {
         let before = read(&mut file);
         let fence = before.map_or(0, |h| h.fence).max(least) + 1;
         let holder = Holder { pid: std::process::id(), host: host(), boot_id: boot_id(), fence };
-        let mut lock = Lock { file, holder };
+        let mut lock = Lock { disk: disk.clone(), file, holder };
         lock.write().map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
         Ok(lock)
     }
@@ -66,10 +67,10 @@ impl Lock {
 
     fn write(&mut self) -> std::io::Result<()> {
         let text = serde_json::to_vec(&self.holder)?;
-        self.file.rewind()?;
-        self.file.write_all(&text)?;
-        self.file.set_len(text.len() as u64)?;
-        self.file.sync_all()
+        let fd = self.file.as_fd();
+        write_all(&*self.disk, fd, &text, 0)?;
+        self.disk.cut(fd, text.len() as u64)?;
+        self.disk.sync(fd)
     }
 }
 
@@ -141,13 +142,19 @@ pub fn boot_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::System;
+
+    fn take(path: &Path, least: u64) -> Result<Lock> {
+        let disk: Arc<dyn Disk> = Arc::new(System);
+        Lock::take(&disk, path, least)
+    }
 
     #[test]
     fn a_second_owner_is_refused_by_pid_and_host() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
-        let first = Lock::take(&path, 0).unwrap();
-        let e = Lock::take(&path, 0).err().unwrap();
+        let first = take(&path, 0).unwrap();
+        let e = take(&path, 0).err().unwrap();
         assert_eq!(e.code(), Code::Conflict);
         assert!(e.text().contains(&std::process::id().to_string()) && e.text().contains(&host()), "{e}");
         assert_eq!(holder(&path).unwrap().fence, first.fence());
@@ -159,9 +166,9 @@ mod tests {
     fn the_fencing_number_only_grows() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
-        let a = Lock::take(&path, 0).unwrap().fence();
-        let b = Lock::take(&path, 0).unwrap().fence();
-        let c = Lock::take(&path, 40).unwrap().fence();
+        let a = take(&path, 0).unwrap().fence();
+        let b = take(&path, 0).unwrap().fence();
+        let c = take(&path, 40).unwrap().fence();
         assert!(a < b && c == 41);
     }
 }

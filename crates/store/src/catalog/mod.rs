@@ -34,22 +34,27 @@ pub use watch::{
     parameter_values, parameters, points,
 };
 
+use crate::disk::{Disk, Foreign};
 use crate::layout::{FORMAT, Layout};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The catalog, open for writing by the owner of the run.
 pub struct Catalog {
     conn: Connection,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
     fence: u64,
     run_id: String,
 }
 
 impl Catalog {
     /// Makes the catalog of a new run.
-    pub fn create(layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
+    pub fn create(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
         let path = layout.catalog();
+        disk.before(Foreign::Commit, &path).map_err(|e| io_error(&path, e))?;
         let conn = writable(&path, true)?;
         let all = || -> rusqlite::Result<()> {
             conn.execute_batch("BEGIN IMMEDIATE")?;
@@ -63,16 +68,17 @@ impl Catalog {
             conn.execute_batch("COMMIT")
         };
         all().map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))?;
-        Catalog { conn, fence, run_id: run_id.to_owned() }.fenced()
+        disk.after(Foreign::Commit, &path);
+        Catalog { conn, disk: disk.clone(), path, fence, run_id: run_id.to_owned() }.fenced()
     }
 
     /// Opens the catalog of an existing run and raises its fencing number.
-    pub fn open(layout: &Layout, fence: u64) -> Result<Catalog> {
+    pub fn open(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64) -> Result<Catalog> {
         let path = layout.catalog();
         check_format(&layout.catalog())?;
         let conn = writable(&path, false)?;
         let run_id = fact(&conn, "run_id")?;
-        Catalog { conn, fence, run_id }.fenced()
+        Catalog { conn, disk: disk.clone(), path, fence, run_id }.fenced()
     }
 
     fn fenced(self) -> Result<Catalog> {
@@ -80,10 +86,20 @@ impl Catalog {
         if known >= self.fence {
             return Err(lost(known, self.fence));
         }
-        self.conn
-            .execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
-            .map_err(|e| sql_error("cannot claim the catalog", e))?;
+        self.guarded(|| {
+            self.conn
+                .execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
+                .map_err(|e| sql_error("cannot claim the catalog", e))
+        })?;
         Ok(self)
+    }
+
+    /// Asks the seam to the disk before SQLite writes, and tells it after.
+    fn guarded<T>(&self, write: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.disk.before(Foreign::Commit, &self.path).map_err(|e| io_error(&self.path, e))?;
+        let done = write()?;
+        self.disk.after(Foreign::Commit, &self.path);
+        Ok(done)
     }
 
     /// The run's identity.
@@ -105,21 +121,31 @@ impl Catalog {
             return Err(lost(known.parse().unwrap_or(0), self.fence));
         }
         let value = work(&tx)?;
+        self.disk.before(Foreign::Commit, &self.path).map_err(|e| io_error(&self.path, e))?;
         tx.commit().map_err(failed)?;
+        self.disk.after(Foreign::Commit, &self.path);
         Ok(value)
     }
 
     /// Moves the write-ahead log into the main file, so that the file stands alone.
     pub fn settle(&self) -> Result<()> {
-        self.conn
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
-            .map_err(|e| sql_error("the catalog cannot be settled", e))
+        self.guarded(|| {
+            self.conn
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+                .map_err(|e| sql_error("the catalog cannot be settled", e))
+        })
     }
 
     /// Rewrites the file without its gaps.
     pub fn vacuum(&self) -> Result<()> {
-        self.conn.execute_batch("VACUUM").map_err(|e| sql_error("the catalog cannot be compacted", e))
+        self.guarded(|| {
+            self.conn.execute_batch("VACUUM").map_err(|e| sql_error("the catalog cannot be compacted", e))
+        })
     }
+}
+
+fn io_error(path: &Path, e: std::io::Error) -> Error {
+    Error::io(format!("{} cannot be written", path.display()), e)
 }
 
 fn lost(known: u64, mine: u64) -> Error {
@@ -239,10 +265,15 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
 }
 
 #[cfg(test)]
+fn system() -> Arc<dyn Disk> {
+    Arc::new(crate::disk::System)
+}
+
+#[cfg(test)]
 pub(crate) fn scratch() -> (tempfile::TempDir, Catalog) {
     let dir = tempfile::tempdir().unwrap();
     let layout = Layout::new(dir.path());
-    let catalog = Catalog::create(&layout, 1, "0123456789abcdef").unwrap();
+    let catalog = Catalog::create(&system(), &layout, 1, "0123456789abcdef").unwrap();
     (dir, catalog)
 }
 
@@ -254,18 +285,18 @@ mod tests {
     fn an_owner_that_was_replaced_can_write_nothing_more() {
         let (dir, mut old) = scratch();
         let layout = Layout::new(dir.path());
-        let mut new = Catalog::open(&layout, 2).unwrap();
+        let mut new = Catalog::open(&system(), &layout, 2).unwrap();
         let e = old.transaction(|_| Ok(())).unwrap_err();
         assert_eq!(e.code(), Code::Conflict);
         new.transaction(|_| Ok(())).unwrap();
-        assert!(Catalog::open(&layout, 2).is_err());
+        assert!(Catalog::open(&system(), &layout, 2).is_err());
     }
 
     #[test]
     fn a_newer_format_and_a_foreign_file_are_refused_by_name() {
         let (dir, catalog) = scratch();
         catalog.conn().execute("UPDATE fb_run SET value = '99' WHERE key = 'format'", ()).unwrap();
-        let e = Catalog::open(&Layout::new(dir.path()), 5).err().unwrap();
+        let e = Catalog::open(&system(), &Layout::new(dir.path()), 5).err().unwrap();
         assert_eq!(e.code(), Code::VersionMismatch);
         assert!(e.text().contains("99"));
         let other = dir.path().join("other.sqlite");

@@ -65,16 +65,16 @@ impl Owner {
         }
         let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
         let fresh = admits(&layout, options.mode)?;
-        layout.create()?;
-        let lock = Lock::take(&layout.lock(), catalog::known_fence(&layout.catalog()))?;
+        layout.create(&*options.disk)?;
+        let lock = Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
         // Somebody may have made or changed it before the lock was ours.
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
         let catalog = match fresh {
             true => {
-                wipe(&layout)?;
-                Catalog::create(&layout, lock.fence(), &new_id()?)?
+                wipe(&*options.disk, &layout)?;
+                Catalog::create(&options.disk, &layout, lock.fence(), &new_id()?)?
             }
-            false => Catalog::open(&layout, lock.fence())?,
+            false => Catalog::open(&options.disk, &layout, lock.fence())?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
         if !fresh {
@@ -118,7 +118,7 @@ impl Intake {
     fn sweep(&mut self) -> Result<()> {
         for path in files(&self.layout.steps()) {
             if has_end(&path, TMP) {
-                let _ = std::fs::remove_file(&path);
+                let _ = self.disk.remove(&path);
                 continue;
             }
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -135,14 +135,14 @@ impl Intake {
                 Some(m) if crate::layout::step_file(m.step) == file => {
                     self.insist(|c| c.transaction(|tx| catalog::add_step(tx, &file, &m)))?;
                 }
-                _ => drop(std::fs::rename(&path, with_end(&path, ".bad"))),
+                _ => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
         for path in files(&self.layout.data()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let file = format!("{}/{name}", crate::layout::DATA);
             if !catalog::used(self.catalog.conn(), &file) {
-                let _ = std::fs::remove_file(&path);
+                let _ = self.disk.remove(&path);
             }
         }
         Ok(())
@@ -199,7 +199,7 @@ fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
 }
 
 /// Removes what an earlier run left in the directory, its segments too.
-fn wipe(layout: &Layout) -> Result<()> {
+fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     if layout.catalog().exists() {
         let old = catalog::open_read_only(&layout.catalog())
             .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
@@ -214,13 +214,10 @@ fn wipe(layout: &Layout) -> Result<()> {
     }
     for end in ["", "-wal", "-shm"] {
         let path = with_end(&layout.catalog(), end);
-        if path.exists() {
-            std::fs::remove_file(&path)
-                .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
-        }
+        disk.remove(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
     for path in files(&layout.steps()).into_iter().chain(files(&layout.data())) {
-        std::fs::remove_file(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
+        disk.remove(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
     Ok(())
 }

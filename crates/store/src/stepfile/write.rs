@@ -3,7 +3,7 @@
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Entry, MANIFEST, Manifest, Piece};
-use crate::disk::{Disk, DualFile};
+use crate::disk::{Disk, DualFile, Foreign};
 use crate::layout::{FORMAT, TMP};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::collections::BTreeMap;
@@ -47,6 +47,9 @@ pub struct Writer {
     sets: BTreeMap<String, Open>,
     described: bool,
     closed: bool,
+    synced: bool,
+    /// It has its final name, which is not durable yet.
+    named: bool,
     finished: bool,
 }
 
@@ -58,19 +61,23 @@ impl Writer {
         let mut tmp = path.as_os_str().to_owned();
         tmp.push(TMP);
         let tmp = PathBuf::from(tmp);
-        let frame = Frame::create(&tmp)?;
-        let file =
-            DualFile::open(&tmp).map_err(|e| Error::io(format!("cannot write {}", tmp.display()), e))?;
+        let frame = framed(&*disk, &tmp, || Frame::create(&tmp))?;
+        let file = DualFile::open(&*disk, &tmp);
         let path = path.to_owned();
         Ok(Writer {
+            file: file.map_err(|e| {
+                let _ = disk.remove(&tmp);
+                Error::io(format!("cannot write {}", tmp.display()), e)
+            })?,
             disk,
             path,
             tmp,
             frame: Some(frame),
-            file,
             sets: BTreeMap::new(),
             described: false,
             closed: false,
+            synced: false,
+            named: false,
             finished: false,
         })
     }
@@ -87,7 +94,7 @@ impl Writer {
         }
         spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
         let frame = self.frame.as_ref().ok_or_else(|| Error::internal("the file is finished"))?;
-        let offset = frame.add(&self.tmp, name, meta, unit)?;
+        let offset = framed(&*self.disk, &self.tmp, || frame.add(&self.tmp, name, meta, unit))?;
         let entry =
             Entry { name: name.to_owned(), meta: *meta, unit: unit.to_owned(), offset, pieces: Vec::new() };
         if entry.nbytes() > 1 << 20 {
@@ -186,10 +193,10 @@ impl Writer {
         }
         if let Some(frame) = &self.frame {
             spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
-            frame.flush(&self.tmp)?;
+            framed(&*self.disk, &self.tmp, || frame.flush(&self.tmp))?;
         }
         if let Some(frame) = self.frame.take() {
-            let closed = frame.close(&self.tmp);
+            let closed = framed(&*self.disk, &self.tmp, || frame.close(&self.tmp));
             // A frame that failed to close is of no use any more; `Io`, so that nobody tries again.
             closed.map_err(|e| Error::new(Code::Io, e.text()))?;
             self.closed = true;
@@ -198,11 +205,17 @@ impl Writer {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
         let wrong = |what: &str, e| Error::io(format!("cannot {what} {}", self.tmp.display()), e);
-        self.disk.sync(self.file.plain()).map_err(|e| wrong("make durable", e))?;
-        self.disk.rename(&self.tmp, &self.path).map_err(|e| wrong("rename", e))?;
-        self.finished = true;
+        if !self.synced {
+            self.disk.sync(self.file.plain()).map_err(|e| wrong("make durable", e))?;
+            self.synced = true;
+        }
+        if !self.named {
+            self.disk.rename(&self.tmp, &self.path).map_err(|e| wrong("rename", e))?;
+            self.named = true;
+        }
         let dir = self.path.parent().unwrap_or(&self.path);
         self.disk.sync_dir(dir).map_err(|e| wrong("make durable", e))?;
+        self.finished = true;
         Ok(manifest)
     }
 
@@ -211,7 +224,7 @@ impl Writer {
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if let (Some(frame), false) = (&self.frame, self.described) {
-            frame.describe(&self.tmp, manifest)?;
+            framed(&*self.disk, &self.tmp, || frame.describe(&self.tmp, manifest))?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
@@ -240,6 +253,15 @@ fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<(
     }
 }
 
+/// HDF5 writes on its own; the seam to the disk is asked before and told after.
+fn framed<T>(disk: &dyn Disk, tmp: &Path, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    let wrong = |e| Error::io(format!("cannot write {}", tmp.display()), e);
+    disk.before(Foreign::Frame, tmp).map_err(wrong)?;
+    let done = act()?;
+    disk.after(Foreign::Frame, tmp);
+    Ok(done)
+}
+
 fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {
     match disk.free(dir) {
         Ok(free) if free < SPARE => Err(Error::new(
@@ -254,7 +276,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if !self.finished {
             self.frame = None;
-            let _ = std::fs::remove_file(&self.tmp);
+            // Under its final name it would be taken for a step by the next opening.
+            let _ = self.disk.remove(if self.named { &self.path } else { &self.tmp });
         }
     }
 }
