@@ -4,7 +4,7 @@
 
 use crate::catalog::{self, Catalog, Value};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Layout, STEPS, TMP};
+use crate::layout::{DATA, Layout, STEPS, TMP, with_end};
 use crate::lock::Lock;
 use crate::owner::{Options, Owner, files, has_end};
 use crate::reader::Reader;
@@ -150,9 +150,7 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
 fn put_aside(layout: &Layout) -> Result<Option<PathBuf>> {
     let old = layout.catalog();
     for end in ["-wal", "-shm"] {
-        let mut name = old.as_os_str().to_owned();
-        name.push(end);
-        let _ = std::fs::remove_file(PathBuf::from(name));
+        let _ = std::fs::remove_file(with_end(&old, end));
     }
     if !old.exists() {
         return Ok(None);

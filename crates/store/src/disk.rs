@@ -47,9 +47,9 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Bytes that can still be written where `dir` lies.
     fn free(&self, dir: &Path) -> io::Result<u64>;
-    /// Leaves a disk that is full or ailing alone for that time.
-    fn rest(&self, time: Duration) {
-        std::thread::sleep(time);
+    /// For how long a disk that is full or ailing is left alone between two attempts.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(100)
     }
     /// Another library is about to write.
     fn before(&self, what: Foreign, path: &Path) -> io::Result<()> {

@@ -51,6 +51,11 @@ impl Layout {
         self.root.join(CATALOG)
     }
 
+    /// The catalog while it is being made.
+    pub fn unfinished_catalog(&self) -> PathBuf {
+        with_end(&self.catalog(), TMP)
+    }
+
     /// The lock file.
     pub fn lock(&self) -> PathBuf {
         self.root.join(LOCK)
@@ -98,7 +103,8 @@ impl Layout {
             .filter_map(|e| e.ok())
             .map(|e| e.file_name().to_string_lossy().into_owned())
             .collect::<Vec<_>>();
-        entries.retain(|n| n != LOCK && n != AGENT && !(n == STEPS || n == DATA));
+        let ours = |n: &str| [LOCK, AGENT, STEPS, DATA].contains(&n) || n.starts_with(CATALOG);
+        entries.retain(|n| !ours(n));
         if !entries.is_empty() {
             return Err(not_a_run(&self.root, &format!("it holds {:?} and no {CATALOG}", entries[0])));
         }
@@ -150,6 +156,13 @@ pub enum Found {
 
 fn not_a_run(path: &Path, why: &str) -> Error {
     Error::bad(format!("{} is not a run: {why}; choose another name", path.display()))
+}
+
+/// A path with something behind its last name.
+pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 /// The file of a step, relative to the run.

@@ -30,12 +30,12 @@ pub use steps::{
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub use watch::{
-    Act, acts, add_point, curves, declare, diagrams, log_act, log_applied, message, messages,
+    Act, acts, add_point, curves, declare, diagrams, last_act, log_act, log_applied, message, messages,
     parameter_values, parameters, points,
 };
 
 use crate::disk::{Disk, Foreign};
-use crate::layout::{FORMAT, Layout};
+use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -51,32 +51,27 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Makes the catalog of a new run.
+    /// Makes the catalog of a new run, under another name until it is whole.
     pub fn create(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
         let path = layout.catalog();
-        disk.before(Foreign::Commit, &path).map_err(|e| io_error(&path, e))?;
-        let conn = writable(&path, true)?;
-        let all = || -> rusqlite::Result<()> {
-            conn.execute_batch("BEGIN IMMEDIATE")?;
-            conn.execute_batch(schema::SCHEMA)?;
-            let made = now().to_string();
-            let facts = [("format", FORMAT.to_string()), ("run_id", run_id.to_owned()), ("made", made)];
-            for (key, value) in facts {
-                conn.execute("INSERT INTO fb_run VALUES(?1, ?2)", (key, value))?;
-            }
-            conn.execute("INSERT INTO fb_run VALUES('attrs', '{}'), ('fence', '0'), ('finished', '0')", ())?;
-            conn.execute_batch("COMMIT")
-        };
-        all().map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))?;
-        disk.after(Foreign::Commit, &path);
-        Catalog { conn, disk: disk.clone(), path, fence, run_id: run_id.to_owned() }.fenced()
+        let tmp = layout.unfinished_catalog();
+        let failed = |e| io_error(&path, e);
+        for end in ["", "-journal"] {
+            disk.remove(&with_end(&tmp, end)).map_err(failed)?;
+        }
+        disk.before(Foreign::Commit, &tmp).map_err(failed)?;
+        fill(&tmp, run_id).map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))?;
+        disk.after(Foreign::Commit, &tmp);
+        disk.rename(&tmp, &path).map_err(failed)?;
+        disk.sync_dir(layout.root()).map_err(failed)?;
+        Catalog::open(disk, layout, fence)
     }
 
     /// Opens the catalog of an existing run and raises its fencing number.
     pub fn open(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64) -> Result<Catalog> {
         let path = layout.catalog();
         check_format(&layout.catalog())?;
-        let conn = writable(&path, false)?;
+        let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
         Catalog { conn, disk: disk.clone(), path, fence, run_id }.fenced()
     }
@@ -157,9 +152,22 @@ fn lost(known: u64, mine: u64) -> Error {
     )
 }
 
-fn writable(path: &Path, create: bool) -> Result<Connection> {
-    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+/// What a catalog holds from the beginning.
+fn fill(path: &Path, run_id: &str) -> rusqlite::Result<()> {
+    let conn = Connection::open(path)?;
+    conn.execute_batch("PRAGMA synchronous = FULL; BEGIN IMMEDIATE")?;
+    conn.execute_batch(schema::SCHEMA)?;
+    let made = now().to_string();
+    for (key, value) in [("format", FORMAT.to_string()), ("run_id", run_id.to_owned()), ("made", made)] {
+        conn.execute("INSERT INTO fb_run VALUES(?1, ?2)", (key, value))?;
+    }
+    conn.execute("INSERT INTO fb_run VALUES('attrs', '{}'), ('fence', '0'), ('finished', '0')", ())?;
+    conn.execute_batch("COMMIT")?;
+    conn.close().map_err(|(_, e)| e)
+}
+
+fn writable(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
@@ -188,9 +196,7 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
 }
 
 fn settled(path: &Path) -> bool {
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    std::fs::metadata(wal).map_or(true, |m| m.len() == 0)
+    std::fs::metadata(with_end(path, "-wal")).map_or(true, |m| m.len() == 0)
 }
 
 fn escape(path: &Path) -> String {

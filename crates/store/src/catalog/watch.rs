@@ -88,13 +88,20 @@ pub fn parameter_values(conn: &Connection) -> Result<Values> {
 }
 
 /// Records that somebody asked for an act; gives its number.
-pub fn log_act(conn: &Connection, who: &str, act: &forebay_types::watch::Act) -> Result<u64> {
+pub fn log_act(conn: &Connection, id: u64, who: &str, act: &forebay_types::watch::Act) -> Result<()> {
     conn.execute(
-        "INSERT INTO fb_steering(who, act, asked) VALUES(?1, ?2, ?3)",
-        params![who, json(act)?, now()],
+        "INSERT INTO fb_steering(id, who, act, asked) VALUES(?1, ?2, ?3, ?4)",
+        params![id as i64, who, json(act)?, now()],
     )
-    .map_err(|e| sql_error("cannot log an act", e))?;
-    Ok(conn.last_insert_rowid() as u64)
+    .map(|_| ())
+    .map_err(|e| sql_error("cannot log an act", e))
+}
+
+/// The number of the last act in the log.
+pub fn last_act(conn: &Connection) -> Result<u64> {
+    conn.query_row("SELECT coalesce(max(id), 0) FROM fb_steering", (), |r| r.get::<_, i64>(0))
+        .map(|n| n as u64)
+        .map_err(|e| sql_error("the log of acts cannot be read", e))
 }
 
 /// Records that an act was carried out or refused. A parameter takes its new value.
@@ -200,10 +207,12 @@ mod tests {
             };
             declare(tx, &Declare::Parameter(p.clone()))?;
             let set = |v: f64| Verb::Set { name: "e0".into(), value: json!(v) };
-            let good = log_act(tx, "anna", &set(0.5))?;
+            let (good, bad) = (1, 2);
+            log_act(tx, good, "anna", &set(0.5))?;
             assert_eq!(parameter_values(tx)?["e0"], 0.0);
             log_applied(tx, good, 12, 0, "set")?;
-            let bad = log_act(tx, "anna", &set(9.0))?;
+            log_act(tx, bad, "anna", &set(9.0))?;
+            assert_eq!(last_act(tx)?, bad);
             log_applied(tx, bad, 13, 3, "too large")?;
             assert_eq!(parameter_values(tx)?["e0"], 0.5);
             declare(tx, &Declare::Parameter(p))?;

@@ -77,7 +77,7 @@ impl Intake {
     pub(super) fn inherit(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<()> {
         for row in catalog::open_sessions(self.catalog.conn())? {
             let Some(segment) = segment_of(&self.layout, &row) else {
-                self.insist(|c| c.transaction(|tx| catalog::close_session(tx, row.session)))?;
+                self.catalog.transaction(|tx| catalog::close_session(tx, row.session))?;
                 continue;
             };
             let applied = catalog::applied(self.catalog.conn(), row.session)?;

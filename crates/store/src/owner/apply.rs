@@ -3,10 +3,11 @@
 
 use crate::catalog::{self, PutOutcome, Value, sql_error};
 use crate::owner::drain::Stored;
+use crate::stepfile::Manifest;
 use forebay_types::codec::Reader;
 use forebay_types::control::Ask;
 use forebay_types::record::{Payload, Record};
-use forebay_types::watch::Declare;
+use forebay_types::watch::{Act, Declare};
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use serde_json::json;
@@ -21,25 +22,29 @@ pub(super) enum Item {
     Failed { session: u64, seq: u64, error: Error },
     /// The session is over.
     Closed { session: u64, seq: u64 },
+    /// The file of a step is durable under its name.
+    Step { manifest: Box<Manifest>, file: String },
+    /// Somebody asked for an act of steering.
+    Asked { id: u64, who: String, act: Act },
+    /// An act that no rank carries out came to its end.
+    Ended { id: u64, step: i64, code: u32, text: String },
 }
 
 impl Item {
-    pub fn session(&self) -> u64 {
+    /// The session and the number of its record, if it came from one.
+    pub fn source(&self) -> Option<(u64, u64)> {
         match self {
-            Item::Record { session, .. }
-            | Item::Stored { session, .. }
-            | Item::Failed { session, .. }
-            | Item::Closed { session, .. } => *session,
+            Item::Record { session, seq, .. }
+            | Item::Stored { session, seq, .. }
+            | Item::Failed { session, seq, .. }
+            | Item::Closed { session, seq } => Some((*session, *seq)),
+            Item::Step { .. } | Item::Asked { .. } | Item::Ended { .. } => None,
         }
     }
 
+    /// Number of its record; 0 without one.
     pub fn seq(&self) -> u64 {
-        match self {
-            Item::Record { seq, .. }
-            | Item::Stored { seq, .. }
-            | Item::Failed { seq, .. }
-            | Item::Closed { seq, .. } => *seq,
-        }
+        self.source().map_or(0, |s| s.1)
     }
 }
 
@@ -94,6 +99,16 @@ pub(super) enum Effect {
     Closed {
         session: u64,
     },
+    /// A step is listed.
+    Listed {
+        step: i64,
+        time: Option<f64>,
+    },
+    /// A step whose file is there could not be listed.
+    Unlisted {
+        step: i64,
+        error: Error,
+    },
 }
 
 /// Whether the failure is the disk's, so that the whole group is tried again.
@@ -118,16 +133,18 @@ pub(super) fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -
             made.iter().try_for_each(|e| keep(conn, e))?;
             effects.append(&mut made);
         }
-        Err(e) if is_the_disks(&e) => return Err(e),
+        // The failure that an item brings with it is its own, whatever it was.
+        Err(e) if is_the_disks(&e) && !matches!(item, Item::Failed { .. }) => return Err(e),
         Err(e) => {
             point("ROLLBACK TO fb_record")?;
             point("RELEASE fb_record")?;
-            let fault = fault(item, e);
-            keep(conn, &fault)?;
-            effects.push(fault);
+            if let Some(fault) = fault(item, e) {
+                keep(conn, &fault)?;
+                effects.push(fault);
+            }
         }
     }
-    catalog::set_applied(conn, item.session(), item.seq())
+    item.source().map_or(Ok(()), |(session, seq)| catalog::set_applied(conn, session, seq))
 }
 
 /// Keeps what a rank waits for, so that a successor can tell it.
@@ -144,18 +161,23 @@ fn keep(conn: &Connection, effect: &Effect) -> Result<()> {
 }
 
 /// How the rank hears of a failure: as the answer to its request, or late.
-fn fault(item: &Item, error: Error) -> Effect {
-    let (session, seq) = (item.session(), item.seq());
+fn fault(item: &Item, error: Error) -> Option<Effect> {
+    if let Item::Step { manifest, .. } = item {
+        return Some(Effect::Unlisted { step: manifest.step, error });
+    }
+    let (session, seq) = item.source()?;
     if let Item::Record { bytes, .. } | Item::Stored { bytes, .. } = item {
         match Record::decode(bytes) {
-            Ok((_, Record::Ask { .. })) => return Effect::Answer { session, seq, result: Err(error) },
+            Ok((_, Record::Ask { .. })) => {
+                return Some(Effect::Answer { session, seq, result: Err(error) });
+            }
             Ok((_, Record::Put { if_version: Some(_), .. })) => {
-                return Effect::Version { session, seq, outcome: Err(error) };
+                return Some(Effect::Version { session, seq, outcome: Err(error) });
             }
             _ => {}
         }
     }
-    Effect::Late { session, error }
+    Some(Effect::Late { session, error })
 }
 
 fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
@@ -177,6 +199,13 @@ fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<
             effects.push(Effect::Closed { session: *session });
             Ok(())
         }
+        Item::Step { manifest, file } => {
+            catalog::add_step(conn, file, manifest)?;
+            effects.push(Effect::Listed { step: manifest.step, time: manifest.time });
+            Ok(())
+        }
+        Item::Asked { id, who, act } => catalog::log_act(conn, *id, who, act),
+        Item::Ended { id, step, code, text } => catalog::log_applied(conn, *id, *step, *code, text),
     }
 }
 

@@ -2,16 +2,16 @@
 
 use super::apply::{Effect, Item, apply};
 use super::drain::Event;
-use super::intake::{Intake, Wait, Waiter};
-use crate::catalog::{self, Catalog};
+use super::intake::{Ailing, Intake, Wait, Waiter};
 use forebay_types::control::{Ask, word};
 use forebay_types::record::{Notice, Payload, Record};
 use forebay_types::{Code, Error, Result};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A full disk under the catalog is left alone for so long between attempts.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// After so many failures in a row that are not for lack of room the catalog is given up: what
+/// the ranks were promised stays in their segments for `forebay recover`.
+const FAILURES: u32 = 20;
 
 impl Intake {
     pub(super) fn take_events(&mut self) -> bool {
@@ -24,9 +24,12 @@ impl Intake {
                     self.sessions.values().for_each(|s| self.late(s, error.clone()));
                     self.give_up(step, error, None);
                 }
-                Event::Durable { manifest, file } => self.list_step(&manifest, &file),
+                Event::Durable { manifest, file } => self.group.push(Item::Step { manifest, file }),
                 Event::PutDone { session, seq, result } => self.put_done(session, seq, result),
-                Event::Trouble(error) => self.trouble(error),
+                Event::Trouble(error) => {
+                    self.figures.drain_waits = error.is_some();
+                    self.trouble(error);
+                }
                 Event::Worked(time, bytes) => {
                     self.figures.hidden += time;
                     self.figures.written += bytes;
@@ -37,10 +40,11 @@ impl Intake {
     }
 
     pub(super) fn trouble(&mut self, error: Option<Error>) {
-        self.figures.waiting_for_disk = error.is_some();
-        if let Some(e) = error {
-            self.sessions.values().for_each(|s| s.sink.message(s.row.session, 2, -1, e.text()));
-        }
+        let (level, text) = match &error {
+            Some(e) => (2, e.text()),
+            None => (1, "there is room on the disk again; everything goes on"),
+        };
+        self.sessions.values().for_each(|s| s.sink.message(s.row.session, level, -1, text));
     }
 
     pub(super) fn written(&mut self, step: i64, ticket: (u64, u64)) {
@@ -67,15 +71,9 @@ impl Intake {
         });
     }
 
-    /// The file of a step is durable under its name: into the catalog, then everything goes back.
-    pub(super) fn list_step(&mut self, manifest: &crate::stepfile::Manifest, file: &str) {
-        self.commit_group();
-        let listed = self.insist(|c| c.transaction(|tx| catalog::add_step(tx, file, manifest)));
-        if let Err(e) = listed {
-            self.sessions.values().for_each(|s| self.late(s, e.clone()));
-            return self.give_up(manifest.step, e, None);
-        }
-        let Some(known) = self.steps.remove(&manifest.step) else { return };
+    /// A step is listed: everything goes back to the ranks.
+    pub(super) fn listed(&mut self, step: i64, time: Option<f64>) {
+        let Some(known) = self.steps.remove(&step) else { return };
         for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
             if let Some(s) = self.sessions.get(session) {
                 s.release(&h.block);
@@ -85,64 +83,71 @@ impl Intake {
         self.figures.steps += 1;
         self.figures.lag = lag;
         self.figures.worst_lag = self.figures.worst_lag.max(lag);
-        self.figures.durable_step = self.figures.durable_step.max(Some(manifest.step));
+        self.figures.durable_step = self.figures.durable_step.max(Some(step));
         self.release_rings();
         for s in self.sessions.values() {
-            let highest = (manifest.step + 1).max(0) as u64;
+            let highest = (step + 1).max(0) as u64;
             s.segment.word(word::DURABLE).fetch_max(highest, Ordering::SeqCst);
         }
         if let Some(s) = self.sessions.values().next() {
-            s.sink.durable(manifest.step, manifest.time);
+            s.sink.durable(step, time);
         }
     }
 
-    /// Tries until the catalog's disk has room; other failures are final.
-    pub(super) fn insist<T>(&mut self, mut work: impl FnMut(&mut Catalog) -> Result<T>) -> Result<T> {
-        loop {
-            match work(&mut self.catalog) {
-                Err(e) if matches!(e.code(), Code::Full | Code::Io) => {
-                    if !self.figures.waiting_for_disk {
-                        self.trouble(Some(e.within("the catalog waits")));
-                    }
-                    self.beat();
-                    std::thread::sleep(PATIENCE);
-                }
-                other => {
-                    self.figures.waiting_for_disk = false;
-                    return other;
-                }
-            }
-        }
-    }
-
+    /// Commits what was read. While the disk is full, or fails, the group stays and is tried
+    /// again later; everything else goes on meanwhile.
     pub(super) fn commit_group(&mut self) {
-        let group = std::mem::take(&mut self.group);
-        if group.is_empty() && self.lost.is_none() {
+        if self.lost.is_some() {
+            return self.group.clear();
+        }
+        if self.group.is_empty() {
             return self.settle_marks();
         }
-        let committed = match &self.lost {
-            Some(e) => Err(e.clone()),
-            None => self.insist(|c| {
-                c.transaction(|tx| {
-                    let mut effects = Vec::new();
-                    group.iter().try_for_each(|item| apply(tx, item, &mut effects))?;
-                    Ok(effects)
-                })
-            }),
-        };
+        if self.ailing.is_some_and(|a| Instant::now() < a.next) {
+            return;
+        }
+        let group = std::mem::take(&mut self.group);
+        let committed = self.catalog.transaction(|tx| {
+            let mut effects = Vec::new();
+            group.iter().try_for_each(|item| apply(tx, item, &mut effects))?;
+            Ok(effects)
+        });
         match committed {
             Ok(effects) => {
+                if self.ailing.take().is_some() {
+                    self.figures.catalog_waits = false;
+                    self.trouble(None);
+                }
                 for item in &group {
-                    if let Some(s) = self.sessions.get_mut(&item.session()) {
-                        s.applied = s.applied.max(item.seq());
+                    if let Some((session, seq)) = item.source()
+                        && let Some(s) = self.sessions.get_mut(&session)
+                    {
+                        s.applied = s.applied.max(seq);
                     }
                     self.release_put_block(item);
                 }
                 self.settle_marks();
                 effects.into_iter().for_each(|e| self.carry_out(e));
             }
-            Err(e) => self.lose(e),
+            Err(e) => {
+                self.group = group;
+                self.not_committed(e);
+            }
         }
+    }
+
+    fn not_committed(&mut self, e: Error) {
+        let before = self.ailing.map_or(0, |a| a.failures);
+        let failures = match e.code() {
+            Code::Full => 0,
+            Code::Io if before < FAILURES => before + 1,
+            _ => return self.lose(e),
+        };
+        if self.ailing.is_none() {
+            self.figures.catalog_waits = true;
+            self.trouble(Some(e.within("the catalog waits")));
+        }
+        self.ailing = Some(Ailing { next: Instant::now() + self.disk.patience(), failures });
     }
 
     /// The block of a large data set is in its file, or never will be.
@@ -151,8 +156,9 @@ impl Intake {
             Item::Stored { bytes, .. } => bytes,
             _ => return,
         };
+        let session = item.source().and_then(|(session, _)| self.sessions.get(&session));
         if let (Ok((_, Record::Put { payload: Payload::Block(b), .. })), Some(s)) =
-            (Record::decode(bytes), self.sessions.get(&item.session()))
+            (Record::decode(bytes), session)
         {
             s.release(&b);
         }
@@ -222,8 +228,9 @@ impl Intake {
                 }
             }
             Effect::DeleteFile(file) => {
+                // One that stays is swept at the next opening.
                 if let Ok(path) = self.layout.file(&file) {
-                    let _ = std::fs::remove_file(path);
+                    let _ = self.disk.remove(&path);
                 }
             }
             Effect::Declare { session, what } => {
@@ -247,6 +254,11 @@ impl Intake {
                 }
             }
             Effect::Closed { session } => self.remove_session(session),
+            Effect::Listed { step, time } => self.listed(step, time),
+            Effect::Unlisted { step, error } => {
+                self.sessions.values().for_each(|s| self.late(s, error.clone()));
+                self.give_up(step, error, None);
+            }
         }
     }
 

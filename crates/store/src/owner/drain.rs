@@ -9,8 +9,9 @@ use crate::layout::{Layout, data_file, step_file};
 use crate::stepfile::{Facts, Manifest, Writer};
 use forebay_arena::Block;
 use forebay_types::{ArrayMeta, Code, Error, Result, Shape};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -96,15 +97,14 @@ pub(super) enum Event {
     Worked(Duration, u64),
 }
 
-/// How long a full disk is left alone between two attempts.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 pub(super) struct Drain<F: Fn(Event)> {
     pub layout: Layout,
-    pub disk: Arc<dyn Disk>,
     pub jobs: Receiver<Job>,
-    pub tell: F,
+    pub patient: Patient<F>,
     pub files: HashMap<i64, Writer>,
+    /// Steps of which something could not be written: what still comes of them is passed over
+    /// until they are discarded, or half a step would be taken for a whole one.
+    pub failed: HashSet<i64>,
 }
 
 impl<F: Fn(Event)> Drain<F> {
@@ -113,6 +113,8 @@ impl<F: Fn(Event)> Drain<F> {
             let start = Instant::now();
             let mut bytes = 0;
             match job {
+                Job::Write(step, _) if self.failed.contains(&step) => {}
+                Job::Finish(facts) if self.failed.contains(&facts.step) => {}
                 Job::Write(step, part) => {
                     bytes = part.len;
                     self.write(step, &part);
@@ -120,25 +122,28 @@ impl<F: Fn(Event)> Drain<F> {
                 Job::Finish(facts) => self.finish(&facts),
                 Job::Discard(step) => {
                     self.files.remove(&step);
+                    self.failed.remove(&step);
                 }
                 Job::Put(put) => {
                     bytes = put.data.bytes().len() as u64;
                     let result = self.put(&put);
-                    (self.tell)(Event::PutDone { session: put.session, seq: put.seq, result });
+                    if result.is_ok() || !self.patient.is_abandoned() {
+                        self.tell(Event::PutDone { session: put.session, seq: put.seq, result });
+                    }
                 }
                 Job::Stop => break,
             }
-            (self.tell)(Event::Worked(start.elapsed(), bytes));
+            self.tell(Event::Worked(start.elapsed(), bytes));
         }
     }
 
     fn write(&mut self, step: i64, part: &Part) {
-        let done = insist(&self.tell, &format!("step {step}"), || {
+        let done = self.patient.insist(&format!("step {step}"), || {
             let writer = match self.files.entry(step) {
                 std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
                 std::collections::hash_map::Entry::Vacant(v) => {
                     let path = self.layout.file(&step_file(step))?;
-                    v.insert(Writer::create(self.disk.clone(), &path)?)
+                    v.insert(Writer::create(self.patient.disk.clone(), &path)?)
                 }
             };
             writer.add(&part.name, &part.meta, &part.unit)?;
@@ -148,26 +153,31 @@ impl<F: Fn(Event)> Drain<F> {
             writer.write(&part.name, part.rank, &part.offset, &part.local, part.from, bytes)
         });
         match done {
-            Ok(()) => (self.tell)(Event::Written { step, ticket: part.ticket }),
+            Ok(()) => self.tell(Event::Written { step, ticket: part.ticket }),
             Err(error) => self.fail(step, error),
         }
     }
 
+    fn tell(&self, event: Event) {
+        (self.patient.tell)(event);
+    }
+
     fn fail(&mut self, step: i64, error: Error) {
         self.files.remove(&step);
-        (self.tell)(Event::Failed {
-            step,
-            error: error.within(format!("step {step} ({})", step_file(step))),
-        });
+        self.failed.insert(step);
+        if self.patient.is_abandoned() {
+            return; // its blocks are not given back, so a successor writes it
+        }
+        self.tell(Event::Failed { step, error: error.within(format!("step {step} ({})", step_file(step))) });
     }
 
     fn finish(&mut self, facts: &Facts) {
         let file = step_file(facts.step);
-        let done = insist(&self.tell, &format!("step {}", facts.step), || {
+        let done = self.patient.insist(&format!("step {}", facts.step), || {
             let writer = match self.files.entry(facts.step) {
                 std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
                 std::collections::hash_map::Entry::Vacant(v) => {
-                    v.insert(Writer::create(self.disk.clone(), &self.layout.file(&file)?)?)
+                    v.insert(Writer::create(self.patient.disk.clone(), &self.layout.file(&file)?)?)
                 }
             };
             writer.finish(facts)
@@ -175,7 +185,7 @@ impl<F: Fn(Event)> Drain<F> {
         match done {
             Ok(manifest) => {
                 self.files.remove(&facts.step);
-                (self.tell)(Event::Durable { manifest: Box::new(manifest), file });
+                self.tell(Event::Durable { manifest: Box::new(manifest), file });
             }
             Err(error) => self.fail(facts.step, error),
         }
@@ -192,10 +202,10 @@ impl<F: Fn(Event)> Drain<F> {
         let zero = Shape::new(&vec![0; put.meta.shape.rank()])?;
         let mut writer: Option<Writer> = None;
         let mut written = false;
-        let manifest = insist(&self.tell, &format!("the data set {:?}", put.name), || {
+        let manifest = self.patient.insist(&format!("the data set {:?} ({file})", put.name), || {
             let w = match &mut writer {
                 Some(w) => w,
-                none => none.insert(Writer::create(self.disk.clone(), &path)?),
+                none => none.insert(Writer::create(self.patient.disk.clone(), &path)?),
             };
             w.add(&put.name, &put.meta, &put.unit)?;
             if !written {
@@ -210,29 +220,37 @@ impl<F: Fn(Event)> Drain<F> {
     }
 }
 
-/// Tries again for as long as the disk is full.
-pub(super) fn insist<T>(
-    tell: &impl Fn(Event),
-    what: &str,
-    mut attempt: impl FnMut() -> Result<T>,
-) -> Result<T> {
-    let mut told = false;
-    loop {
-        match attempt() {
-            Err(e) if e.code() == Code::Full => {
-                if !told {
-                    let text = format!("{what} waits for room on the disk: {}", e.text());
-                    tell(Event::Trouble(Some(Error::new(Code::Full, text))));
-                    told = true;
-                }
-                std::thread::sleep(PATIENCE);
-            }
-            other => {
+/// What the drain tells, and how long it tries.
+pub(super) struct Patient<F: Fn(Event)> {
+    pub disk: Arc<dyn Disk>,
+    pub tell: F,
+    /// Nobody waits any more: what is not written stays in the segments.
+    pub abandoned: Arc<AtomicBool>,
+}
+
+impl<F: Fn(Event)> Patient<F> {
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// Tries again for as long as the disk is full and somebody waits.
+    fn insist<T>(&self, what: &str, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut told = false;
+        loop {
+            let done = attempt();
+            let full = matches!(&done, Err(e) if e.code() == Code::Full) && !self.is_abandoned();
+            if !full {
                 if told {
-                    tell(Event::Trouble(None));
+                    (self.tell)(Event::Trouble(None));
                 }
-                return other;
+                return done;
             }
+            if let (Err(e), false) = (&done, told) {
+                let text = format!("{what} waits for room on the disk: {}", e.text());
+                (self.tell)(Event::Trouble(Some(Error::new(Code::Full, text))));
+                told = true;
+            }
+            std::thread::sleep(self.disk.patience());
         }
     }
 }

@@ -29,6 +29,9 @@ impl Intake {
     /// A step all ranks have ended goes to the drain with the parameters as they are now: all
     /// small records before its end are committed.
     pub(super) fn finish_complete_steps(&mut self) {
+        if !self.group.is_empty() {
+            return; // it could not be committed
+        }
         let complete: Vec<i64> =
             self.steps.values().filter(|k| !k.finishing && k.is_complete()).map(|k| k.step).collect();
         for step in complete {
@@ -57,6 +60,7 @@ impl Intake {
         self.waiters = still;
         if !self.flushers.is_empty()
             && self.steps.is_empty()
+            && self.group.is_empty()
             && self.sessions.values().all(|s| s.put.is_none())
         {
             for f in self.flushers.drain(..) {
@@ -95,7 +99,7 @@ impl Intake {
             .iter_mut()
             .filter_map(|(n, s)| {
                 let read = s.broken || s.is_readable() && !s.consumer.pending();
-                ((s.hung || s.clean) && read).then_some(*n)
+                ((s.hung || s.clean) && read && !s.closing).then_some(*n)
             })
             .collect();
         for n in over.iter().copied() {
@@ -116,8 +120,9 @@ impl Intake {
                 self.give_up(step, Error::new(Code::ServerLost, text), None);
             }
             if !self.steps.values().any(|k| k.has(n)) {
-                let seq = self.sessions[&n].seen;
-                self.group.push(Item::Closed { session: n, seq });
+                let Some(s) = self.sessions.get_mut(&n) else { continue };
+                s.closing = true;
+                self.group.push(Item::Closed { session: n, seq: s.seen });
             }
         }
         self.commit_group();

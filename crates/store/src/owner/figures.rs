@@ -19,7 +19,10 @@ pub(super) struct Figures {
     pub worst_lag: Duration,
     pub overflow: u64,
     pub overflow_high: u64,
-    pub waiting_for_disk: bool,
+    /// The drain waits for room.
+    pub drain_waits: bool,
+    /// The catalog waits for room, or for its disk to come back.
+    pub catalog_waits: bool,
 }
 
 impl Figures {
@@ -41,7 +44,7 @@ impl Figures {
             "worst_lag_s": self.worst_lag.as_secs_f64(),
             "overflow_bytes": self.overflow,
             "overflow_high_water_bytes": self.overflow_high,
-            "waiting_for_disk": self.waiting_for_disk,
+            "waiting_for_disk": self.drain_waits || self.catalog_waits,
         })
     }
 }

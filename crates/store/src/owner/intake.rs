@@ -6,17 +6,19 @@ use super::apply::Item;
 use super::down::Downs;
 use super::drain::{Event, Job};
 use super::figures::Figures;
+use super::open::Options;
 use super::session::Session;
 use super::steps::Step;
-use crate::catalog::Catalog;
+use crate::catalog::{self, Catalog};
+use crate::disk::Disk;
 use crate::layout::Layout;
-use forebay_types::Error;
 use forebay_types::control::word;
+use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -40,8 +42,27 @@ pub(super) enum Wait {
     Close,
 }
 
+/// The intake's ends of the channels to the other threads.
+pub(super) struct Ends {
+    pub jobs: Sender<Job>,
+    pub events: Receiver<Event>,
+    pub commands: Receiver<Command>,
+    pub doorbell: OwnedFd,
+    pub abandoned: Arc<AtomicBool>,
+}
+
+/// The catalog cannot be written at present.
+#[derive(Clone, Copy)]
+pub(super) struct Ailing {
+    /// When it is tried again.
+    pub next: Instant,
+    /// Attempts that failed for another reason than a full disk.
+    pub failures: u32,
+}
+
 pub(super) struct Intake {
     pub layout: Layout,
+    pub disk: Arc<dyn Disk>,
     pub catalog: Catalog,
     pub run_id: String,
     pub sessions: BTreeMap<u64, Session>,
@@ -54,10 +75,15 @@ pub(super) struct Intake {
     pub doorbell: OwnedFd,
     /// Bytes that overflow segments may take.
     pub overflow_limit: u64,
+    pub abandoned: Arc<AtomicBool>,
     pub stopping: bool,
     /// The catalog is lost to another owner, or cannot be used any more.
     pub lost: Option<Error>,
     pub group: Vec<Item>,
+    /// Set while the group cannot be committed.
+    pub ailing: Option<Ailing>,
+    /// Number of the last act of steering.
+    pub last_act: u64,
     pub given_up: VecDeque<(i64, Error)>,
     pub flushers: Vec<Sender<()>>,
     pub waiters: Vec<Waiter>,
@@ -66,19 +92,20 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    #[allow(clippy::too_many_arguments)]
     pub fn new(
         layout: Layout,
+        options: &Options,
         catalog: Catalog,
         downs: Arc<Downs>,
-        jobs: Sender<Job>,
-        events: Receiver<Event>,
-        commands: Receiver<Command>,
-        doorbell: OwnedFd,
-        overflow_limit: u64,
-    ) -> Intake {
-        Intake {
+        ends: Ends,
+    ) -> Result<Intake> {
+        let Ends { jobs, events, commands, doorbell, abandoned } = ends;
+        Ok(Intake {
             run_id: catalog.run_id().to_owned(),
+            last_act: catalog::last_act(catalog.conn())?,
+            ailing: None,
+            disk: options.disk.clone(),
+            abandoned,
             layout,
             catalog,
             sessions: BTreeMap::new(),
@@ -89,7 +116,7 @@ impl Intake {
             events,
             commands,
             doorbell,
-            overflow_limit,
+            overflow_limit: options.overflow,
             stopping: false,
             lost: None,
             group: Vec::new(),
@@ -97,7 +124,7 @@ impl Intake {
             flushers: Vec::new(),
             waiters: Vec::new(),
             looked: Instant::now(),
-        }
+        })
     }
 
     /// Runs until told to stop and everything is drained.
@@ -107,7 +134,7 @@ impl Intake {
             busy |= self.take_events();
             busy |= self.read_rings();
             busy |= self.wake_deferred();
-            busy |= !self.group.is_empty();
+            busy |= !self.group.is_empty() && self.ailing.is_none();
             self.commit_group();
             self.finish_complete_steps();
             self.answer_waiters();
@@ -151,8 +178,10 @@ impl Intake {
         }
         if !pending {
             let mut fds = [PollFd::new(&self.doorbell, PollFlags::IN)];
-            let timeout = (!self.sessions.is_empty())
-                .then(|| Timespec { tv_sec: 0, tv_nsec: BEAT.subsec_nanos() as _ });
+            let again = self.ailing.map(|a| a.next.saturating_duration_since(Instant::now()));
+            let beat = (!self.sessions.is_empty()).then_some(BEAT);
+            let timeout = again.into_iter().chain(beat).min();
+            let timeout = timeout.map(|t| Timespec { tv_sec: 0, tv_nsec: t.min(BEAT).subsec_nanos() as _ });
             let _ = poll(&mut fds, timeout.as_ref());
         }
         for s in self.sessions.values() {

@@ -32,6 +32,7 @@ pub use sink::{Deaf, Sink};
 use crate::catalog;
 use crate::layout::Layout;
 use crate::lock::Lock;
+use apply::Item;
 use down::Downs;
 use forebay_arena::{Segment, place};
 use forebay_types::control::{OpenRun, RunOpened, word};
@@ -55,6 +56,9 @@ pub struct Attach {
     /// The rank's segment.
     pub segment: Segment,
 }
+
+/// Most acts of steering that wait for a full disk, with everything else in their group.
+const ACTS: usize = 100_000;
 
 struct Threads {
     intake: JoinHandle<Intake>,
@@ -139,8 +143,8 @@ impl Owner {
             }
             let run_id = intake.run_id.clone();
             let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string()]);
-            let row = intake
-                .insist(|c| c.transaction(|tx| catalog::open_session(tx, rank, size, &program, segment)))?;
+            let row =
+                intake.catalog.transaction(|tx| catalog::open_session(tx, rank, size, &program, segment))?;
             Ok(RunOpened {
                 run_id: run_id.clone(),
                 session: row.session,
@@ -187,19 +191,28 @@ impl Owner {
         self.downs.post(session, notice)
     }
 
-    /// Logs that somebody asked for an act; gives the act's number. What becomes of it is logged
-    /// when the rank's `Applied` record comes.
+    /// Logs that somebody asked for an act; gives the act's number without waiting for the disk,
+    /// so that a run can be steered while its disk is full. What becomes of it is logged when the
+    /// rank's `Applied` record comes.
     pub fn log_steering(&self, who: &str, act: &Act) -> Result<u64> {
         let (who, act) = (who.to_owned(), act.clone());
-        self.ask(move |intake| intake.insist(|c| c.transaction(|tx| catalog::log_act(tx, &who, &act))))?
+        self.ask(move |intake| {
+            if intake.group.len() > ACTS && intake.ailing.is_some() {
+                return Err(Error::new(
+                    Code::Full,
+                    "the disk of the run is full and too many acts wait for it; make room",
+                ));
+            }
+            intake.last_act += 1;
+            intake.group.push(Item::Asked { id: intake.last_act, who, act });
+            Ok(intake.last_act)
+        })?
     }
 
     /// Logs the end of an act that no rank carries out (run, stop, step).
     pub fn log_applied(&self, id: u64, step: i64, code: u32, text: &str) -> Result<()> {
         let text = text.to_owned();
-        self.ask(move |intake| {
-            intake.insist(|c| c.transaction(|tx| catalog::log_applied(tx, id, step, code, &text)))
-        })?
+        self.ask(move |intake| intake.group.push(Item::Ended { id, step, code, text }))
     }
 
     /// Waits until all complete steps and all data sets are durable.
@@ -223,7 +236,21 @@ impl Owner {
 
     /// Whether nothing is on its way to disk and no session is open.
     pub fn is_idle(&self) -> Result<bool> {
-        self.ask(|intake| intake.sessions.is_empty() && intake.steps.is_empty())
+        self.ask(|intake| intake.is_drained())
+    }
+
+    /// Stops without draining: what is not durable stays in the segments of the ranks, and the
+    /// next opening, or `forebay recover`, goes on with it. [`Owner::close`] then fails with
+    /// `Cancelled`.
+    pub fn abandon(&self) -> Result<()> {
+        let dir = self.dir().display().to_string();
+        self.send(Box::new(move |intake| {
+            intake.abandoned.store(true, Ordering::SeqCst);
+            let text = format!(
+                "{dir} was given up before everything was on disk; what is missing is in shared memory, `forebay recover {dir}` finishes it"
+            );
+            intake.lose(Error::new(Code::Cancelled, text));
+        }))
     }
 
     /// Ends all sessions, drains everything, settles the catalog and gives the run back.

@@ -1,12 +1,12 @@
 //! Opening a run for writing: what is there, the lock, the threads, and the work that a
 //! predecessor left undone.
 
-use super::drain::Drain;
-use super::intake::{Command, Intake};
+use super::drain::{Drain, Patient};
+use super::intake::{Command, Ends, Intake};
 use super::{Downs, Owner, Threads};
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
-use crate::layout::{Found, Layout, TMP};
+use crate::layout::{Found, Layout, TMP, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
@@ -14,8 +14,9 @@ use forebay_arena::place;
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -77,8 +78,9 @@ impl Owner {
             false => Catalog::open(&options.disk, &layout, lock.fence())?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
-        if !fresh {
-            owner.take_over(options.adopt.clone())?;
+        if !fresh && let Err(e) = owner.take_over(options.adopt.clone()) {
+            // What the threads died of says more than that they are gone.
+            return Err(owner.close().err().unwrap_or(e));
         }
         Ok(owner)
     }
@@ -87,6 +89,7 @@ impl Owner {
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
     fn take_over(&self, adopt: Option<Arc<dyn Sink>>) -> Result<()> {
         let lives = self.ask(move |intake| -> Result<bool> {
+            intake.sweep_unfinished();
             intake.inherit(adopt.as_ref())?;
             let lives = intake.sessions.values().any(|s| s.adopted.is_some());
             if lives {
@@ -109,18 +112,27 @@ impl Owner {
             let _ = over.recv_timeout(Duration::from_secs(1));
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.ask(|intake| intake.sweep())?
+        match self.is_idle()? {
+            true => self.ask(|intake| intake.sweep())?,
+            // A file without a row is one that is being written.
+            false => Ok(()),
+        }
     }
 }
 
 impl Intake {
+    /// Unfinished files of an owner that is dead, before anything is written again.
+    fn sweep_unfinished(&self) {
+        for path in files(&self.layout.steps()).into_iter().chain(files(&self.layout.data())) {
+            if has_end(&path, TMP) {
+                let _ = self.disk.remove(&path);
+            }
+        }
+    }
+
     /// Files without a row: finished steps are listed, everything else goes.
     fn sweep(&mut self) -> Result<()> {
         for path in files(&self.layout.steps()) {
-            if has_end(&path, TMP) {
-                let _ = self.disk.remove(&path);
-                continue;
-            }
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let file = format!("{}/{name}", crate::layout::STEPS);
             let known = self
@@ -133,7 +145,7 @@ impl Intake {
             }
             match open_manifest(&path).ok().filter(|m| m.run_id == self.run_id && m.set.is_none()) {
                 Some(m) if crate::layout::step_file(m.step) == file => {
-                    self.insist(|c| c.transaction(|tx| catalog::add_step(tx, &file, &m)))?;
+                    self.catalog.transaction(|tx| catalog::add_step(tx, &file, &m))?;
                 }
                 _ => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
@@ -158,12 +170,6 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
 
 pub(crate) fn has_end(path: &Path, end: &str) -> bool {
     path.as_os_str().to_string_lossy().ends_with(end)
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    PathBuf::from(name)
 }
 
 /// Whether the mode fits what is there; says whether a new run is to be made.
@@ -239,18 +245,23 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
     let downs = Arc::new(Downs::default());
     let run_id = catalog.run_id().to_owned();
     let ring = clone()?;
+    let abandoned = Arc::new(AtomicBool::new(false));
     let drain = Drain {
         layout: layout.clone(),
-        disk: options.disk.clone(),
         jobs: work,
-        tell: move |event| {
-            let _ = tell.send(event);
-            let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
+        patient: Patient {
+            disk: options.disk.clone(),
+            abandoned: abandoned.clone(),
+            tell: move |event| {
+                let _ = tell.send(event);
+                let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
+            },
         },
         files: HashMap::new(),
+        failed: HashSet::new(),
     };
-    let intake =
-        Intake::new(layout.clone(), catalog, downs.clone(), jobs, events, orders, clone()?, options.overflow);
+    let ends = Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned };
+    let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);
     let threads = Threads {

@@ -41,6 +41,8 @@ pub(super) struct Session {
     pub hung: bool,
     /// The rank said good-bye.
     pub clean: bool,
+    /// Its end is in the group.
+    pub closing: bool,
     /// Its ring is damaged; it is read no more.
     pub broken: bool,
     /// Nothing is read until this large data set is stored.
@@ -74,6 +76,7 @@ impl Session {
             seen: applied,
             hung: false,
             clean: false,
+            closing: false,
             broken: false,
             put: None,
             deferred: None,

@@ -4,7 +4,7 @@ use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Entry, MANIFEST, Manifest, Piece};
 use crate::disk::{Disk, DualFile, Foreign};
-use crate::layout::{FORMAT, TMP};
+use crate::layout::{FORMAT, TMP, with_end};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,9 +58,7 @@ impl Writer {
     pub fn create(disk: Arc<dyn Disk>, path: &Path) -> Result<Writer> {
         let dir = path.parent().unwrap_or(path);
         spare(&*disk, dir)?;
-        let mut tmp = path.as_os_str().to_owned();
-        tmp.push(TMP);
-        let tmp = PathBuf::from(tmp);
+        let tmp = with_end(path, TMP);
         let frame = framed(&*disk, &tmp, || Frame::create(&tmp))?;
         let file = DualFile::open(&*disk, &tmp);
         let path = path.to_owned();
@@ -174,7 +172,9 @@ impl Writer {
     /// Completes the file and gives it its name; durable when it returns. After `Full` or `Io` it
     /// may be called again.
     pub fn finish(&mut self, facts: &Facts) -> Result<Manifest> {
-        let broken: Vec<_> = self.sets.values().filter(|s| !s.is_complete()).map(|s| &s.entry.name).collect();
+        // A manifest that is not complete is one whose writing is tried again.
+        let broken = |s: &&Open| !s.is_complete() && s.entry.name != MANIFEST;
+        let broken: Vec<_> = self.sets.values().filter(broken).map(|s| &s.entry.name).collect();
         if !broken.is_empty() {
             return Err(Error::bad(format!("{broken:?} are not complete; the step cannot be kept")));
         }
@@ -191,20 +191,25 @@ impl Writer {
         if self.frame.is_some() {
             self.write_manifest(&manifest)?;
         }
+        let wrong = |what: &str, e| Error::io(format!("cannot {what} {}", self.tmp.display()), e);
         if let Some(frame) = &self.frame {
             spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
             framed(&*self.disk, &self.tmp, || frame.flush(&self.tmp))?;
         }
+        if self.frame.is_some() {
+            // Asked for while there is still a frame to try again with.
+            self.disk.before(Foreign::Frame, &self.tmp).map_err(|e| wrong("write", e))?;
+        }
         if let Some(frame) = self.frame.take() {
-            let closed = framed(&*self.disk, &self.tmp, || frame.close(&self.tmp));
+            let closed = frame.close(&self.tmp);
             // A frame that failed to close is of no use any more; `Io`, so that nobody tries again.
             closed.map_err(|e| Error::new(Code::Io, e.text()))?;
+            self.disk.after(Foreign::Frame, &self.tmp);
             self.closed = true;
         }
         if !self.closed {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
-        let wrong = |what: &str, e| Error::io(format!("cannot {what} {}", self.tmp.display()), e);
         if !self.synced {
             self.disk.sync(self.file.plain()).map_err(|e| wrong("make durable", e))?;
             self.synced = true;

@@ -2,6 +2,9 @@
 //! reduced to what the store sees.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod faults;
+pub mod script;
+
 use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, SegmentSpec};
 use forebay_store::{Attach, Deaf, Owner};
 use forebay_types::codec::Writer;
@@ -46,18 +49,20 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 impl Rank {
     pub fn open(owner: &Owner, rank: u32, size: u32, arena: u64) -> Rank {
-        let opened = owner
-            .admit(&OpenRun {
-                path: owner.dir().to_string_lossy().into_owned(),
-                mode: Mode::Append,
-                rank,
-                size,
-                full: WhenFull::Block,
-                scratch: false,
-                buffer: arena,
-                program: "test".into(),
-            })
-            .unwrap();
+        Rank::try_open(owner, rank, size, arena).unwrap()
+    }
+
+    pub fn try_open(owner: &Owner, rank: u32, size: u32, arena: u64) -> Result<Rank> {
+        let opened = owner.admit(&OpenRun {
+            path: owner.dir().to_string_lossy().into_owned(),
+            mode: Mode::Append,
+            rank,
+            size,
+            full: WhenFull::Block,
+            scratch: false,
+            buffer: arena,
+            program: "test".into(),
+        })?;
         let segment = Segment::create(&SegmentSpec {
             name: opened.segment,
             kind: 1,
@@ -65,13 +70,12 @@ impl Rank {
             down_bytes: 64 << 10,
             block_bytes: arena,
             blocks: 1024,
-        })
-        .unwrap();
+        })?;
         let bell = segment.bell(Direction::Up);
         bell.attach_eventfd(owner.doorbell().unwrap());
         let theirs = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap()).unwrap();
-        owner.attach(Attach { session: opened.session, segment: theirs }, Arc::new(Deaf)).unwrap();
-        Rank {
+        owner.attach(Attach { session: opened.session, segment: theirs }, Arc::new(Deaf))?;
+        Ok(Rank {
             rank,
             session: opened.session,
             producer: segment.producer(Direction::Up),
@@ -81,7 +85,7 @@ impl Rank {
             segment,
             seq: 0,
             late: Vec::new(),
-        }
+        })
     }
 
     pub fn publish(&mut self, record: &Record) -> u64 {
@@ -89,7 +93,10 @@ impl Rank {
         let mut w = Writer::new();
         record.encode(self.seq, &mut w);
         let bytes = w.finish();
-        wait_for("room in the ring", || self.producer.push(&[&bytes]).ok());
+        wait_for("room in the ring", || {
+            let pushed = self.producer.push(&[&bytes]).is_ok();
+            (pushed || self.is_closed()).then_some(())
+        });
         self.bell.ring();
         self.seq
     }
@@ -150,24 +157,40 @@ impl Rank {
     }
 
     pub fn answer(&mut self, wanted: u64) -> Result<serde_json::Value> {
-        let mut buf = Vec::new();
         wait_for("an answer", || {
-            let position = self.down.next(&mut buf).unwrap()?;
+            let closed = self.is_closed();
+            match self.notice(wanted) {
+                None if closed => Some(Err(Error::new(Code::Closed, "the owner closed the session"))),
+                other => other,
+            }
+        })
+    }
+
+    /// Reads all notices that are there; the answer to `wanted` if it is among them.
+    pub fn notice(&mut self, wanted: u64) -> Option<Result<serde_json::Value>> {
+        let mut buf = Vec::new();
+        let mut found = None;
+        while let Some(position) = self.down.next(&mut buf).unwrap() {
             self.down.release_to(position);
             match Notice::decode(&buf).unwrap() {
                 Notice::Answer { seq, code: 0, text } if seq == wanted => {
-                    Some(Ok(serde_json::from_str(text).unwrap()))
+                    found = Some(Ok(serde_json::from_str(text).unwrap()));
                 }
                 Notice::Answer { seq, code, text } if seq == wanted => {
-                    Some(Err(Error::new(Code::from_number(code).unwrap(), text)))
+                    found = Some(Err(Error::new(Code::from_number(code).unwrap(), text)));
                 }
                 Notice::Late { code, text } => {
                     self.late.push(Error::new(Code::from_number(code).unwrap(), text));
-                    None
                 }
-                _ => None,
+                _ => {}
             }
-        })
+        }
+        found
+    }
+
+    /// Whether the owner has put an end to the session.
+    pub fn is_closed(&self) -> bool {
+        self.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0
     }
 
     /// Waits until everything small is committed.

@@ -1,0 +1,157 @@
+//! Every place at which the store asks something of a file system goes wrong, one after the
+//! other: an error, no room, half a write, the death of the process, a loss of power. What was
+//! acknowledged is there afterwards, nothing half is listed, and errors name what they cost.
+
+mod common;
+
+use common::faults::{Fault, FaultyDisk, plant};
+use common::script::{Act, Driver, Model, check, read};
+use forebay_store::{Options, Owner, recover};
+use forebay_types::control::Mode;
+use std::path::Path;
+
+fn script() -> Vec<Act> {
+    use Act::*;
+    vec![
+        Put(1, 100, 1),
+        Put(2, 9_000, 2),
+        Row(1),
+        Step(10, 6_000, 3),
+        Flush,
+        Put(2, 12_000, 4),
+        Copy(2, 3),
+        Row(2),
+        Step(20, 300, 5),
+        Step(21, 2_000, 6),
+        Discard(25),
+        Put(2, 50, 7),
+        Delete(3),
+        Rename(1, 4),
+        Row(3),
+        Step(30, 6_000, 8),
+        Flush,
+        Put(5, 9_000, 9),
+        Row(4),
+    ]
+}
+
+fn options(disk: &std::sync::Arc<FaultyDisk>, mode: Mode) -> Options {
+    Options { size: Driver::SIZE, disk: disk.clone(), mode, ..Options::default() }
+}
+
+/// A file system in memory when there is one: nothing here needs a real disk.
+fn scratch() -> tempfile::TempDir {
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// Runs the script with a fault; gives what was told, and the places that were passed.
+fn hurt(run: &Path, fault: Fault, at: usize) -> (Vec<String>, Vec<String>) {
+    let disk = FaultyDisk::new(run.parent().unwrap(), fault, at);
+    let mut told = Vec::new();
+    match Owner::open(run, options(&disk, Mode::Append)) {
+        Err(e) => told.push(format!("open: {e}")),
+        Ok(owner) => {
+            match Driver::open(&owner) {
+                Err(e) => told.push(format!("session: {e}")),
+                Ok(mut driver) => {
+                    let errors = driver.run(&script(), &|_, _| {});
+                    told.extend(errors.iter().chain(&driver.close()).map(|e| e.to_string()));
+                }
+            }
+            told.extend(owner.close().err().map(|e| format!("close: {e}")));
+        }
+    }
+    (told, disk.places())
+}
+
+fn places() -> Vec<String> {
+    let dir = scratch();
+    let (told, places) = hurt(&dir.path().join("r.fb"), Fault::None, 0);
+    assert_eq!(told, Vec::<String>::new());
+    places
+}
+
+/// Does something for all numbers, on two threads.
+fn for_all(n: usize, work: impl Fn(usize) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let one = || {
+        while let Some(k) = Some(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).filter(|k| *k < n) {
+            work(k);
+        }
+    };
+    std::thread::scope(|s| {
+        s.spawn(one);
+        one();
+    });
+}
+
+#[test]
+fn no_room_for_a_while_at_any_place_loses_nothing() {
+    let n = places().len();
+    let whole = Model::after(&script());
+    for_all(n, |k| {
+        let dir = scratch();
+        let run = dir.path().join("r.fb");
+        let (told, places) = hurt(&run, Fault::Full, k);
+        let what = format!("place {k} ({}), told {told:?}", places.get(k).cloned().unwrap_or_default());
+        // A run cannot be opened on a full disk; what it can be asked for once more is the opening.
+        match told.iter().any(|t| t.starts_with("open: ") || t.starts_with("session: ")) {
+            true => drop(hurt(&run, Fault::None, 0)),
+            false => assert_eq!(told, Vec::<String>::new(), "{what}"),
+        }
+        // What could not be removed is swept at the next opening.
+        recover(&run).unwrap();
+        assert_eq!(read(&run), whole, "{what}");
+    });
+    println!("{n} places, no room at each and the next two");
+}
+
+#[test]
+fn half_a_write_at_any_place_is_completed() {
+    let writes: Vec<usize> =
+        places().iter().enumerate().filter(|(_, p)| p.starts_with("write")).map(|(k, _)| k).collect();
+    let whole = Model::after(&script());
+    for_all(writes.len(), |i| {
+        let dir = scratch();
+        let run = dir.path().join("r.fb");
+        assert_eq!(hurt(&run, Fault::Short, writes[i]).0, Vec::<String>::new());
+        assert_eq!(read(&run), whole, "place {}", writes[i]);
+    });
+    println!("{} writes, half of each", writes.len());
+}
+
+#[test]
+fn power_lost_at_any_place_leaves_what_was_acknowledged_as_durable() {
+    let dir = scratch();
+    let run = dir.path().join("r.fb");
+    let disk = FaultyDisk::new(dir.path(), Fault::Power, 0);
+    let owner = Owner::open(&run, options(&disk, Mode::Append)).unwrap();
+    let mut driver = Driver::open(&owner).unwrap();
+    let acts = script();
+    assert!(driver.run(&acts, &|durable, begun| disk.acknowledge(durable, begun)).is_empty());
+    assert!(driver.close().is_empty());
+    disk.acknowledge(acts.len(), acts.len());
+    owner.close().unwrap();
+    let left = disk.left();
+    for_all(left.len(), |i| {
+        let l = &left[i];
+        let what = format!("place {}, {} ", l.place, l.what);
+        let dir = scratch();
+        let run = dir.path().join("r.fb");
+        plant(&l.tree, dir.path());
+        if !run.join("catalog.sqlite").exists() && l.acknowledged == 0 {
+            return; // there is no run yet
+        }
+        match recover(&run) {
+            Ok(_) => check(&run, &acts, l.acknowledged, l.begun, &what),
+            // A catalog that was being made when nothing was promised yet.
+            Err(e) if l.begun == 0 => {
+                Owner::open(&run, Options { mode: Mode::Write, ..Options::default() })
+                    .unwrap_or_else(|again| panic!("{what}: {e}, then {again}"));
+            }
+            Err(e) => panic!("{what}: {e}"),
+        }
+    });
+    println!("{} places, {} different remains", disk.places().len(), left.len());
+}
