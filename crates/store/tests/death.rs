@@ -182,7 +182,7 @@ fn on_a_full_disk_the_owner_waits_and_loses_nothing() {
         }
         assert!(verify(&run).unwrap().faults.is_empty());
     });
-    let _ = Command::new("umount").arg(dir.path()).status();
+    let _ = Command::new("umount").arg("-l").arg(dir.path()).status();
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }

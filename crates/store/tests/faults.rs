@@ -8,7 +8,9 @@ use common::faults::{Fault, FaultyDisk, plant};
 use common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, recover};
 use forebay_types::control::Mode;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn script() -> Vec<Act> {
     use Act::*;
@@ -154,4 +156,59 @@ fn power_lost_at_any_place_leaves_what_was_acknowledged_as_durable() {
         }
     });
     println!("{} places, {} different remains", disk.places().len(), left.len());
+}
+
+const RUN: &str = "FOREBAY_TEST_FAULT_RUN";
+const PLACE: &str = "FOREBAY_TEST_FAULT_PLACE";
+
+/// The child that is killed at a place. As a test of its own it does nothing.
+#[test]
+fn a_writer_that_is_killed_at_a_place() {
+    let (Ok(run), Ok(place)) = (std::env::var(RUN), std::env::var(PLACE)) else { return };
+    let run = PathBuf::from(run);
+    let disk = FaultyDisk::new(run.parent().unwrap(), Fault::Kill, place.parse().unwrap());
+    let owner = Owner::open(&run, options(&disk, Mode::Append)).unwrap();
+    let mut driver = Driver::open(&owner).unwrap();
+    let mut log = std::fs::File::create(run.parent().unwrap().join("log")).unwrap();
+    let acts = script();
+    for (i, act) in acts.iter().enumerate() {
+        writeln!(log, "begun {}", i + 1).unwrap();
+        driver.run(std::slice::from_ref(act), &|_, _| {});
+        writeln!(log, "buffered {}", i + 1).unwrap();
+    }
+    driver.close();
+    owner.close().unwrap();
+}
+
+#[test]
+fn killed_at_any_place_the_run_keeps_everything_that_was_buffered() {
+    let places = places();
+    let acts = script();
+    for_all(places.len(), |k| {
+        let dir = scratch();
+        let run = dir.path().join("r.fb");
+        let what = format!("place {k} ({})", places[k]);
+        let _ = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_writer_that_is_killed_at_a_place", "--test-threads=1"])
+            .env(RUN, &run)
+            .env(PLACE, k.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+        let last = |word: &str| -> usize {
+            let found = log.lines().filter_map(|l| l.strip_prefix(word)).next_back();
+            found.map_or(0, |n| n.trim().parse().unwrap())
+        };
+        let (buffered, begun) = (last("buffered"), last("begun"));
+        if begun > 0 {
+            recover(&run).unwrap_or_else(|e| panic!("{what}: {e}"));
+            check(&run, &acts, buffered, begun, &what);
+        } else if let Err(e) = recover(&run) {
+            let anew = Owner::open(&run, Options { mode: Mode::Write, ..Options::default() });
+            anew.unwrap_or_else(|again| panic!("{what}: {e}, then {again}"));
+        }
+    });
+    println!("{} places, killed at each", places.len());
 }

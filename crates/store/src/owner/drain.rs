@@ -202,18 +202,21 @@ impl<F: Fn(Event)> Drain<F> {
         let zero = Shape::new(&vec![0; put.meta.shape.rank()])?;
         let mut writer: Option<Writer> = None;
         let mut written = false;
-        let manifest = self.patient.insist(&format!("the data set {:?} ({file})", put.name), || {
-            let w = match &mut writer {
-                Some(w) => w,
-                none => none.insert(Writer::create(self.patient.disk.clone(), &path)?),
-            };
-            w.add(&put.name, &put.meta, &put.unit)?;
-            if !written {
-                w.write(&put.name, 0, &zero, &put.meta.shape, 0, data)?;
-                written = true;
-            }
-            w.finish(&facts)
-        })?;
+        let manifest = self
+            .patient
+            .insist(&format!("the data set {:?} ({file})", put.name), || {
+                let w = match &mut writer {
+                    Some(w) => w,
+                    none => none.insert(Writer::create(self.patient.disk.clone(), &path)?),
+                };
+                w.add(&put.name, &put.meta, &put.unit)?;
+                if !written {
+                    w.write(&put.name, 0, &zero, &put.meta.shape, 0, data)?;
+                    written = true;
+                }
+                w.finish(&facts)
+            })
+            .map_err(|e| e.within(format!("the data set {:?} ({file})", put.name)))?;
         let entry = manifest.data.first().ok_or_else(|| Error::internal("a file without its data set"))?;
         let crc = entry.pieces.first().map_or(0, |p| p.crc32c);
         Ok(Stored { file, offset: entry.offset, crc })
