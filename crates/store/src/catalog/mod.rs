@@ -204,6 +204,11 @@ fn escape(path: &Path) -> String {
     text.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
+/// A catalog is made in one transaction: until its commit there is nothing in the file.
+fn is_blank(conn: &Connection) -> bool {
+    conn.query_row("SELECT count(*) FROM sqlite_master", (), |r| r.get::<_, i64>(0)).is_ok_and(|n| n == 0)
+}
+
 /// Refuses what is no catalog and what a newer version wrote, before anything is changed.
 pub fn check_format(path: &Path) -> Result<()> {
     open_read_only(path).map(|_| ())
@@ -213,6 +218,10 @@ fn format_of(conn: &Connection, path: &Path) -> Result<()> {
     let known: u32 = conn
         .query_row("SELECT value FROM fb_run WHERE key = 'format'", (), |r| r.get::<_, String>(0))
         .map_err(|e| match e.sqlite_error_code() {
+            Some(ErrorCode::Unknown) if is_blank(conn) => Error::new(
+                Code::NotFound,
+                format!("{} is just being made, or its making was interrupted; try again", path.display()),
+            ),
             Some(ErrorCode::Unknown) => Error::bad(format!(
                 "{} is not the catalog of a run: {e}; choose another name",
                 path.display()
@@ -310,5 +319,17 @@ mod tests {
         assert_eq!(open_read_only(&other).err().unwrap().code(), Code::BadArgument);
         std::fs::write(&other, vec![7u8; 5000]).unwrap();
         assert_eq!(open_read_only(&other).err().unwrap().code(), Code::Corrupt);
+    }
+
+    #[test]
+    fn a_catalog_that_is_just_being_made_is_not_there_yet() {
+        let (dir, _catalog) = scratch();
+        let path = dir.path().join("young.sqlite");
+        let maker = writable(&path, true).unwrap();
+        assert_eq!(open_read_only(&path).err().unwrap().code(), Code::NotFound);
+        maker.execute_batch("BEGIN IMMEDIATE; CREATE TABLE fb_run(key, value)").unwrap();
+        let e = open_read_only(&path).err().unwrap();
+        assert_eq!(e.code(), Code::NotFound);
+        assert!(e.text().contains("just being made"), "{e}");
     }
 }
