@@ -18,6 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "crates/forebay",
         &["types", "arena", "link", "broker", "store", "client", "server", "monitor", "agent"],
     ),
+    ("bindings/c", &["forebay"]),
     ("bindings/python", &["types", "forebay"]),
 ];
 
@@ -29,6 +30,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("hdf5-metno-sys", &["crates/store"], "only the store knows files of arrays"),
     ("rusqlite", &["crates/store"], "only the store knows the catalog"),
     ("clap", &["crates/forebay"], "only the command line parses options"),
+    ("libc", &["bindings/c"], "only the C library looks at signals' handlers"),
+    ("cbindgen", &["bindings/c"], "only the C library has a header"),
     ("pyo3", &["bindings/python"], "only the binding knows Python"),
     ("numpy", &["bindings/python"], "only the binding knows Python"),
 ];

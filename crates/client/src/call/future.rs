@@ -65,10 +65,22 @@ impl<'a> Future<'a> {
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
-        let begun = Instant::now();
         inner.check_process()?;
         reference::not_lost(&args).map_err(|e| e.within(name))?;
+        Future::send_with(inner, name, allowed, |_| Ok(args))
+    }
+
+    /// Sends a call whose arguments are made of the signature.
+    pub(super) fn send_with(
+        inner: Arc<Inner>,
+        name: &str,
+        allowed: Option<Duration>,
+        make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
+    ) -> Result<Future<'a>> {
+        let begun = Instant::now();
+        inner.check_process()?;
         let mut offer = inner.find(name, begun)?;
+        let args = make(&offer.signature)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;

@@ -123,6 +123,17 @@ impl Client {
         Future::send(self.inner.clone(), name, args, allowed)
     }
 
+    /// The same for a caller who makes the arguments when he sees the signature: for languages that
+    /// have results among the arguments.
+    pub fn call_async_with<'a>(
+        &self,
+        name: &str,
+        allowed: Option<Duration>,
+        make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
+    ) -> Result<Future<'a>> {
+        Future::send_with(self.inner.clone(), name, allowed, make)
+    }
+
     /// While arrays of references are moved, `check` is asked every 100 ms; its error ends the
     /// waiting. For Ctrl-C. Once a client.
     pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {

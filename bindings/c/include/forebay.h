@@ -1,0 +1,1259 @@
+/* forebay.h: the C library of Forebay, a runtime around parallel simulations: call services, keep data,
+   take snapshots, watch and steer. Link with -lforebay (pkg-config forebay).
+
+   Every function returns a status, FB_OK (0) when all went well; fb_last_error() then tells what
+   happened, the value, and what to do. Results are written only when it is FB_OK. Handles (fb_run * and
+   its like) are opaque: any number at once, from any thread; what is NULL, foreign, or freed before is
+   refused with FB_BAD_ARGUMENT or FB_CLOSED. Functions named ..._free and ..._close take NULL for
+   nothing. Options are structures that begin with their size; all members zero, or NULL for all of
+   them, are the defaults: fb_open_opts opts = { sizeof opts }; opts.buffer = 1 << 30;
+
+   This file is made from bindings/c/src by its test `header`: FB_WRITE_HEADER=1 cargo test -p forebay-c. */
+
+#ifndef FOREBAY_H
+#define FOREBAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FB_VERSION_MAJOR 0
+#define FB_VERSION_MINOR 1
+#define FB_VERSION_PATCH 0
+#define FB_VERSION "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Highest rank of an array. */
+#define FB_MAX_RANK 8
+/* Room for a name and for a unit, the zero at its end included. */
+#define FB_NAME_ROOM 256
+#define FB_UNIT_ROOM 65
+/* As a timeout: no limit. */
+#define FB_FOREVER (-1.0)
+/* As a set number, where a function says so: all sets. */
+#define FB_ALL_SETS INT64_MIN
+/* As a set number of fb_attr_...: the table of that name. */
+#define FB_TABLE (INT64_MIN + 1)
+/* As an offset of fb_snapshot_put: behind the arrays of lower ranks, along axis 0. */
+#define FB_APPEND ((const int64_t *)(intptr_t)-1)
+
+/* What became of a call. */
+typedef enum fb_status {
+    FB_OK = 0,
+    /* The run, data set, step, table, service or file named does not exist. */
+    FB_NOT_FOUND = 1,
+    /* Somebody was faster: the step exists, the version moved on, or another process owns the run. */
+    FB_CONFLICT = 2,
+    /* A value, type, shape or name is not acceptable; nothing was sent or stored. */
+    FB_BAD_ARGUMENT = 3,
+    /* No live server offers the service. */
+    FB_NO_SERVER = 4,
+    /* The process at the other end died, stopped or was cut off before it answered. */
+    FB_SERVER_LOST = 5,
+    /* The service ran and failed; the text is the remote one. */
+    FB_REMOTE_ERROR = 6,
+    /* The time given was over before the answer came. */
+    FB_TIMEOUT = 7,
+    /* The call or the run was cancelled at the user's wish. */
+    FB_CANCELLED = 8,
+    /* A declared limit, a disk or `/dev/shm` is full. */
+    FB_FULL = 9,
+    /* The run is open for reading, or its directory cannot be written. */
+    FB_READ_ONLY = 10,
+    /* The other side, or the run on disk, speaks a version that this one does not know. */
+    FB_VERSION_MISMATCH = 11,
+    /* The other side knows who is asking and says no: wrong user, wrong token, viewer instead of operator. */
+    FB_REFUSED = 12,
+    /* Bytes on disk or on the wire are not what their checksum or format says. */
+    FB_CORRUPT = 13,
+    /* The run, client or server was closed before this call, or belongs to the parent process. */
+    FB_CLOSED = 14,
+    /* The operating system refused a read, write or mapping; the text has its words. */
+    FB_IO = 15,
+    /* Forebay broke a promise to itself: a defect. */
+    FB_INTERNAL = 16,
+} fb_status;
+
+/* Types of elements. */
+typedef enum fb_dtype {
+    /* i8, 1 bytes. */
+    FB_I8 = 1,
+    /* i16, 2 bytes. */
+    FB_I16 = 2,
+    /* i32, 4 bytes. */
+    FB_I32 = 3,
+    /* i64, 8 bytes. */
+    FB_I64 = 4,
+    /* u8, 1 bytes. */
+    FB_U8 = 5,
+    /* u16, 2 bytes. */
+    FB_U16 = 6,
+    /* u32, 4 bytes. */
+    FB_U32 = 7,
+    /* u64, 8 bytes. */
+    FB_U64 = 8,
+    /* f32, 4 bytes. */
+    FB_F32 = 9,
+    /* f64, 8 bytes. */
+    FB_F64 = 10,
+    /* c64, 8 bytes. */
+    FB_C64 = 11,
+    /* c128, 16 bytes. */
+    FB_C128 = 12,
+    /* bool, 1 bytes. */
+    FB_BOOL = 13,
+    /* str, 1 bytes. */
+    FB_STR = 14,
+    /* bytes, 1 bytes. */
+    FB_BYTES = 15,
+} fb_dtype;
+
+/* Which index runs fastest in memory: the last (C) or the first (Fortran). */
+typedef enum fb_order { FB_ROW_MAJOR = 0, FB_COLUMN_MAJOR = 1 } fb_order;
+
+/* How serious a message is. */
+typedef enum fb_level { FB_DEBUG = 0, FB_INFO = 1, FB_WARNING = 2, FB_ERROR = 3 } fb_level;
+
+/* Kinds of arguments. */
+enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
+
+/* Directions of arguments. */
+enum { FB_IN = 1, FB_OUT = 2, FB_INOUT = 3 };
+
+/* --- handles ------------------------------------------------------------------------------- */
+
+/* A client of the services that a broker knows. */
+typedef struct fb_client fb_client;
+
+/* A diagram of a run. */
+typedef struct fb_diagram fb_diagram;
+
+/* A call under way. */
+typedef struct fb_future fb_future;
+
+/* An array that a server holds for a client. */
+typedef struct fb_ref fb_ref;
+
+/* A call as the service function sees it; good until the function returns, in its thread. */
+typedef struct fb_request fb_request;
+
+/* Rows that a query gave. */
+typedef struct fb_rows fb_rows;
+
+/* An open run. */
+typedef struct fb_run fb_run;
+
+/* A server of services. */
+typedef struct fb_server fb_server;
+
+/* A snapshot: one being taken, or a complete one that is read. */
+typedef struct fb_snapshot fb_snapshot;
+
+/* A relational table of a run. */
+typedef struct fb_table fb_table;
+
+/* --- errors, versions, memory -------------------------------------------------------------- */
+
+/* The version of the library as text, such as "0.1.0". */
+const char *fb_version(void);
+
+/* The text of the last error of this thread: what happened, the value, what to do. Good until the
+   next error of this thread; "" when it had none. */
+const char *fb_last_error(void);
+
+/* The name of a status, such as "NotFound"; "OK" of FB_OK, NULL of a number that is no status. */
+const char *fb_status_name(fb_status code);
+
+/* What to do about a status when the text of the error names nothing better; NULL of a number that is
+   no status. */
+const char *fb_status_remedy(fb_status code);
+
+/* Gives back memory that a function of this library allocated for the caller, as its description
+   says. NULL is nothing; what is not such memory, or was freed before, is refused. */
+fb_status fb_free(void *memory);
+
+/* How many handles and pieces of memory the program has and has not given back: 0 at the end of a
+   program without leaks. */
+fb_status fb_in_use(int64_t *count);
+
+/* --- runs ---------------------------------------------------------------------------------- */
+
+/* How a run is opened. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_open_opts). */
+    size_t size;
+    /* Bytes of this process's buffer; 0: 256 MiB. */
+    uint64_t buffer;
+    /* What a snapshot does when no buffer has room: "block" (NULL), "drop_oldest", "drop_newest", "spill". */
+    const char *full;
+    /* This rank, when `ranks` is given. */
+    int32_t rank;
+    /* Number of ranks; 0: rank and number from the launcher's environment (Slurm, Open MPI, MPICH, PMIx). */
+    int32_t ranks;
+    /* Whether the run is deleted when it is closed. */
+    int scratch;
+    /* Name of the program, for people; NULL: that of the executable. */
+    const char *program;
+} fb_open_opts;
+
+/* Figures of a run. What a figure means when there is none yet stands beside it. */
+typedef struct {
+    /* sizeof(fb_stats), set before the call. */
+    size_t size;
+    /* Seconds the program spent in output. */
+    double visible_s;
+    /* Seconds spent writing behind its back. */
+    double hidden_s;
+    /* hidden_s / (visible_s + hidden_s). */
+    double overlap;
+    /* Seconds the program waited for room in the buffer; part of visible_s. */
+    double waited_s;
+    /* How far durability lags behind, in seconds. */
+    double lag_s;
+    /* Last durable step, -1 before the first. */
+    int64_t durable_step;
+    /* Snapshots ended. */
+    int64_t steps;
+    /* Snapshots dropped because buffers were full. */
+    int64_t dropped_steps;
+    /* Bytes put into snapshots. */
+    int64_t snapshot_bytes;
+    /* Bytes put into data sets. */
+    int64_t put_bytes;
+    /* Bytes that did not fit the buffer and went to overflow segments. */
+    int64_t overflow_bytes;
+    /* Bytes made durable. */
+    int64_t written_bytes;
+    /* Size of the buffer. */
+    int64_t buffer_bytes;
+    /* Most bytes of the buffer in use at once. */
+    int64_t high_water_bytes;
+} fb_stats;
+
+/* Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.
+
+   `mode` is "r" (read), "r+" (must exist), "a" (created when absent), "w" (created anew), "x" (must
+   not exist). `opts` may be NULL. Close it with fb_run_close. Fails with FB_NOT_FOUND, FB_CONFLICT
+   (mode "x", or another process writes it), FB_VERSION_MISMATCH, FB_READ_ONLY, FB_BAD_ARGUMENT. */
+fb_status fb_run_open(const char *place, const char *mode, const fb_open_opts *opts, fb_run **run);
+
+/* Drains and closes a run, and frees it with its snapshots, tables and diagrams. NULL is nothing.
+
+   When it fails the run is closed all the same and the text says what was lost, unless it can be
+   tried again: then the handle stays good (fb_rank answers). */
+fb_status fb_run_close(fb_run *run);
+
+/* The same for a program that did not come to its end: the run is not marked as finished, so that
+   fb_restart goes on with it. */
+fb_status fb_run_close_unfinished(fb_run *run);
+
+/* This rank and the number of ranks; either may be NULL. */
+fb_status fb_rank(fb_run *run, int32_t *rank, int32_t *ranks);
+
+/* The directory of the run, absolute; free it with fb_free. */
+fb_status fb_path(fb_run *run, char **path);
+
+/* Whether the run is open for reading only: 1 or 0. */
+fb_status fb_is_read_only(fb_run *run, int *read_only);
+
+/* Waits until everything put so far is durable; reports what could not be written. */
+fb_status fb_flush(fb_run *run);
+
+/* Figures of the run so far. */
+fb_status fb_run_stats(fb_run *run, fb_stats *stats);
+
+/* --- data sets ----------------------------------------------------------------------------- */
+
+/* What may go with a put. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_put_opts). */
+    size_t size;
+    /* Unit, such as "V/m"; NULL: none. */
+    const char *unit;
+    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
+    fb_order order;
+    /* Attributes as a JSON object that replace those of an earlier version; NULL: leave them. */
+    const char *attrs;
+} fb_put_opts;
+
+/* What a data set is. */
+typedef struct {
+    /* Its name. */
+    char name[FB_NAME_ROOM];
+    /* Its unit, or "". */
+    char unit[FB_UNIT_ROOM];
+    /* Its fb_dtype. */
+    fb_dtype dtype;
+    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR, as it was put. */
+    fb_order order;
+    /* Number of dimensions. */
+    int ndim;
+    /* Extents, `ndim` of them. */
+    int64_t shape[FB_MAX_RANK];
+    /* Its set number; 0 in snapshots. */
+    int64_t set;
+    /* How often it was put; 0 in snapshots, whose arrays never change. */
+    uint64_t version;
+    /* Bytes of the whole array. */
+    int64_t nbytes;
+} fb_info;
+
+/* Stores or replaces a data set: `ndim` extents in `shape`, dense row-major `data`.
+
+   The data are copied when it returns and may be changed at once; they are durable after fb_flush.
+   A scalar has ndim 0. Text is FB_STR with one extent, its number of bytes. */
+fb_status fb_put(fb_run *run,
+                 const char *name,
+                 int64_t set,
+                 fb_dtype dtype,
+                 int ndim,
+                 const int64_t *shape,
+                 const void *data);
+
+/* The same with a unit, an order of elements or attributes; `opts` may be NULL. */
+fb_status fb_put_with(fb_run *run,
+                      const char *name,
+                      int64_t set,
+                      fb_dtype dtype,
+                      int ndim,
+                      const int64_t *shape,
+                      const void *data,
+                      const fb_put_opts *opts);
+
+/* Stores only if the stored version is still `version` (0: there must be none yet); else
+   FB_CONFLICT. `opts` may be NULL; `new_version` gets the version stored, and may be NULL. */
+fb_status fb_put_if_version(fb_run *run,
+                            const char *name,
+                            int64_t set,
+                            fb_dtype dtype,
+                            int ndim,
+                            const int64_t *shape,
+                            const void *data,
+                            uint64_t version,
+                            const fb_put_opts *opts,
+                            uint64_t *new_version);
+
+/* Reads a data set into `data`, row-major. Dtype and shape must be those stored (fb_info tells them);
+   otherwise FB_BAD_ARGUMENT, and nothing is written. */
+fb_status fb_get(fb_run *run,
+                 const char *name,
+                 int64_t set,
+                 fb_dtype dtype,
+                 int ndim,
+                 const int64_t *shape,
+                 void *data);
+
+/* Reads a part of a data set: of each axis `count` elements from `offset` on, every `step`-th (NULL:
+   every one). `data` gets count[0] x ... x count[ndim-1] elements in `order` (FB_ROW_MAJOR or
+   FB_COLUMN_MAJOR); `ndim` is the rank of the data set. */
+fb_status fb_get_part(fb_run *run,
+                      const char *name,
+                      int64_t set,
+                      fb_dtype dtype,
+                      fb_order order,
+                      int ndim,
+                      const int64_t *offset,
+                      const int64_t *count,
+                      const int64_t *step,
+                      void *data);
+
+/* Describes a data set. */
+fb_status fb_dataset_info(fb_run *run, const char *name, int64_t set, fb_info *info);
+
+/* Describes the data sets whose names match a glob such as "field*", of one set or FB_ALL_SETS, by
+   name and set. Free `infos` with fb_free. */
+fb_status fb_list(fb_run *run, const char *pattern, int64_t set, fb_info **infos, int64_t *count);
+
+/* Deletes the data sets whose names match a glob, of one set or FB_ALL_SETS; `count` gets how many,
+   and may be NULL. */
+fb_status fb_delete(fb_run *run, const char *pattern, int64_t set, int64_t *count);
+
+/* Renames a data set with all its sets; `count` gets how many, and may be NULL. */
+fb_status fb_rename(fb_run *run, const char *from, const char *to, int64_t *count);
+
+/* Copies a data set with all its sets; `count` gets how many, and may be NULL. */
+fb_status fb_copy(fb_run *run, const char *from, const char *to, int64_t *count);
+
+/* --- attributes ---------------------------------------------------------------------------- */
+
+/* Sets an attribute to a real number. The attributes are those of the run (`name` NULL), of the table
+   `name` (`set` FB_TABLE), or of a data set. */
+fb_status fb_attr_set_f64(fb_run *run, const char *name, int64_t set, const char *key, double value);
+
+/* Sets an attribute to an integer. */
+fb_status fb_attr_set_i64(fb_run *run, const char *name, int64_t set, const char *key, int64_t value);
+
+/* Sets an attribute to a text. */
+fb_status fb_attr_set_str(fb_run *run, const char *name, int64_t set, const char *key, const char *value);
+
+/* Sets several attributes of any kind: a JSON object. Null values delete; what is not named stays. */
+fb_status fb_attr_set_json(fb_run *run, const char *name, int64_t set, const char *json);
+
+/* Reads an attribute that is a number. */
+fb_status fb_attr_get_f64(fb_run *run, const char *name, int64_t set, const char *key, double *value);
+
+/* Reads an attribute that is an integer or a truth value (1 or 0). */
+fb_status fb_attr_get_i64(fb_run *run, const char *name, int64_t set, const char *key, int64_t *value);
+
+/* Reads an attribute that is a text; free it with fb_free. */
+fb_status fb_attr_get_str(fb_run *run, const char *name, int64_t set, const char *key, char **value);
+
+/* Reads all attributes as a JSON object; free it with fb_free. */
+fb_status fb_attr_get_json(fb_run *run, const char *name, int64_t set, char **json);
+
+/* Deletes an attribute; one that is not there is nothing. */
+fb_status fb_attr_delete(fb_run *run, const char *name, int64_t set, const char *key);
+
+/* Whether there is such an attribute: 1 or 0. */
+fb_status fb_attr_has(fb_run *run, const char *name, int64_t set, const char *key, int *has);
+
+/* --- snapshots being taken ----------------------------------------------------------------- */
+
+/* What may go with an array of a snapshot. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_piece_opts). */
+    size_t size;
+    /* Unit, such as "V/m"; NULL: none. */
+    const char *unit;
+    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
+    fb_order order;
+} fb_piece_opts;
+
+/* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
+
+   Put arrays into it, then end it. FB_CONFLICT if the step exists or another snapshot is not ended.
+   The handle stays good for fb_snapshot_wait; free it with fb_snapshot_free, or leave it to
+   fb_run_close. */
+fb_status fb_snapshot_begin(fb_run *run, int64_t step, double time, fb_snapshot **snapshot);
+
+/* Copies an array into the snapshot: dense, row-major, `ndim` extents in `local`.
+
+   With `offset` and `global` NULL it is the whole array, of one rank. With both it is this rank's block
+   of an array of shape `global`. With FB_APPEND as `offset` it comes behind the arrays of lower ranks
+   along axis 0 (particles); `global` is not looked at. The data may be changed when it returns. */
+fb_status fb_snapshot_put(fb_snapshot *snapshot,
+                          const char *name,
+                          fb_dtype dtype,
+                          int ndim,
+                          const int64_t *local,
+                          const int64_t *offset,
+                          const int64_t *global,
+                          const void *data);
+
+/* The same with a unit or an order of elements; `opts` may be NULL. */
+fb_status fb_snapshot_put_with(fb_snapshot *snapshot,
+                               const char *name,
+                               fb_dtype dtype,
+                               int ndim,
+                               const int64_t *local,
+                               const int64_t *offset,
+                               const int64_t *global,
+                               const void *data,
+                               const fb_piece_opts *opts);
+
+/* A place in the buffer for an array of the snapshot, to be filled in place: nothing is copied then.
+   `data` is good until the snapshot is ended, discarded or freed; its content is undefined at first.
+   `opts` may be NULL. FB_FULL if the policy is to drop and there is no room. */
+fb_status fb_snapshot_allocate(fb_snapshot *snapshot,
+                               const char *name,
+                               fb_dtype dtype,
+                               int ndim,
+                               const int64_t *local,
+                               const int64_t *offset,
+                               const int64_t *global,
+                               const fb_piece_opts *opts,
+                               void **data);
+
+/* Ends the snapshot: it is buffered, that is, it survives the death of this process. */
+fb_status fb_snapshot_end(fb_snapshot *snapshot);
+
+/* Gives the snapshot up, as if it had never begun. After its end this does nothing. */
+fb_status fb_snapshot_discard(fb_snapshot *snapshot);
+
+/* Waits until the ended snapshot is durable on all ranks; FB_TIMEOUT after `timeout` seconds
+   (FB_FOREVER: no limit). */
+fb_status fb_snapshot_wait(fb_snapshot *snapshot, double timeout);
+
+/* Frees a snapshot's handle; one that is not ended is discarded. NULL is nothing. */
+fb_status fb_snapshot_free(fb_snapshot *snapshot);
+
+/* --- complete snapshots -------------------------------------------------------------------- */
+
+/* What a complete snapshot is. */
+typedef struct {
+    /* sizeof(fb_step_info), set before the call. */
+    size_t size;
+    /* Its number. */
+    int64_t step;
+    /* Its time; NAN when none was given. */
+    double time;
+    /* Bytes of its arrays. */
+    int64_t nbytes;
+    /* Whether the run had come to its end (of a snapshot that fb_restart gave): nothing is left to do. */
+    int finished;
+} fb_step_info;
+
+/* The numbers of the complete snapshots, ascending; free `steps` with fb_free. A single rank sees all
+   that it ended (this waits for the disk); of several ranks, what is durable. */
+fb_status fb_snapshots(fb_run *run, int64_t **steps, int64_t *count);
+
+/* The complete snapshot of a step; FB_NOT_FOUND names the nearest ones. Free it with
+   fb_snapshot_free. */
+fb_status fb_snapshot_at(fb_run *run, int64_t step, fb_snapshot **snapshot);
+
+/* The last complete snapshot; NULL when there is none. Free it with fb_snapshot_free. */
+fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
+
+/* Goes back to the last complete step: parameters take their values of that step, later rows of
+   histories are removed; go on with fb_steps_from(run, step of the snapshot). `snapshot` gets NULL
+   when there is none: begin at 0. Free it with fb_snapshot_free. */
+fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
+
+/* Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
+   may be NULL. */
+fb_status fb_checkpoint(fb_run *run, const char *tag, int64_t *step);
+
+/* Number, time and size of a complete snapshot. */
+fb_status fb_snapshot_step(fb_snapshot *snapshot, fb_step_info *info);
+
+/* The values of the parameters when it was taken, as a JSON object; free it with fb_free. */
+fb_status fb_snapshot_parameters(fb_snapshot *snapshot, char **json);
+
+/* The names of its arrays; free them, in one piece, with fb_free. */
+fb_status fb_snapshot_names(fb_snapshot *snapshot, char ***names, int64_t *count);
+
+/* Describes one of its arrays. */
+fb_status fb_snapshot_info(fb_snapshot *snapshot, const char *name, fb_info *info);
+
+/* Reads one of its arrays into `data`, row-major. Dtype and shape must be those stored. */
+fb_status fb_snapshot_get(fb_snapshot *snapshot,
+                          const char *name,
+                          fb_dtype dtype,
+                          int ndim,
+                          const int64_t *shape,
+                          void *data);
+
+/* Reads a part of one of its arrays, as fb_get_part does. */
+fb_status fb_snapshot_get_part(fb_snapshot *snapshot,
+                               const char *name,
+                               fb_dtype dtype,
+                               fb_order order,
+                               int ndim,
+                               const int64_t *offset,
+                               const int64_t *count,
+                               const int64_t *step,
+                               void *data);
+
+/* --- arguments of calls and of SQL --------------------------------------------------------- */
+
+/* A number, as its dtype says. */
+typedef union {
+    /* FB_I8. */
+    int8_t i8;
+    /* FB_I16. */
+    int16_t i16;
+    /* FB_I32. */
+    int32_t i32;
+    /* FB_I64. */
+    int64_t i64;
+    /* FB_U8. */
+    uint8_t u8;
+    /* FB_U16. */
+    uint16_t u16;
+    /* FB_U32. */
+    uint32_t u32;
+    /* FB_U64. */
+    uint64_t u64;
+    /* FB_F32. */
+    float f32;
+    /* FB_F64. */
+    double f64;
+    /* FB_C64: real and imaginary part. */
+    float c64[2];
+    /* FB_C128: real and imaginary part. */
+    double c128[2];
+    /* FB_BOOL: 0 or 1. */
+    uint8_t truth;
+} fb_scalar;
+
+/* An argument of a call: one for each parameter of the signature, in its order, results included. Make
+   it with the macros FB_IN_F64 and their like. */
+typedef struct {
+    /* FB_SCALAR, FB_ARRAY, FB_TEXT, FB_RAW or FB_REFERENCE. */
+    int kind;
+    /* FB_IN, FB_OUT or FB_INOUT. */
+    int direction;
+    /* Type of the scalar or of the elements. */
+    fb_dtype dtype;
+    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR, of an array without strides. */
+    fb_order order;
+    /* Number of dimensions of an array. */
+    int ndim;
+    /* First element of an array; text; the variable of a scalar that comes back. */
+    void *data;
+    /* Of FB_REFERENCE: an array that a server holds, in the place of an array. */
+    fb_ref *reference;
+    /* Gets the number of bytes of a text or of bytes that come back; may be NULL. */
+    int64_t *length;
+    /* Value of a scalar that only goes. */
+    fb_scalar value;
+    /* Extents of an array; number of bytes of FB_RAW, and room for bytes or text that come back. */
+    int64_t shape[FB_MAX_RANK];
+    /* Elements between neighbours along each axis; all zero: dense in `order`. */
+    int64_t strides[FB_MAX_RANK];
+} fb_arg;
+
+/* --- tables -------------------------------------------------------------------------------- */
+
+/* A column of a table to be made. */
+typedef struct {
+    /* Its name. */
+    const char *name;
+    /* Type of its values: any but the complex ones. */
+    fb_dtype dtype;
+    /* Unit, such as "kg"; NULL: none. */
+    const char *unit;
+} fb_column;
+
+/* How a table is made. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_table_opts). */
+    size_t size;
+    /* Whether rows belong to the step they were made in and go when a restart goes back behind it. */
+    int history;
+} fb_table_opts;
+
+/* A column of a table. */
+typedef struct {
+    /* Its name. */
+    char name[FB_NAME_ROOM];
+    /* Its unit, or "". */
+    char unit[FB_UNIT_ROOM];
+    /* Type of its values. */
+    fb_dtype dtype;
+} fb_column_info;
+
+/* Values of one column. */
+typedef struct {
+    /* Name of the column. */
+    const char *column;
+    /* Type of the values. Integers and reals of any width go into a column of their kind. */
+    fb_dtype dtype;
+    /* The values one after the other; FB_STR: `const char *` each (NULL: no value). NULL: no value in
+       any row. */
+    const void *data;
+} fb_values;
+
+/* Creates a table with its columns, or opens it when `columns` is NULL or says the same. `opts` may
+   be NULL. Free it with fb_table_free. */
+fb_status fb_table_open(fb_run *run,
+                        const char *name,
+                        const fb_column *columns,
+                        int ncolumns,
+                        const fb_table_opts *opts,
+                        fb_table **table);
+
+/* Frees the handle; the table stays in the run. NULL is nothing. */
+fb_status fb_table_free(fb_table *table);
+
+/* The names of the run's tables; free them, in one piece, with fb_free. */
+fb_status fb_tables(fb_run *run, char ***names, int64_t *count);
+
+/* The columns of a table; free them, in one piece, with fb_free. */
+fb_status fb_table_columns(fb_table *table, fb_column_info **columns, int64_t *count);
+
+/* Adds `nrows` rows: `nvalues` columns with `nrows` values each. Columns that are not named have no
+   value. Pipelined; durable after fb_flush. */
+fb_status fb_table_insert(fb_table *table, int64_t nrows, const fb_values *values, int nvalues);
+
+/* Reads rows, in the order they came, where an SQL condition such as "mass > ?" holds (NULL: all):
+   all columns (NULL, 0) or those named. The values of the `?` are `args`, made with FB_IN_F64,
+   FB_IN_I64 and FB_IN_STR. Free the rows with fb_rows_free. */
+fb_status fb_table_select(fb_table *table,
+                          const char *const *columns,
+                          int ncolumns,
+                          const char *condition,
+                          const fb_arg *args,
+                          int nargs,
+                          fb_rows **rows);
+
+/* Changes the rows where a condition holds: each column named gets the one value given. `count` gets
+   how many rows, and may be NULL. */
+fb_status fb_table_update(fb_table *table,
+                          const fb_values *values,
+                          int nvalues,
+                          const char *condition,
+                          const fb_arg *args,
+                          int nargs,
+                          int64_t *count);
+
+/* Removes the rows where a condition holds (NULL: all); `count` gets how many, and may be NULL. */
+fb_status fb_table_delete(fb_table *table,
+                          const char *condition,
+                          const fb_arg *args,
+                          int nargs,
+                          int64_t *count);
+
+/* The number of rows. */
+fb_status fb_table_count(fb_table *table, int64_t *count);
+
+/* Reads with SQL; statements that write are refused. Free the rows with fb_rows_free. */
+fb_status fb_sql(fb_run *run, const char *query, const fb_arg *args, int nargs, fb_rows **rows);
+
+/* --- rows of a query ----------------------------------------------------------------------- */
+
+/* Frees rows. NULL is nothing. */
+fb_status fb_rows_free(fb_rows *rows);
+
+/* The number of rows and of columns; either may be NULL. */
+fb_status fb_rows_count(fb_rows *rows, int64_t *nrows, int *ncolumns);
+
+/* The name of a column, counted from 0; good until the rows are freed. */
+fb_status fb_rows_name(fb_rows *rows, int column, const char **name);
+
+/* A column as real numbers, one for each row; what has no value is NAN. */
+fb_status fb_rows_f64(fb_rows *rows, int column, double *values);
+
+/* A column as integers, one for each row; every row must have one. */
+fb_status fb_rows_i64(fb_rows *rows, int column, int64_t *values);
+
+/* A column as texts, one pointer for each row, good until the rows are freed; NULL where there is no
+   value. */
+fb_status fb_rows_str(fb_rows *rows, int column, const char **values);
+
+/* One cell as bytes, good until the rows are freed. */
+fb_status fb_rows_bytes(fb_rows *rows, int64_t row, int column, const void **bytes, int64_t *count);
+
+/* Whether a cell has no value: 1 or 0. */
+fb_status fb_rows_is_null(fb_rows *rows, int64_t row, int column, int *is_null);
+
+/* --- watching and steering ----------------------------------------------------------------- */
+
+/* A function of the program that the loop head calls, in its thread: with the step about to be computed
+   and what was given as `user`. What it returns other than FB_OK is shown to whoever pressed the button,
+   with the text of fb_last_error; the run goes on. It must return: no longjmp, no C++ exception. */
+typedef fb_status (*fb_callback)(int64_t step, void *user);
+
+/* How a diagram looks. Labels carry the unit in brackets: "x [m]". Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_diagram_opts). */
+    size_t size;
+    /* "curve" (NULL), "scatter" or "history". */
+    const char *kind;
+    /* Label of the abscissa; NULL: "x". */
+    const char *x;
+    /* Label of the ordinate; NULL: "y". */
+    const char *y;
+    /* Label of the value, for fields; NULL: none. */
+    const char *v;
+    /* Scale of the abscissa: "linear" (NULL) or "log". */
+    const char *xscale;
+    /* Scale of the ordinate: "linear" (NULL) or "log". */
+    const char *yscale;
+    /* Steps between updates, as a hint; 0: 1. */
+    uint32_t every;
+} fb_diagram_opts;
+
+/* The loop head: `while (fb_step(run, &step, nsteps) > 0)`.
+
+   Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit
+   (`step` stays), and a negative status when it fails (fb_last_error tells). Run, Step, Stop, Save
+   and Quit act here, and changed parameters get their values here; it waits while the run is held.
+   Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. */
+int fb_step(fb_run *run, int64_t *step, int64_t nsteps);
+
+/* Where the next loop of fb_step begins; it begins anew even if one has ended. After fb_restart give
+   the step of its snapshot. */
+fb_status fb_steps_from(fb_run *run, int64_t start);
+
+/* What Save does. */
+fb_status fb_on_save(fb_run *run, fb_callback function, void *user);
+
+/* A button of the program's own, with what stands on it. */
+fb_status fb_on_command(fb_run *run, const char *name, fb_callback function, void *user);
+
+/* A message for the people who watch; `level` is FB_DEBUG, FB_INFO, FB_WARNING or FB_ERROR. */
+fb_status fb_message(fb_run *run, fb_level level, const char *text);
+
+/* Starts the run's page if it is not there. Gives the link of who may steer and of who may only look;
+   either may be NULL; free them with fb_free. */
+fb_status fb_monitor(fb_run *run, char **operator_url, char **viewer_url);
+
+/* Declares a diagram; `opts` may be NULL. Free it with fb_diagram_free, or leave it to fb_run_close. */
+fb_status fb_diagram_open(fb_run *run, const char *title, const fb_diagram_opts *opts, fb_diagram **diagram);
+
+/* Frees the handle; the diagram stays. NULL is nothing. */
+fb_status fb_diagram_free(fb_diagram *diagram);
+
+/* Replaces the points of a curve or a cloud of points (`curve` NULL: the only one) with `n` points;
+   thinned while nobody watches, so that it costs next to nothing then. */
+fb_status fb_curve_update(fb_diagram *diagram,
+                          const char *curve,
+                          int64_t n,
+                          const double *x,
+                          const double *y);
+
+/* Adds a point at `t` to each of the `n` curves named; always recorded. */
+fb_status fb_history_append(fb_diagram *diagram,
+                            double t,
+                            int n,
+                            const char *const *names,
+                            const double *values);
+
+/* Whether an update of a curve would be copied just now (1 or 0): spares the work of making its
+   points when nobody would see them. */
+fb_status fb_diagram_wants(fb_diagram *diagram, const char *curve, int *wants);
+
+/* --- parameters ---------------------------------------------------------------------------- */
+
+/* What may go with a parameter. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_parameter_opts). */
+    size_t size;
+    /* Least value; NULL: none. */
+    const double *min;
+    /* Greatest value; NULL: none. */
+    const double *max;
+    /* Unit; NULL: none. */
+    const char *unit;
+    /* A sentence of explanation; NULL: none. */
+    const char *help;
+} fb_parameter_opts;
+
+/* Declares a steerable parameter: the variable `value` holds its first value and gets each new one, in
+   fb_step (and fb_restart) only, so that it changes at a step boundary and at the same step on all
+   ranks. The variable must live until the run is closed. `opts` may be NULL. */
+fb_status fb_parameter_f64(fb_run *run, const char *name, double *value, const fb_parameter_opts *opts);
+
+/* The same for an integer. */
+fb_status fb_parameter_i64(fb_run *run, const char *name, int64_t *value, const fb_parameter_opts *opts);
+
+/* The same for a truth value, 0 or 1. */
+fb_status fb_parameter_bool(fb_run *run, const char *name, int *value, const fb_parameter_opts *opts);
+
+/* The same for a text: `value` has room for `capacity` bytes, the zero at its end included. */
+fb_status fb_parameter_str(fb_run *run,
+                           const char *name,
+                           char *value,
+                           size_t capacity,
+                           const fb_parameter_opts *opts);
+
+/* --- calls --------------------------------------------------------------------------------- */
+
+/* Connects to the broker and takes its table of services.
+
+   `broker` is the path of its socket; NULL: FOREBAY_BROKER, else the node's agent, which is started
+   when there is none. Close it with fb_disconnect. */
+fb_status fb_connect(const char *broker, fb_client **client);
+
+/* Closes a client; its calls under way are cancelled when they are freed. NULL is nothing. */
+fb_status fb_disconnect(fb_client *client);
+
+/* Calls a service by name and waits for its results.
+
+   `args` are as many as the signature has parameters, results included. Arrays that come back are
+   filled in place; scalars and texts that come back are written when all went well. Fails with
+   FB_NO_SERVER (nobody offers it), FB_BAD_ARGUMENT (before anything is sent), FB_REMOTE_ERROR (the
+   service failed; the text is its own), FB_SERVER_LOST (and no other server could take over). */
+fb_status fb_call(fb_client *client, const char *service, const fb_arg *args, int nargs);
+
+/* The same with a limit of `timeout` seconds, after which the call is cancelled and FB_TIMEOUT returned. */
+fb_status fb_call_within(fb_client *client,
+                         const char *service,
+                         const fb_arg *args,
+                         int nargs,
+                         double timeout);
+
+/* Calls a service and returns at once. The arrays, texts and variables of `args` (not `args` itself)
+   are the call's until fb_wait or fb_future_free. Free the future with fb_future_free. */
+fb_status fb_call_async(fb_client *client,
+                        const char *service,
+                        const fb_arg *args,
+                        int nargs,
+                        fb_future **future);
+
+/* The signatures of the services that are offered, by name, such as
+   "axpy(in a:f64, in x:f64[n], inout y:f64[n])"; free them, in one piece, with fb_free. */
+fb_status fb_services(fb_client *client, char ***signatures, int64_t *count);
+
+/* The signature of a service; free it with fb_free. */
+fb_status fb_signature(fb_client *client, const char *service, char **signature);
+
+/* --- calls under way ----------------------------------------------------------------------- */
+
+/* Where the time of a call went. */
+typedef struct {
+    /* sizeof(fb_timing), set before the call. */
+    size_t size;
+    /* Seconds of checking, copying and sending, here. */
+    double sending;
+    /* Seconds of waiting at the server before it began. */
+    double waiting;
+    /* Seconds of running at the server. */
+    double running;
+    /* Seconds from the call to its results. */
+    double total;
+    /* How often it was issued again because a server was lost. */
+    uint32_t reissued;
+    /* Pid of the server that answered; 0 before. */
+    uint32_t server_pid;
+    /* Name of the server that answered. */
+    char server[FB_NAME_ROOM];
+} fb_timing;
+
+/* Waits for a call; FB_TIMEOUT after `timeout` seconds (FB_FOREVER: no limit; 0: looks only), when it is
+   still under way and may be waited for again. Results are written when it returns FB_OK. Waiting
+   again for a call that is complete returns the same. */
+fb_status fb_wait(fb_future *future, double timeout);
+
+/* Waits for all of `count` calls. FB_TIMEOUT when not all are complete in time; else the status of the
+   first that failed, or FB_OK. */
+fb_status fb_wait_all(fb_future *const *futures, int count, double timeout);
+
+/* Waits for one of `count` calls to be complete; `index` gets which. Its outcome is what fb_wait says. */
+fb_status fb_wait_any(fb_future *const *futures, int count, double timeout, int *index);
+
+/* Whether a call is complete (1 or 0), without waiting. fb_wait then writes its results. */
+fb_status fb_probe(fb_future *future, int *done);
+
+/* Gives a call up: it is not begun any more, and a running service may notice. Waiting for it gives
+   FB_CANCELLED, unless it was complete before. */
+fb_status fb_cancel(fb_future *future);
+
+/* Where the time of a call went; whole when it is complete. */
+fb_status fb_call_timing(fb_future *future, fb_timing *timing);
+
+/* Frees a call; one that is not complete is cancelled. NULL is nothing. */
+fb_status fb_future_free(fb_future *future);
+
+/* --- references ---------------------------------------------------------------------------- */
+
+/* Where an array is to be held. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_ref_opts). */
+    size_t size;
+    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest. */
+    fb_order order;
+    /* Name of the server; NULL: the one that holds the client's newest array, the first in turn. */
+    const char *server;
+    /* The server that holds this one; NULL: as above. */
+    fb_ref *with;
+} fb_ref_opts;
+
+/* Makes an array on a server with this content, dense in the order of `opts`; `data` NULL: of zeros.
+
+   `opts` may be NULL. The array lives until fb_ref_kill, fb_disconnect or the end of the program.
+   Calls take it as FB_REF(ref) in the place of an array, and no data move. */
+fb_status fb_ref_create(fb_client *client,
+                        fb_dtype dtype,
+                        int ndim,
+                        const int64_t *shape,
+                        const void *data,
+                        const fb_ref_opts *opts,
+                        fb_ref **reference);
+
+/* Describes the array; its name is "". */
+fb_status fb_ref_info(fb_ref *reference, fb_info *info);
+
+/* The server that holds the array: its name (free it with fb_free) and pid; either may be NULL. */
+fb_status fb_ref_server(fb_ref *reference, char **name, uint32_t *pid);
+
+/* Writes the whole array from `data`, dense in the array's order. */
+fb_status fb_ref_put(fb_ref *reference, const void *data);
+
+/* Writes a part of the array, as fb_get_part picks it, from `data`, dense row-major. */
+fb_status fb_ref_put_part(fb_ref *reference,
+                          int ndim,
+                          const int64_t *offset,
+                          const int64_t *count,
+                          const int64_t *step,
+                          const void *data);
+
+/* Reads the whole array into `data`, dense in the array's order. */
+fb_status fb_ref_get(fb_ref *reference, void *data);
+
+/* Reads a part of the array, as fb_get_part picks it, into `data`, dense row-major. */
+fb_status fb_ref_get_part(fb_ref *reference,
+                          int ndim,
+                          const int64_t *offset,
+                          const int64_t *count,
+                          const int64_t *step,
+                          void *data);
+
+/* Ends the array on its server and frees the handle. NULL is nothing. A call under way that uses it
+   keeps it until it is complete. */
+fb_status fb_ref_kill(fb_ref *reference);
+
+/* --- servers ------------------------------------------------------------------------------- */
+
+/* How a server is made. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_server_opts). */
+    size_t size;
+    /* Its name, for people; NULL: "server". */
+    const char *name;
+    /* The path of the broker's socket; NULL: FOREBAY_BROKER, else the node's agent. */
+    const char *broker;
+    /* How many requests may be served at a time, each in a thread of its own; 0: one. */
+    int workers;
+} fb_server_opts;
+
+/* A function that serves a call. It runs in a thread of the server; with several workers in several at a
+   time. `request` gives the parameters in place (fb_request_array and its like). It returns FB_OK, or
+   what fb_request_fail returned; any other status is told to the caller with the text of
+   fb_last_error. It must return: no longjmp, no C++ exception. */
+typedef fb_status (*fb_service_fn)(fb_request *request, void *user);
+
+/* How busy a server is. */
+typedef struct {
+    /* sizeof(fb_server_load), set before the call. */
+    size_t size;
+    /* Requests being served. */
+    uint32_t running;
+    /* Requests waiting. */
+    uint32_t queued;
+    /* Requests served so far. */
+    uint64_t served;
+} fb_server_load;
+
+/* Makes a server; `opts` may be NULL. Give it services, then start it with fb_serve or
+   fb_server_start. Free it with fb_server_free. */
+fb_status fb_server_create(const fb_server_opts *opts, fb_server **server);
+
+/* Offers a function under a signature such as "axpy(in a:f64, in x:f64[n], inout y:f64[n])", before or
+   after the start. A service with side effects, which must not run twice when a server is lost, has
+   `effects` behind its parentheses. */
+fb_status fb_service_register(fb_server *server, const char *signature, fb_service_fn function, void *user);
+
+/* Offers a service of a running server no more. */
+fb_status fb_service_remove(fb_server *server, const char *name);
+
+/* Starts a server: when it returns, clients of the broker find its services. */
+fb_status fb_server_start(fb_server *server);
+
+/* Stops a server: it leaves the broker and ends what it began. Stopping twice does nothing. Not from
+   within a service. */
+fb_status fb_server_stop(fb_server *server);
+
+/* Starts a server if it does not run, and serves until fb_server_stop, SIGTERM or SIGINT; then it is
+   stopped and FB_OK returned. Signals that the program handles itself stay with it. */
+fb_status fb_serve(fb_server *server);
+
+/* How busy a server is; all zero when it does not run. */
+fb_status fb_load(fb_server *server, fb_server_load *load);
+
+/* Stops and frees a server. NULL is nothing. */
+fb_status fb_server_free(fb_server *server);
+
+/* --- calls as a service function sees them ------------------------------------------------- */
+
+/* An array parameter in place: its first element, extents and rank. `dtype` is what the function
+   expects; otherwise FB_BAD_ARGUMENT. `shape` gets the extents and has room for FB_MAX_RANK, `ndim` the
+   rank; either may be NULL. Parameters count from 0. The array is dense, in the order that
+   fb_request_order tells, and good until the function returns. */
+fb_status fb_request_array(fb_request *request,
+                           int index,
+                           fb_dtype dtype,
+                           void **data,
+                           int64_t *shape,
+                           int *ndim);
+
+/* The order of an array parameter: FB_ROW_MAJOR or FB_COLUMN_MAJOR, as the caller has it. */
+fb_status fb_request_order(fb_request *request, int index, fb_order *order);
+
+/* A scalar parameter as a real number. */
+fb_status fb_request_f64(fb_request *request, int index, double *value);
+
+/* A scalar parameter as an integer. */
+fb_status fb_request_i64(fb_request *request, int index, int64_t *value);
+
+/* A scalar parameter of any dtype, converted to the one wanted if its value survives that. */
+fb_status fb_request_scalar(fb_request *request, int index, fb_dtype dtype, void *value);
+
+/* A text parameter, good until the function returns. */
+fb_status fb_request_str(fb_request *request, int index, const char **text);
+
+/* A parameter of bytes in place, good until the function returns or sets it. */
+fb_status fb_request_bytes(fb_request *request, int index, const void **bytes, int64_t *count);
+
+/* Gives a scalar result its value, converted to the dtype of the signature. */
+fb_status fb_request_set_f64(fb_request *request, int index, double value);
+
+/* The same with an integer. */
+fb_status fb_request_set_i64(fb_request *request, int index, int64_t value);
+
+/* The same with a scalar of any dtype. */
+fb_status fb_request_set_scalar(fb_request *request, int index, fb_dtype dtype, const void *value);
+
+/* Gives a text result its value. */
+fb_status fb_request_set_str(fb_request *request, int index, const char *text);
+
+/* Gives a result of bytes its value. */
+fb_status fb_request_set_bytes(fb_request *request, int index, const void *bytes, int64_t count);
+
+/* Fails the call: the caller gets FB_REMOTE_ERROR with this text. Write
+   `return fb_request_fail(request, "...");`. */
+fb_status fb_request_fail(fb_request *request, const char *text);
+
+/* Whether the caller gave up (1 or 0): long services look now and then, and return. */
+fb_status fb_request_cancelled(fb_request *request, int *cancelled);
+
+/* The signature of what was called, good until the function returns. */
+fb_status fb_request_signature(fb_request *request, const char **signature);
+
+/* The number of parameters, results included. */
+fb_status fb_request_count(fb_request *request, int *count);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+/* --- arguments of calls -------------------------------------------------------------------
+
+   One for each parameter of the signature, results included:
+
+       fb_arg args[] = { FB_IN_F64(2.0), FB_IN_ARRAY(x, FB_F64, n), FB_INOUT_ARRAY(y, FB_F64, n) };
+       fb_call(client, "axpy", args, 3);
+
+   or FB_CALL(client, "axpy", FB_IN_F64(2.0), FB_IN_ARRAY(x, FB_F64, n), FB_INOUT_ARRAY(y, FB_F64, n)).
+   Arrays take a pointer, the type of the elements, and their extents; those that end in _F are
+   column-major. For elements that lie apart set `strides`. A text that comes back takes its room in
+   bytes, the zero at its end included. */
+
+#ifdef __cplusplus
+
+inline fb_arg fb_arg_of(int kind, int direction, fb_dtype dtype, const volatile void *data)
+{
+    fb_arg arg = fb_arg();
+    arg.kind = kind;
+    arg.direction = direction;
+    arg.dtype = dtype;
+    arg.data = const_cast<void *>(data);
+    return arg;
+}
+
+template <class... Extents>
+inline fb_arg fb_arg_array(int direction, fb_dtype dtype, fb_order order, const volatile void *data, Extents... extents)
+{
+    fb_arg arg = fb_arg_of(FB_ARRAY, direction, dtype, data);
+    const int64_t shape[] = { static_cast<int64_t>(extents)... };
+    arg.order = order;
+    arg.ndim = static_cast<int>(sizeof...(extents));
+    for (int axis = 0; axis < arg.ndim && axis < FB_MAX_RANK; ++axis) arg.shape[axis] = shape[axis];
+    return arg;
+}
+
+#define FB_SCALAR_MEMBER_(member, type, code, name) \
+    inline fb_arg name(type value) \
+    { \
+        fb_arg arg = fb_arg_of(FB_SCALAR, FB_IN, code, 0); \
+        arg.value.member = value; \
+        return arg; \
+    }
+FB_SCALAR_MEMBER_(f64, double, FB_F64, FB_IN_F64)
+FB_SCALAR_MEMBER_(f32, float, FB_F32, FB_IN_F32)
+FB_SCALAR_MEMBER_(i32, int32_t, FB_I32, FB_IN_I32)
+FB_SCALAR_MEMBER_(i64, int64_t, FB_I64, FB_IN_I64)
+FB_SCALAR_MEMBER_(u64, uint64_t, FB_U64, FB_IN_U64)
+#undef FB_SCALAR_MEMBER_
+
+inline fb_arg FB_IN_BOOL(int value)
+{
+    fb_arg arg = fb_arg_of(FB_SCALAR, FB_IN, FB_BOOL, 0);
+    arg.value.truth = value != 0;
+    return arg;
+}
+
+inline fb_arg FB_IN_C128(double re, double im)
+{
+    fb_arg arg = fb_arg_of(FB_SCALAR, FB_IN, FB_C128, 0);
+    arg.value.c128[0] = re;
+    arg.value.c128[1] = im;
+    return arg;
+}
+
+inline fb_arg fb_arg_room(int kind, int direction, fb_dtype dtype, const volatile void *data, int64_t room, int64_t *length)
+{
+    fb_arg arg = fb_arg_of(kind, direction, dtype, data);
+    arg.shape[0] = room;
+    arg.length = length;
+    return arg;
+}
+
+inline fb_arg FB_REF(fb_ref *ref)
+{
+    fb_arg arg = fb_arg_of(FB_REFERENCE, FB_INOUT, fb_dtype(), 0);
+    arg.reference = ref;
+    return arg;
+}
+
+template <class... Args>
+inline fb_status FB_CALL(fb_client *client, const char *service, const Args &...args)
+{
+    const fb_arg all[] = { args..., fb_arg() };
+    return fb_call(client, service, all, static_cast<int>(sizeof...(args)));
+}
+
+#define FB_PLACE_(code, way, pointer) fb_arg_of(FB_SCALAR, way, code, pointer)
+#define FB_ARRAY_(way, code, order, pointer, ...) fb_arg_array(way, code, order, pointer, __VA_ARGS__)
+#define FB_ROOM_(kind, way, code, pointer, room, length) fb_arg_room(kind, way, code, pointer, room, length)
+
+#else
+
+#define FB_SCALAR_(code, member, x) \
+    ((fb_arg){ .kind = FB_SCALAR, .direction = FB_IN, .dtype = code, .value = { .member = (x) } })
+#define FB_IN_F64(x) FB_SCALAR_(FB_F64, f64, x)
+#define FB_IN_F32(x) FB_SCALAR_(FB_F32, f32, x)
+#define FB_IN_I32(x) FB_SCALAR_(FB_I32, i32, x)
+#define FB_IN_I64(x) FB_SCALAR_(FB_I64, i64, x)
+#define FB_IN_U64(x) FB_SCALAR_(FB_U64, u64, x)
+#define FB_IN_BOOL(x) FB_SCALAR_(FB_BOOL, truth, (x) != 0)
+#define FB_IN_C128(re, im) \
+    ((fb_arg){ .kind = FB_SCALAR, .direction = FB_IN, .dtype = FB_C128, .value = { .c128 = { (re), (im) } } })
+#define FB_REF(ref) ((fb_arg){ .kind = FB_REFERENCE, .direction = FB_INOUT, .reference = (ref) })
+#define FB_PLACE_(code, way, pointer) \
+    ((fb_arg){ .kind = FB_SCALAR, .direction = way, .dtype = code, .data = (void *)(pointer) })
+#define FB_ARRAY_(way, code, ordering, pointer, ...) \
+    ((fb_arg){ .kind = FB_ARRAY, .direction = way, .dtype = code, .order = ordering, \
+               .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
+               .data = (void *)(pointer), .shape = { __VA_ARGS__ } })
+#define FB_ROOM_(which, way, code, pointer, room, gets) \
+    ((fb_arg){ .kind = which, .direction = way, .dtype = code, .data = (void *)(pointer), \
+               .length = (gets), .shape = { (room) } })
+#define FB_CALL(client, service, ...) \
+    fb_call(client, service, (const fb_arg[]){ __VA_ARGS__ }, \
+            (int)(sizeof((const fb_arg[]){ __VA_ARGS__ }) / sizeof(fb_arg)))
+
+#endif
+
+#define FB_OUT_F64(pointer) FB_PLACE_(FB_F64, FB_OUT, pointer)
+#define FB_OUT_F32(pointer) FB_PLACE_(FB_F32, FB_OUT, pointer)
+#define FB_OUT_I32(pointer) FB_PLACE_(FB_I32, FB_OUT, pointer)
+#define FB_OUT_I64(pointer) FB_PLACE_(FB_I64, FB_OUT, pointer)
+#define FB_OUT_U64(pointer) FB_PLACE_(FB_U64, FB_OUT, pointer)
+#define FB_OUT_BOOL(pointer) FB_PLACE_(FB_BOOL, FB_OUT, pointer)
+#define FB_OUT_C128(pointer) FB_PLACE_(FB_C128, FB_OUT, pointer)
+#define FB_INOUT_F64(pointer) FB_PLACE_(FB_F64, FB_INOUT, pointer)
+#define FB_INOUT_F32(pointer) FB_PLACE_(FB_F32, FB_INOUT, pointer)
+#define FB_INOUT_I32(pointer) FB_PLACE_(FB_I32, FB_INOUT, pointer)
+#define FB_INOUT_I64(pointer) FB_PLACE_(FB_I64, FB_INOUT, pointer)
+#define FB_INOUT_U64(pointer) FB_PLACE_(FB_U64, FB_INOUT, pointer)
+#define FB_INOUT_BOOL(pointer) FB_PLACE_(FB_BOOL, FB_INOUT, pointer)
+#define FB_INOUT_C128(pointer) FB_PLACE_(FB_C128, FB_INOUT, pointer)
+
+#define FB_IN_ARRAY(pointer, code, ...) FB_ARRAY_(FB_IN, code, FB_ROW_MAJOR, pointer, __VA_ARGS__)
+#define FB_OUT_ARRAY(pointer, code, ...) FB_ARRAY_(FB_OUT, code, FB_ROW_MAJOR, pointer, __VA_ARGS__)
+#define FB_INOUT_ARRAY(pointer, code, ...) FB_ARRAY_(FB_INOUT, code, FB_ROW_MAJOR, pointer, __VA_ARGS__)
+#define FB_IN_ARRAY_F(pointer, code, ...) FB_ARRAY_(FB_IN, code, FB_COLUMN_MAJOR, pointer, __VA_ARGS__)
+#define FB_OUT_ARRAY_F(pointer, code, ...) FB_ARRAY_(FB_OUT, code, FB_COLUMN_MAJOR, pointer, __VA_ARGS__)
+#define FB_INOUT_ARRAY_F(pointer, code, ...) FB_ARRAY_(FB_INOUT, code, FB_COLUMN_MAJOR, pointer, __VA_ARGS__)
+
+#define FB_IN_STR(text) FB_ROOM_(FB_TEXT, FB_IN, FB_STR, text, 0, 0)
+#define FB_OUT_STR(buffer, room) FB_ROOM_(FB_TEXT, FB_OUT, FB_STR, buffer, room, 0)
+#define FB_INOUT_STR(buffer, room) FB_ROOM_(FB_TEXT, FB_INOUT, FB_STR, buffer, room, 0)
+#define FB_IN_BYTES(pointer, count) FB_ROOM_(FB_RAW, FB_IN, FB_BYTES, pointer, count, 0)
+#define FB_OUT_BYTES(buffer, room, length) FB_ROOM_(FB_RAW, FB_OUT, FB_BYTES, buffer, room, length)
+
+#endif /* FOREBAY_H */

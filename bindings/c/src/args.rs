@@ -1,0 +1,405 @@
+//! Arguments of calls and of SQL: `fb_arg`, from C's terms into the facade's and back.
+//!
+//! ```text
+//! array            -> the caller's own bytes, filled in place; the facade gathers strided ones
+//! reference        -> what a server holds; no data move
+//! scalar, text     -> sent; results are written where `data` points when the call is complete
+//! ```
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::sync::Arc;
+
+use forebay::call::{Arg, Value};
+use forebay::{ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, Strided, limits};
+
+use crate::kinds::{fb_dtype, fb_order, fb_ref};
+use crate::{given, handle};
+
+/// Kinds of arguments.
+const SCALAR: c_int = 0;
+const ARRAY: c_int = 1;
+const STR: c_int = 2;
+const BYTES: c_int = 3;
+const REFERENCE: c_int = 4;
+
+/// Directions, as bits.
+const IN: c_int = 1;
+const OUT: c_int = 2;
+const INOUT: c_int = 3;
+
+/// A number, as its dtype says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fb_scalar {
+    /// FB_I8.
+    pub i8: i8,
+    /// FB_I16.
+    pub i16: i16,
+    /// FB_I32.
+    pub i32: i32,
+    /// FB_I64.
+    pub i64: i64,
+    /// FB_U8.
+    pub u8: u8,
+    /// FB_U16.
+    pub u16: u16,
+    /// FB_U32.
+    pub u32: u32,
+    /// FB_U64.
+    pub u64: u64,
+    /// FB_F32.
+    pub f32: f32,
+    /// FB_F64.
+    pub f64: f64,
+    /// FB_C64: real and imaginary part.
+    pub c64: [f32; 2],
+    /// FB_C128: real and imaginary part.
+    pub c128: [f64; 2],
+    /// FB_BOOL: 0 or 1.
+    pub truth: u8,
+}
+
+/// An argument of a call: one for each parameter of the signature, in its order, results included. Make
+/// it with the macros FB_IN_F64 and their like.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_arg {
+    /// FB_SCALAR, FB_ARRAY, FB_TEXT, FB_RAW or FB_REFERENCE.
+    pub kind: c_int,
+    /// FB_IN, FB_OUT or FB_INOUT.
+    pub direction: c_int,
+    /// Type of the scalar or of the elements.
+    pub dtype: fb_dtype,
+    /// FB_ROW_MAJOR or FB_COLUMN_MAJOR, of an array without strides.
+    pub order: fb_order,
+    /// Number of dimensions of an array.
+    pub ndim: c_int,
+    /// First element of an array; text; the variable of a scalar that comes back.
+    pub data: *mut c_void,
+    /// Of FB_REFERENCE: an array that a server holds, in the place of an array.
+    pub reference: *mut fb_ref,
+    /// Gets the number of bytes of a text or of bytes that come back; may be NULL.
+    pub length: *mut i64,
+    /// Value of a scalar that only goes.
+    pub value: fb_scalar,
+    /// Extents of an array; number of bytes of FB_RAW, and room for bytes or text that come back.
+    pub shape: [i64; limits::RANK],
+    /// Elements between neighbours along each axis; all zero: dense in `order`.
+    pub strides: [i64; limits::RANK],
+}
+
+/// The arguments of a call on their way: what the facade gets, and where results go when it is done.
+#[derive(Default)]
+pub struct Prepared {
+    /// For the facade. They borrow the caller's memory, which is his to keep until the call is done.
+    pub args: Vec<Arg<'static>>,
+    /// For when it is done.
+    pub back: Back,
+}
+
+/// Where results go.
+#[derive(Default)]
+pub struct Back {
+    values: Vec<Place>,
+    /// What the call refers to, kept until it is done.
+    references: Vec<Arc<Reference>>,
+}
+
+/// The variable of a result that is no array.
+struct Place {
+    data: *mut c_void,
+    length: *mut i64,
+    dtype: DType,
+    capacity: i64,
+    name: String,
+}
+
+// SAFETY: the pointers are of the caller's memory, which is the call's until it is done, whichever
+// thread waits for it.
+unsafe impl Send for Back {}
+
+/// What `?` stands for in SQL.
+pub fn sql_args(args: *const fb_arg, count: c_int) -> Result<Vec<serde_json::Value>> {
+    given::slice(args, count.into(), "args")?
+        .iter()
+        .map(|arg| match (arg.kind, arg.direction & IN) {
+            (STR, IN) => Ok(given::text(arg.data.cast(), "a text in args")?.into()),
+            (SCALAR, IN) => {
+                let scalar = arg.scalar("an argument of the query")?;
+                let whole = scalar.as_i64().map(serde_json::Value::from);
+                let real = || scalar.as_f64().filter(|v| v.is_finite()).map(serde_json::Value::from);
+                whole.or_else(real).ok_or_else(|| Error::bad(format!("{scalar} cannot stand for a `?`")))
+            }
+            _ => Err(Error::bad(
+                "a `?` stands for a number or text; make it with FB_IN_F64, FB_IN_I64 or FB_IN_STR",
+            )),
+        })
+        .collect()
+}
+
+impl fb_arg {
+    /// The scalar that goes.
+    fn scalar(&self, what: &str) -> Result<Scalar> {
+        let dtype = given::dtype(self.dtype)?;
+        let from: *const u8 = match self.direction {
+            IN => (&raw const self.value).cast(),
+            _ => self.data.cast_const().cast(),
+        };
+        let bytes = given::slice(from, dtype.size() as i64, what)?;
+        Scalar::from_bytes(dtype, bytes)
+    }
+
+    /// What the array is, without its strides.
+    fn meta(&self, what: &str) -> Result<ArrayMeta> {
+        let (dtype, order) = (given::dtype(self.dtype)?, given::order(self.order)?);
+        Ok(ArrayMeta { dtype, shape: given::shape(self.ndim, self.shape.as_ptr(), what)?, order })
+    }
+}
+
+/// Arguments for a signature.
+pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
+    let params = signature.params();
+    if params.len() != args.len() {
+        return Err(Error::bad(format!(
+            "{} has {} parameters and got {} arguments (results count too); its signature is {signature}",
+            signature.name(),
+            params.len(),
+            args.len()
+        )));
+    }
+    let mut prepared = Prepared { args: Vec::with_capacity(args.len()), back: Back::default() };
+    for (arg, param) in args.iter().zip(params) {
+        prepared
+            .take(arg, param)
+            .map_err(|e| e.within(format_args!("{}, parameter {}", signature.name(), param.name)))?;
+    }
+    prepared.nothing_overlaps()?;
+    Ok(prepared)
+}
+
+impl Prepared {
+    fn take(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
+        let wanted = if param.way.goes() { IN } else { 0 } | if param.way.comes() { OUT } else { 0 };
+        if !(IN..=INOUT).contains(&arg.direction) || arg.direction & wanted != wanted {
+            return Err(Error::bad(format!(
+                "its direction is {} and the argument's is {}; use FB_{}_... for it",
+                param.way.word(),
+                direction(arg.direction),
+                param.way.word().to_uppercase()
+            )));
+        }
+        match (arg.kind, param.extents.is_some()) {
+            (ARRAY, true) => self.take_array(arg, param),
+            (REFERENCE, true) => self.take_reference(arg),
+            (SCALAR | STR | BYTES, false) => self.take_value(arg, param),
+            (ARRAY | REFERENCE, false) => {
+                Err(Error::bad(format!("an array was given where {} is wanted", param.dtype)))
+            }
+            (SCALAR | STR | BYTES, true) => {
+                Err(Error::bad("it is an array; give one with FB_IN_ARRAY, FB_INOUT_ARRAY or FB_OUT_ARRAY"))
+            }
+            (other, _) => Err(Error::bad(format!(
+                "{other} is no kind of argument; make it with FB_IN_F64 and its like"
+            ))),
+        }
+    }
+
+    fn take_value(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
+        let is_text = matches!(param.dtype, DType::Str | DType::Bytes);
+        if is_text != (arg.kind != SCALAR) {
+            return Err(Error::bad(format!("it is {}, and the argument is {}", param.dtype, kind(arg.kind))));
+        }
+        if param.way.goes() {
+            self.args.push(match arg.kind {
+                SCALAR => Arg::Scalar(arg.scalar("data")?),
+                STR => Arg::Str(given::text(arg.data.cast_const().cast(), "data")?),
+                _ => Arg::Bytes(given::slice(arg.data.cast_const().cast(), arg.shape[0], "data")?),
+            });
+        }
+        if param.way.comes() {
+            let dtype = if is_text { param.dtype } else { given::dtype(arg.dtype)? };
+            let capacity = if is_text { arg.shape[0] } else { dtype.size() as i64 };
+            given::slice_mut(arg.data.cast::<u8>(), capacity, "data")?;
+            given::optional_out(arg.length, "length")?;
+            let (data, length) = (arg.data, arg.length);
+            self.back.values.push(Place { data, length, dtype, capacity, name: param.name.clone() });
+        }
+        Ok(())
+    }
+
+    fn take_array(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
+        let meta = arg.meta("the array")?;
+        let comes = param.way.comes();
+        let strides = &arg.strides[..meta.shape.rank()];
+        if strides.iter().all(|s| *s == 0) {
+            self.args.push(match comes {
+                true => Arg::Mut(meta, given::bytes_mut(&meta, arg.data, "data")?),
+                false => Arg::In(meta, given::bytes(&meta, arg.data, "data")?),
+            });
+            return Ok(());
+        }
+        let still = meta.shape.extents().iter().zip(strides).any(|(n, step)| *n > 1 && *step == 0);
+        if comes && still {
+            return Err(Error::bad(
+                "an axis of it has the stride 0, so its elements are one; it cannot be filled",
+            ));
+        }
+        let Around { first, bytes, strided } = Around::of(&meta, strides, arg.data.cast())?;
+        let meta = ArrayMeta::new(meta.dtype, meta.shape);
+        self.args.push(match comes {
+            true => Arg::StridedMut(meta, strided, given::slice_mut(first, bytes, "data")?),
+            false => Arg::Strided(meta, strided, given::slice(first.cast_const(), bytes, "data")?),
+        });
+        Ok(())
+    }
+
+    fn take_reference(&mut self, arg: &fb_arg) -> Result<()> {
+        let reference = handle::get(arg.reference.cast_const())?.clone();
+        let borrowed: *const Reference = &*reference;
+        // SAFETY: the reference lives as long as `Back` keeps it, which is longer than the call.
+        let borrowed: &'static Reference = unsafe { &*borrowed };
+        self.args.push(Arg::from(borrowed));
+        self.back.references.push(reference);
+        Ok(())
+    }
+
+    /// The service may write one argument while it reads another: they must not share memory.
+    fn nothing_overlaps(&self) -> Result<()> {
+        let range = |arg: &Arg| {
+            let (bytes, written): (&[u8], bool) = match arg {
+                Arg::In(_, bytes) => (bytes, false),
+                Arg::Strided(_, _, bytes) => (bytes, false),
+                Arg::Mut(_, bytes) | Arg::StridedMut(_, _, bytes) => (bytes, true),
+                _ => return None,
+            };
+            let first = bytes.as_ptr().addr();
+            (!bytes.is_empty()).then(|| (first..first + bytes.len(), written))
+        };
+        for (at, one) in self.args.iter().enumerate() {
+            let Some((mine, written)) = range(one) else { continue };
+            for (other_at, other) in self.args[..at].iter().enumerate() {
+                if let Some((theirs, also)) = range(other)
+                    && (written || also)
+                    && meets(&mine, &theirs)
+                {
+                    return Err(Error::bad(format!(
+                        "the arguments {other_at} and {at} share memory and one is written; pass separate arrays"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn meets(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// The memory around the elements of a strided array.
+struct Around {
+    first: *mut u8,
+    bytes: i64,
+    strided: Strided,
+}
+
+impl Around {
+    /// From the lowest element to the end of the highest; `data` points at the one of index 0.
+    fn of(meta: &ArrayMeta, strides: &[i64], data: *mut u8) -> Result<Around> {
+        let item = meta.dtype.size() as i128;
+        let (mut low, mut high) = (0i128, 0i128);
+        for (n, step) in meta.shape.extents().iter().zip(strides) {
+            let reach = i128::from(n.saturating_sub(1)) * i128::from(*step) * item;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        if meta.shape.is_empty() {
+            (low, high) = (0, -item);
+        }
+        let first = data.addr() as i128 + low;
+        let leaves = || {
+            Error::bad(format!(
+                "an array of shape {} with strides {strides:?} at {data:p} leaves the memory",
+                meta.shape
+            ))
+        };
+        if first < 0
+            || first + high - low > i64::MAX.into()
+            || strides.iter().any(|s| s.checked_mul(item as i64).is_none())
+        {
+            return Err(leaves());
+        }
+        let bytes = (high - low + item) as i64;
+        let in_bytes: Vec<i64> = strides.iter().map(|s| s * item as i64).collect();
+        let strided = Strided::new(item as usize, -low as u64, meta.shape, &in_bytes, bytes as u64)?;
+        Ok(Around { first: data.wrapping_offset(low as isize), bytes, strided })
+    }
+}
+
+impl Back {
+    /// Writes the results: all of them, or, if one has no room, none of those that are no arrays.
+    pub fn fill(&self, values: &[Value]) -> Result<()> {
+        if values.len() != self.values.len() {
+            return Err(Error::internal(format!("{} results came for {}", values.len(), self.values.len())));
+        }
+        let ready: Vec<Vec<u8>> =
+            self.values.iter().zip(values).map(|(place, value)| place.fit(value)).collect::<Result<_>>()?;
+        for (place, (bytes, value)) in self.values.iter().zip(ready.iter().zip(values)) {
+            given::slice_mut(place.data.cast::<u8>(), bytes.len() as i64, "data")?.copy_from_slice(bytes);
+            let zero = i64::from(matches!(value, Value::Str(_)));
+            given::optional_out(place.length, "length")?.set(bytes.len() as i64 - zero);
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// A result as the bytes of its variable.
+    fn fit(&self, value: &Value) -> Result<Vec<u8>> {
+        let bytes = match value {
+            Value::Scalar(scalar) => {
+                return match scalar.convert(self.dtype) {
+                    Ok(scalar) => Ok(scalar.bytes().to_vec()),
+                    Err(e) => Err(e.within(format_args!("result {}", self.name))),
+                };
+            }
+            Value::Str(text) => {
+                let mut letters = text.clone().into_bytes();
+                letters.push(0);
+                letters
+            }
+            Value::Bytes(bytes) => bytes.clone(),
+        };
+        match bytes.len() as i64 <= self.capacity {
+            true => Ok(bytes),
+            false => Err(Error::new(
+                Code::Full,
+                format!(
+                    "the result {} has {} bytes and its variable {}; give it more room",
+                    self.name,
+                    bytes.len(),
+                    self.capacity
+                ),
+            )),
+        }
+    }
+}
+
+fn direction(code: c_int) -> &'static str {
+    match code {
+        IN => "in",
+        OUT => "out",
+        INOUT => "inout",
+        _ => "none of in, out and inout",
+    }
+}
+
+fn kind(code: c_int) -> &'static str {
+    match code {
+        SCALAR => "a scalar",
+        STR => "text",
+        BYTES => "bytes",
+        _ => "an array",
+    }
+}

@@ -1,0 +1,148 @@
+//! A client: connecting, calling, looking what there is.
+
+use std::ffi::{c_char, c_int};
+use std::path::Path;
+
+use forebay::Result;
+use forebay::call::Client;
+
+use crate::args::{Back, fb_arg, prepare};
+use crate::fault::{fb_status, status};
+use crate::futures::FutureObject;
+use crate::kinds::{fb_client, fb_future};
+use crate::{given, handle, memory};
+
+/// Connects to the broker and takes its table of services.
+///
+/// `broker` is the path of its socket; NULL: FOREBAY_BROKER, else the node's agent, which is started
+/// when there is none. Close it with fb_disconnect.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_connect(broker: *const c_char, client: *mut *mut fb_client) -> fb_status {
+    status(|| {
+        let out = given::out(client, "client")?;
+        let broker = given::optional_text(broker, "broker")?;
+        out.set(handle::give(forebay::connect(broker.map(Path::new))?, 0)?);
+        Ok(())
+    })
+}
+
+/// Closes a client; its calls under way are cancelled when they are freed. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_disconnect(client: *mut fb_client) -> fb_status {
+    status(|| handle::free(client))
+}
+
+/// Calls a service by name and waits for its results.
+///
+/// `args` are as many as the signature has parameters, results included. Arrays that come back are
+/// filled in place; scalars and texts that come back are written when all went well. Fails with
+/// FB_NO_SERVER (nobody offers it), FB_BAD_ARGUMENT (before anything is sent), FB_REMOTE_ERROR (the
+/// service failed; the text is its own), FB_SERVER_LOST (and no other server could take over).
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_call(
+    client: *mut fb_client,
+    service: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+) -> fb_status {
+    status(|| call(client, service, args, nargs, -1.0))
+}
+
+/// The same with a limit of `timeout` seconds, after which the call is cancelled and FB_TIMEOUT returned.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_call_within(
+    client: *mut fb_client,
+    service: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    timeout: f64,
+) -> fb_status {
+    status(|| call(client, service, args, nargs, timeout))
+}
+
+fn call(
+    client: *mut fb_client,
+    service: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    timeout: f64,
+) -> Result<()> {
+    let object = handle::get(client)?;
+    let name = given::text(service, "service")?;
+    let args = given::slice(args, nargs.into(), "args")?;
+    let timeout = given::timeout(timeout)?;
+    let (back, mut future) = send(&object, name, args, timeout)?;
+    let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
+    back.fill(&future.wait(left)?)
+}
+
+/// Sends a call; what comes back goes where `Back` says.
+fn send(
+    client: &Client,
+    name: &str,
+    args: &[fb_arg],
+    allowed: Option<std::time::Duration>,
+) -> Result<(Back, forebay::call::Future<'static>)> {
+    let mut back = Back::default();
+    let future = client.call_async_with(name, allowed, |signature| {
+        let prepared = prepare(args, signature)?;
+        back = prepared.back;
+        Ok(prepared.args)
+    })?;
+    Ok((back, future))
+}
+
+/// Calls a service and returns at once. The arrays, texts and variables of `args` (not `args` itself)
+/// are the call's until fb_wait or fb_future_free. Free the future with fb_future_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_call_async(
+    client: *mut fb_client,
+    service: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    future: *mut *mut fb_future,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        let out = given::out(future, "future")?;
+        let name = given::text(service, "service")?;
+        let args = given::slice(args, nargs.into(), "args")?;
+        let (back, future) = send(&object, name, args, None)?;
+        out.set(handle::give(FutureObject::new(future, back), 0)?);
+        Ok(())
+    })
+}
+
+/// The signatures of the services that are offered, by name, such as
+/// "axpy(in a:f64, in x:f64[n], inout y:f64[n])"; free them, in one piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_services(
+    client: *mut fb_client,
+    signatures: *mut *mut *mut c_char,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        let (signatures, count) = (given::out(signatures, "signatures")?, given::out(count, "count")?);
+        let found: Vec<String> = object.services().iter().map(|s| s.signature.to_string()).collect();
+        count.set(found.len() as i64);
+        signatures.set(memory::give_texts(&found)?);
+        Ok(())
+    })
+}
+
+/// The signature of a service; free it with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_signature(
+    client: *mut fb_client,
+    service: *const c_char,
+    signature: *mut *mut c_char,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        let out = given::out(signature, "signature")?;
+        let found = object.signature(given::text(service, "service")?)?;
+        out.set(memory::give_text(&found.to_string())?);
+        Ok(())
+    })
+}

@@ -1,0 +1,203 @@
+//! Complete snapshots, read.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use serde_json::Value;
+
+use crate::data::{Target, describe, fb_info, selection};
+use crate::fault::{fb_status, status};
+use crate::kinds::{fb_dtype, fb_order, fb_run, fb_snapshot};
+use crate::snapshot::SnapshotObject;
+use crate::{given, handle, memory};
+
+/// The numbers of the complete snapshots, ascending; free `steps` with fb_free. A single rank sees all
+/// that it ended (this waits for the disk); of several ranks, what is durable.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshots(run: *mut fb_run, steps: *mut *mut i64, count: *mut i64) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (steps, count) = (given::out(steps, "steps")?, given::out(count, "count")?);
+        let numbers = object.run.snapshots()?.numbers().to_vec();
+        count.set(numbers.len() as i64);
+        steps.set(memory::give_values(numbers)?);
+        Ok(())
+    })
+}
+
+/// The complete snapshot of a step; FB_NOT_FOUND names the nearest ones. Free it with
+/// fb_snapshot_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_at(run: *mut fb_run, step: i64, snapshot: *mut *mut fb_snapshot) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(snapshot, "snapshot")?;
+        let snapshot = object.run.snapshots()?.at(step)?;
+        out.set(handle::give(SnapshotObject::Kept { snapshot, finished: false }, object.owner)?);
+        Ok(())
+    })
+}
+
+/// The last complete snapshot; NULL when there is none. Free it with fb_snapshot_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_last(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(snapshot, "snapshot")?;
+        out.set(match object.run.last_snapshot()? {
+            Some(snapshot) => handle::give(SnapshotObject::Kept { snapshot, finished: false }, object.owner)?,
+            None => std::ptr::null_mut(),
+        });
+        Ok(())
+    })
+}
+
+/// Goes back to the last complete step: parameters take their values of that step, later rows of
+/// histories are removed; go on with fb_steps_from(run, step of the snapshot). `snapshot` gets NULL
+/// when there is none: begin at 0. Free it with fb_snapshot_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(snapshot, "snapshot")?;
+        out.set(match object.run.restart()? {
+            Some(back) => {
+                let (snapshot, finished) = (back.snapshot, back.finished);
+                handle::give(SnapshotObject::Kept { snapshot, finished }, object.owner)?
+            }
+            None => std::ptr::null_mut(),
+        });
+        object.refresh()
+    })
+}
+
+/// Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
+/// may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_checkpoint(run: *mut fb_run, tag: *const c_char, step: *mut i64) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::optional_out(step, "step")?;
+        out.set(object.run.checkpoint(given::optional_text(tag, "tag")?)?);
+        Ok(())
+    })
+}
+
+/// What a complete snapshot is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_step_info {
+    /// sizeof(fb_step_info), set before the call.
+    pub size: usize,
+    /// Its number.
+    pub step: i64,
+    /// Its time; NAN when none was given.
+    pub time: f64,
+    /// Bytes of its arrays.
+    pub nbytes: i64,
+    /// Whether the run had come to its end (of a snapshot that fb_restart gave): nothing is left to do.
+    pub finished: c_int,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl given::Sized0 for fb_step_info {}
+
+/// Number, time and size of a complete snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_step(snapshot: *mut fb_snapshot, info: *mut fb_step_info) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let kept = object.kept()?;
+        let found = fb_step_info {
+            size: size_of::<fb_step_info>(),
+            step: kept.step(),
+            time: kept.time().unwrap_or(f64::NAN),
+            nbytes: kept.nbytes() as i64,
+            finished: matches!(&*object, SnapshotObject::Kept { finished: true, .. }).into(),
+        };
+        given::fill(info, found, "fb_step_info")
+    })
+}
+
+/// The values of the parameters when it was taken, as a JSON object; free it with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_parameters(snapshot: *mut fb_snapshot, json: *mut *mut c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let out = given::out(json, "json")?;
+        let parameters = object.kept()?.parameters().clone();
+        out.set(memory::give_text(&Value::Object(parameters).to_string())?);
+        Ok(())
+    })
+}
+
+/// The names of its arrays; free them, in one piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_names(
+    snapshot: *mut fb_snapshot,
+    names: *mut *mut *mut c_char,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (names, count) = (given::out(names, "names")?, given::out(count, "count")?);
+        let found = object.kept()?.names()?;
+        count.set(found.len() as i64);
+        names.set(memory::give_texts(&found)?);
+        Ok(())
+    })
+}
+
+/// Describes one of its arrays.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_info(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    info: *mut fb_info,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let out = given::out(info, "info")?;
+        out.set(describe(&object.kept()?.dataset(given::text(name, "name")?)?));
+        Ok(())
+    })
+}
+
+/// Reads one of its arrays into `data`, row-major. Dtype and shape must be those stored.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_get(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dtype: fb_dtype,
+    ndim: c_int,
+    shape: *const i64,
+    data: *mut c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let target = Target::new(dtype, 0, ndim, shape, data)?;
+        target.take(name, &object.kept()?.get(name, None)?)
+    })
+}
+
+/// Reads a part of one of its arrays, as fb_get_part does.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_get_part(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dtype: fb_dtype,
+    order: fb_order,
+    ndim: c_int,
+    offset: *const i64,
+    count: *const i64,
+    step: *const i64,
+    data: *mut c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let target = Target::new(dtype, order, ndim, count, data)?;
+        let selection = selection(ndim, offset, count, step)?;
+        target.take(name, &object.kept()?.get(name, Some(&selection))?)
+    })
+}

@@ -1,0 +1,36 @@
+//! The C library: `forebay.h` over the facade.
+//!
+//! ```text
+//! C's arguments -> given (checked, still in the caller's memory) -> the facade -> results into the caller's memory
+//! fb_run *      -> handle (an id of ours, never dereferenced)    -> the object
+//! ```
+//! Every function returns a status and never lets a panic through (`fault`); results are written
+//! only when all went well. The header is made from these modules, in the order of
+//! `tests/header.rs`, which also holds it against them.
+#![allow(unsafe_code)]
+#![expect(non_camel_case_types, reason = "types bear their names of C")]
+#![expect(clippy::too_many_arguments, reason = "functions take what C's callers expect to give")]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod args;
+mod attrs;
+mod calls;
+mod data;
+mod fault;
+mod futures;
+mod general;
+mod given;
+mod handle;
+mod kept;
+mod kinds;
+mod memory;
+mod parameters;
+mod references;
+mod requests;
+mod rows;
+mod run;
+mod server;
+mod signals;
+mod snapshot;
+mod tables;
+mod watch;

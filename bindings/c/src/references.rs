@@ -1,0 +1,166 @@
+//! References: arrays that a server holds, given to calls in the place of arrays.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+use forebay::{Array, ArrayMeta, On, Reference, Result, Selection, View};
+
+use crate::data::{Target, describe_array, fb_info, selection, view};
+use crate::fault::{fb_status, status};
+use crate::given::{self, Sized0};
+use crate::kinds::{fb_client, fb_dtype, fb_order, fb_ref};
+use crate::{handle, memory};
+
+/// Where an array is to be held. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_ref_opts {
+    /// sizeof(fb_ref_opts).
+    pub size: usize,
+    /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest.
+    pub order: fb_order,
+    /// Name of the server; NULL: the one that holds the client's newest array, the first in turn.
+    pub server: *const c_char,
+    /// The server that holds this one; NULL: as above.
+    pub with: *mut fb_ref,
+}
+
+// SAFETY: numbers and pointers, the size first.
+unsafe impl Sized0 for fb_ref_opts {}
+
+/// Makes an array on a server with this content, dense in the order of `opts`; `data` NULL: of zeros.
+///
+/// `opts` may be NULL. The array lives until fb_ref_kill, fb_disconnect or the end of the program.
+/// Calls take it as FB_REF(ref) in the place of an array, and no data move.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_create(
+    client: *mut fb_client,
+    dtype: fb_dtype,
+    ndim: c_int,
+    shape: *const i64,
+    data: *const c_void,
+    opts: *const fb_ref_opts,
+    reference: *mut *mut fb_ref,
+) -> fb_status {
+    status(|| {
+        let client = handle::get(client)?;
+        let out = given::out(reference, "reference")?;
+        let opts = given::options(opts, "fb_ref_opts")?;
+        let with = if opts.with.is_null() { None } else { Some(handle::get(opts.with.cast_const())?) };
+        let on = match (given::optional_text(opts.server, "server")?, &with) {
+            (_, Some(other)) => On::With(other),
+            (Some(name), None) => On::Server(name),
+            (None, None) => On::Any,
+        };
+        let made = match data.is_null() {
+            true => {
+                let shape = given::shape(ndim, shape, "the shape")?;
+                let meta = ArrayMeta { dtype: given::dtype(dtype)?, shape, order: given::order(opts.order)? };
+                client.array(meta, on)?
+            }
+            false => client.put(view(dtype, opts.order, ndim, shape, data)?, on)?,
+        };
+        out.set(handle::give(Arc::new(made), 0)?);
+        Ok(())
+    })
+}
+
+/// Describes the array; its name is "".
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_info(reference: *mut fb_ref, info: *mut fb_info) -> fb_status {
+    status(|| {
+        let object = handle::get(reference)?;
+        let out = given::out(info, "info")?;
+        out.set(describe_array(object.meta())?);
+        Ok(())
+    })
+}
+
+/// The server that holds the array: its name (free it with fb_free) and pid; either may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_server(reference: *mut fb_ref, name: *mut *mut c_char, pid: *mut u32) -> fb_status {
+    status(|| {
+        let object = handle::get(reference)?;
+        let (out, pid) = (given::optional_out(name, "name")?, given::optional_out(pid, "pid")?);
+        let (server, number) = object.server();
+        if !name.is_null() {
+            out.set(memory::give_text(server)?);
+        }
+        pid.set(number);
+        Ok(())
+    })
+}
+
+/// Writes the whole array from `data`, dense in the array's order.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_put(reference: *mut fb_ref, data: *const c_void) -> fb_status {
+    status(|| {
+        let object = handle::get(reference)?;
+        let meta = *object.meta();
+        object.put(View::new(meta, given::bytes(&meta, data, "data")?)?, &Selection::default())
+    })
+}
+
+/// Writes a part of the array, as fb_get_part picks it, from `data`, dense row-major.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_put_part(
+    reference: *mut fb_ref,
+    ndim: c_int,
+    offset: *const i64,
+    count: *const i64,
+    step: *const i64,
+    data: *const c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(reference)?;
+        let dtype = object.meta().dtype as c_int;
+        object.put(view(dtype, 0, ndim, count, data)?, &selection(ndim, offset, count, step)?)
+    })
+}
+
+/// Reads the whole array into `data`, dense in the array's order.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_get(reference: *mut fb_ref, data: *mut c_void) -> fb_status {
+    status(|| {
+        let object = handle::get(reference)?;
+        let meta = *object.meta();
+        let target = Target::of(meta, data)?;
+        read(&object, &Selection::default(), target)
+    })
+}
+
+/// Reads a part of the array, as fb_get_part picks it, into `data`, dense row-major.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_get_part(
+    reference: *mut fb_ref,
+    ndim: c_int,
+    offset: *const i64,
+    count: *const i64,
+    step: *const i64,
+    data: *mut c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(reference)?;
+        let target = Target::new(object.meta().dtype as c_int, 0, ndim, count, data)?;
+        read(&object, &selection(ndim, offset, count, step)?, target)
+    })
+}
+
+fn read(reference: &Reference, part: &Selection, target: Target) -> Result<()> {
+    let (meta, bytes) = reference.get(part)?;
+    target.take("the array", &Array { meta, bytes })
+}
+
+/// Ends the array on its server and frees the handle. NULL is nothing. A call under way that uses it
+/// keeps it until it is complete.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ref_kill(reference: *mut fb_ref) -> fb_status {
+    status(|| {
+        if reference.is_null() {
+            return Ok(());
+        }
+        let object = handle::get(reference)?;
+        handle::free(reference)?;
+        object.kill()
+    })
+}

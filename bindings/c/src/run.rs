@@ -1,0 +1,253 @@
+//! A run: opening, closing, figures.
+
+use std::ffi::{c_char, c_int};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forebay::{Code, Error, Mode, OpenOptions, Result, Run, WhenFull};
+
+use crate::fault::{fb_status, status};
+use crate::given::{self, Sized0};
+use crate::kinds::fb_run;
+use crate::parameters::Bound;
+use crate::watch::Loop;
+use crate::{handle, memory};
+
+/// How a run is opened. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_open_opts {
+    /// sizeof(fb_open_opts).
+    pub size: usize,
+    /// Bytes of this process's buffer; 0: 256 MiB.
+    pub buffer: u64,
+    /// What a snapshot does when no buffer has room: "block" (NULL), "drop_oldest", "drop_newest", "spill".
+    pub full: *const c_char,
+    /// This rank, when `ranks` is given.
+    pub rank: i32,
+    /// Number of ranks; 0: rank and number from the launcher's environment (Slurm, Open MPI, MPICH, PMIx).
+    pub ranks: i32,
+    /// Whether the run is deleted when it is closed.
+    pub scratch: c_int,
+    /// Name of the program, for people; NULL: that of the executable.
+    pub program: *const c_char,
+}
+
+// SAFETY: numbers and pointers, the size first.
+unsafe impl Sized0 for fb_open_opts {}
+
+/// What is behind an `fb_run`.
+pub struct RunObject {
+    pub run: Run,
+    /// What snapshots, tables and diagrams of the run are marked with, so that they go with it.
+    pub owner: u64,
+    pub steps: Mutex<Loop>,
+    pub bound: Mutex<Vec<Bound>>,
+}
+
+static OWNERS: AtomicU64 = AtomicU64::new(1);
+
+/// Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.
+///
+/// `mode` is "r" (read), "r+" (must exist), "a" (created when absent), "w" (created anew), "x" (must
+/// not exist). `opts` may be NULL. Close it with fb_run_close. Fails with FB_NOT_FOUND, FB_CONFLICT
+/// (mode "x", or another process writes it), FB_VERSION_MISMATCH, FB_READ_ONLY, FB_BAD_ARGUMENT.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_run_open(
+    place: *const c_char,
+    mode: *const c_char,
+    opts: *const fb_open_opts,
+    run: *mut *mut fb_run,
+) -> fb_status {
+    status(|| {
+        let out = given::out(run, "run")?;
+        let place = given::text(place, "place")?;
+        let mode = Mode::parse(given::text(mode, "mode")?)?;
+        let options = open_options(&given::options(opts, "fb_open_opts")?)?;
+        let run = forebay::open(place, mode, options)?;
+        let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
+        let object = RunObject { run, owner, steps: Mutex::default(), bound: Mutex::default() };
+        out.set(handle::give(object, 0)?);
+        Ok(())
+    })
+}
+
+fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
+    let mut options = OpenOptions { scratch: opts.scratch != 0, ..OpenOptions::default() };
+    if opts.buffer != 0 {
+        options.buffer = opts.buffer;
+    }
+    if let Some(full) = given::optional_text(opts.full, "full")? {
+        options.full = WhenFull::parse(full)?;
+    }
+    if let Some(program) = given::optional_text(opts.program, "program")? {
+        options.program = Some(program.to_owned());
+    }
+    if opts.ranks == 0 && opts.rank == 0 {
+        return Ok(options);
+    }
+    match (u32::try_from(opts.rank), u32::try_from(opts.ranks)) {
+        (Ok(rank), Ok(ranks)) if ranks > 0 => {
+            options.rank = Some(rank);
+            options.size = Some(ranks);
+            Ok(options)
+        }
+        _ => Err(Error::bad(format!(
+            "rank {} of {} ranks is not possible; ranks count from 0, and 0 of 0 takes them from the launcher",
+            opts.rank, opts.ranks
+        ))),
+    }
+}
+
+/// Drains and closes a run, and frees it with its snapshots, tables and diagrams. NULL is nothing.
+///
+/// When it fails the run is closed all the same and the text says what was lost, unless it can be
+/// tried again: then the handle stays good (fb_rank answers).
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_run_close(run: *mut fb_run) -> fb_status {
+    close(run, None)
+}
+
+/// The same for a program that did not come to its end: the run is not marked as finished, so that
+/// fb_restart goes on with it.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_run_close_unfinished(run: *mut fb_run) -> fb_status {
+    close(run, Some(false))
+}
+
+fn close(handle: *mut fb_run, finished: Option<bool>) -> fb_status {
+    status(|| {
+        if handle.is_null() {
+            return Ok(());
+        }
+        let object = handle::get(handle)?;
+        let outcome = match finished {
+            None => object.run.close(),
+            Some(finished) => object.run.close_as(finished),
+        };
+        if object.run.closed() {
+            handle::free(handle)?;
+            handle::free_owned(object.owner);
+        }
+        outcome
+    })
+}
+
+/// This rank and the number of ranks; either may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_rank(run: *mut fb_run, rank: *mut i32, ranks: *mut i32) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (rank, ranks) = (given::optional_out(rank, "rank")?, given::optional_out(ranks, "ranks")?);
+        let (own, all) = object.run.rank_and_size();
+        rank.set(own as i32);
+        ranks.set(all as i32);
+        Ok(())
+    })
+}
+
+/// The directory of the run, absolute; free it with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_path(run: *mut fb_run, path: *mut *mut c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(path, "path")?;
+        out.set(memory::give_text(&object.run.path().to_string_lossy())?);
+        Ok(())
+    })
+}
+
+/// Whether the run is open for reading only: 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_is_read_only(run: *mut fb_run, read_only: *mut c_int) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        given::out(read_only, "read_only")?.set(object.run.read_only().into());
+        Ok(())
+    })
+}
+
+/// Waits until everything put so far is durable; reports what could not be written.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_flush(run: *mut fb_run) -> fb_status {
+    status(|| handle::get(run)?.run.flush())
+}
+
+/// Figures of a run. What a figure means when there is none yet stands beside it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_stats {
+    /// sizeof(fb_stats), set before the call.
+    pub size: usize,
+    /// Seconds the program spent in output.
+    pub visible_s: f64,
+    /// Seconds spent writing behind its back.
+    pub hidden_s: f64,
+    /// hidden_s / (visible_s + hidden_s).
+    pub overlap: f64,
+    /// Seconds the program waited for room in the buffer; part of visible_s.
+    pub waited_s: f64,
+    /// How far durability lags behind, in seconds.
+    pub lag_s: f64,
+    /// Last durable step, -1 before the first.
+    pub durable_step: i64,
+    /// Snapshots ended.
+    pub steps: i64,
+    /// Snapshots dropped because buffers were full.
+    pub dropped_steps: i64,
+    /// Bytes put into snapshots.
+    pub snapshot_bytes: i64,
+    /// Bytes put into data sets.
+    pub put_bytes: i64,
+    /// Bytes that did not fit the buffer and went to overflow segments.
+    pub overflow_bytes: i64,
+    /// Bytes made durable.
+    pub written_bytes: i64,
+    /// Size of the buffer.
+    pub buffer_bytes: i64,
+    /// Most bytes of the buffer in use at once.
+    pub high_water_bytes: i64,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl Sized0 for fb_stats {}
+
+/// Figures of the run so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let found = object.run.stats()?;
+        let real = |key: &str| found.get(key).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+        let whole = |key: &str| found.get(key).and_then(serde_json::Value::as_i64);
+        let count = |key: &str| whole(key).unwrap_or(0);
+        let figures = fb_stats {
+            size: size_of::<fb_stats>(),
+            visible_s: real("visible_s"),
+            hidden_s: real("hidden_s"),
+            overlap: real("overlap"),
+            waited_s: real("waited_s"),
+            lag_s: real("lag_s"),
+            durable_step: whole("durable_step").unwrap_or(-1),
+            steps: count("steps"),
+            dropped_steps: count("dropped_steps"),
+            snapshot_bytes: count("snapshot_bytes"),
+            put_bytes: count("put_bytes"),
+            overflow_bytes: count("overflow_bytes"),
+            written_bytes: count("written_bytes"),
+            buffer_bytes: count("buffer_bytes"),
+            high_water_bytes: count("high_water_bytes"),
+        };
+        given::fill(stats, figures, "fb_stats")
+    })
+}
+
+/// The error of a thing that is in use by a call further up in this thread, or by another thread.
+pub fn busy(what: &str) -> Error {
+    Error::new(
+        Code::Conflict,
+        format!(
+            "{what} is in use by another call just now; use it from one thread, and not in its own callbacks"
+        ),
+    )
+}

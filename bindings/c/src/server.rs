@@ -1,0 +1,261 @@
+//! A server: made, given its services, started, stopped.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forebay::serve::{Call, Running, Server};
+use forebay::{Code, Error, Result, Signature};
+
+use crate::fault::{fb_status, status};
+use crate::given::{self, Sized0};
+use crate::handle;
+use crate::kinds::{fb_request, fb_server};
+use crate::requests::{self, Request};
+use crate::signals::{Flag, Signals};
+
+/// How a server is made. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_server_opts {
+    /// sizeof(fb_server_opts).
+    pub size: usize,
+    /// Its name, for people; NULL: "server".
+    pub name: *const c_char,
+    /// The path of the broker's socket; NULL: FOREBAY_BROKER, else the node's agent.
+    pub broker: *const c_char,
+    /// How many requests may be served at a time, each in a thread of its own; 0: one.
+    pub workers: c_int,
+}
+
+// SAFETY: numbers and pointers, the size first.
+unsafe impl Sized0 for fb_server_opts {}
+
+/// What is behind an `fb_server`.
+pub struct ServerObject {
+    broker: Option<PathBuf>,
+    state: Mutex<State>,
+    stopped: Flag,
+}
+
+enum State {
+    Made(Server),
+    Runs(Running),
+    Stopped,
+}
+
+impl ServerObject {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) -> Result<()> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut *state, State::Stopped) {
+            State::Made(server) => {
+                *state = State::Runs(server.start(forebay::locator(self.broker.as_deref()))?);
+                Ok(())
+            }
+            State::Runs(running) => {
+                *state = State::Runs(running);
+                Err(Error::new(Code::Conflict, "the server runs already"))
+            }
+            State::Stopped => Err(is_stopped()),
+        }
+    }
+
+    fn stop(&self) {
+        let state = std::mem::replace(&mut *self.lock(), State::Stopped);
+        self.stopped.raise();
+        if let State::Runs(running) = state {
+            running.stop();
+        }
+    }
+}
+
+fn is_stopped() -> Error {
+    Error::new(Code::Closed, "the server was stopped; make another")
+}
+
+/// Makes a server; `opts` may be NULL. Give it services, then start it with fb_serve or
+/// fb_server_start. Free it with fb_server_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_server_create(opts: *const fb_server_opts, server: *mut *mut fb_server) -> fb_status {
+    status(|| {
+        let out = given::out(server, "server")?;
+        let opts = given::options(opts, "fb_server_opts")?;
+        let name = given::optional_text(opts.name, "name")?.unwrap_or("server");
+        let workers = usize::try_from(opts.workers)
+            .map_err(|_| Error::bad(format!("{} workers are not possible; give 0 or more", opts.workers)))?;
+        let made = Server::new(name).workers(workers.max(1));
+        let object = ServerObject {
+            broker: given::optional_text(opts.broker, "broker")?.map(PathBuf::from),
+            state: Mutex::new(State::Made(made)),
+            stopped: Flag::new()?,
+        };
+        out.set(handle::give(object, 0)?);
+        Ok(())
+    })
+}
+
+/// A function that serves a call. It runs in a thread of the server; with several workers in several at a
+/// time. `request` gives the parameters in place (fb_request_array and its like). It returns FB_OK, or
+/// what fb_request_fail returned; any other status is told to the caller with the text of
+/// fb_last_error. It must return: no longjmp, no C++ exception.
+pub type fb_service_fn = Option<extern "C" fn(request: *mut fb_request, user: *mut c_void) -> fb_status>;
+
+/// A function of C and its own datum, for the server's threads.
+#[derive(Clone, Copy)]
+struct Body {
+    function: extern "C" fn(*mut fb_request, *mut c_void) -> fb_status,
+    user: *mut c_void,
+}
+
+// SAFETY: the datum is only handed back to the program, which is told which threads call.
+unsafe impl Send for Body {}
+// SAFETY: as above.
+unsafe impl Sync for Body {}
+
+impl Body {
+    fn run(&self, call: &mut Call) -> Result<()> {
+        let name = call.signature().name().as_str().to_owned();
+        let mut request = Request::new(call);
+        let code = requests::during(&mut request, |handle| (self.function)(handle, self.user));
+        request.outcome(code, &name)
+    }
+}
+
+/// Offers a function under a signature such as "axpy(in a:f64, in x:f64[n], inout y:f64[n])", before or
+/// after the start. A service with side effects, which must not run twice when a server is lost, has
+/// `effects` behind its parentheses.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_service_register(
+    server: *mut fb_server,
+    signature: *const c_char,
+    function: fb_service_fn,
+    user: *mut c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(server)?;
+        let signature = Signature::parse(given::text(signature, "signature")?)?;
+        let function = function.ok_or_else(|| Error::bad("the function is NULL; it must be given"))?;
+        let body = Body { function, user };
+        let run = Box::new(move |call: &mut Call| {
+            // The whole of it goes into the closure, and with it that threads may share it.
+            let whole: &Body = &body;
+            whole.run(call)
+        });
+        match &mut *object.lock() {
+            State::Made(server) => server.add(signature, run),
+            State::Runs(running) => running.add(signature, run),
+            State::Stopped => Err(is_stopped()),
+        }
+    })
+}
+
+/// Offers a service of a running server no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_service_remove(server: *mut fb_server, name: *const c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(server)?;
+        let name = given::text(name, "name")?;
+        match &*object.lock() {
+            State::Runs(running) => running.remove(name),
+            State::Made(_) => {
+                Err(Error::bad(format!("the server does not run yet; do not register {name:?}")))
+            }
+            State::Stopped => Err(is_stopped()),
+        }
+    })
+}
+
+/// Starts a server: when it returns, clients of the broker find its services.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_server_start(server: *mut fb_server) -> fb_status {
+    status(|| handle::get(server)?.start())
+}
+
+/// Stops a server: it leaves the broker and ends what it began. Stopping twice does nothing. Not from
+/// within a service.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_server_stop(server: *mut fb_server) -> fb_status {
+    status(|| {
+        let object = handle::get(server)?;
+        if requests::within() {
+            return Err(Error::new(
+                Code::Conflict,
+                "a service cannot stop its own server; let another thread do it",
+            ));
+        }
+        object.stop();
+        Ok(())
+    })
+}
+
+/// Starts a server if it does not run, and serves until fb_server_stop, SIGTERM or SIGINT; then it is
+/// stopped and FB_OK returned. Signals that the program handles itself stay with it.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_serve(server: *mut fb_server) -> fb_status {
+    status(|| {
+        let object = handle::get(server)?;
+        let signals = Signals::take()?;
+        if !matches!(*object.lock(), State::Runs(_)) {
+            object.start()?;
+        }
+        signals.wait(&object.stopped)?;
+        object.stop();
+        Ok(())
+    })
+}
+
+/// How busy a server is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_server_load {
+    /// sizeof(fb_server_load), set before the call.
+    pub size: usize,
+    /// Requests being served.
+    pub running: u32,
+    /// Requests waiting.
+    pub queued: u32,
+    /// Requests served so far.
+    pub served: u64,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl Sized0 for fb_server_load {}
+
+/// How busy a server is; all zero when it does not run.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_load(server: *mut fb_server, load: *mut fb_server_load) -> fb_status {
+    status(|| {
+        let object = handle::get(server)?;
+        let mut found =
+            fb_server_load { size: size_of::<fb_server_load>(), running: 0, queued: 0, served: 0 };
+        if let State::Runs(running) = &*object.lock() {
+            let load = running.load();
+            (found.running, found.queued, found.served) = (load.running, load.queued, load.served);
+        }
+        given::fill(load, found, "fb_server_load")
+    })
+}
+
+/// Stops and frees a server. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_server_free(server: *mut fb_server) -> fb_status {
+    status(|| {
+        if server.is_null() {
+            return Ok(());
+        }
+        if requests::within() {
+            return Err(Error::new(
+                Code::Conflict,
+                "a service cannot free its own server; let another thread do it",
+            ));
+        }
+        let object = handle::get(server)?;
+        handle::free(server)?;
+        object.stop();
+        Ok(())
+    })
+}

@@ -1,0 +1,144 @@
+//! SIGTERM and SIGINT while a server serves: they become a readable event, so that the server can end
+//! in order. Signals that the program handles or ignores stay with it.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forebay::{Error, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+const SIGNALS: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
+
+/// The event of the signals, for the handler; -1 while nobody listens.
+static EVENT: AtomicI32 = AtomicI32::new(-1);
+static LISTENING: Mutex<Listening> = Mutex::new(Listening { count: 0, event: None, before: Vec::new() });
+
+struct Listening {
+    count: usize,
+    /// Made once and kept: a handler may just be using it.
+    event: Option<OwnedFd>,
+    /// What was set before, for each signal taken.
+    before: Vec<(c_int, libc::sigaction)>,
+}
+
+fn listening() -> MutexGuard<'static, Listening> {
+    LISTENING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A flag that can be waited for together with the signals.
+pub struct Flag {
+    event: OwnedFd,
+}
+
+impl Flag {
+    /// One that is not up.
+    pub fn new() -> Result<Flag> {
+        Ok(Flag { event: new_event()? })
+    }
+
+    /// Puts it up.
+    pub fn raise(&self) {
+        // A counter that is full is up already.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+}
+
+fn new_event() -> Result<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|e| Error::io("cannot make an event to wait for", e))
+}
+
+/// While it lives, SIGTERM and SIGINT are events instead of the end of the program.
+pub struct Signals(());
+
+extern "C" fn note(_signal: c_int) {
+    let event = EVENT.load(Ordering::Acquire);
+    if event >= 0 {
+        // SAFETY: once made, the event is never closed. The call is one system call that does not
+        // touch errno, as a handler needs it.
+        let event = unsafe { BorrowedFd::borrow_raw(event) };
+        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+    }
+}
+
+impl Signals {
+    /// Takes the signals that would end the program.
+    pub fn take() -> Result<Signals> {
+        let mut listening = listening();
+        if listening.count == 0 {
+            if listening.event.is_none() {
+                listening.event = Some(new_event()?);
+            }
+            let event = listening.event.as_ref().map_or(-1, |e| std::os::fd::AsRawFd::as_raw_fd(e));
+            EVENT.store(event, Ordering::Release);
+            let before = SIGNALS.iter().filter_map(|signal| Some((*signal, take(*signal)?))).collect();
+            listening.before = before;
+        }
+        listening.count += 1;
+        Ok(Signals(()))
+    }
+
+    /// Waits until one of them comes or the flag is up.
+    pub fn wait(&self, flag: &Flag) -> Result<()> {
+        let listening = listening();
+        let Some(event) = &listening.event else { return Ok(()) };
+        // SAFETY: the event is never closed (see above).
+        let event = unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(event)) };
+        drop(listening);
+        let mut both =
+            [PollFd::from_borrowed_fd(event, PollFlags::IN), PollFd::new(&flag.event, PollFlags::IN)];
+        loop {
+            match poll(&mut both, None) {
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::io("cannot wait for the end of the server", e)),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let mut listening = listening();
+        listening.count -= 1;
+        if listening.count > 0 {
+            return;
+        }
+        for (signal, before) in listening.before.drain(..) {
+            if now(signal).is_some_and(|now| now.sa_sigaction == note as *const () as usize) {
+                // SAFETY: what is put back is what the system gave for this signal.
+                unsafe { libc::sigaction(signal, &before, ptr::null_mut()) };
+            }
+        }
+        EVENT.store(-1, Ordering::Release);
+        if let Some(event) = &listening.event {
+            // What came was for those that listened until now.
+            let _ = rustix::io::read(event.as_fd(), &mut [0u8; 8]);
+        }
+    }
+}
+
+/// What is set for a signal.
+fn now(signal: c_int) -> Option<libc::sigaction> {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks only, into memory of the right type; all zero is a value of it.
+    unsafe { (libc::sigaction(signal, ptr::null(), now.as_mut_ptr()) == 0).then(|| now.assume_init()) }
+}
+
+/// Takes a signal, if nobody else has a word for it; what was set before.
+fn take(signal: c_int) -> Option<libc::sigaction> {
+    let before = now(signal)?;
+    if before.sa_sigaction != libc::SIG_DFL {
+        return None;
+    }
+    let mut ours = before;
+    ours.sa_sigaction = note as *const () as usize;
+    ours.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler does nothing but one system call and keeps errno.
+    (unsafe { libc::sigaction(signal, &ours, ptr::null_mut()) } == 0).then_some(before)
+}

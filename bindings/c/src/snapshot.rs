@@ -1,0 +1,217 @@
+//! Snapshots being taken.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use forebay::{Allocated, ArrayMeta, Error, Kept, Piece, Place, Result, Snapshot};
+
+use crate::data::view;
+use crate::fault::{fb_status, status};
+use crate::given::{self, Sized0};
+use crate::handle;
+use crate::kinds::{fb_dtype, fb_order, fb_run, fb_snapshot};
+
+/// What is behind an `fb_snapshot`.
+pub enum SnapshotObject {
+    /// One being taken, and the places in the buffer that were given out for it.
+    Taken { snapshot: Snapshot, rooms: Mutex<Vec<Allocated>> },
+    /// A complete one; whether its run had come to its end, when a restart gave it.
+    Kept { snapshot: Kept, finished: bool },
+}
+
+impl SnapshotObject {
+    fn taken(&self) -> Result<(&Snapshot, &Mutex<Vec<Allocated>>)> {
+        match self {
+            SnapshotObject::Taken { snapshot, rooms } => Ok((snapshot, rooms)),
+            SnapshotObject::Kept { snapshot, .. } => Err(Error::bad(format!(
+                "the snapshot {} is complete and can only be read; begin a new one with fb_snapshot_begin",
+                snapshot.step()
+            ))),
+        }
+    }
+
+    /// The complete snapshot.
+    pub fn kept(&self) -> Result<&Kept> {
+        match self {
+            SnapshotObject::Kept { snapshot, .. } => Ok(snapshot),
+            SnapshotObject::Taken { snapshot, .. } => Err(Error::bad(format!(
+                "the snapshot {} is being taken; read it, when it is ended, with fb_snapshot_at",
+                snapshot.step()
+            ))),
+        }
+    }
+}
+
+/// What may go with an array of a snapshot. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_piece_opts {
+    /// sizeof(fb_piece_opts).
+    pub size: usize,
+    /// Unit, such as "V/m"; NULL: none.
+    pub unit: *const c_char,
+    /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory.
+    pub order: fb_order,
+}
+
+// SAFETY: numbers and pointers, the size first.
+unsafe impl Sized0 for fb_piece_opts {}
+
+/// FB_APPEND in the place of an offset.
+const APPEND: usize = usize::MAX;
+
+/// Where this rank's array lies: without offset and whole it is the whole, FB_APPEND is behind the
+/// arrays of lower ranks.
+fn place(ndim: c_int, offset: *const i64, global: *const i64) -> Result<Place> {
+    match (offset.addr(), global.addr()) {
+        (0, 0) => Ok(Place::Whole),
+        (APPEND, _) => Ok(Place::Append),
+        (0, _) | (_, 0) => {
+            Err(Error::bad("offset and global go together: give both, neither, or FB_APPEND as offset"))
+        }
+        _ => Ok(Place::At {
+            offset: given::shape(ndim, offset, "the offset")?,
+            global: given::shape(ndim, global, "the global shape")?,
+        }),
+    }
+}
+
+/// Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
+///
+/// Put arrays into it, then end it. FB_CONFLICT if the step exists or another snapshot is not ended.
+/// The handle stays good for fb_snapshot_wait; free it with fb_snapshot_free, or leave it to
+/// fb_run_close.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_begin(
+    run: *mut fb_run,
+    step: i64,
+    time: f64,
+    snapshot: *mut *mut fb_snapshot,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(snapshot, "snapshot")?;
+        let snapshot = object.run.snapshot(step, (!time.is_nan()).then_some(time))?;
+        out.set(handle::give(SnapshotObject::Taken { snapshot, rooms: Mutex::default() }, object.owner)?);
+        Ok(())
+    })
+}
+
+/// Copies an array into the snapshot: dense, row-major, `ndim` extents in `local`.
+///
+/// With `offset` and `global` NULL it is the whole array, of one rank. With both it is this rank's block
+/// of an array of shape `global`. With FB_APPEND as `offset` it comes behind the arrays of lower ranks
+/// along axis 0 (particles); `global` is not looked at. The data may be changed when it returns.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_put(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dtype: fb_dtype,
+    ndim: c_int,
+    local: *const i64,
+    offset: *const i64,
+    global: *const i64,
+    data: *const c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let view = view(dtype, 0, ndim, local, data)?;
+        object.taken()?.0.put(name, view, Piece { unit: "", place: place(ndim, offset, global)? })
+    })
+}
+
+/// The same with a unit or an order of elements; `opts` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_put_with(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dtype: fb_dtype,
+    ndim: c_int,
+    local: *const i64,
+    offset: *const i64,
+    global: *const i64,
+    data: *const c_void,
+    opts: *const fb_piece_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let opts = given::options(opts, "fb_piece_opts")?;
+        let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
+        let view = view(dtype, opts.order, ndim, local, data)?;
+        object.taken()?.0.put(name, view, Piece { unit, place: place(ndim, offset, global)? })
+    })
+}
+
+/// A place in the buffer for an array of the snapshot, to be filled in place: nothing is copied then.
+/// `data` is good until the snapshot is ended, discarded or freed; its content is undefined at first.
+/// `opts` may be NULL. FB_FULL if the policy is to drop and there is no room.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_allocate(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dtype: fb_dtype,
+    ndim: c_int,
+    local: *const i64,
+    offset: *const i64,
+    global: *const i64,
+    opts: *const fb_piece_opts,
+    data: *mut *mut c_void,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let out = given::out(data, "data")?;
+        let opts = given::options(opts, "fb_piece_opts")?;
+        let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
+        let shape = given::shape(ndim, local, "the shape")?;
+        let meta = ArrayMeta { dtype: given::dtype(dtype)?, shape, order: given::order(opts.order)? };
+        let (snapshot, rooms) = object.taken()?;
+        let room = snapshot.allocate(name, meta, Piece { unit, place: place(ndim, offset, global)? })?;
+        out.set(room.as_mut_ptr().cast());
+        rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+        Ok(())
+    })
+}
+
+fn let_go(rooms: &Mutex<Vec<Allocated>>) {
+    rooms.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// Ends the snapshot: it is buffered, that is, it survives the death of this process.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_end(snapshot: *mut fb_snapshot) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (snapshot, rooms) = object.taken()?;
+        snapshot.end()?;
+        let_go(rooms);
+        Ok(())
+    })
+}
+
+/// Gives the snapshot up, as if it had never begun. After its end this does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_discard(snapshot: *mut fb_snapshot) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (snapshot, rooms) = object.taken()?;
+        snapshot.discard()?;
+        let_go(rooms);
+        Ok(())
+    })
+}
+
+/// Waits until the ended snapshot is durable on all ranks; FB_TIMEOUT after `timeout` seconds
+/// (FB_FOREVER: no limit).
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_wait(snapshot: *mut fb_snapshot, timeout: f64) -> fb_status {
+    status(|| handle::get(snapshot)?.taken()?.0.wait(given::timeout(timeout)?))
+}
+
+/// Frees a snapshot's handle; one that is not ended is discarded. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_free(snapshot: *mut fb_snapshot) -> fb_status {
+    status(|| handle::free(snapshot))
+}

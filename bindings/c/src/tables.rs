@@ -1,0 +1,342 @@
+//! Relational tables: columns go in as arrays, one for each column; rows come out as `fb_rows`.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use forebay::{Cell, Column, DType, Error, Result, Table, TableOptions};
+use serde_json::{Map, Value};
+
+use crate::args::{fb_arg, sql_args};
+use crate::fault::{fb_status, status};
+use crate::given::{self, Sized0};
+use crate::kinds::{fb_dtype, fb_rows, fb_run, fb_table};
+use crate::rows::RowsObject;
+use crate::{handle, memory};
+
+/// What is behind an `fb_table`.
+pub struct TableObject {
+    table: Table,
+    owner: u64,
+}
+
+/// A column of a table to be made.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_column {
+    /// Its name.
+    pub name: *const c_char,
+    /// Type of its values: any but the complex ones.
+    pub dtype: fb_dtype,
+    /// Unit, such as "kg"; NULL: none.
+    pub unit: *const c_char,
+}
+
+/// Values of one column.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_values {
+    /// Name of the column.
+    pub column: *const c_char,
+    /// Type of the values. Integers and reals of any width go into a column of their kind.
+    pub dtype: fb_dtype,
+    /// The values one after the other; FB_STR: `const char *` each (NULL: no value). NULL: no value in
+    /// any row.
+    pub data: *const c_void,
+}
+
+/// How a table is made. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_table_opts {
+    /// sizeof(fb_table_opts).
+    pub size: usize,
+    /// Whether rows belong to the step they were made in and go when a restart goes back behind it.
+    pub history: c_int,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl Sized0 for fb_table_opts {}
+
+/// Creates a table with its columns, or opens it when `columns` is NULL or says the same. `opts` may
+/// be NULL. Free it with fb_table_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_open(
+    run: *mut fb_run,
+    name: *const c_char,
+    columns: *const fb_column,
+    ncolumns: c_int,
+    opts: *const fb_table_opts,
+    table: *mut *mut fb_table,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(table, "table")?;
+        let name = given::text(name, "name")?;
+        let opts = given::options(opts, "fb_table_opts")?;
+        let columns = given::slice(columns, ncolumns.into(), "columns")?
+            .iter()
+            .map(|c| {
+                let unit = given::optional_text(c.unit, "the unit of a column")?.unwrap_or("").to_owned();
+                let dtype = given::dtype(c.dtype)?.name().to_owned();
+                Ok(Column { name: given::text(c.name, "the name of a column")?.to_owned(), dtype, unit })
+            })
+            .collect::<Result<Vec<Column>>>()?;
+        let table = object.run.table(name, TableOptions { columns, history: opts.history != 0 })?;
+        out.set(handle::give(TableObject { table, owner: object.owner }, object.owner)?);
+        Ok(())
+    })
+}
+
+/// Frees the handle; the table stays in the run. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_free(table: *mut fb_table) -> fb_status {
+    status(|| handle::free(table))
+}
+
+/// The names of the run's tables; free them, in one piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_tables(run: *mut fb_run, names: *mut *mut *mut c_char, count: *mut i64) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (names, count) = (given::out(names, "names")?, given::out(count, "count")?);
+        let found = object.run.tables()?;
+        count.set(found.len() as i64);
+        names.set(memory::give_texts(&found)?);
+        Ok(())
+    })
+}
+
+/// The columns of a table; free them, in one piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_columns(
+    table: *mut fb_table,
+    columns: *mut *mut fb_column_info,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        let (columns, count) = (given::out(columns, "columns")?, given::out(count, "count")?);
+        let found = object.table.columns().iter().map(fb_column_info::of).collect::<Result<Vec<_>>>()?;
+        count.set(found.len() as i64);
+        columns.set(memory::give_values(found)?);
+        Ok(())
+    })
+}
+
+/// A column of a table.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_column_info {
+    /// Its name.
+    pub name: [c_char; crate::data::NAME],
+    /// Its unit, or "".
+    pub unit: [c_char; crate::data::UNIT],
+    /// Type of its values.
+    pub dtype: fb_dtype,
+}
+
+impl fb_column_info {
+    fn of(column: &Column) -> Result<fb_column_info> {
+        Ok(fb_column_info {
+            name: crate::data::letters(&column.name),
+            unit: crate::data::letters(&column.unit),
+            dtype: DType::parse(&column.dtype)? as fb_dtype,
+        })
+    }
+}
+
+/// Adds `nrows` rows: `nvalues` columns with `nrows` values each. Columns that are not named have no
+/// value. Pipelined; durable after fb_flush.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_insert(
+    table: *mut fb_table,
+    nrows: i64,
+    values: *const fb_values,
+    nvalues: c_int,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        let given = given::slice(values, nvalues.into(), "values")?;
+        let columns = object.table.columns();
+        let count =
+            usize::try_from(nrows).map_err(|_| Error::bad(format!("{nrows} rows cannot be added")))?;
+        let mut from: Vec<Option<&fb_values>> = vec![None; columns.len()];
+        for values in given {
+            let name = given::text(values.column, "the name of a column")?;
+            let at =
+                columns.iter().position(|c| c.name == name).ok_or_else(|| no_column(&object.table, name))?;
+            if from[at].replace(values).is_some() {
+                return Err(Error::bad(format!("the column {name:?} is given twice")));
+            }
+        }
+        let mut rows = vec![Vec::with_capacity(columns.len()); count];
+        for (values, column) in from.into_iter().zip(columns) {
+            let cells = match values {
+                Some(values) => cells(values, nrows, &column.name)?,
+                None => vec![Cell::Null; count],
+            };
+            rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+        }
+        object.table.insert(&rows)
+    })
+}
+
+fn no_column(table: &Table, name: &str) -> Error {
+    let known: Vec<&str> = table.columns().iter().map(|c| c.name.as_str()).collect();
+    Error::new(
+        forebay::Code::NotFound,
+        format!("the table {:?} has no column {name:?}; it has {}", table.name(), known.join(", ")),
+    )
+}
+
+/// The values of a column as cells.
+fn cells(values: &fb_values, count: i64, column: &str) -> Result<Vec<Cell>> {
+    fn each<T: Copy>(
+        values: &fb_values,
+        count: i64,
+        column: &str,
+        cell: impl Fn(T) -> Cell,
+    ) -> Result<Vec<Cell>> {
+        Ok(given::slice(values.data.cast::<T>(), count, column)?.iter().map(|v| cell(*v)).collect())
+    }
+    if values.data.is_null() {
+        return Ok(vec![Cell::Null; count as usize]);
+    }
+    let dtype = given::dtype(values.dtype)?;
+    let int = |v: i64| Cell::Int(v);
+    match dtype {
+        DType::I8 => each(values, count, column, |v: i8| int(v.into())),
+        DType::I16 => each(values, count, column, |v: i16| int(v.into())),
+        DType::I32 => each(values, count, column, |v: i32| int(v.into())),
+        DType::I64 => each(values, count, column, int),
+        DType::U8 => each(values, count, column, |v: u8| int(v.into())),
+        DType::Bool => each(values, count, column, |v: u8| int((v != 0).into())),
+        DType::U16 => each(values, count, column, |v: u16| int(v.into())),
+        DType::U32 => each(values, count, column, |v: u32| int(v.into())),
+        DType::U64 => given::slice(values.data.cast::<u64>(), count, column)?
+            .iter()
+            .map(|v| {
+                i64::try_from(*v)
+                    .map(int)
+                    .map_err(|_| Error::bad(format!("column {column:?}: {v} is beyond 2^63")))
+            })
+            .collect(),
+        DType::F32 => each(values, count, column, |v: f32| Cell::Real(v.into())),
+        DType::F64 => each(values, count, column, Cell::Real),
+        DType::Str => given::slice(values.data.cast::<*const c_char>(), count, column)?
+            .iter()
+            .map(|t| Ok(given::optional_text(*t, column)?.map_or(Cell::Null, |t| Cell::Text(t.to_owned()))))
+            .collect(),
+        other => {
+            Err(Error::bad(format!("column {column:?}: values of dtype {other} cannot be given as an array")))
+        }
+    }
+}
+
+/// Reads rows, in the order they came, where an SQL condition such as "mass > ?" holds (NULL: all):
+/// all columns (NULL, 0) or those named. The values of the `?` are `args`, made with FB_IN_F64,
+/// FB_IN_I64 and FB_IN_STR. Free the rows with fb_rows_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_select(
+    table: *mut fb_table,
+    columns: *const *const c_char,
+    ncolumns: c_int,
+    condition: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    rows: *mut *mut fb_rows,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        let out = given::out(rows, "rows")?;
+        let columns = given::texts(columns, ncolumns, "columns")?;
+        let condition = given::optional_text(condition, "condition")?.unwrap_or("");
+        let found = object.table.select(&columns, condition, &sql_args(args, nargs)?)?;
+        out.set(handle::give(RowsObject::of(found)?, object.owner)?);
+        Ok(())
+    })
+}
+
+/// Changes the rows where a condition holds: each column named gets the one value given. `count` gets
+/// how many rows, and may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_update(
+    table: *mut fb_table,
+    values: *const fb_values,
+    nvalues: c_int,
+    condition: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        let out = given::optional_out(count, "count")?;
+        let condition = given::optional_text(condition, "condition")?.unwrap_or("");
+        let mut set = Map::new();
+        for values in given::slice(values, nvalues.into(), "values")? {
+            let name = given::text(values.column, "the name of a column")?;
+            let cell = cells(values, 1, name)?.into_iter().next().unwrap_or(Cell::Null);
+            set.insert(name.to_owned(), json(cell)?);
+        }
+        out.set(object.table.update(set, condition, &sql_args(args, nargs)?)? as i64);
+        Ok(())
+    })
+}
+
+fn json(cell: Cell) -> Result<Value> {
+    Ok(match cell {
+        Cell::Null => Value::Null,
+        Cell::Int(v) => v.into(),
+        Cell::Real(v) if v.is_finite() => v.into(),
+        Cell::Real(v) => return Err(Error::bad(format!("{v} cannot be set; insert it in a new row"))),
+        Cell::Text(v) => v.into(),
+        Cell::Blob(_) => return Err(Error::bad("bytes cannot be set; insert them in a new row")),
+    })
+}
+
+/// Removes the rows where a condition holds (NULL: all); `count` gets how many, and may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_delete(
+    table: *mut fb_table,
+    condition: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        let out = given::optional_out(count, "count")?;
+        let condition = given::optional_text(condition, "condition")?.unwrap_or("");
+        out.set(object.table.delete(condition, &sql_args(args, nargs)?)? as i64);
+        Ok(())
+    })
+}
+
+/// The number of rows.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_count(table: *mut fb_table, count: *mut i64) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        let out = given::out(count, "count")?;
+        out.set(object.table.len()? as i64);
+        Ok(())
+    })
+}
+
+/// Reads with SQL; statements that write are refused. Free the rows with fb_rows_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_sql(
+    run: *mut fb_run,
+    query: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    rows: *mut *mut fb_rows,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(rows, "rows")?;
+        let found = object.run.sql(given::text(query, "query")?, &sql_args(args, nargs)?)?;
+        out.set(handle::give(RowsObject::of(found)?, object.owner)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,319 @@
+//! Watching and steering: the loop head, diagrams, callbacks, messages, the page.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::TryLockError;
+
+use forebay::{Code, DiagramOptions, Error, Kind, Level, Result, Scale, Steps};
+
+use crate::fault::{self, fb_status, status};
+use crate::given::{self, Sized0};
+use crate::kinds::{fb_diagram, fb_level, fb_run};
+use crate::run::{RunObject, busy};
+use crate::{handle, memory};
+
+/// The loop of a run.
+pub enum Loop {
+    /// Not begun; where it begins.
+    From(i64),
+    /// Under way: to which step, and its head.
+    To(i64, Steps),
+    /// Came to its end, or somebody pressed Quit.
+    Ended,
+}
+
+impl Default for Loop {
+    fn default() -> Self {
+        Loop::From(0)
+    }
+}
+
+/// The loop head: `while (fb_step(run, &step, nsteps) > 0)`.
+///
+/// Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit
+/// (`step` stays), and a negative status when it fails (fb_last_error tells). Run, Step, Stop, Save
+/// and Quit act here, and changed parameters get their values here; it waits while the run is held.
+/// Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_int {
+    let mut found = None;
+    let outcome = status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(step, "step")?;
+        found = object.next_step(nsteps)?;
+        if let Some(step) = found {
+            out.set(step);
+        }
+        Ok(())
+    });
+    match outcome {
+        fault::OK => found.is_some().into(),
+        failed => -failed,
+    }
+}
+
+/// Where the next loop of fb_step begins; it begins anew even if one has ended. After fb_restart give
+/// the step of its snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_steps_from(run: *mut fb_run, start: i64) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        if start < 0 {
+            return Err(Error::bad(format!("a loop cannot begin at {start}; steps count from 0")));
+        }
+        *object.steps.try_lock().or_else(free)? = Loop::From(start);
+        Ok(())
+    })
+}
+
+/// A lock that is held further up in this thread cannot be waited for.
+fn free<T>(taken: TryLockError<T>) -> Result<T> {
+    match taken {
+        TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
+        TryLockError::WouldBlock => Err(busy("the loop of the run")),
+    }
+}
+
+impl RunObject {
+    #[inline]
+    fn next_step(&self, end: i64) -> Result<Option<i64>> {
+        let mut steps = self.steps.try_lock().or_else(free)?;
+        if let Loop::To(known, head) = &mut *steps {
+            if *known != end {
+                return Err(Error::bad(format!(
+                    "the loop goes to {known} and cannot go to {end} now; begin another with fb_steps_from"
+                )));
+            }
+            if let Some(step) = head.at_once() {
+                return Ok(Some(step));
+            }
+        }
+        self.attend(&mut steps, end)
+    }
+
+    /// The step when something is to be done before it, or it is the first.
+    #[cold]
+    fn attend(&self, steps: &mut Loop, end: i64) -> Result<Option<i64>> {
+        if let Loop::From(start) = *steps {
+            *steps = Loop::To(end, self.run.steps(end, start)?);
+        }
+        let Loop::To(_, head) = steps else {
+            return Ok(None);
+        };
+        let next = head.next()?;
+        if next.is_none() {
+            *steps = Loop::Ended;
+        }
+        self.refresh()?;
+        Ok(next)
+    }
+}
+
+/// A function of the program that the loop head calls, in its thread: with the step about to be computed
+/// and what was given as `user`. What it returns other than FB_OK is shown to whoever pressed the button,
+/// with the text of fb_last_error; the run goes on. It must return: no longjmp, no C++ exception.
+pub type fb_callback = Option<extern "C" fn(step: i64, user: *mut c_void) -> fb_status>;
+
+/// A function of C and its own datum, for another thread.
+#[derive(Clone, Copy)]
+struct Callback {
+    function: extern "C" fn(i64, *mut c_void) -> fb_status,
+    user: *mut c_void,
+}
+
+// SAFETY: the datum is only handed back to the program, which is told which thread calls.
+unsafe impl Send for Callback {}
+
+impl Callback {
+    fn call(&self, step: i64) -> Result<()> {
+        match (self.function)(step, self.user) {
+            fault::OK => Ok(()),
+            code => Err(fault::last_of(code).unwrap_or_else(|| {
+                Error::new(Code::RemoteError, format!("the program's function returned {code}"))
+            })),
+        }
+    }
+}
+
+fn callback(function: fb_callback, user: *mut c_void) -> Result<impl FnMut(i64) -> Result<()> + Send> {
+    let function = function.ok_or_else(|| Error::bad("the function is NULL; it must be given"))?;
+    let callback = Callback { function, user };
+    Ok(move |step| {
+        // The whole of it goes into the closure, and with it that it may be sent.
+        let whole: &Callback = &callback;
+        whole.call(step)
+    })
+}
+
+/// What Save does.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_on_save(run: *mut fb_run, function: fb_callback, user: *mut c_void) -> fb_status {
+    status(|| handle::get(run)?.run.saves(callback(function, user)?))
+}
+
+/// A button of the program's own, with what stands on it.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_on_command(
+    run: *mut fb_run,
+    name: *const c_char,
+    function: fb_callback,
+    user: *mut c_void,
+) -> fb_status {
+    status(|| handle::get(run)?.run.command(given::text(name, "name")?, callback(function, user)?))
+}
+
+/// A message for the people who watch; `level` is FB_DEBUG, FB_INFO, FB_WARNING or FB_ERROR.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_message(run: *mut fb_run, level: fb_level, text: *const c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let level = match level {
+            0 => Level::Debug,
+            1 => Level::Info,
+            2 => Level::Warning,
+            3 => Level::Error,
+            other => {
+                return Err(Error::bad(format!(
+                    "{other} is no level; use FB_DEBUG, FB_INFO, FB_WARNING or FB_ERROR"
+                )));
+            }
+        };
+        object.run.message(given::text(text, "text")?, level)
+    })
+}
+
+/// Starts the run's page if it is not there. Gives the link of who may steer and of who may only look;
+/// either may be NULL; free them with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_monitor(
+    run: *mut fb_run,
+    operator_url: *mut *mut c_char,
+    viewer_url: *mut *mut c_char,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let operator = given::optional_out(operator_url, "operator_url")?;
+        let viewer = given::optional_out(viewer_url, "viewer_url")?;
+        let links = object.run.monitor()?;
+        if !operator_url.is_null() {
+            operator.set(memory::give_text(&links.operator)?);
+        }
+        if !viewer_url.is_null() {
+            viewer.set(memory::give_text(&links.viewer)?);
+        }
+        Ok(())
+    })
+}
+
+/// How a diagram looks. Labels carry the unit in brackets: "x [m]". Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_diagram_opts {
+    /// sizeof(fb_diagram_opts).
+    pub size: usize,
+    /// "curve" (NULL), "scatter" or "history".
+    pub kind: *const c_char,
+    /// Label of the abscissa; NULL: "x".
+    pub x: *const c_char,
+    /// Label of the ordinate; NULL: "y".
+    pub y: *const c_char,
+    /// Label of the value, for fields; NULL: none.
+    pub v: *const c_char,
+    /// Scale of the abscissa: "linear" (NULL) or "log".
+    pub xscale: *const c_char,
+    /// Scale of the ordinate: "linear" (NULL) or "log".
+    pub yscale: *const c_char,
+    /// Steps between updates, as a hint; 0: 1.
+    pub every: u32,
+}
+
+// SAFETY: numbers and pointers, the size first.
+unsafe impl Sized0 for fb_diagram_opts {}
+
+/// Declares a diagram; `opts` may be NULL. Free it with fb_diagram_free, or leave it to fb_run_close.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_diagram_open(
+    run: *mut fb_run,
+    title: *const c_char,
+    opts: *const fb_diagram_opts,
+    diagram: *mut *mut fb_diagram,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(diagram, "diagram")?;
+        let title = given::text(title, "title")?;
+        let opts = given::options(opts, "fb_diagram_opts")?;
+        let label = |text, what, default: &str| {
+            given::optional_text(text, what).map(|text| text.unwrap_or(default).to_owned())
+        };
+        let scale = |text, what| Scale::parse(given::optional_text(text, what)?.unwrap_or("linear"));
+        let options = DiagramOptions {
+            x: label(opts.x, "x", "x")?,
+            y: label(opts.y, "y", "y")?,
+            v: given::optional_text(opts.v, "v")?.map(str::to_owned),
+            xscale: scale(opts.xscale, "xscale")?,
+            yscale: scale(opts.yscale, "yscale")?,
+            every: opts.every.max(1),
+        };
+        let kind = Kind::parse(given::optional_text(opts.kind, "kind")?.unwrap_or("curve"))?;
+        let diagram = object.run.diagram(title, kind, options)?;
+        out.set(handle::give(diagram, object.owner)?);
+        Ok(())
+    })
+}
+
+/// Frees the handle; the diagram stays. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_diagram_free(diagram: *mut fb_diagram) -> fb_status {
+    status(|| handle::free(diagram))
+}
+
+/// Replaces the points of a curve or a cloud of points (`curve` NULL: the only one) with `n` points;
+/// thinned while nobody watches, so that it costs next to nothing then.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_curve_update(
+    diagram: *mut fb_diagram,
+    curve: *const c_char,
+    n: i64,
+    x: *const f64,
+    y: *const f64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(diagram)?;
+        let curve = given::optional_text(curve, "curve")?.unwrap_or("");
+        object.update(curve, given::slice(x, n, "x")?, given::slice(y, n, "y")?)
+    })
+}
+
+/// Adds a point at `t` to each of the `n` curves named; always recorded.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_history_append(
+    diagram: *mut fb_diagram,
+    t: f64,
+    n: c_int,
+    names: *const *const c_char,
+    values: *const f64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(diagram)?;
+        let names = given::texts(names, n, "names")?;
+        let values = given::slice(values, n.into(), "values")?;
+        let points: Vec<(&str, f64)> = names.into_iter().zip(values.iter().copied()).collect();
+        object.append(t, &points)
+    })
+}
+
+/// Whether an update of a curve would be copied just now (1 or 0): spares the work of making its
+/// points when nobody would see them.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_diagram_wants(
+    diagram: *mut fb_diagram,
+    curve: *const c_char,
+    wants: *mut c_int,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(diagram)?;
+        let curve = given::optional_text(curve, "curve")?.unwrap_or("");
+        given::out(wants, "wants")?.set(object.wants(curve).into());
+        Ok(())
+    })
+}

@@ -1,0 +1,59 @@
+/* forebay.h: the C library of Forebay, a runtime around parallel simulations: call services, keep data,
+   take snapshots, watch and steer. Link with -lforebay (pkg-config forebay).
+
+   Every function returns a status, FB_OK (0) when all went well; fb_last_error() then tells what
+   happened, the value, and what to do. Results are written only when it is FB_OK. Handles (fb_run * and
+   its like) are opaque: any number at once, from any thread; what is NULL, foreign, or freed before is
+   refused with FB_BAD_ARGUMENT or FB_CLOSED. Functions named ..._free and ..._close take NULL for
+   nothing. Options are structures that begin with their size; all members zero, or NULL for all of
+   them, are the defaults: fb_open_opts opts = { sizeof opts }; opts.buffer = 1 << 30;
+
+   This file is made from bindings/c/src by its test `header`: FB_WRITE_HEADER=1 cargo test -p forebay-c. */
+
+#ifndef FOREBAY_H
+#define FOREBAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+@VERSION@
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Highest rank of an array. */
+#define FB_MAX_RANK @MAX_RANK@
+/* Room for a name and for a unit, the zero at its end included. */
+#define FB_NAME_ROOM @NAME_ROOM@
+#define FB_UNIT_ROOM @UNIT_ROOM@
+/* As a timeout: no limit. */
+#define FB_FOREVER (-1.0)
+/* As a set number, where a function says so: all sets. */
+#define FB_ALL_SETS INT64_MIN
+/* As a set number of fb_attr_...: the table of that name. */
+#define FB_TABLE (INT64_MIN + 1)
+/* As an offset of fb_snapshot_put: behind the arrays of lower ranks, along axis 0. */
+#define FB_APPEND ((const int64_t *)(intptr_t)-1)
+
+/* What became of a call. */
+typedef enum fb_status {
+    FB_OK = 0,
+@STATUS@
+} fb_status;
+
+/* Types of elements. */
+typedef enum fb_dtype {
+@DTYPE@
+} fb_dtype;
+
+/* Which index runs fastest in memory: the last (C) or the first (Fortran). */
+typedef enum fb_order { FB_ROW_MAJOR = 0, FB_COLUMN_MAJOR = 1 } fb_order;
+
+/* How serious a message is. */
+typedef enum fb_level { FB_DEBUG = 0, FB_INFO = 1, FB_WARNING = 2, FB_ERROR = 3 } fb_level;
+
+/* Kinds of arguments. */
+enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
+
+/* Directions of arguments. */
+enum { FB_IN = 1, FB_OUT = 2, FB_INOUT = 3 };
