@@ -307,13 +307,12 @@ mod tests {
     #[test]
     fn threads_may_use_and_free_at_once() {
         let stop = AtomicBool::new(false);
+        let shared: Vec<AtomicPtr<fb_rows>> = (0..4).map(|_| AtomicPtr::new(rows(7))).collect();
         std::thread::scope(|scope| {
-            let shared: Vec<AtomicPtr<fb_rows>> = (0..4).map(|_| AtomicPtr::new(rows(7))).collect();
-            let shared: &'static [AtomicPtr<fb_rows>] = shared.leak();
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        for place in shared {
+                        for place in &shared {
                             if let Ok(held) = get(place.load(Ordering::Relaxed).cast_const()) {
                                 assert_eq!(held.count(), 0);
                             }
@@ -322,12 +321,12 @@ mod tests {
                 });
             }
             for _ in 0..20_000 {
-                for place in shared {
+                for place in &shared {
                     free(place.swap(rows(7), Ordering::Relaxed)).unwrap();
                 }
             }
             stop.store(true, Ordering::Relaxed);
-            for place in shared {
+            for place in &shared {
                 free(place.load(Ordering::Relaxed)).unwrap();
             }
         });

@@ -9,7 +9,6 @@
 //! `tests/header.rs`, which also holds it against them.
 #![allow(unsafe_code)]
 #![expect(non_camel_case_types, reason = "types bear their names of C")]
-#![expect(clippy::too_many_arguments, reason = "functions take what C's callers expect to give")]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod args;

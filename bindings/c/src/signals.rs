@@ -74,7 +74,7 @@ impl Signals {
             if listening.event.is_none() {
                 listening.event = Some(new_event()?);
             }
-            let event = listening.event.as_ref().map_or(-1, |e| std::os::fd::AsRawFd::as_raw_fd(e));
+            let event = listening.event.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
             EVENT.store(event, Ordering::Release);
             let before = SIGNALS.iter().filter_map(|signal| Some((*signal, take(*signal)?))).collect();
             listening.before = before;

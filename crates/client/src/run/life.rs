@@ -239,10 +239,7 @@ fn watch(core: &Arc<Core>, mut socket: OwnedFd, stop: &OwnedFd) {
     let bell = core.segment.bell(Direction::Down);
     let mut silent_since = Instant::now();
     loop {
-        let (hung_up, told) = match hear(socket.as_fd(), stop.as_fd()) {
-            Ok(heard) => heard,
-            Err(_) => (true, false),
-        };
+        let (hung_up, told) = hear(socket.as_fd(), stop.as_fd()).unwrap_or((true, false));
         if told {
             return;
         }

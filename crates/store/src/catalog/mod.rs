@@ -325,7 +325,8 @@ mod tests {
     fn a_catalog_that_is_just_being_made_is_not_there_yet() {
         let (dir, _catalog) = scratch();
         let path = dir.path().join("young.sqlite");
-        let maker = writable(&path, true).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        let maker = writable(&path).unwrap();
         assert_eq!(open_read_only(&path).err().unwrap().code(), Code::NotFound);
         maker.execute_batch("BEGIN IMMEDIATE; CREATE TABLE fb_run(key, value)").unwrap();
         let e = open_read_only(&path).err().unwrap();
