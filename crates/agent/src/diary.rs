@@ -1,5 +1,6 @@
 //! The log of an agent: a line an event, with the time, on its standard error, which the starter
-//! has put into `agent.log` of the runtime directory. An embedded owner writes none.
+//! has put into `agent.log` of the runtime directory. An embedded owner
+//! writes warnings only.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -19,6 +20,14 @@ impl Diary {
             let now = seconds_now();
             // A log that cannot be written is no reason to fail.
             let _ = writeln!(std::io::stderr().lock(), "{} {text}", clock(now as u64));
+        }
+    }
+
+    /// Writes what somebody must see: into the log, or, embedded, for whoever started the program.
+    pub fn warn(&self, text: impl Display) {
+        match self.on {
+            true => self.line(text),
+            false => drop(writeln!(std::io::stderr().lock(), "forebay: {text}")),
         }
     }
 }

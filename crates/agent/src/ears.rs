@@ -65,6 +65,12 @@ impl Sink for Ears {
         }
     }
 
+    fn trouble(&self, text: &str, _over: bool) {
+        if let (Some(shared), Some(run)) = (self.shared.upgrade(), self.run()) {
+            shared.diary.warn(format_args!("{}: {text}", run.name()));
+        }
+    }
+
     fn ask(&self, _session: u64, _seq: u64, ask: &Ask) -> Option<Result<serde_json::Value>> {
         Some(match (ask, self.shared.upgrade(), self.run()) {
             (Ask::Monitor, Some(shared), Some(run)) => shared

@@ -41,6 +41,11 @@ impl Embedded {
         &self.socket
     }
 
+    /// Stops without draining: what is not on disk stays in shared memory for `forebay recover`.
+    pub fn abandon(&self) {
+        self.service.abandon();
+    }
+
     /// Drains and stops.
     pub fn stop(mut self) {
         self.service.stop();

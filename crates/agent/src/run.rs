@@ -455,6 +455,14 @@ impl Run {
         self.close_store(shared);
     }
 
+    /// Has the store stop without draining.
+    pub fn abandon(&self) {
+        if let Some(owner) = self.owner() {
+            // One that is closed has nothing left to give up.
+            let _ = owner.abandon();
+        }
+    }
+
     /// To be called by who has the turn.
     fn close_store(&self, shared: &Shared) {
         let Some(owner) = self.owner() else { return };

@@ -233,6 +233,11 @@ impl Service {
         }
     }
 
+    /// Gives up all runs as they are.
+    pub fn abandon(&self) {
+        self.shared.runs.all().iter().for_each(|run| run.abandon());
+    }
+
     /// Drains every run and ends all threads. Nobody new is served from here on.
     pub fn stop(&mut self) {
         if self.shared.stop.given() {

@@ -21,7 +21,7 @@ pub mod kind {
     pub const RUN: u32 = 1;
     /// Between a client and a server; nothing in it needs recovery.
     pub const CALL: u32 = 2;
-    /// More room for a run; holds acknowledged data.
+    /// More room for a run, in shared memory or spilt into its directory; holds acknowledged data.
     pub const OVERFLOW: u32 = 3;
 }
 

@@ -21,6 +21,15 @@ pub struct Owner {
     pid: u32,
 }
 
+impl Owner {
+    /// Has the owner stop without draining when it goes.
+    pub fn abandon(&self) {
+        if let Some(embedded) = self.embedded.as_ref().filter(|_| std::process::id() == self.pid) {
+            embedded.abandon();
+        }
+    }
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
         if std::process::id() != self.pid {
@@ -45,7 +54,7 @@ pub fn session(
         mode,
         rank,
         size,
-        full: supported(options)?,
+        full: options.full,
         scratch: options.scratch,
         buffer: options.buffer,
         program: options.program.clone().unwrap_or_else(program),
@@ -105,17 +114,6 @@ fn greeted(socket: &Path) -> Result<Option<Wire>> {
             ),
         )),
         Err(e) => Err(e),
-    }
-}
-
-fn supported(options: &OpenOptions) -> Result<forebay_types::control::WhenFull> {
-    use forebay_types::control::WhenFull::{Block, DropNewest, DropOldest, Spill};
-    match options.full {
-        Block | DropNewest => Ok(options.full),
-        DropOldest | Spill => Err(Error::bad(format!(
-            "full={:?} is not there in this version; use \"block\" or \"drop_newest\"",
-            if options.full == Spill { "spill" } else { "drop_oldest" }
-        ))),
     }
 }
 

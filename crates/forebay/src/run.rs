@@ -32,6 +32,8 @@ struct Inner {
     session: Option<Session>,
     reader: Mutex<Option<Arc<Reader>>>,
     closed: AtomicBool,
+    /// A closing was interrupted.
+    interrupted: AtomicBool,
     /// Goes after the session: its threads drain what the session gave them.
     owner: Mutex<Option<Owner>>,
 }
@@ -67,8 +69,9 @@ impl Run {
         reader: Option<Arc<Reader>>,
         owner: Option<Owner>,
     ) -> Run {
-        let (reader, owner, closed) = (Mutex::new(reader), Mutex::new(owner), AtomicBool::new(false));
-        Run { inner: Arc::new(Inner { dir, rank_and_size, session, reader, closed, owner }) }
+        let (reader, owner) = (Mutex::new(reader), Mutex::new(owner));
+        let [closed, interrupted] = [AtomicBool::new(false), AtomicBool::new(false)];
+        Run { inner: Arc::new(Inner { dir, rank_and_size, session, reader, closed, interrupted, owner }) }
     }
 
     /// The session of a run that may be written.
@@ -334,6 +337,7 @@ impl Inner {
         if let Err(e) = &done
             && self.session.as_ref().is_some_and(|s| !s.closed())
         {
+            self.interrupted.store(true, Ordering::Release);
             return Err(e.clone());
         }
         self.closed.store(true, Ordering::Release);
@@ -346,6 +350,15 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Nobody is left to hear an error; what was acknowledged is in the segment.
-        let _ = self.close(std::thread::panicking().then_some(false));
+        if !self.interrupted.load(Ordering::Acquire) {
+            let _ = self.close(std::thread::panicking().then_some(false));
+        }
+        if let (true, Some(session)) = (self.interrupted.load(Ordering::Acquire), &self.session) {
+            // Somebody pressed Ctrl-C while it drained: the program is to end now.
+            if let Some(owner) = &*self.owner.lock().unwrap_or_else(|e| e.into_inner()) {
+                owner.abandon();
+            }
+            session.abandon();
+        }
     }
 }

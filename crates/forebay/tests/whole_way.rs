@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use forebay::{
     Cell, Code, Column, DiagramOptions, Kind, Level, Mode, OpenOptions, ParameterOptions, Piece, PutOptions,
-    Selection, Shape, TableOptions, Target, View, WhenFull,
+    Selection, Shape, TableOptions, Target, View,
 };
 use serde_json::{Map, Value, json};
 use support::{check, field, sandbox, take};
@@ -247,8 +247,6 @@ fn modes_mean_what_they_mean_in_h5py() {
         run.put("a", View::text("1"), PutOptions::default()).unwrap();
         run.close().unwrap();
         assert!(!run.path().exists());
-        let unknown = OpenOptions { full: WhenFull::Spill, ..small() };
-        assert!(forebay::open(&s.run("x"), Mode::Append, unknown).is_err());
         assert!(forebay::open("fb://host:7/two_stream", Mode::Append, small()).is_err());
     });
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::faults::{Fault, FaultyDisk, plant};
+use common::faults::{Fault, FaultyDisk, plant, scratch};
 use common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, recover};
 use forebay_types::control::Mode;
@@ -39,12 +39,6 @@ fn script() -> Vec<Act> {
 
 fn options(disk: &std::sync::Arc<FaultyDisk>, mode: Mode) -> Options {
     Options { size: Driver::SIZE, disk: disk.clone(), mode, ..Options::default() }
-}
-
-/// A file system in memory when there is one: nothing here needs a real disk.
-fn scratch() -> tempfile::TempDir {
-    let shm = Path::new("/dev/shm");
-    if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap()
 }
 
 /// Runs the script with a fault; gives what was told, and the places that were passed.

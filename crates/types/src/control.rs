@@ -261,7 +261,12 @@ pub enum Ask {
     Overflow {
         /// Bytes wanted.
         bytes: u64,
+        /// Whether it may be a file in the run's directory when memory is used up.
+        #[serde(default)]
+        spill: bool,
     },
+    /// Drops the oldest whole step that is not being written. Answer: its number, or null.
+    DropOldest,
     /// Figures. Answer: an object of numbers.
     Stats,
     /// The page. Answer: [`PageLinks`].

@@ -88,6 +88,11 @@ impl Life {
         self.check().err().unwrap_or_else(|| self.fault(DEAD))
     }
 
+    /// The run's directory.
+    pub fn directory(&self) -> &str {
+        &self.directory
+    }
+
     /// This side has closed it. Says whether it was open.
     pub fn close(&self) -> bool {
         let was = self.state.swap(CLOSED, Ordering::AcqRel);

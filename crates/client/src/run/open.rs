@@ -22,6 +22,8 @@ use super::steer::Steer;
 const UP_BYTES: u64 = 4 << 20;
 /// The ring of notices: a few of the largest answers.
 const DOWN_BYTES: u64 = 1 << 20;
+/// Level of a message that warns.
+const WARNING: u8 = 2;
 /// The least buffer, so that a diagram and a few arrays have room.
 const LEAST_BUFFER: u64 = 1 << 20;
 /// How long the owner may take to greet.
@@ -43,10 +45,13 @@ impl Session {
         let opened: RunOpened = serde_json::from_value(answer).map_err(|e| {
             Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}"))
         })?;
-        let segment = make_segment(&opened, open.buffer)?;
+        let segment = make_segment(&opened, open)?;
         match Session::attach(wire, open, opened, segment.clone()) {
             Ok(session) => {
                 drop(segment.prefault());
+                if let Some(text) = lies_on_disk(&segment) {
+                    session.message(WARNING, &text)?;
+                }
                 Ok(session)
             }
             Err(e) => {
@@ -94,8 +99,8 @@ impl Session {
     }
 }
 
-fn make_segment(opened: &RunOpened, buffer: u64) -> Result<Segment> {
-    let buffer = buffer.max(LEAST_BUFFER).next_multiple_of(4096);
+fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
+    let buffer = open.buffer.max(LEAST_BUFFER).next_multiple_of(4096);
     place::check_file_name(&opened.segment)?;
     let spec = SegmentSpec {
         name: opened.segment.clone(),
@@ -106,7 +111,19 @@ fn make_segment(opened: &RunOpened, buffer: u64) -> Result<Segment> {
         // One block an array that does not travel in the record.
         blocks: (buffer / (16 << 10)).clamp(256, 16 << 10) as u32,
     };
-    let segment = Segment::create(&spec)?;
+    let segment = Segment::create_or_in(&spec, Path::new(&open.path))?;
     segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
     Ok(segment)
+}
+
+/// What to tell people when shared memory had no room for the segment.
+fn lies_on_disk(segment: &Segment) -> Option<String> {
+    let path = segment.path().filter(|p| !p.starts_with(place::shm_dir()))?;
+    let size = std::fs::metadata(path).map_or(0, |m| m.len());
+    Some(format!(
+        "{} has no room for the buffer of {} MiB, so it is the file {}: snapshots are slower; make it larger (`docker run --shm-size=...`, `mount -o remount,size=...`) or open the run with a smaller buffer",
+        place::shm_dir().display(),
+        size.div_ceil(1 << 20),
+        path.display()
+    ))
 }

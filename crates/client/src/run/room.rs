@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Segment};
-use forebay_types::control::Ask;
+use forebay_types::control::{Ask, WhenFull};
 use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
 
@@ -157,7 +157,8 @@ impl Core {
                 return Ok(false);
             }
         }
-        let path: Option<PathBuf> = self.ask(&Ask::Overflow { bytes })?;
+        let path: Option<PathBuf> =
+            self.ask(&Ask::Overflow { bytes, spill: self.full == WhenFull::Spill })?;
         let mut rooms = self.rooms();
         let Some(path) = path else {
             rooms.refused = Some(Instant::now());

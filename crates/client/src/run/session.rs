@@ -270,7 +270,10 @@ impl Session {
         stats.insert("overlap".into(), overlap.into());
         stats.insert("waited_s".into(), seconds(counts.waited_ns.load(Ordering::Relaxed)).into());
         stats.insert("steps".into(), count(&counts.steps));
-        stats.insert("dropped_steps".into(), count(&counts.dropped));
+        // Those of this rank (`drop_newest`) and those of the owner (`drop_oldest`).
+        let dropped = stats.get("dropped_steps").and_then(Value::as_u64).unwrap_or(0);
+        let dropped = dropped + counts.dropped.load(Ordering::Relaxed);
+        stats.insert("dropped_steps".into(), dropped.into());
         stats.insert("snapshot_bytes".into(), count(&counts.snapshot_bytes));
         stats.insert("put_bytes".into(), count(&counts.put_bytes));
         stats.insert("overflow_bytes".into(), count(&counts.overflow_bytes));
@@ -356,12 +359,32 @@ impl Session {
             && e.code() == forebay_types::Code::Cancelled
         {
             // Ctrl-C while it drains: the session is still there and may be closed again.
-            return done;
+            return done.map_err(|e| self.unfinished(e));
         }
         let late = core.down.late();
         core.life.close();
         self.leave(done.is_ok());
         done.and(late)
+    }
+
+    /// Where the data are when a closing was interrupted.
+    fn unfinished(&self, e: Error) -> Error {
+        let segment = self.core.segment.path().map_or_else(String::new, |p| p.display().to_string());
+        let run = self.core.life.directory();
+        Error::new(
+            e.code(),
+            format!(
+                "{}; the run is not closed: what is not on disk yet is safe in {segment}; close it again, or let the program end and `forebay recover {run}` finishes it",
+                e.text()
+            ),
+        )
+    }
+
+    /// Leaves without waiting for the disk: what is not drained stays in the segment.
+    pub fn abandon(&self) {
+        if self.core.life.close() {
+            self.leave(false);
+        }
     }
 
     fn leave(&self, drained: bool) {

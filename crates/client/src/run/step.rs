@@ -20,6 +20,8 @@ const PIECE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// After so long without room the owner may release blocks of the unfinished step.
 const STUCK: Duration = Duration::from_secs(1);
+/// The owner had no step to drop: so long until it is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What goes with an array of a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -268,6 +270,7 @@ impl StepWriter {
         let core = &self.core;
         let mut patience = core.patience();
         let began = Instant::now();
+        let mut asked: Option<Instant> = None;
         loop {
             let found = {
                 let mut rooms = core.rooms();
@@ -286,8 +289,17 @@ impl StepWriter {
             if core.overflow(bytes)? {
                 continue;
             }
-            if core.full == WhenFull::DropNewest {
-                return Ok(None);
+            match core.full {
+                WhenFull::DropNewest => return Ok(None),
+                WhenFull::DropOldest if asked.is_none_or(|at| at.elapsed() > ASK_AGAIN) => {
+                    asked = Some(Instant::now());
+                    let dropped: Option<i64> = core.ask(&Ask::DropOldest)?;
+                    if dropped.is_some() {
+                        asked = None;
+                        continue;
+                    }
+                }
+                _ => {}
             }
             self.make_room(state, name, bytes, parts, patience.so_far())?;
             patience.pause("room in the buffer")?;

@@ -13,11 +13,12 @@
 //! complete cannot be put together any more and is given up with a clear error.
 
 use super::intake::Intake;
-use super::session::{Session, overflow_name};
+use super::overflow::find;
+use super::session::Session;
 use super::sink::Sink;
 use super::{Attach, Owner};
 use crate::catalog::{self, SessionRow};
-use forebay_arena::{Process, Segment, place};
+use forebay_arena::{Process, Segment};
 use forebay_types::control::{Ask, Resume, word};
 use forebay_types::record::Notice;
 use forebay_types::{Code, Error, Result};
@@ -62,13 +63,7 @@ fn lives(segment: &Segment) -> bool {
 pub fn has_living_ranks(dir: &std::path::Path) -> bool {
     let layout = crate::layout::Layout::new(dir.to_owned());
     let rows = catalog::open_read_only(&layout.catalog()).and_then(|conn| catalog::open_sessions(&conn));
-    rows.unwrap_or_default().iter().any(|row| segment_of(&layout, row).is_some_and(|s| lives(&s)))
-}
-
-/// The segment of a session that an earlier owner left. A small /dev/shm sends segments into the run's directory.
-pub(super) fn segment_of(layout: &crate::layout::Layout, row: &SessionRow) -> Option<Segment> {
-    let shared = place::segment_path(&row.segment);
-    Segment::open(&shared).or_else(|_| Segment::open(&layout.root().join(&row.segment))).ok()
+    rows.unwrap_or_default().iter().any(|row| find(&layout, &row.segment).is_ok_and(|s| lives(&s)))
 }
 
 impl Intake {
@@ -76,7 +71,7 @@ impl Intake {
     /// them, others are fenced and read to their end.
     pub(super) fn inherit(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<()> {
         for row in catalog::open_sessions(self.catalog.conn())? {
-            let Some(segment) = segment_of(&self.layout, &row) else {
+            let Ok(segment) = find(&self.layout, &row.segment) else {
                 self.catalog.transaction(|tx| catalog::close_session(tx, row.session))?;
                 continue;
             };
@@ -89,6 +84,7 @@ impl Intake {
                     s.recovered = true;
                     s.hung = true;
                     s.consumer.rewind();
+                    s.overflow = self.overflows_of(&s.row);
                     self.sessions.insert(s.row.session, s);
                 }
             }
@@ -105,12 +101,7 @@ impl Intake {
         for (seq, outcome) in catalog::answers(self.catalog.conn(), s.row.session)? {
             s.note_version(seq, outcome.map(|text| text.parse().unwrap_or(0)));
         }
-        loop {
-            let name = overflow_name(&self.run_id, s.row.session, s.overflow.len() + 1);
-            let Ok(over) = Segment::open(&place::segment_path(&name)) else { break };
-            self.figures.overflow += over.block_bytes();
-            s.overflow.push(over);
-        }
+        s.overflow = self.overflows_of(&s.row);
         self.sessions.insert(s.row.session, s);
         Ok(())
     }
@@ -129,7 +120,7 @@ impl Intake {
         s.sink = sink;
         // The rank never learned of these, so it has nothing in them and counts without them.
         for unknown in s.overflow.drain((what.overflows as usize).min(s.overflow.len())..) {
-            self.figures.overflow -= unknown.block_bytes().min(self.figures.overflow);
+            self.figures.give_back(&unknown, &self.layout);
             let _ = unknown.unlink();
         }
         // What came after that number is in the ring, and answered as it is read.

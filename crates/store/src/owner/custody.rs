@@ -45,6 +45,9 @@ impl Intake {
             None => (1, "there is room on the disk again; everything goes on"),
         };
         self.sessions.values().for_each(|s| s.sink.message(s.row.session, level, -1, text));
+        if let Some(s) = self.sessions.values().next() {
+            s.sink.trouble(text, error.is_none());
+        }
     }
 
     pub(super) fn written(&mut self, step: i64, ticket: (u64, u64)) {
@@ -277,9 +280,13 @@ impl Intake {
                 let figures = self.figures.json(self.sessions.values());
                 return self.answer(session, seq, Ok(figures));
             }
-            Ask::Overflow { bytes } => {
-                let path = self.overflow(session, bytes);
+            Ask::Overflow { bytes, spill } => {
+                let path = self.overflow(session, bytes, spill);
                 return self.answer(session, seq, Ok(path));
+            }
+            Ask::DropOldest => {
+                let dropped = self.drop_oldest();
+                return self.answer(session, seq, Ok(dropped.into()));
             }
             other => {
                 let Some(s) = self.sessions.get(&session) else { return };

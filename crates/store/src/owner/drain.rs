@@ -4,6 +4,7 @@
 //! A full disk is waited for, with a warning, and the same bytes are tried again: nothing that
 //! was acknowledged is dropped. Any other failure costs the step, and is told.
 
+use super::dropping::Turn;
 use crate::disk::Disk;
 use crate::layout::{Layout, data_file, step_file};
 use crate::stepfile::{Facts, Manifest, Writer};
@@ -102,6 +103,7 @@ pub(super) struct Drain<F: Fn(Event)> {
     pub jobs: Receiver<Job>,
     pub patient: Patient<F>,
     pub files: HashMap<i64, Writer>,
+    pub turn: Arc<Turn>,
     /// Steps of which something could not be written: what still comes of them is passed over
     /// until they are discarded, or half a step would be taken for a whole one.
     pub failed: HashSet<i64>,
@@ -113,8 +115,8 @@ impl<F: Fn(Event)> Drain<F> {
             let start = Instant::now();
             let mut bytes = 0;
             match job {
-                Job::Write(step, _) if self.failed.contains(&step) => {}
-                Job::Finish(facts) if self.failed.contains(&facts.step) => {}
+                Job::Write(step, _) if !self.goes_on(step) => {}
+                Job::Finish(facts) if !self.goes_on(facts.step) => {}
                 Job::Write(step, part) => {
                     bytes = part.len;
                     self.write(step, &part);
@@ -123,6 +125,7 @@ impl<F: Fn(Event)> Drain<F> {
                 Job::Discard(step) => {
                     self.files.remove(&step);
                     self.failed.remove(&step);
+                    self.turn.end(step);
                 }
                 Job::Put(put) => {
                     bytes = put.data.bytes().len() as u64;
@@ -158,6 +161,11 @@ impl<F: Fn(Event)> Drain<F> {
         }
     }
 
+    /// Whether a step has neither failed nor been dropped.
+    fn goes_on(&self, step: i64) -> bool {
+        !self.failed.contains(&step) && self.turn.begin(step)
+    }
+
     fn tell(&self, event: Event) {
         (self.patient.tell)(event);
     }
@@ -185,6 +193,7 @@ impl<F: Fn(Event)> Drain<F> {
         match done {
             Ok(manifest) => {
                 self.files.remove(&facts.step);
+                self.turn.end(facts.step);
                 self.tell(Event::Durable { manifest: Box::new(manifest), file });
             }
             Err(error) => self.fail(facts.step, error),

@@ -138,9 +138,9 @@ impl Intake {
         let Some(s) = self.sessions.remove(&n) else { return };
         s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
         s.sink.closed(n, s.clean);
-        self.figures.overflow -=
-            s.overflow.iter().map(|o| o.block_bytes()).sum::<u64>().min(self.figures.overflow);
+        s.overflow.iter().for_each(|o| self.figures.give_back(o, &self.layout));
         s.unlink();
+        let _ = self.disk.remove(&self.layout.root().join(&s.row.segment));
         self.downs.close(n);
         self.waiters.retain(|w| w.session != n);
     }

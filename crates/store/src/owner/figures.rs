@@ -1,5 +1,7 @@
 //! Figures of an owner: what was hidden, how much, how far behind.
 
+use crate::layout::Layout;
+use forebay_arena::Segment;
 use forebay_types::control::word;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -18,6 +20,9 @@ pub(super) struct Figures {
     pub lag: Duration,
     pub worst_lag: Duration,
     pub overflow: u64,
+    pub spilt: u64,
+    pub spilt_high: u64,
+    pub dropped: u64,
     pub overflow_high: u64,
     /// The drain waits for room.
     pub drain_waits: bool,
@@ -26,6 +31,20 @@ pub(super) struct Figures {
 }
 
 impl Figures {
+    /// Counts an overflow segment that is there.
+    pub fn take(&mut self, s: &Segment, layout: &Layout) {
+        let beside = s.path().is_some_and(|p| p.starts_with(layout.root()));
+        let count = if beside { &mut self.spilt } else { &mut self.overflow };
+        *count += s.block_bytes();
+    }
+
+    /// Counts one that goes.
+    pub fn give_back(&mut self, s: &Segment, layout: &Layout) {
+        let beside = s.path().is_some_and(|p| p.starts_with(layout.root()));
+        let count = if beside { &mut self.spilt } else { &mut self.overflow };
+        *count = count.saturating_sub(s.block_bytes());
+    }
+
     /// As `Ask::Stats` answers.
     pub fn json<'a>(&self, sessions: impl Iterator<Item = &'a Session>) -> Value {
         let visible_ns: u64 =
@@ -44,6 +63,9 @@ impl Figures {
             "worst_lag_s": self.worst_lag.as_secs_f64(),
             "overflow_bytes": self.overflow,
             "overflow_high_water_bytes": self.overflow_high,
+            "spilt_bytes": self.spilt,
+            "spilt_high_water_bytes": self.spilt_high,
+            "dropped_steps": self.dropped,
             "waiting_for_disk": self.drain_waits || self.catalog_waits,
         })
     }

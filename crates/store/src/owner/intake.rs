@@ -5,6 +5,7 @@
 use super::apply::Item;
 use super::down::Downs;
 use super::drain::{Event, Job};
+use super::dropping::Turn;
 use super::figures::Figures;
 use super::open::Options;
 use super::session::Session;
@@ -49,6 +50,7 @@ pub(super) struct Ends {
     pub commands: Receiver<Command>,
     pub doorbell: OwnedFd,
     pub abandoned: Arc<AtomicBool>,
+    pub turn: Arc<Turn>,
 }
 
 /// The catalog cannot be written at present.
@@ -75,7 +77,10 @@ pub(super) struct Intake {
     pub doorbell: OwnedFd,
     /// Bytes that overflow segments may take.
     pub overflow_limit: u64,
+    /// Bytes that may be spilt into files.
+    pub spill_limit: u64,
     pub abandoned: Arc<AtomicBool>,
+    pub turn: Arc<Turn>,
     pub stopping: bool,
     /// The catalog is lost to another owner, or cannot be used any more.
     pub lost: Option<Error>,
@@ -99,13 +104,14 @@ impl Intake {
         downs: Arc<Downs>,
         ends: Ends,
     ) -> Result<Intake> {
-        let Ends { jobs, events, commands, doorbell, abandoned } = ends;
+        let Ends { jobs, events, commands, doorbell, abandoned, turn } = ends;
         Ok(Intake {
             run_id: catalog.run_id().to_owned(),
             last_act: catalog::last_act(catalog.conn())?,
             ailing: None,
             disk: options.disk.clone(),
             abandoned,
+            turn,
             layout,
             catalog,
             sessions: BTreeMap::new(),
@@ -117,6 +123,7 @@ impl Intake {
             commands,
             doorbell,
             overflow_limit: options.overflow,
+            spill_limit: options.spill,
             stopping: false,
             lost: None,
             group: Vec::new(),

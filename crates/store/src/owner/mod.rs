@@ -13,6 +13,7 @@ mod apply;
 mod custody;
 mod down;
 mod drain;
+mod dropping;
 mod endings;
 mod figures;
 mod intake;
@@ -26,7 +27,6 @@ mod steps;
 pub use adopt::{Orphan, has_living_ranks};
 pub use open::Options;
 pub(crate) use open::{files, has_end, new_id};
-pub use overflow::OVERFLOW_KIND;
 pub use sink::{Deaf, Sink};
 
 use crate::catalog;
@@ -250,6 +250,7 @@ impl Owner {
                 "{dir} was given up before everything was on disk; what is missing is in shared memory, `forebay recover {dir}` finishes it"
             );
             intake.lose(Error::new(Code::Cancelled, text));
+            intake.sessions.values().for_each(|s| s.sink.closed(s.row.session, false));
         }))
     }
 

@@ -2,6 +2,7 @@
 //! predecessor left undone.
 
 use super::drain::{Drain, Patient};
+use super::dropping::Turn;
 use super::intake::{Command, Ends, Intake};
 use super::{Downs, Owner, Threads};
 use crate::catalog::{self, Catalog};
@@ -32,6 +33,8 @@ pub struct Options {
     pub scratch: bool,
     /// Bytes of the store's own buffer, for what does not fit the ranks' arenas.
     pub overflow: u64,
+    /// Bytes it may put into files in the run's directory for sessions that spill.
+    pub spill: u64,
     /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
     /// ended, and the ranks are told.
     pub adopt: Option<Arc<dyn Sink>>,
@@ -46,6 +49,7 @@ impl Default for Options {
             size: 1,
             scratch: false,
             overflow: 256 << 20,
+            spill: 4 << 30,
             adopt: None,
             disk: Arc::new(System),
         }
@@ -132,6 +136,7 @@ impl Intake {
 
     /// Files without a row: finished steps are listed, everything else goes.
     fn sweep(&mut self) -> Result<()> {
+        self.sweep_segments();
         for path in files(&self.layout.steps()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let file = format!("{}/{name}", crate::layout::STEPS);
@@ -211,10 +216,15 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
             .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
         if let Ok((run_id, sessions)) = old {
             for s in sessions {
-                let _ = std::fs::remove_file(place::segment_path(&s.segment));
+                let _ = disk.remove(&place::segment_path(&s.segment));
+                let _ = disk.remove(&layout.root().join(&s.segment));
             }
-            for found in place::segments(&format!("over-{run_id}-")) {
-                let _ = std::fs::remove_file(found.path);
+            let over = place::segment_name(&["over", &run_id, ""]);
+            let is_over = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&over));
+            for path in [place::shm_dir(), layout.root().to_owned()].iter().flat_map(|d| files(d)) {
+                if is_over(&path) {
+                    let _ = disk.remove(&path);
+                }
             }
         }
     }
@@ -246,6 +256,7 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
     let run_id = catalog.run_id().to_owned();
     let ring = clone()?;
     let abandoned = Arc::new(AtomicBool::new(false));
+    let turn = Arc::new(Turn::default());
     let drain = Drain {
         layout: layout.clone(),
         jobs: work,
@@ -258,9 +269,10 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
             },
         },
         files: HashMap::new(),
+        turn: turn.clone(),
         failed: HashSet::new(),
     };
-    let ends = Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned };
+    let ends = Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned, turn };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);

@@ -69,14 +69,14 @@ impl Intake {
             | Record::StepDiscard { .. }
             | Record::StepEarly { .. } => self.take_step_record(s, seq, record),
             Record::Put { payload: Payload::Block(b), .. } if seq <= s.applied => {
-                let _ = s.block(&b, &self.run_id);
+                let _ = s.block(&b);
                 s.release(&b);
                 Keep::Group
             }
             _ if seq <= s.applied => Keep::Group,
             Record::Put { payload: Payload::Block(b), name, set, meta, unit, .. } => {
                 s.put = Some(Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() });
-                match s.block(&b, &self.run_id) {
+                match s.block(&b) {
                     Ok(block) => {
                         let put = LargePut {
                             session: s.row.session,
@@ -183,14 +183,14 @@ impl Intake {
             // The step was refused or given up: its blocks go back at once.
             self.miss(s, b.step);
             if let Payload::Block(r) = b.payload {
-                let _ = s.block(&r, &self.run_id);
+                let _ = s.block(&r);
                 s.release(&r);
             }
             return Ok(());
         }
         let data = match b.payload {
             Payload::Inline(bytes) => Data::Inline(bytes.to_vec()),
-            Payload::Block(r) => Data::Block(s.block(&r, &self.run_id)?),
+            Payload::Block(r) => Data::Block(s.block(&r)?),
         };
         let Some(step) = self.steps.get_mut(&b.step) else { return Ok(()) };
         if let Payload::Block(r) = b.payload {

@@ -93,13 +93,9 @@ impl Session {
     }
 
     /// The segment a block reference means.
-    fn segment_of(&mut self, number: u32, run_id: &str) -> Result<&Segment> {
+    fn segment_of(&self, number: u32) -> Result<&Segment> {
         if number == 0 {
             return Ok(&self.segment);
-        }
-        while self.recovered && self.overflow.len() < number as usize {
-            let name = overflow_name(run_id, self.row.session, self.overflow.len() + 1);
-            self.overflow.push(Segment::open(&place::segment_path(&name))?);
         }
         self.overflow.get(number as usize - 1).ok_or_else(|| {
             Error::new(
@@ -114,8 +110,8 @@ impl Session {
     }
 
     /// The block that a record names, checked against its length.
-    pub fn block(&mut self, b: &HeldBlock, run_id: &str) -> Result<Block> {
-        let block = self.segment_of(b.segment, run_id)?.block(b.index)?;
+    pub fn block(&self, b: &HeldBlock) -> Result<Block> {
+        let block = self.segment_of(b.segment)?.block(b.index)?;
         if block.made() != b.made {
             let text =
                 format!("a record names use {} of block {}, this is {}", b.made, b.index, block.made());

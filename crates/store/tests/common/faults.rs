@@ -169,6 +169,12 @@ impl FaultyDisk {
     }
 }
 
+/// A file system in memory when there is one: nothing here needs a real disk.
+pub fn scratch() -> tempfile::TempDir {
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap()
+}
+
 /// Puts a tree into a directory.
 pub fn plant(tree: &Tree, root: &Path) {
     for (path, bytes) in tree {

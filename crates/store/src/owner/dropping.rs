@@ -1,0 +1,69 @@
+//! The policy `drop_oldest`: when the buffers are full the oldest whole step that is not being
+//! written goes, of all ranks, and everybody is told.
+
+use super::intake::Intake;
+use forebay_types::{Code, Error};
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard};
+
+/// What intake and drain must agree on: a step is either being written or may be dropped.
+#[derive(Default)]
+pub(super) struct Turn {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Steps of which the drain has begun to write something, until they are done or discarded.
+    begun: HashSet<i64>,
+    dropped: HashSet<i64>,
+}
+
+impl Turn {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The drain is about to write something of a step; false when it was dropped.
+    pub fn begin(&self, step: i64) -> bool {
+        let mut inner = self.lock();
+        if inner.dropped.contains(&step) {
+            return false;
+        }
+        inner.begun.insert(step);
+        true
+    }
+
+    /// The drain is done with a step, one way or the other.
+    pub fn end(&self, step: i64) {
+        let mut inner = self.lock();
+        inner.begun.remove(&step);
+        inner.dropped.remove(&step);
+    }
+
+    /// Drops a step; false when it is being written.
+    fn give_up(&self, step: i64) -> bool {
+        let mut inner = self.lock();
+        !inner.begun.contains(&step) && inner.dropped.insert(step)
+    }
+}
+
+impl Intake {
+    /// Drops the oldest step that all ranks have ended, that holds blocks and that is not being
+    /// written; its number.
+    pub(super) fn drop_oldest(&mut self) -> Option<i64> {
+        let mut whole: Vec<_> =
+            self.steps.values().filter(|k| k.is_complete() && !k.held.is_empty()).collect();
+        whole.sort_by_key(|k| (k.ended_at, k.step));
+        let step = whole.into_iter().map(|k| k.step).find(|step| self.turn.give_up(*step))?;
+        let text = format!(
+            "step {step} is dropped: it was the oldest that waited for the disk when the buffers were full, as full=\"drop_oldest\" says"
+        );
+        self.sessions.values().for_each(|s| s.sink.message(s.row.session, 2, step, &text));
+        self.give_up(step, Error::new(Code::Full, text), None);
+        self.release_rings();
+        self.figures.dropped += 1;
+        self.figures.discarded -= 1;
+        Some(step)
+    }
+}

@@ -1,0 +1,199 @@
+//! What happens when the buffers are full, and when nobody wants to wait for the disk any more.
+
+mod common;
+
+use common::{Rank, f64s, shape, wait_for};
+use forebay_arena::Segment;
+use forebay_store::disk::{Disk, System};
+use forebay_store::{Options, Owner, Reader, recover, verify};
+use forebay_types::control::Ask;
+use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
+use forebay_types::{ArrayMeta, Code, DType, Selection};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A disk that is full until it is told otherwise.
+#[derive(Default)]
+struct FullDisk {
+    room: AtomicBool,
+}
+
+impl FullDisk {
+    fn refuse(&self) -> io::Result<()> {
+        match self.room.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+}
+
+impl Disk for FullDisk {
+    fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
+        System.open(path, how)
+    }
+    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+        System.write(fd, bytes, at)
+    }
+    fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {
+        self.refuse()?;
+        System.reserve(fd, at, len)
+    }
+    fn cut(&self, fd: BorrowedFd, len: u64) -> io::Result<()> {
+        System.cut(fd, len)
+    }
+    fn sync(&self, fd: BorrowedFd) -> io::Result<()> {
+        System.sync(fd)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        System.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        System.remove(path)
+    }
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        System.make_dir(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        System.sync_dir(dir)
+    }
+    fn free(&self, dir: &Path) -> io::Result<u64> {
+        self.refuse().map_or(Ok(0), |()| System.free(dir))
+    }
+    fn patience(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+}
+
+fn scratch() -> (tempfile::TempDir, PathBuf, Arc<FullDisk>) {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("full.fb");
+    (dir, run, Arc::default())
+}
+
+fn waits(owner: &Owner) {
+    let waiting = || owner.stats().unwrap()["waiting_for_disk"].as_bool().unwrap().then_some(());
+    wait_for("the drain to wait for room", waiting);
+}
+
+fn steps(run: &Path) -> Vec<i64> {
+    assert_eq!(verify(run).unwrap().faults, Vec::<String>::new());
+    let reader = Reader::open(run).unwrap();
+    let found = reader.steps().unwrap();
+    for s in &found {
+        let x = reader.step_get(s.step, "x", &Selection::default()).unwrap();
+        assert!(x.bytes == f64s(20_000, s.step as u64), "step {}", s.step);
+    }
+    found.iter().map(|s| s.step).collect()
+}
+
+#[test]
+fn drop_oldest_drops_whole_steps_that_are_not_being_written_and_tells_so() {
+    let (_keep, run, disk) = scratch();
+    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
+    rank.step(0, &f64s(20_000, 0));
+    waits(&owner);
+    for step in 1..6 {
+        rank.step(step, &f64s(20_000, step as u64));
+    }
+    assert_eq!(rank.ask(&Ask::DropOldest).unwrap(), 1);
+    assert_eq!(rank.ask(&Ask::DropOldest).unwrap(), 2);
+    let e = rank.ask(&Ask::WaitStep { step: 1 }).unwrap_err();
+    assert!(e.code() == Code::Full && e.text().contains("drop_oldest"), "{e}");
+    wait_for("the blocks of the dropped steps", || {
+        rank.allocator.reap();
+        (rank.allocator.live() == 4).then_some(())
+    });
+    disk.room.store(true, Ordering::SeqCst);
+    rank.ask(&Ask::Flush).unwrap();
+    assert_eq!(rank.ask(&Ask::DropOldest).unwrap(), serde_json::Value::Null, "nothing waits any more");
+    assert_eq!(owner.stats().unwrap()["dropped_steps"], 2);
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [0, 3, 4, 5]);
+}
+
+/// Puts a step into an overflow segment, as a client does.
+fn step_over(rank: &mut Rank, over: &Segment, step: i64) {
+    let bytes = f64s(20_000, step as u64);
+    let mut room = over.allocator();
+    let block = room.alloc(bytes.len() as u64).unwrap();
+    block.write_from(0, &bytes);
+    let held = HeldBlock { segment: 1, index: block.index(), made: block.made(), bytes: bytes.len() as u64 };
+    let (meta, place) = (ArrayMeta::new(DType::F64, shape(&[20_000])), Place::Whole);
+    let payload = Payload::Block(held);
+    rank.begin(step);
+    rank.publish(&Record::StepBlock(StepBlock { step, name: "x", unit: "m", meta, place, part: 0, payload }));
+    rank.end(step, 1);
+}
+
+#[test]
+fn what_is_spilt_into_the_runs_directory_is_drained_in_order_and_found_after_a_death() {
+    let (_keep, run, disk) = scratch();
+    let options = Options { disk: disk.clone(), overflow: 0, spill: 64 << 20, ..Options::default() };
+    let owner = Owner::open(&run, options).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 2 << 20);
+    let ask = |spill| Ask::Overflow { bytes: 1 << 20, spill };
+    assert!(rank.ask(&ask(false)).unwrap().is_null());
+    let path = PathBuf::from(rank.ask(&ask(true)).unwrap().as_str().unwrap());
+    assert_eq!(path.parent(), Some(run.as_path()));
+    assert!(rank.ask(&ask(true)).unwrap().is_null(), "the limit is used up");
+    assert_eq!(owner.stats().unwrap()["spilt_bytes"], 64 << 20);
+    rank.step(0, &f64s(20_000, 0));
+    step_over(&mut rank, &Segment::open(&path).unwrap(), 1);
+    rank.step(2, &f64s(20_000, 2));
+    waits(&owner);
+    owner.abandon().unwrap();
+    assert_eq!(owner.close().unwrap_err().code(), Code::Cancelled);
+    assert!(steps(&run).is_empty() && path.exists());
+    assert_eq!(recover(&run).unwrap(), Some(2));
+    assert_eq!(steps(&run), [0, 1, 2]);
+    assert!(!path.exists() && rank.is_unlinked());
+}
+
+#[test]
+fn overflow_of_several_ranks_is_found_after_a_death() {
+    let (_keep, run, disk) = scratch();
+    let options = Options { disk: disk.clone(), size: 2, ..Options::default() };
+    let owner = Owner::open(&run, options).unwrap();
+    let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
+    let mut paths = Vec::new();
+    for (i, r) in ranks.iter_mut().enumerate() {
+        let path = r.ask(&Ask::Overflow { bytes: 1 << 20, spill: false }).unwrap();
+        let over = Segment::open(Path::new(path.as_str().unwrap())).unwrap();
+        assert_eq!(over.kind(), forebay_arena::place::kind::OVERFLOW);
+        let bytes = f64s(10_000, i as u64 * 10_000);
+        let mut room = over.allocator();
+        let block = room.alloc(bytes.len() as u64).unwrap();
+        block.write_from(0, &bytes);
+        let held =
+            HeldBlock { segment: 1, index: block.index(), made: block.made(), bytes: bytes.len() as u64 };
+        let meta = ArrayMeta::new(DType::F64, shape(&[10_000]));
+        let place = Place::At { offset: shape(&[i as u64 * 10_000]), global: shape(&[20_000]) };
+        r.begin(4);
+        let payload = Payload::Block(held);
+        r.publish(&Record::StepBlock(StepBlock {
+            step: 4,
+            name: "x",
+            unit: "m",
+            meta,
+            place,
+            part: 0,
+            payload,
+        }));
+        r.end(4, 1);
+        paths.push(PathBuf::from(path.as_str().unwrap()));
+    }
+    waits(&owner);
+    owner.abandon().unwrap();
+    assert_eq!(owner.close().unwrap_err().code(), Code::Cancelled);
+    assert_eq!(recover(&run).unwrap(), Some(4));
+    let x = Reader::open(&run).unwrap().step_get(4, "x", &Selection::default()).unwrap();
+    let whole = [f64s(10_000, 0), f64s(10_000, 10_000)].concat();
+    assert!(x.bytes == whole);
+    assert!(paths.iter().all(|p| !p.exists()));
+}
