@@ -105,7 +105,11 @@ impl Run {
         if let Some(reader) = &*reader {
             return Ok(reader.clone());
         }
-        let opened = Arc::new(Reader::open(&self.inner.dir)?);
+        let opened = Reader::open(&self.inner.dir)?;
+        let opened = Arc::new(match &self.inner.session {
+            Some(session) => opened.following(session.commits()),
+            None => opened,
+        });
         *reader = Some(opened.clone());
         Ok(opened)
     }
@@ -155,8 +159,11 @@ impl Run {
 
     /// Reads a data set, or with a selection only that part of it.
     pub fn get(&self, name: &str, set: i64, selection: Option<&Selection>) -> Result<Array> {
-        let reader = self.settled()?;
-        let whole = Selection::default();
+        self.open()?;
+        if let Some(session) = &self.inner.session {
+            session.settle_data(name, set)?;
+        }
+        let (reader, whole) = (self.reader()?, Selection::default());
         reader.get(name, set, selection.unwrap_or(&whole)).map(Array::from)
     }
 

@@ -27,6 +27,32 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 #[test]
+fn a_rank_reads_what_it_wrote_while_others_write() {
+    sandbox("a_rank_reads_what_it_wrote_while_others_write", |s| {
+        let run = forebay::open(&s.run("own"), Mode::Write, small()).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let run = run.clone();
+                scope.spawn(move || {
+                    let name = format!("counter/{thread}");
+                    for n in 0..300i64 {
+                        let put = |v| run.put(&name, View::of(&[v], &[1]).unwrap(), PutOptions::default());
+                        put(-1).unwrap();
+                        put(n).unwrap();
+                        assert_eq!(run.get(&name, 0, None).unwrap().to_i64().unwrap(), [n]);
+                        if n % 50 == 0 {
+                            assert_eq!(run.delete(&name, None).unwrap(), 1);
+                            assert_eq!(run.get(&name, 0, None).unwrap_err().code(), Code::NotFound);
+                        }
+                    }
+                });
+            }
+        });
+        run.close().unwrap();
+    });
+}
+
+#[test]
 fn data_sets_are_put_found_changed_and_read_back() {
     sandbox("data_sets_are_put_found_changed_and_read_back", |s| {
         let run = forebay::open(&s.run("data"), Mode::Append, small()).unwrap();

@@ -8,6 +8,7 @@
 //! the segments are the log.
 #![forbid(unsafe_code)]
 
+mod burst;
 mod care;
 pub mod catalog;
 pub mod disk;

@@ -3,15 +3,14 @@
 //! The catalog is opened read-only; arrays are read from their files at the offsets the catalog
 //! knows, only the part that is asked for. A reader may be shared by threads.
 
-use crate::catalog::{self, Checkpoint, DataRow, Rows, StepRow};
+use crate::burst::{Asking, Burst};
+use crate::catalog::{self, Bytes, Checkpoint, DataRow, Rows, StepRow};
 use crate::layout::{Found, Layout};
 use crate::stepfile::{Entry, Source, read_selection};
 use forebay_types::control::{TableInfo, Target};
 use forebay_types::watch::{Diagram, Parameter};
 use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape};
-use rusqlite::Connection;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
 /// A part of an array, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +26,12 @@ pub struct Array {
 /// A run, open for reading.
 pub struct Reader {
     layout: Layout,
-    conn: Mutex<Connection>,
+    burst: Burst,
+    commits: Option<Commits>,
 }
+
+/// Counts the commits of the catalog.
+type Commits = Box<dyn Fn() -> u64 + Send + Sync>;
 
 type Attrs = serde_json::Map<String, serde_json::Value>;
 
@@ -52,7 +55,15 @@ impl Reader {
             }
         }
         let conn = catalog::open_read_only(&layout.catalog())?;
-        Ok(Reader { layout, conn: Mutex::new(conn) })
+        Ok(Reader { layout, burst: Burst::new(conn), commits: None })
+    }
+
+    /// Makes bursts of questions cheaper where commits can be counted: nothing is committed while
+    /// the count stays. It may grow only after the commit is visible, and before anybody is told
+    /// of it.
+    pub fn following(mut self, commits: impl Fn() -> u64 + Send + Sync + 'static) -> Reader {
+        self.commits = Some(Box::new(commits));
+        self
     }
 
     /// The run's directory.
@@ -60,8 +71,16 @@ impl Reader {
         self.layout.root()
     }
 
-    fn conn(&self) -> MutexGuard<'_, Connection> {
-        self.conn.lock().unwrap_or_else(|e| e.into_inner())
+    fn conn(&self) -> Asking<'_> {
+        self.burst.now()
+    }
+
+    /// The same for one of many small questions.
+    fn conn_of_burst(&self) -> Result<Asking<'_>> {
+        match &self.commits {
+            Some(count) => self.burst.at(count()),
+            None => Ok(self.burst.now()),
+        }
     }
 
     /// The run's identity.
@@ -83,37 +102,24 @@ impl Reader {
     pub fn get(&self, name: &str, set: i64, sel: &Selection) -> Result<Array> {
         // A file that was replaced between the look into the catalog and its opening is looked
         // for once more.
-        match self.get_once(name, set, sel) {
-            Err(e) if e.code() == Code::NotFound => self.get_once(name, set, sel),
+        match self.get_by(self.conn_of_burst()?, name, set, sel) {
+            Err(e) if e.code() == Code::NotFound => self.get_by(self.conn(), name, set, sel),
             other => other,
         }
     }
 
-    fn get_once(&self, name: &str, set: i64, sel: &Selection) -> Result<Array> {
-        let row = self.info(name, set)?;
-        let (shape, bytes) = match &row.file {
-            Some((file, offset)) => {
-                let file = self.open_file(file)?;
-                read_selection(&Source::File(&file, *offset), &row.meta, sel)?
-            }
-            None => {
-                let blob = self.blob(name, set)?;
-                read_selection(&Source::Memory(&blob), &row.meta, sel)?
+    fn get_by(&self, conn: Asking, name: &str, set: i64, sel: &Selection) -> Result<Array> {
+        let found = catalog::find(&conn, name, set)?;
+        drop(conn);
+        let catalog::Found { meta, unit, bytes } = found.ok_or_else(|| absent(name, set))?;
+        let (shape, bytes) = match bytes {
+            Bytes::Small(all) if sel.0.is_empty() && all.len() as u64 == meta.bytes()? => (meta.shape, all),
+            Bytes::Small(all) => read_selection(&Source::Memory(&all), &meta, sel)?,
+            Bytes::File(file, offset) => {
+                read_selection(&Source::File(&self.open_file(&file)?, offset), &meta, sel)?
             }
         };
-        Ok(Array { meta: ArrayMeta { shape, ..row.meta }, unit: row.unit, bytes })
-    }
-
-    fn blob(&self, name: &str, set: i64) -> Result<Vec<u8>> {
-        let conn = self.conn();
-        let read = conn
-            .prepare_cached("SELECT value FROM fb_data WHERE name = ?1 AND set_number = ?2")
-            .and_then(|mut s| s.query_row((name, set), |r| r.get::<_, Option<Vec<u8>>>(0)));
-        match read {
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) | Err(rusqlite::Error::QueryReturnedNoRows) => Err(absent(name, set)),
-            Err(e) => Err(catalog::sql_error("the catalog cannot be read", e)),
-        }
+        Ok(Array { meta: ArrayMeta { shape, ..meta }, unit, bytes })
     }
 
     fn open_file(&self, relative: &str) -> Result<std::fs::File> {

@@ -32,6 +32,8 @@ pub mod word {
     pub const HELD: usize = 10;
     /// Rank: 1 when it has given the session up; a successor of the owner does not wait for it.
     pub const LEFT: usize = 11;
+    /// Owner: counts the commits of the catalog, each before anybody is told of it.
+    pub const COMMITS: usize = 12;
 }
 
 /// How a run is opened, as in h5py.

@@ -11,8 +11,11 @@ pub const UNIT_BYTES: usize = 64;
 pub const JSON_BYTES: usize = 64 * 1024;
 /// Largest record in a ring, in bytes, header included.
 pub const RECORD_BYTES: usize = 256 * 1024;
-/// Arrays up to this size travel inside the record; larger ones in a block of the arena.
+/// Arrays of snapshots up to this size travel inside the record; larger ones in a block of the arena.
 pub const INLINE_BYTES: usize = 8 * 1024;
+/// Data sets outside steps up to this size travel inside the record and live in the catalog; larger
+/// ones get a file, which is slower below some hundred KiB and spares the catalog above.
+pub const SMALL_BYTES: usize = 64 * 1024;
 /// Most columns of a table.
 pub const COLUMNS: usize = 256;
 /// Most parameters of a service.

@@ -318,6 +318,17 @@ fn corrupt(text: String) -> Error {
 }
 
 impl<'a> Record<'a> {
+    /// Whether these bytes begin as a record that adds data and asks for no answer: a put, rows of
+    /// a table, points of a history.
+    pub fn only_adds(bytes: &[u8]) -> bool {
+        matches!(first(bytes), Some(kind::PUT | kind::INSERT | kind::APPEND))
+    }
+
+    /// Whether they begin as a put.
+    pub fn is_put(bytes: &[u8]) -> bool {
+        first(bytes) == Some(kind::PUT)
+    }
+
     /// Appends header and body.
     pub fn encode(&self, seq: u64, w: &mut Writer) {
         match self {
@@ -468,6 +479,10 @@ impl<'a> Notice<'a> {
         finish(&r)?;
         Ok(notice)
     }
+}
+
+fn first(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.first_chunk()?))
 }
 
 fn read_head(r: &mut Reader) -> Result<(u16, u64)> {

@@ -1,6 +1,8 @@
 //! The custody log, writing side: records go into the up ring with a sequence number each, and
 //! belong to the owner from the moment they are published.
 
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 
@@ -16,7 +18,39 @@ struct State {
     producer: Producer,
     last: u64,
     last_kept: u64,
+    puts: Puts,
     buf: Vec<u8>,
+}
+
+/// The last record of each data set put, as long as the owner may not have committed it.
+struct Puts {
+    segment: Segment,
+    of: HashMap<u64, u64>,
+    sweep_at: usize,
+}
+
+/// So many are kept before it is looked which are committed.
+const SWEEP: usize = 4096;
+
+impl Puts {
+    fn new(segment: &Segment) -> Puts {
+        Puts { segment: segment.clone(), of: HashMap::new(), sweep_at: SWEEP }
+    }
+
+    /// Two data sets with one key are waited for together.
+    fn key(&self, name: &str, set: i64) -> u64 {
+        self.of.hasher().hash_one((name, set))
+    }
+
+    fn note(&mut self, name: &str, set: i64, seq: u64) {
+        if self.of.len() >= self.sweep_at {
+            let applied = self.segment.word(word::APPLIED).load(Ordering::Acquire);
+            self.of.retain(|_, seq| *seq > applied);
+            // What is left is in the ring, which bounds it.
+            self.sweep_at = SWEEP.max(2 * self.of.len());
+        }
+        self.of.insert(self.key(name, set), seq);
+    }
 }
 
 /// The log of one session.
@@ -28,8 +62,13 @@ pub struct Log {
 impl Log {
     /// The log in the up ring of that segment.
     pub fn new(segment: &Segment) -> Log {
-        let state =
-            State { producer: segment.producer(Direction::Up), last: 0, last_kept: 0, buf: Vec::new() };
+        let state = State {
+            producer: segment.producer(Direction::Up),
+            last: 0,
+            last_kept: 0,
+            puts: Puts::new(segment),
+            buf: Vec::new(),
+        };
         Log { state: Mutex::new(state), bell: segment.bell(Direction::Up) }
     }
 
@@ -40,6 +79,12 @@ impl Log {
     /// Number of the last record whose effect a reader can see only after it is applied.
     pub fn last_kept(&self) -> u64 {
         self.lock().last_kept
+    }
+
+    /// Number of the last put of a data set that the owner may not have committed yet.
+    pub fn last_put(&self, name: &str, set: i64) -> Option<u64> {
+        let state = self.lock();
+        state.puts.of.get(&state.puts.key(name, set)).copied()
     }
 
     /// Publishes a record if the ring has room; its number.
@@ -62,6 +107,9 @@ impl Log {
         state.last = seq;
         if matches!(record, Record::Put { .. } | Record::Insert { .. } | Record::Append { .. }) {
             state.last_kept = seq;
+        }
+        if let Record::Put { name, set, .. } = record {
+            state.puts.note(name, *set, seq);
         }
         drop(state);
         self.bell.ring();
@@ -96,11 +144,10 @@ impl Core {
         }
     }
 
-    /// Waits until the owner has committed what this session put, so that a reader sees it.
-    pub fn settle(&self) -> Result<()> {
-        let kept = self.log.last_kept();
+    /// Waits until the owner has committed up to that record, so that a reader sees its effect.
+    pub fn settle(&self, seq: u64) -> Result<()> {
         let mut patience = self.patience();
-        while self.segment.word(word::APPLIED).load(Ordering::Acquire) < kept {
+        while self.segment.word(word::APPLIED).load(Ordering::SeqCst) < seq {
             patience.pause("the owner to commit")?;
         }
         Ok(())

@@ -18,8 +18,9 @@ use super::room::Rooms;
 use super::session::Session;
 use super::steer::Steer;
 
-/// The ring of records to the owner: a few hundred inline arrays in flight.
-const UP_BYTES: u64 = 4 << 20;
+/// The ring of records to the owner, a sixteenth of the arena within these bounds: thousands of
+/// small arrays on their way to a catalog that is slower than a burst of them.
+const UP_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=16 << 20;
 /// The ring of notices: a few of the largest answers.
 const DOWN_BYTES: u64 = 1 << 20;
 /// Level of a message that warns.
@@ -105,7 +106,7 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
     let spec = SegmentSpec {
         name: opened.segment.clone(),
         kind: place::kind::RUN,
-        up_bytes: UP_BYTES,
+        up_bytes: (buffer / 16).next_power_of_two().clamp(*UP_BYTES.start(), *UP_BYTES.end()),
         down_bytes: DOWN_BYTES,
         block_bytes: buffer,
         // One block an array that does not travel in the record.

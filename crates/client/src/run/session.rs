@@ -101,7 +101,7 @@ impl Session {
             payload,
         };
         core.counts.put_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if bytes.len() <= limits::INLINE_BYTES {
+        if bytes.len() <= limits::SMALL_BYTES {
             return core.publish(&record(Payload::Inline(bytes)));
         }
         let placed: Placed = core.place_put(name, bytes.len() as u64)?;
@@ -112,7 +112,22 @@ impl Session {
     /// Waits until the owner has committed what was put, so that a reader sees it.
     pub fn settle(&self) -> Result<()> {
         self.core.enter()?;
-        self.core.settle()
+        self.core.settle(self.core.log.last_kept())
+    }
+
+    /// The same for the puts of one data set.
+    pub fn settle_data(&self, name: &str, set: i64) -> Result<()> {
+        self.core.enter()?;
+        match self.core.log.last_put(name, set) {
+            Some(seq) => self.core.settle(seq),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the commits of the owner: nothing was committed while it stays.
+    pub fn commits(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let segment = self.core.segment.clone();
+        move || segment.word(word::COMMITS).load(Ordering::SeqCst)
     }
 
     /// Waits until a snapshot that this rank ended is durable, if it is the only rank.

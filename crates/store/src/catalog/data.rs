@@ -46,8 +46,8 @@ pub enum Value<'a> {
 /// What a put did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutOutcome {
-    /// The version now stored.
-    pub version: u64,
+    /// The version now stored; known when the put was conditional.
+    pub version: Option<u64>,
     /// The file of the version before, to be deleted after the commit.
     pub replaced: Option<String>,
 }
@@ -107,6 +107,40 @@ pub fn data_row(conn: &Connection, name: &str, set: i64) -> Result<Option<DataRo
         .transpose()
 }
 
+/// A data set as its reader needs it.
+pub struct Found {
+    /// Type, shape and element order.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub unit: String,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// Where the bytes of a data set are.
+pub enum Bytes {
+    /// In the catalog.
+    Small(Vec<u8>),
+    /// In a file of the run, from an offset on.
+    File(String, u64),
+}
+
+/// One data set with its bytes, or with the place where they are.
+pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
+    let failed = |e| sql_error("the catalog cannot be read", e);
+    let sql = "SELECT dtype, shape, data_order, unit, file, file_offset, value FROM fb_data WHERE name = ?1 AND set_number = ?2";
+    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query(params![name, set]).map_err(failed)?;
+    let Some(r) = rows.next().map_err(failed)? else { return Ok(None) };
+    let text = |i| r.get_ref(i).map_err(failed)?.as_str().map_err(|e| failed(e.into()));
+    let meta = meta_of(text(0)?, text(1)?, text(2)?)?;
+    let bytes = match r.get_ref(6).map_err(failed)?.as_blob_or_null().map_err(|e| failed(e.into()))? {
+        Some(blob) => Bytes::Small(blob.to_vec()),
+        None => Bytes::File(text(4)?.to_owned(), r.get::<_, i64>(5).map_err(failed)? as u64),
+    };
+    Ok(Some(Found { meta, unit: text(3)?.to_owned(), bytes }))
+}
+
 /// All data sets whose name matches a glob, in order of name and set.
 pub fn data_rows(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<Vec<DataRow>> {
     let failed = |e| sql_error("the catalog cannot be read", e);
@@ -140,12 +174,38 @@ pub struct Put<'a> {
     pub if_version: Option<u64>,
 }
 
+/// One statement for all puts: it undoes itself when it fails. A row that points to a file is
+/// replaced only when told so (`?13`), since somebody has to learn which file is free then.
+const PUT: &str = "INSERT INTO fb_data(name, set_number, dtype, shape, data_order, unit, attrs, version, nbytes, crc32c, file, file_offset, value)
+    VALUES(?1, ?2, ?3, ?4, ?5, ?6, coalesce(?7, '{}'), 1, ?8, ?9, ?10, ?11, ?12)
+    ON CONFLICT(name, set_number) DO UPDATE SET dtype = ?3, shape = ?4, data_order = ?5, unit = ?6, attrs = coalesce(?7, attrs),
+    version = version + 1, nbytes = ?8, crc32c = ?9, file = ?10, file_offset = ?11, value = ?12 WHERE ?13 OR file IS NULL";
+
 /// Stores or replaces a data set. Attributes that are not given stay.
 pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
     Name::new(p.name)?;
     let (unit, attrs) = super::unit_and_attrs(p.unit, p.attrs)?;
-    let before = data_row(conn, p.name, p.set)?;
-    let stored = before.as_ref().map_or(0, |b| b.version);
+    let attrs = attrs.map(|a| serde_json::Value::Object(a).to_string());
+    let (blob, file, offset, crc) = match value {
+        Value::Small(bytes) => (Some(bytes), None, None, crc32c::crc32c(bytes)),
+        Value::File { file, offset, crc } => (None, Some(file), Some(offset as i64), crc),
+    };
+    let (shape, nbytes) = (shape_text(&p.meta.shape), p.meta.bytes().unwrap_or(0) as i64);
+    let (dtype, order) = (p.meta.dtype.name(), order_text(p.meta.order));
+    let store = |over_files: bool| {
+        conn.prepare_cached(PUT)
+            .and_then(|mut s| {
+                s.execute(params![
+                    p.name, p.set, dtype, shape, order, unit, attrs, nbytes, crc, file, offset, blob,
+                    over_files
+                ])
+            })
+            .map_err(|e| sql_error(&format!("cannot store {:?}", p.name), e))
+    };
+    if p.if_version.is_none() && file.is_none() && store(false)? == 1 {
+        return Ok(PutOutcome { version: None, replaced: None });
+    }
+    let (stored, replaced) = version_and_file(conn, p.name, p.set)?;
     if let Some(expected) = p.if_version.filter(|v| *v != stored) {
         return Err(Error::new(
             Code::Conflict,
@@ -155,33 +215,19 @@ pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
             ),
         ));
     }
-    let attrs = attrs.or_else(|| before.as_ref().map(|b| b.attrs.clone())).unwrap_or_default();
-    let (blob, file, offset, crc) = match value {
-        Value::Small(bytes) => (Some(bytes), None, None, crc32c::crc32c(bytes)),
-        Value::File { file, offset, crc } => (None, Some(file), Some(offset as i64), crc),
-    };
-    let attrs = serde_json::Value::Object(attrs).to_string();
-    let version = stored + 1;
-    conn.prepare_cached("INSERT OR REPLACE INTO fb_data VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)")
+    store(true)?;
+    Ok(PutOutcome { version: p.if_version.map(|_| stored + 1), replaced })
+}
+
+/// The version that is stored, 0 for none, and the file it lies in.
+fn version_and_file(conn: &Connection, name: &str, set: i64) -> Result<(u64, Option<String>)> {
+    let known = conn
+        .prepare_cached("SELECT version, file FROM fb_data WHERE name = ?1 AND set_number = ?2")
         .and_then(|mut s| {
-            s.execute(params![
-                p.name,
-                p.set,
-                p.meta.dtype.name(),
-                shape_text(&p.meta.shape),
-                order_text(p.meta.order),
-                unit,
-                attrs,
-                version as i64,
-                p.meta.bytes().unwrap_or(0) as i64,
-                crc,
-                blob,
-                file,
-                offset
-            ])
+            s.query_row(params![name, set], |r| Ok((r.get::<_, i64>(0)? as u64, r.get(1)?))).optional()
         })
-        .map_err(|e| sql_error(&format!("cannot store {:?}", p.name), e))?;
-    Ok(PutOutcome { version, replaced: before.and_then(|b| b.file).map(|f| f.0) })
+        .map_err(|e| sql_error("the catalog cannot be read", e))?;
+    Ok(known.unwrap_or_default())
 }
 
 /// Removes data sets by glob; says how many, and which files nobody needs any more.
@@ -211,7 +257,7 @@ pub fn rename_data(conn: &Connection, from: &str, to: &str) -> Result<usize> {
 
 /// Copies all sets of a data set; a copy shares the file of a large one. The new name must be free.
 pub fn copy_data(conn: &Connection, from: &str, to: &str) -> Result<usize> {
-    let sql = "INSERT INTO fb_data SELECT ?2, set_number, dtype, shape, data_order, unit, attrs, 1, nbytes, crc32c, value, file, file_offset FROM fb_data WHERE name = ?1";
+    let sql = "INSERT INTO fb_data SELECT NULL, ?2, set_number, dtype, shape, data_order, unit, attrs, 1, nbytes, crc32c, file, file_offset, value FROM fb_data WHERE name = ?1";
     transfer(conn, from, to, sql)
 }
 
@@ -252,10 +298,10 @@ mod tests {
     fn a_conditional_put_fails_when_somebody_was_faster() {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
-            assert_eq!(small(tx, "a", Some(0))?.version, 1);
-            assert_eq!(small(tx, "a", None)?.version, 2);
+            assert_eq!(small(tx, "a", Some(0))?.version, Some(1));
+            assert_eq!(small(tx, "a", None)?.version, None);
             assert_eq!(small(tx, "a", Some(1)).unwrap_err().code(), Code::Conflict);
-            assert_eq!(small(tx, "a", Some(2))?.version, 3);
+            assert_eq!(small(tx, "a", Some(2))?.version, Some(3));
             Ok(())
         })
         .unwrap();

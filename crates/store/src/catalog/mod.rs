@@ -17,7 +17,8 @@ mod watch;
 
 pub(crate) use data::used;
 pub use data::{
-    DataRow, Put, PutOutcome, Value, copy_data, data_row, data_rows, put, remove_data, rename_data,
+    Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
+    rename_data,
 };
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use query::{Rows, read_only, select_rows};
@@ -48,6 +49,8 @@ pub struct Catalog {
     path: PathBuf,
     fence: u64,
     run_id: String,
+    /// Whether commits are not synchronised with the disk now.
+    lazy: bool,
 }
 
 impl Catalog {
@@ -73,7 +76,7 @@ impl Catalog {
         check_format(&layout.catalog())?;
         let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
-        Catalog { conn, disk: disk.clone(), path, fence, run_id }.fenced()
+        Catalog { conn, disk: disk.clone(), path, fence, run_id, lazy: false }.fenced()
     }
 
     fn fenced(self) -> Result<Catalog> {
@@ -109,7 +112,23 @@ impl Catalog {
 
     /// Does all of `work` or nothing; durable when it returns.
     pub fn transaction<T>(&mut self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        self.transaction_as(false, work)
+    }
+
+    /// The same. A lazy one survives the death of this process when it returns, and that of the
+    /// machine from the next one on that is not lazy.
+    pub fn transaction_as<T>(
+        &mut self,
+        lazy: bool,
+        work: impl FnOnce(&Transaction) -> Result<T>,
+    ) -> Result<T> {
         let failed = |e| sql_error("the catalog cannot be written", e);
+        if lazy != self.lazy {
+            self.conn
+                .execute_batch(if lazy { "PRAGMA synchronous = NORMAL" } else { "PRAGMA synchronous = FULL" })
+                .map_err(failed)?;
+            self.lazy = lazy;
+        }
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let known = fact(&tx, "fence")?;
         if known != self.fence.to_string() {
@@ -129,6 +148,13 @@ impl Catalog {
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
                 .map_err(|e| sql_error("the catalog cannot be settled", e))
         })
+    }
+
+    /// Moves what readers allow of the write-ahead log into the main file, waiting for nobody.
+    pub fn move_log(&self) -> Result<()> {
+        self.conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
+            .map_err(|e| sql_error("the catalog's log cannot be moved", e))
     }
 
     /// Rewrites the file without its gaps.
@@ -155,7 +181,7 @@ fn lost(known: u64, mine: u64) -> Error {
 /// What a catalog holds from the beginning.
 fn fill(path: &Path, run_id: &str) -> rusqlite::Result<()> {
     let conn = Connection::open(path)?;
-    conn.execute_batch("PRAGMA synchronous = FULL; BEGIN IMMEDIATE")?;
+    conn.execute_batch("PRAGMA page_size = 16384; PRAGMA synchronous = FULL; BEGIN IMMEDIATE")?;
     conn.execute_batch(schema::SCHEMA)?;
     let made = now().to_string();
     for (key, value) in [("format", FORMAT.to_string()), ("run_id", run_id.to_owned()), ("made", made)] {
@@ -172,7 +198,8 @@ fn writable(path: &Path) -> Result<Connection> {
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
     conn.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16384",
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;
+         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096",
     )
     .map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(128);
@@ -191,6 +218,7 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
         conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(failed)?;
     }
     format_of(&conn, path)?;
+    conn.execute_batch("PRAGMA cache_size = -16384").map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
 }

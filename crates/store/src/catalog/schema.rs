@@ -14,10 +14,10 @@ CREATE TABLE fb_answers(
     PRIMARY KEY(session, seq)) WITHOUT ROWID;
 
 CREATE TABLE fb_data(
-    name TEXT NOT NULL, set_number INTEGER NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL,
-    data_order TEXT NOT NULL, unit TEXT NOT NULL, attrs TEXT NOT NULL, version INTEGER NOT NULL,
-    nbytes INTEGER NOT NULL, crc32c INTEGER NOT NULL, value BLOB, file TEXT, file_offset INTEGER,
-    PRIMARY KEY(name, set_number)) WITHOUT ROWID;
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, set_number INTEGER NOT NULL, dtype TEXT NOT NULL,
+    shape TEXT NOT NULL, data_order TEXT NOT NULL, unit TEXT NOT NULL, attrs TEXT NOT NULL,
+    version INTEGER NOT NULL, nbytes INTEGER NOT NULL, crc32c INTEGER NOT NULL, file TEXT,
+    file_offset INTEGER, value BLOB, UNIQUE(name, set_number));
 
 CREATE TABLE fb_tables(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, columns TEXT NOT NULL,

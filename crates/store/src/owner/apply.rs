@@ -42,6 +42,28 @@ impl Item {
         }
     }
 
+    /// Bytes of the record.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Item::Record { bytes, .. } | Item::Stored { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it is a put: one statement of SQL.
+    fn is_put(&self) -> bool {
+        match self {
+            Item::Record { bytes, .. } => Record::is_put(bytes),
+            Item::Stored { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nobody was promised that it is durable before the next flush.
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Item::Record { bytes, .. } if Record::only_adds(bytes))
+    }
+
     /// Number of its record; 0 without one.
     pub fn seq(&self) -> u64 {
         self.source().map_or(0, |s| s.1)
@@ -125,26 +147,37 @@ pub(super) fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -
             .map(|_| ())
             .map_err(|e| sql_error("the catalog cannot be written", e))
     };
-    point("SAVEPOINT fb_record")?;
+    // A put is one statement, which undoes itself.
+    let whole = item.is_put();
+    if !whole {
+        point("SAVEPOINT fb_record")?;
+    }
     let mut made = Vec::new();
     match perform(conn, item, &mut made) {
         Ok(()) => {
-            point("RELEASE fb_record")?;
+            if !whole {
+                point("RELEASE fb_record")?;
+            }
             made.iter().try_for_each(|e| keep(conn, e))?;
             effects.append(&mut made);
         }
         // The failure that an item brings with it is its own, whatever it was.
         Err(e) if is_the_disks(&e) && !matches!(item, Item::Failed { .. }) => return Err(e),
         Err(e) => {
-            point("ROLLBACK TO fb_record")?;
-            point("RELEASE fb_record")?;
+            if !whole {
+                point("ROLLBACK TO fb_record")?;
+                point("RELEASE fb_record")?;
+            }
+            if let Item::Stored { stored, .. } = item {
+                effects.push(Effect::DeleteFile(stored.file.clone()));
+            }
             if let Some(fault) = fault(item, e) {
                 keep(conn, &fault)?;
                 effects.push(fault);
             }
         }
     }
-    item.source().map_or(Ok(()), |(session, seq)| catalog::set_applied(conn, session, seq))
+    Ok(())
 }
 
 /// Keeps what a rank waits for, so that a successor can tell it.
@@ -187,11 +220,7 @@ fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<
         }
         Item::Stored { session, seq, bytes, stored } => {
             let value = Value::File { file: &stored.file, offset: stored.offset, crc: stored.crc };
-            let done = put(conn, *session, *seq, Record::decode(bytes)?.1, Some(value), effects);
-            if done.is_err() {
-                effects.push(Effect::DeleteFile(stored.file.clone()));
-            }
-            done
+            put(conn, *session, *seq, Record::decode(bytes)?.1, Some(value), effects)
         }
         Item::Failed { error, .. } => Err(error.clone()),
         Item::Closed { session, .. } => {
@@ -227,7 +256,7 @@ fn put(
     };
     let p = catalog::Put { name, set, meta: &meta, unit, attrs, if_version };
     let PutOutcome { version, replaced } = catalog::put(conn, &p, value)?;
-    if if_version.is_some() {
+    if let Some(version) = version {
         effects.push(Effect::Version { session, seq, outcome: Ok(version) });
     }
     if let Some(file) = replaced.filter(|f| !catalog::used(conn, f)) {

@@ -3,15 +3,33 @@
 use super::apply::{Effect, Item, apply};
 use super::drain::Event;
 use super::intake::{Ailing, Intake, Wait, Waiter};
+use crate::catalog;
 use forebay_types::control::{Ask, word};
 use forebay_types::record::{Notice, Payload, Record};
 use forebay_types::{Code, Error, Result};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// After so many failures in a row that are not for lack of room the catalog is given up: what
 /// the ranks were promised stays in their segments for `forebay recover`.
 const FAILURES: u32 = 20;
+
+/// The effects of a group; how far each session is applied goes into the same transaction.
+fn apply_all(conn: &Connection, group: &[Item]) -> Result<Vec<Effect>> {
+    let mut effects = Vec::new();
+    let mut applied = BTreeMap::new();
+    for item in group {
+        apply(conn, item, &mut effects)?;
+        if let Some((session, seq)) = item.source() {
+            let last: &mut u64 = applied.entry(session).or_default();
+            *last = seq.max(*last);
+        }
+    }
+    applied.into_iter().try_for_each(|(session, seq)| catalog::set_applied(conn, session, seq))?;
+    Ok(effects)
+}
 
 impl Intake {
     pub(super) fn take_events(&mut self) -> bool {
@@ -110,11 +128,8 @@ impl Intake {
             return;
         }
         let group = std::mem::take(&mut self.group);
-        let committed = self.catalog.transaction(|tx| {
-            let mut effects = Vec::new();
-            group.iter().try_for_each(|item| apply(tx, item, &mut effects))?;
-            Ok(effects)
-        });
+        let lazy = group.iter().all(Item::may_wait);
+        let committed = self.catalog.transaction_as(lazy, |tx| apply_all(tx, &group));
         match committed {
             Ok(effects) => {
                 if self.ailing.take().is_some() {
@@ -129,6 +144,10 @@ impl Intake {
                     }
                     self.release_put_block(item);
                 }
+                for s in self.sessions.values() {
+                    s.segment.word(word::COMMITS).fetch_add(1, Ordering::SeqCst);
+                }
+                self.logged += group.iter().map(Item::bytes).sum::<usize>();
                 self.settle_marks();
                 effects.into_iter().for_each(|e| self.carry_out(e));
             }

@@ -26,6 +26,10 @@ use std::time::{Duration, Instant};
 /// Heartbeat of the owner while sessions are open.
 const BEAT: Duration = Duration::from_millis(250);
 
+/// A log of more bytes is moved into the catalog's file when nobody needs the intake; SQLite does
+/// it in the middle of the work only when it grows large.
+const QUIET_LOG: usize = 1 << 20;
+
 /// What other threads ask of the intake.
 pub(super) type Command = Box<dyn FnOnce(&mut Intake) + Send>;
 
@@ -89,6 +93,8 @@ pub(super) struct Intake {
     pub ailing: Option<Ailing>,
     /// Number of the last act of steering.
     pub last_act: u64,
+    /// Bytes of records committed since the catalog's log was last moved.
+    pub logged: usize,
     pub given_up: VecDeque<(i64, Error)>,
     pub flushers: Vec<Sender<()>>,
     pub waiters: Vec<Waiter>,
@@ -127,6 +133,7 @@ impl Intake {
             stopping: false,
             lost: None,
             group: Vec::new(),
+            logged: 0,
             given_up: VecDeque::new(),
             flushers: Vec::new(),
             waiters: Vec::new(),
@@ -189,7 +196,12 @@ impl Intake {
             let beat = (!self.sessions.is_empty()).then_some(BEAT);
             let timeout = again.into_iter().chain(beat).min();
             let timeout = timeout.map(|t| Timespec { tv_sec: 0, tv_nsec: t.min(BEAT).subsec_nanos() as _ });
-            let _ = poll(&mut fds, timeout.as_ref());
+            let idle = poll(&mut fds, timeout.as_ref()) == Ok(0);
+            if idle && self.logged > QUIET_LOG {
+                // What is not moved now is moved later: nothing is lost.
+                let _ = self.catalog.move_log();
+                self.logged = 0;
+            }
         }
         for s in self.sessions.values() {
             s.bell.cancel_sleep();
