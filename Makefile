@@ -1,11 +1,13 @@
 # One line of work each; what it takes stands in scripts/. `make help` lists them.
 # Long lines of a recipe are not echoed: each script says itself what it does.
 
-.PHONY: help setup web build demo test bench install clean tidy
+.PHONY: help setup web build demo test chaos bench install clean tidy
 .DEFAULT_GOAL := help
 
 CLIENT ?= python
 RANKS ?= 1
+SEED ?=
+KILLS ?= 300
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -25,6 +27,9 @@ demo: ## build, then run examples/01_two_stream (CLIENT=python RANKS=1)
 
 test: ## build and run every check and test
 	@scripts/test
+
+chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300)
+	@scripts/chaos "$(SEED)" "$(KILLS)"
 
 bench: ## measure, with the machine's own limits beside
 	@scripts/bench

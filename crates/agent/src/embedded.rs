@@ -30,6 +30,7 @@ impl Embedded {
             role: "run",
             socket: socket.clone(),
             broker: false,
+            succeeds: false,
             by_need: true,
             diary: Diary { on: false },
         })?;

@@ -32,15 +32,17 @@ pub fn host(options: HostOptions) -> Result<()> {
     let dir = place::runtime_dir()?;
     let _reign = Reign::take(&dir)?;
     let diary = Diary { on: true };
+    let rendezvous = place::rendezvous()?;
     let mut service = Service::start(Options {
         role: "agent",
         socket: place::agent_socket()?,
         broker: true,
+        // Who leaves takes its address along.
+        succeeds: Address::read(&rendezvous).is_some(),
         by_need: options.by_need,
         diary,
     })?;
     let shared = service.shared().clone();
-    let rendezvous = place::rendezvous()?;
     shared.address.write(&rendezvous)?;
     diary.line(format_args!("agent {} listens at {}", shared.address.pid, shared.address.socket.display()));
     heed_signals(&shared)?;

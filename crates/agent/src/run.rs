@@ -45,6 +45,13 @@ struct Seat {
     awaited: bool,
 }
 
+impl Seat {
+    /// Its rank has left, or died.
+    fn is_dead(&self) -> bool {
+        self.gone || (self.pid != 0 && Process::of_pid(self.pid).is_none())
+    }
+}
+
 /// The run while its store is open.
 struct Life {
     owner: Arc<Owner>,
@@ -211,10 +218,10 @@ impl Run {
         let until = Instant::now() + LEAVING;
         let mut state = lock(&self.state);
         loop {
-            let leaves = |s: &Seat| s.gone || s.pid == pid || Process::of_pid(s.pid).is_none();
-            let taken = state.life.as_ref().is_some_and(|l| {
-                l.seats.values().any(|s| leaves(s) && (s.rank == open.rank || l.size != open.size))
-            });
+            // What any rank that has died left is applied before somebody begins behind it.
+            let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.size != open.size);
+            let taken =
+                state.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)));
             let left = until.saturating_duration_since(Instant::now());
             if !taken || left.is_zero() {
                 return;
@@ -225,7 +232,9 @@ impl Run {
 
     /// Whether the store is open only for ranks that will not come: this one begins anew.
     fn is_over_for(&self, open: &OpenRun) -> bool {
-        lock(&self.state).life.as_ref().is_some_and(|life| {
+        lock(&self.state).life.as_mut().is_some_and(|life| {
+            // Nobody closes the connection of a rank that died before it came to this owner.
+            life.seats.retain(|_, s| !(s.awaited && s.is_dead()));
             life.seats.is_empty() && (life.size != open.size || life.came.contains(&open.rank))
         })
     }
@@ -275,7 +284,8 @@ impl Run {
         lock(&self.state).life = Some(Life {
             owner: Arc::new(owner),
             size: open.size,
-            came: orphans.iter().map(|o| o.rank).collect(),
+            // Ranks that are not among them came, too, or will; when all have left, the run is over.
+            came: if orphans.is_empty() { BTreeSet::new() } else { (0..open.size).collect() },
             seats: orphans.iter().map(seat).collect(),
             empty_since: orphans.is_empty().then(Instant::now),
         });

@@ -167,6 +167,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Whether it hosts a broker.
     pub broker: bool,
+    /// Whether it takes the place of one that died.
+    pub succeeds: bool,
     /// Whether it leaves when nothing needs it.
     pub by_need: bool,
     /// Its log.
@@ -190,7 +192,7 @@ impl Service {
         let shared = Arc::new(Shared {
             role: options.role,
             address: Address::ours(&options.socket),
-            broker: options.broker.then(|| Host::new(options.diary)),
+            broker: options.broker.then(|| Host::new(options.diary, options.succeeds)),
             runs: Runs::default(),
             hub: Hub::new(),
             heart: Heart::default(),

@@ -27,7 +27,7 @@
 
 mod table;
 
-use forebay_types::directory::{BrokerRequest, Incarnation, LEASE_MS};
+use forebay_types::directory::{BrokerRequest, Directory, Incarnation, LEASE_MS, SETTLING_MS};
 use forebay_types::{Error, Result};
 use serde_json::{Value, json};
 
@@ -102,6 +102,8 @@ pub enum Action {
 pub struct Broker {
     table: Table,
     now_ns: u64,
+    /// Until then servers of a broker that died announce themselves.
+    settles_ns: u64,
 }
 
 const LEASE_NS: u64 = LEASE_MS * 1_000_000;
@@ -112,13 +114,18 @@ impl Broker {
         Broker::default()
     }
 
+    /// A broker that takes, at `now_ns`, the place of one that died.
+    pub fn succeeding(now_ns: u64) -> Broker {
+        Broker { settles_ns: now_ns + SETTLING_MS * 1_000_000, ..Broker::default() }
+    }
+
     /// Whether some server is listed: then the broker is needed.
     pub fn has_servers(&self) -> bool {
         !self.table.is_empty()
     }
 
     /// The table as clients get it, without counting the asker; for `forebay status`.
-    pub fn directory(&self) -> forebay_types::directory::Directory {
+    pub fn directory(&self) -> Directory {
         self.table.directory()
     }
 
@@ -166,7 +173,8 @@ impl Broker {
                 Ok(Value::Null)
             }
             BrokerRequest::Directory => {
-                let directory = self.table.ask();
+                let settling = self.now_ns < self.settles_ns;
+                let directory = Directory { settling, ..self.table.ask() };
                 serde_json::to_value(&directory)
                     .map_err(|e| Error::internal(format!("the table cannot be written as JSON: {e}")))
             }

@@ -30,7 +30,7 @@ impl Table {
     /// The table as it stands.
     pub fn directory(&self) -> Directory {
         let servers = self.servers.iter().map(|s| s.entry.clone()).collect();
-        Directory { version: self.version, turn: self.turn, servers }
+        Directory { version: self.version, turn: self.turn, settling: false, servers }
     }
 
     /// The table for a client, who is counted.

@@ -169,3 +169,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_successor_of_a_broker_that_died_says_for_two_heartbeats_that_servers_may_be_missing() {
+    let mut broker = Broker::succeeding(5 * SECOND);
+    ask(&mut broker, 5 * SECOND, 1, BrokerRequest::Announce(info(1))).unwrap();
+    assert!(directory(&mut broker, 6 * SECOND).settling);
+    assert!(!directory(&mut broker, 7 * SECOND).settling);
+    assert!(!directory(&mut Broker::new(), 0).settling);
+}

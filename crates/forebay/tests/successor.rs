@@ -78,3 +78,39 @@ fn a_simulation_goes_on_when_its_agent_is_killed_again_and_again() {
         sound(s, "on");
     });
 }
+
+fn offer_until_told(s: &support::Sandbox) {
+    let server = forebay::serve::Server::new("one");
+    let server = server
+        .service("twice(inout x:f64[n])", |call| {
+            let [x] = call.args()?;
+            x.slice::<f64>()?.iter_mut().for_each(|x| *x *= 2.0);
+            Ok(())
+        })
+        .unwrap();
+    let running = server.start(forebay::locator(None)).unwrap();
+    s.tell("offered");
+    s.hear("over");
+    running.stop();
+}
+
+#[test]
+fn who_comes_right_after_the_agents_death_finds_the_servers_of_before() {
+    sandbox("who_comes_right_after_the_agents_death_finds_the_servers_of_before", |s| {
+        if s.role == "server" {
+            return offer_until_told(s);
+        }
+        forebay_agent::start_to_stay().unwrap();
+        let mut server = s.start("server");
+        s.hear("offered");
+        for round in 0..3 {
+            kill_agent();
+            let client = forebay::connect(None).unwrap();
+            let mut x = [f64::from(round), 1.0];
+            client.call("twice", vec![(&mut x[..]).into()], Some(Duration::from_secs(20))).unwrap();
+            assert_eq!(x, [2.0 * f64::from(round), 2.0]);
+        }
+        s.tell("over");
+        assert!(server.wait().success());
+    });
+}

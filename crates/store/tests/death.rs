@@ -187,3 +187,23 @@ fn on_a_full_disk_the_owner_waits_and_loses_nothing() {
         std::panic::resume_unwind(panic);
     }
 }
+
+#[test]
+fn a_segment_whose_session_is_over_goes_at_the_next_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("left.fb");
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    drop(Rank::open(&owner, 0, 1, 8 << 20));
+    let id = owner.run_id().to_owned();
+    owner.close().unwrap();
+    // As if the owner had died between the end of the session in the catalog and that of its names.
+    let name = |kind: &str, session: &str| {
+        forebay_arena::place::segment_path(&forebay_arena::place::segment_name(&[kind, &id, session]))
+    };
+    let left = [name("run", "1"), name("over", "1-1"), name("over", "1-2")];
+    for path in &left {
+        std::fs::write(path, b"left").unwrap();
+    }
+    recover(&run).unwrap();
+    assert!(left.iter().all(|path| !path.exists()), "they hold nothing that is needed");
+}

@@ -11,6 +11,8 @@ use crate::{Code, Error, Result, limits};
 
 /// Time between heartbeats of a server, in milliseconds.
 pub const HEARTBEAT_MS: u64 = 1_000;
+/// Within that time every server has announced itself to a broker that took the place of another.
+pub const SETTLING_MS: u64 = 2 * HEARTBEAT_MS;
 /// Silence after which a server is taken for gone, in milliseconds.
 pub const LEASE_MS: u64 = 5_000;
 /// Most services of one server.
@@ -94,6 +96,10 @@ pub struct Directory {
     pub version: u64,
     /// Counts the askers, so that clients begin their round of servers at different places.
     pub turn: u64,
+    /// The broker has just taken the place of one that died: servers announce themselves to it
+    /// within [`SETTLING_MS`], and until then what it lacks may be there all the same.
+    #[serde(default)]
+    pub settling: bool,
     /// The servers, in the order in which they came.
     pub servers: Vec<ServerEntry>,
 }

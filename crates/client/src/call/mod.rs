@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::process::own_pid;
 use forebay_link::{Locator, QuickMap};
-use forebay_types::directory::{Incarnation, ServerInfo};
+use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
@@ -41,6 +41,11 @@ pub use reference::{On, Reference};
 use connection::Connection;
 use pump::Pump;
 use table::{Offer, Table};
+
+/// How long servers may take to come to a broker that took the place of a dead one, and a moment of grace.
+const SETTLING: Duration = Duration::from_millis(SETTLING_MS + 500);
+/// Between two looks whether they have come.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -163,8 +168,21 @@ impl Inner {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The offer of a service. One that is missing at a broker that has just taken the place of a
+    /// dead one is waited for.
     fn find(&self, name: &str, now: Instant) -> Result<Arc<Offer>> {
-        lock(&self.table).find(name, now)
+        let until = now + SETTLING;
+        loop {
+            let mut table = lock(&self.table);
+            match table.find(name, now) {
+                Err(e) if e.code() == Code::NoServer && table.is_settling() && Instant::now() < until => {
+                    drop(table);
+                    self.interrupted()?;
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+                found => return found,
+            }
+        }
     }
 
     /// Asks the broker anew, if it answers.

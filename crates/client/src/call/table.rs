@@ -49,6 +49,8 @@ pub(super) struct Table {
     offers: QuickMap<String, Arc<Offer>>,
     ask_again: Instant,
     turn: usize,
+    /// The broker follows one that died, and not all servers have come to it yet.
+    settling: bool,
 }
 
 impl Table {
@@ -56,7 +58,8 @@ impl Table {
     pub fn fetch(locator: Locator) -> Result<Table> {
         let wire = Some(locator.connect_or_start("client", LONG)?);
         let ask_again = Instant::now();
-        let mut table = Table { locator, wire, offers: QuickMap::default(), ask_again, turn: 0 };
+        let offers = QuickMap::default();
+        let mut table = Table { locator, wire, offers, ask_again, turn: 0, settling: false };
         table.refresh(LONG)?;
         Ok(table)
     }
@@ -84,8 +87,34 @@ impl Table {
         let directory: Directory = serde_json::from_value(answer)
             .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
         self.turn = self.turn.max(directory.turn as usize);
-        self.offers = offers(directory);
+        self.settling = directory.settling;
+        let before = std::mem::replace(&mut self.offers, offers(directory));
+        if self.settling {
+            self.keep(before);
+        }
         Ok(())
+    }
+
+    /// What a new broker lacks of the earlier table is taken to be there still.
+    fn keep(&mut self, before: QuickMap<String, Arc<Offer>>) {
+        for (name, old) in before {
+            let Some(offer) = self.offers.get_mut(&name) else {
+                self.offers.insert(name, old);
+                continue;
+            };
+            let listed = |s: &ServerInfo| offer.servers.iter().any(|o| o.incarnation == s.incarnation);
+            let lacks: Vec<_> = old.servers.iter().filter(|s| !listed(s)).cloned().collect();
+            if offer.signature == old.signature && !lacks.is_empty() {
+                let servers = offer.servers.iter().cloned().chain(lacks).collect();
+                let next = AtomicUsize::new(offer.next.load(Ordering::Relaxed));
+                *offer = Arc::new(Offer { signature: offer.signature.clone(), servers, next });
+            }
+        }
+    }
+
+    /// Whether servers that are not in the table may come to it in a moment.
+    pub fn is_settling(&self) -> bool {
+        self.settling
     }
 
     /// The offer of a service. `NoServer` names what is offered instead.
@@ -160,7 +189,7 @@ impl Table {
             return;
         }
         let _ = self.ask(&BrokerRequest::Failed { incarnation }, SHORT);
-        if self.refresh(SHORT).is_ok() {
+        if self.refresh(SHORT).is_ok() && !self.settling {
             return;
         }
         for offer in self.offers.values_mut() {

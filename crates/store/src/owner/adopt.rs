@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// How long a living rank may take to come to the successor.
 const COMING: Duration = Duration::from_secs(30);
 /// Between two looks whether the ranks live.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What an adopted session has beside an ordinary one.
 pub(super) struct Adopted {
