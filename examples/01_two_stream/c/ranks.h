@@ -1,0 +1,54 @@
+/* The ranks of the program, by MPI; with -DWITHOUT_MPI there is one and nothing of MPI is needed.
+
+   Only the example knows MPI. Forebay learns rank and number of ranks from the launcher's
+   environment and never touches MPI_COMM_WORLD. */
+
+#ifndef TWO_STREAM_RANKS_H
+#define TWO_STREAM_RANKS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static struct {
+    int rank, size;
+} ranks = {0, 1};
+
+#ifdef WITHOUT_MPI
+
+static void ranks_begin(int *argc, char ***argv) { (void)argc, (void)argv; }
+static void ranks_sum(double *values, int64_t n) { (void)values, (void)n; }
+static void ranks_tell(double *values, int64_t n) { (void)values, (void)n; }
+static void ranks_end(void) {}
+static void ranks_abort(int status) { exit(status); }
+
+#else
+
+#include <mpi.h>
+
+static void ranks_begin(int *argc, char ***argv)
+{
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
+}
+
+/* Adds values up over all ranks, in place. */
+static void ranks_sum(double *values, int64_t n)
+{
+    MPI_Allreduce(MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* All ranks get the values of rank 0. */
+static void ranks_tell(double *values, int64_t n) { MPI_Bcast(values, (int)n, MPI_DOUBLE, 0, MPI_COMM_WORLD); }
+
+static void ranks_end(void) { MPI_Finalize(); }
+
+/* Ends all ranks, whatever the others are waiting for. */
+static void ranks_abort(int status)
+{
+    MPI_Abort(MPI_COMM_WORLD, status);
+    exit(status);
+}
+
+#endif
+#endif

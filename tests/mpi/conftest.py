@@ -1,0 +1,104 @@
+"""Launchers of MPI, both side by side, and the example in C built for each.
+
+Places to live in are those of tests/python.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+
+from places import EXAMPLE, ROOT, Place
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release"
+
+# Open MPI: as many ranks as wanted, also as root; they give way to each other where cores are few.
+os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
+os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+os.environ.setdefault("OMPI_MCA_rmaps_base_oversubscribe", "1")
+os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+
+
+def compiled(source: Path, out: Path, *compiler: str) -> Path:
+    """Builds a program of one source file against the library of this tree, as a user would."""
+    assert (TARGET / "libforebay.so").exists(), (
+        "there is no libforebay.so: cargo build --release -p forebay-c"
+    )
+    # The library as it is, under the name that programs ask for.
+    link = out.with_name("libforebay.so.0")
+    if not link.is_symlink():
+        link.symlink_to(TARGET / "libforebay.so")
+    flags = [f"-I{ROOT / 'bindings/c/include'}", f"-L{TARGET}", f"-Wl,-rpath,{out.parent}", "-lforebay", "-lm"]
+    strict = ["-Wall", "-Wextra", "-Werror", "-O2"]
+    subprocess.run([*compiler, *strict, str(source), *flags, "-o", str(out)], check=True)
+    return out
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """A launcher of MPI."""
+
+    name: str
+
+    def command(self, ranks: int, *words: str | Path) -> list[str]:
+        """How so many ranks of a program are started."""
+        return [f"mpiexec.{self.name}", "-n", str(ranks), *map(str, words)]
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The example in C: for each launcher, `alone` without MPI, and the server."""
+    out, client = tmp_path_factory.mktemp("programs"), EXAMPLE / "c" / "two_stream.c"
+    return {
+        "mpich": compiled(client, out / "two_stream.mpich", "mpicc.mpich"),
+        "openmpi": compiled(client, out / "two_stream.openmpi", "mpicc.openmpi"),
+        "alone": compiled(client, out / "two_stream", "cc", "-DWITHOUT_MPI"),
+        "poisson1d": compiled(EXAMPLE / "c" / "poisson1d.c", out / "poisson1d", "cc"),
+    }
+
+
+@pytest.fixture(params=["mpich", "openmpi"])
+def mpi(request: pytest.FixtureRequest) -> Mpi:
+    """Each launcher in turn."""
+    return Mpi(request.param)
+
+
+@pytest.fixture
+def two_stream(mpi: Mpi, programs: dict[str, Path]) -> Path:
+    """The example built for that launcher."""
+    return programs[mpi.name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _worker_place() -> Iterator[Place]:
+    """What the tests of one worker share that run in its own process."""
+    place = Place()
+    os.environ.update(place.variables)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """A place of the test's own. A launcher that a failed test left is asked to end, for it ends its ranks."""
+    made = Place()
+    yield made
+    for process in made.started:
+        if process.poll() is None and process.args[0].startswith("mpiexec"):  # type: ignore[index]
+            process.terminate()
+            process.wait(10)
+    made.close()
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """Where the test's run is."""
+    return tmp_path / "test.fb"

@@ -1,0 +1,322 @@
+"""The example in C: the same data and report as in Python, on any number of ranks, whoever solves the field."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Mpi
+from places import EXAMPLE, Place, until
+
+DECK = EXAMPLE / "two_stream.toml"
+FEW = ["--deck", DECK, "--particles", "20000", "--no-monitor"]
+PYTHON = [sys.executable, EXAMPLE / "python" / "two_stream.py"]
+
+
+def servers(place: Place) -> list[subprocess.Popen[str]]:
+    return [place.serve(EXAMPLE / "python" / "poisson1d.py", f"poisson1d-{n}") for n in (1, 2)]
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 60) -> str:
+    """What a process printed that ended well."""
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, out + err
+    return out
+
+
+def run_to_end(place: Place, run_dir: Path, command: list[Any], *more: str) -> str:
+    return finish(place.start(*command, "--run", run_dir, *FEW, *more))
+
+
+def forms(path: Path) -> dict[str, Any]:
+    """Everything a run keeps but the numbers themselves: names, steps, types, shapes, units."""
+    with fb.open(path, "r") as run:
+        out: dict[str, Any] = {
+            f"{kept.step}/{name}": (kept.time, info.dtype, info.shape, info.unit)
+            for kept in run.snapshots
+            for name in kept.names()
+            for info in [kept.dataset(name)]
+        }
+        for name in run.tables:
+            table = run.table(name)
+            out[name] = (table.columns, table.units, len(table))
+        out["deck"] = run.table("input").select().tuples()
+        return out
+
+
+def content(path: Path) -> dict[str, Any]:
+    """Everything a run keeps, in a form that compares bit by bit."""
+    with fb.open(path, "r") as run:
+        out = {f"{k.step}/{name}": k[name].tobytes() for k in run.snapshots for name in k.names()}
+        return out | {name: run.table(name).select().tuples() for name in run.tables}
+
+
+def report_of(out: str) -> dict[str, str]:
+    """The lines of a report by their names."""
+    return {line[:14].strip(): line[14:] for line in out.splitlines()}
+
+
+def growth(out: str) -> float:
+    found = re.search(r"growth rate +(\d\.\d+) wp", out)
+    assert found, out
+    return float(found[1])
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """What the example in Python prints, and its run."""
+    place = Place()
+    path = tmp_path_factory.mktemp("python") / "python.fb"
+    servers(place)
+    try:
+        yield run_to_end(place, path, PYTHON), path
+    finally:
+        place.close()
+
+
+def check_like_python(out: str, path: Path, python: tuple[str, Path]) -> None:
+    said, theirs = python
+    assert report_of(out).keys() == report_of(said).keys()
+    assert abs(growth(out) / growth(said) - 1) < 0.01
+    ours, other = report_of(out), report_of(said)
+    for line in ("growth rate", "energy", "momentum", "snapshots", "output", "calls"):
+        # The same words in the same order, whatever the numbers.
+        assert re.sub(r"[-+]?\d[\d.e+-]*", "#", ours[line]) == re.sub(r"[-+]?\d[\d.e+-]*", "#", other[line])
+    assert ours["snapshots"].split(",")[0] == other["snapshots"].split(",")[0]
+    assert ours["calls"].split()[0] == other["calls"].split()[0]
+    assert forms(path) == forms(theirs)
+    assert len(list((path / "steps").iterdir())) == len(list((theirs / "steps").iterdir()))
+    with fb.open(path, "r") as run, fb.open(theirs, "r") as reference:
+        for step in (0, 100):
+            for name in run.snapshots.at(step).names():
+                a, b = run.snapshots.at(step)[name], reference.snapshots.at(step)[name]
+                np.testing.assert_allclose(a, b, rtol=0, atol=1e-8, err_msg=f"{step}/{name}")
+
+
+def test_the_example_without_mpi_keeps_and_reports_what_the_one_in_python_does(
+    place: Place, run_dir: Path, programs: dict[str, Path], python: tuple[str, Path]
+) -> None:
+    servers(place)
+    check_like_python(run_to_end(place, run_dir, [programs["alone"]]), run_dir, python)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_any_number_of_ranks_keeps_and_reports_what_one_process_in_python_does(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path, ranks: int, python: tuple[str, Path]
+) -> None:
+    servers(place)
+    check_like_python(run_to_end(place, run_dir, mpi.command(ranks, two_stream)), run_dir, python)
+
+
+def test_a_server_in_c_serves_clients_in_python_and_in_c(
+    place: Place, run_dir: Path, programs: dict[str, Path], python: tuple[str, Path]
+) -> None:
+    server = place.start(programs["poisson1d"])
+    place.run_python(
+        """
+import sys, time, numpy as np, forebay as fb
+sys.path.insert(0, sys.argv[1])
+from poisson1d import solve
+client = fb.connect()
+deadline = time.monotonic() + 20
+for n in (4, 5, 64, 1000):
+    rho = np.cos(np.arange(n) ** 2)
+    phi, E = np.empty(n), np.empty(n)
+    while True:
+        try:
+            client.call("poisson1d", 6.0, rho, phi, E)
+            break
+        except fb.NoServer:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    for ours, theirs in zip((phi, E), solve(6.0, rho)):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * np.abs(theirs).max())
+""",
+        EXAMPLE / "python",
+    )
+    check_like_python(run_to_end(place, run_dir, [programs["alone"]]), run_dir, python)
+    server.send_signal(signal.SIGTERM)
+    finish(server)
+
+
+def test_a_run_goes_on_in_the_other_language(
+    place: Place, run_dir: Path, programs: dict[str, Path], python: tuple[str, Path]
+) -> None:
+    servers(place)
+    run_to_end(place, run_dir, PYTHON, "--steps", "205")
+    out = run_to_end(place, run_dir, [programs["alone"]], "--steps", "415")
+    assert "going on from step 205" in out
+    out = run_to_end(place, run_dir, PYTHON, "--steps", "600")
+    assert "going on from step 415" in out
+    assert abs(growth(out) / growth(python[0]) - 1) < 0.01
+
+
+def latest(path: Path) -> int:
+    """Number of the last complete step, -1 before the first."""
+    try:
+        with fb.open(path, "r") as run:
+            return run.snapshots.numbers[-1] if len(run.snapshots) else -1
+    except fb.NotFound:
+        return -1
+
+
+def reached(path: Path, step: int) -> Callable[[], bool]:
+    return lambda: latest(path) >= step
+
+
+def ranks_of(place: Place) -> list[int]:
+    """The processes of the example in C, without its launcher."""
+    found = [line.split(": ", 1) for line in place.processes()]
+    return [int(pid) for pid, words in found if "two_stream." in words.split()[0]]
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL to one rank"])
+def test_an_interrupted_job_goes_on_bit_for_bit_on_as_many_ranks(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path, how: str
+) -> None:
+    servers(place)
+    whole = run_dir.with_name("whole.fb")
+    short = ["--steps", "200"]
+    run_to_end(place, whole, mpi.command(2, two_stream), *short)
+    job = place.start(*mpi.command(2, two_stream), "--run", run_dir, *FEW, *short)
+    until(reached(run_dir, 40), 30, "step 40")
+    if how == "SIGKILL to one rank":
+        with contextlib.suppress(IndexError, ProcessLookupError):
+            os.kill(ranks_of(place)[-1], signal.SIGKILL)
+    else:
+        job.send_signal(signal.Signals[how])
+    job.communicate(timeout=30)
+    until(lambda: not ranks_of(place), 20, "the end of all ranks")
+    out = run_to_end(place, run_dir, mpi.command(2, two_stream), *short)
+    # On a fast machine the interruption may come behind the last step.
+    assert "going on from step" in out or "the run is finished" in out
+    assert content(run_dir) == content(whole)
+
+
+def test_a_job_goes_on_on_other_numbers_of_ranks(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path, python: tuple[str, Path]
+) -> None:
+    servers(place)
+    run_to_end(place, run_dir, mpi.command(2, two_stream), "--steps", "130")
+    job = place.start(*mpi.command(4, two_stream), "--run", run_dir, *FEW, "--steps", "400")
+    until(reached(run_dir, 200), 40, "step 200")
+    if alive := ranks_of(place):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(alive[-1], signal.SIGKILL)
+    job.communicate(timeout=30)
+    until(lambda: not ranks_of(place), 20, "the end of all ranks")
+    out = run_to_end(place, run_dir, mpi.command(1, two_stream))
+    found = re.search(r"going on from step (\d+)", out)
+    assert found and int(found[1]) >= 200
+    assert abs(growth(out) / growth(python[0]) - 1) < 0.01
+    with fb.open(run_dir, "r") as run:
+        assert run.table("history").select()["step"].tolist() == list(range(600))
+        assert set(range(0, 601, 20)) <= set(run.snapshots.numbers)
+        assert all(kept["electrons/beam2/v"].shape == (10_000,) for kept in run.snapshots)
+
+
+def test_steering_holds_steps_saves_and_ends_all_ranks_together(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path
+) -> None:
+    servers(place)
+    job = place.start(*mpi.command(4, two_stream), "--run", run_dir, *FEW, "--steps", "1000000")
+    until(reached(run_dir, 20), 30, "step 20")
+    place.command("steer", run_dir, "stop")
+    before = latest(run_dir)
+    place.command("steer", run_dir, "set", "external_field", "0.25")
+    place.command("steer", run_dir, "step", "3")
+    place.command("steer", run_dir, "save")
+    until(lambda: latest(run_dir) > before, 20, "the saved step")
+    place.command("steer", run_dir, "run")
+    place.command("steer", run_dir, "quit")
+    out = finish(job)
+    assert "growth rate" in out
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots[-1].step == run.table("history").select()["step"][-1] + 1
+
+
+@pytest.mark.parametrize("how", [None, signal.SIGINT, signal.SIGTERM])
+def test_the_master_starts_ranks_and_leaves_nothing_behind(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path, how: signal.Signals | None
+) -> None:
+    steps = "40" if how is None else "1000000"
+    words = ["--client", two_stream, "--ranks", "2", "--mpiexec", f"mpiexec.{mpi.name}"]
+    few = ["--run", run_dir, *FEW[2:], "--steps", steps]
+    master = place.start(sys.executable, EXAMPLE / "demo.py", *words, *few, start_new_session=True)
+    if how is not None:
+        until(reached(run_dir, 40), 30, "step 40")
+        # As a terminal does it: Ctrl-C reaches the whole foreground group.
+        os.killpg(master.pid, how) if how == signal.SIGINT else master.send_signal(how)
+    out, err = master.communicate(timeout=60)
+    assert master.returncode == {None: 0, signal.SIGINT: 130, signal.SIGTERM: 143}[how], out + err
+    until(lambda: not [p for p in place.processes() if "two_stream" in p or "poisson1d" in p])
+
+
+def test_another_deck_is_refused_for_a_run_that_exists(
+    place: Place, run_dir: Path, programs: dict[str, Path]
+) -> None:
+    servers(place)
+    run_to_end(place, run_dir, [programs["alone"]], "--steps", "2")
+    process = place.start(programs["alone"], "--run", run_dir, *FEW, "--particles", "2000")
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "beam1.count = 10000" in err and "--fresh" in err
+
+
+def test_without_a_server_the_job_says_what_is_missing_and_ends(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path
+) -> None:
+    job = place.start(*mpi.command(2, two_stream), "--run", run_dir, *FEW, "--wait", "0.2")
+    out, err = job.communicate(timeout=30)
+    assert job.returncode != 0
+    assert "poisson1d" in out + err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("grid = 64", "grid = 1", ":8: [box] grid: grid = 1 is not an integer from 4"),
+        ("dt = 0.1", "dt = 'a'", "[time] dt: dt = a is not a number above 0"),
+        ("dt = 0.1", "dt = 0x10", "[time] dt"),
+        ("dt = 0.1", "dt = 3.0", "below 2"),
+        ("dt = 0.1", "dt =", "not TOML"),
+        ("dt = 0.1", "dt 0.1", "not TOML"),
+        ("dt = 0.1", "dt = 0.1\ndt = 0.2", "a second time"),
+        ("steps = 600\n", "", "'steps' is missing"),
+        ('name = "beam2"', 'name = "beam1"', "names two beams"),
+        ('name = "beam2"', 'name = "beam 2"', "letters, digits and underscores"),
+        ("count = 2000000", "count = 3", "shared evenly"),
+        ("drift = -1.0", "drft = -1.0", "[beam] drft: unknown key"),
+        ("[time]", "[tim]", "[tim]: unknown"),
+        ("[time]", "[[time]]", "write [time]"),
+        ("amplitude = 0.0", "amplitude = 9.0", "beyond the limit"),
+        ("[box]", "length = 1\n[box]", "before the first [section]"),
+    ],
+)
+def test_a_wrong_deck_is_refused_with_the_line_and_the_key(
+    tmp_path: Path, programs: dict[str, Path], old: str, new: str, says: str
+) -> None:
+    text = DECK.read_text(encoding="utf-8")
+    assert old in text
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(text.replace(old, new, 1), encoding="utf-8")
+    done = subprocess.run([programs["alone"], wrong], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert str(wrong) in done.stderr
+
+
+def test_the_compilers_of_both_launchers_are_there() -> None:
+    for tool in ("mpicc.mpich", "mpiexec.mpich", "mpicc.openmpi", "mpiexec.openmpi"):
+        assert shutil.which(tool), f"{tool} is missing: run scripts/setup"

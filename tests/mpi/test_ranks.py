@@ -1,0 +1,163 @@
+"""Ranks that talk to each other through nothing: under launchers of MPI, and as plain processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Mpi
+from places import Place, until
+
+RANK = Path(__file__).with_name("rank.py")
+
+
+def start_plain(place: Place, ranks: int, *words: str | Path) -> list[subprocess.Popen[str]]:
+    """Plain processes that are told rank and size by the environment, as a launcher does it."""
+    started = []
+    for rank in range(ranks):
+        env = {**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(ranks)}
+        started.append(place.start(sys.executable, RANK, *words, env=env))
+    return started
+
+
+def finish(*processes: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """What the ranks said at their ends, by rank."""
+    said = []
+    for process in processes:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        said += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return sorted(said, key=lambda line: line["rank"])
+
+
+def check_steps(path: Path, steps: list[int], ranks: Callable[[int], int]) -> None:
+    """Each step is complete, in one file, and was put by so many ranks."""
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == steps
+        for kept in run.snapshots:
+            assert kept.time == 0.5 * kept.step
+            np.testing.assert_array_equal(kept["E"], np.arange(1000.0) + kept.step)
+            particles = [np.full(10 + r, r + kept.step, float) for r in range(ranks(kept.step))]
+            np.testing.assert_array_equal(kept["x"], np.concatenate(particles))
+    assert len(list((path / "steps").iterdir())) == len(steps)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ranks_under_a_launcher_make_one_complete_file_a_step(
+    place: Place, run_dir: Path, mpi: Mpi, ranks: int
+) -> None:
+    said = finish(place.start(*mpi.command(ranks, sys.executable, RANK, run_dir, 20, 0)))
+    assert [(line["rank"], line["size"], line["done"]) for line in said] == [
+        (rank, ranks, 20) for rank in range(ranks)
+    ]
+    check_steps(run_dir, list(range(20)), lambda _: ranks)
+
+
+def test_a_run_goes_on_on_any_number_of_ranks(place: Place, run_dir: Path, mpi: Mpi) -> None:
+    counts = {5: 2, 10: 4, 15: 1, 20: 3}
+    for steps, ranks in counts.items():
+        finish(place.start(*mpi.command(ranks, sys.executable, RANK, run_dir, steps, 0)))
+    check_steps(run_dir, list(range(20)), lambda step: counts[step // 5 * 5 + 5])
+
+
+def test_plain_processes_are_ranks_by_their_environment(place: Place, run_dir: Path) -> None:
+    said = finish(*start_plain(place, 3, run_dir, 20, 0))
+    assert [line["size"] for line in said] == [3, 3, 3]
+    check_steps(run_dir, list(range(20)), lambda _: 3)
+
+
+def latest(path: Path) -> int:
+    """Number of the last complete step, -1 before the first."""
+    try:
+        with fb.open(path, "r") as run:
+            return run.snapshots.numbers[-1] if len(run.snapshots) else -1
+    except fb.NotFound:
+        return -1
+
+
+def steer_through(place: Place, run_dir: Path) -> None:
+    """Everything that people do to a run, one after the other, while ranks drift apart."""
+    until(lambda: latest(run_dir) >= 5, 30, "step 5")
+    place.command("steer", run_dir, "set", "amp", "0.5")
+    place.command("steer", run_dir, "stop")
+    before = latest(run_dir)
+    place.command("steer", run_dir, "step", "3")
+    place.command("steer", run_dir, "set", "amp", "0.25")
+    place.command("steer", run_dir, "run")
+    until(lambda: latest(run_dir) >= before + 10, 30, "ten more steps")
+    place.command("steer", run_dir, "set", "amp", "-1")
+    place.command("steer", run_dir, "quit")
+
+
+def check_steered(said: list[dict[str, Any]], run_dir: Path) -> None:
+    assert len({json.dumps(line["changes"]) for line in said}) == 1, said
+    assert [value for _, value in said[0]["changes"][:2]] == [0.5, 0.25]
+    assert len({line["done"] for line in said}) == 1
+    check_steps(run_dir, list(range(said[0]["done"])), lambda _: len(said))
+
+
+def test_acts_take_place_at_the_same_step_on_plain_processes_that_drift(place: Place, run_dir: Path) -> None:
+    ranks = start_plain(place, 3, run_dir, 100_000, 0.002)
+    steer_through(place, run_dir)
+    check_steered(finish(*ranks), run_dir)
+
+
+def test_acts_take_place_at_the_same_step_on_ranks_of_a_launcher_that_drift(
+    place: Place, run_dir: Path, mpi: Mpi
+) -> None:
+    job = place.start(*mpi.command(4, sys.executable, RANK, run_dir, 100_000, 0.002))
+    steer_through(place, run_dir)
+    check_steered(finish(job), run_dir)
+
+
+def pids(place: Place, word: str) -> list[int]:
+    """The processes of this place with a word in their command line."""
+    found = [line.split(":", 1) for line in place.processes()]
+    return [int(pid) for pid, words in found if word in words and "mpiexec" not in words.split()[0]]
+
+
+def test_one_of_four_plain_ranks_is_killed_and_the_run_goes_on_from_what_all_had_ended(
+    place: Place, run_dir: Path
+) -> None:
+    ranks = start_plain(place, 4, run_dir, 100_000, 0.002)
+    until(lambda: latest(run_dir) >= 10, 30, "step 10")
+    ranks[2].kill()
+    ranks[2].wait()
+    for rank in (0, 1, 3):
+        ranks[rank].send_signal(signal.SIGTERM)
+    for rank in ranks:
+        rank.communicate(timeout=20)
+    kept = latest(run_dir)
+    assert kept >= 10
+    said = finish(*start_plain(place, 2, run_dir, kept + 6, 0))
+    assert [line["done"] for line in said] == [5, 5]
+    check_steps(run_dir, list(range(kept + 6)), lambda step: 4 if step <= kept else 2)
+
+
+@pytest.mark.parametrize("how", ["SIGKILL to a rank", "SIGTERM to the launcher"])
+def test_a_job_that_is_ended_keeps_what_was_acknowledged(
+    place: Place, run_dir: Path, mpi: Mpi, how: str
+) -> None:
+    job = place.start(*mpi.command(4, sys.executable, RANK, run_dir, 100_000, 0.002))
+    until(lambda: latest(run_dir) >= 10, 30, "step 10")
+    if how == "SIGKILL to a rank":
+        os.kill(pids(place, "rank.py")[-1], signal.SIGKILL)
+    else:
+        job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=30)
+    assert job.returncode != 0
+    until(lambda: not pids(place, "rank.py"), 20, "the end of all ranks")
+    said = finish(place.start(*mpi.command(2, sys.executable, RANK, run_dir, latest(run_dir) + 20, 0)))
+    kept = latest(run_dir) - said[0]["done"]
+    assert kept >= 10
+    assert said[0]["done"] == said[1]["done"]
+    check_steps(run_dir, list(range(latest(run_dir) + 1)), lambda step: 4 if step <= kept else 2)
