@@ -28,6 +28,16 @@ STAGES = [
     Stage("cargo test", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"], 8),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
     Stage("python", pytest("tests/python"), 6, needs="tests/python"),
+    Stage(
+        "mpi",
+        [
+            "sh",
+            "-c",
+            "cargo build --release --locked -p forebay-c && exec python -m pytest -q -n 2 tests/mpi",
+        ],
+        8,
+        needs="tests/mpi",
+    ),
     Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
 ]
 

@@ -1,11 +1,14 @@
 """Launchers of MPI, both side by side, and the example in C built for each.
 
-Places to live in are those of tests/python.
+Places to live in are those of tests/python. Every process started here, each rank included, ends with
+the one that started it, so a test run that is killed leaves no ranks behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,10 +39,20 @@ def compiled(source: Path, out: Path, *compiler: str) -> Path:
     link = out.with_name("libforebay.so.0")
     if not link.is_symlink():
         link.symlink_to(TARGET / "libforebay.so")
-    flags = [f"-I{ROOT / 'bindings/c/include'}", f"-L{TARGET}", f"-Wl,-rpath,{out.parent}", "-lforebay", "-lm"]
+    flags = [
+        f"-I{ROOT / 'bindings/c/include'}",
+        f"-L{TARGET}",
+        f"-Wl,-rpath,{out.parent}",
+        "-lforebay",
+        "-lm",
+    ]
     strict = ["-Wall", "-Wextra", "-Werror", "-O2"]
     subprocess.run([*compiler, *strict, str(source), *flags, "-o", str(out)], check=True)
     return out
+
+
+# Before a command: the kernel kills it when the process dies that started it.
+TIED = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,30 @@ class Mpi:
 
     def command(self, ranks: int, *words: str | Path) -> list[str]:
         """How so many ranks of a program are started."""
-        return [f"mpiexec.{self.name}", "-n", str(ranks), *map(str, words)]
+        return [f"mpiexec.{self.name}", "-n", str(ranks), *TIED, *map(str, words)]
+
+
+class TiedPlace(Place):
+    """A place whose processes end with this one."""
+
+    def start(self, *command: str | Path, **options: object) -> subprocess.Popen[str]:
+        """Starts a process here."""
+        return super().start(*TIED, *command, **options)
+
+    def close(self) -> None:
+        """Ends what was started; fails when something else is left, which is killed."""
+        for process in self.started:
+            # A launcher that a failed test left ends its ranks and clears away what it made for them.
+            if process.poll() is None and any("mpiexec" in word for word in process.args):  # type: ignore[union-attr]
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+        try:
+            super().close()
+        finally:
+            for line in self.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(line.split(":", 1)[0]), signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +96,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "mpich": compiled(client, out / "two_stream.mpich", "mpicc.mpich"),
         "openmpi": compiled(client, out / "two_stream.openmpi", "mpicc.openmpi"),
-        "alone": compiled(client, out / "two_stream", "cc", "-DWITHOUT_MPI"),
+        "alone": compiled(client, out / "two_stream", "cc", "-DNO_MPI"),
         "poisson1d": compiled(EXAMPLE / "c" / "poisson1d.c", out / "poisson1d", "cc"),
     }
 
@@ -88,13 +124,9 @@ def _worker_place() -> Iterator[Place]:
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    """A place of the test's own. A launcher that a failed test left is asked to end, for it ends its ranks."""
-    made = Place()
+    """A place of the test's own."""
+    made = TiedPlace()
     yield made
-    for process in made.started:
-        if process.poll() is None and process.args[0].startswith("mpiexec"):  # type: ignore[index]
-            process.terminate()
-            process.wait(10)
     made.close()
 
 

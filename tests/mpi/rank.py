@@ -1,4 +1,4 @@
-"""A rank that talks to no other: `rank.py RUN STEPS PAUSE`.
+"""A rank that talks to no other: `rank.py RUN STEPS PAUSE`; STEPS `+6` is six more than there are.
 
 At each step it puts its block of `E`, appends its own number of particles `x`, and notes the value of
 the parameter `amp`. Ranks sleep PAUSE seconds a step, more for higher ranks, so that they drift apart.
@@ -19,16 +19,18 @@ CELLS = 1000
 
 def main() -> None:
     path, steps, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    more = sys.argv[2].startswith("+")
     run = fb.open(path, "a", buffer="8MiB")
     rank, size = run.rank, run.size
     last = run.restart()
+    start = 0 if last is None else last.step + 1
     amp = run.parameter("amp", 0.0, min=-1.0, max=1.0)
     low, high = CELLS * rank // size, CELLS * (rank + 1) // size
     cells = np.arange(low, high, dtype=np.float64)
     particles = np.full(10 + rank, float(rank))
     changes: list[tuple[int, float]] = []
     done = 0
-    for step in run.steps(steps, start=0 if last is None else last.step + 1):
+    for step in run.steps(start + steps if more else steps, start=start):
         if amp.value != (changes[-1][1] if changes else 0.0):
             changes.append((step, amp.value))
         time.sleep(pause * (1 + rank))
@@ -37,8 +39,9 @@ def main() -> None:
             s.put("x", particles + step, unit="m", offset="append")
         done += 1
     run.close()
+    said = {"rank": rank, "size": size, "start": start, "done": done, "changes": changes}
     # One write, so that lines of ranks do not mingle in the launcher's output.
-    sys.stdout.write(json.dumps({"rank": rank, "size": size, "done": done, "changes": changes}) + "\n")
+    sys.stdout.write(json.dumps(said) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* The ranks of the program, by MPI; with -DWITHOUT_MPI there is one and nothing of MPI is needed.
+/* The ranks of the program, by MPI; with -DNO_MPI there is one and nothing of MPI is needed.
 
    Only the example knows MPI. Forebay learns rank and number of ranks from the launcher's
    environment and never touches MPI_COMM_WORLD. */
@@ -13,7 +13,7 @@ static struct {
     int rank, size;
 } ranks = {0, 1};
 
-#ifdef WITHOUT_MPI
+#ifdef NO_MPI
 
 static void ranks_begin(int *argc, char ***argv) { (void)argc, (void)argv; }
 static void ranks_sum(double *values, int64_t n) { (void)values, (void)n; }
@@ -24,6 +24,16 @@ static void ranks_abort(int status) { exit(status); }
 #else
 
 #include <mpi.h>
+#include <sched.h>
+
+/* Waits, and lets others have the core meanwhile: MPI's own waiting spins, and where there are more
+   ranks than cores, or a service is to be called, nobody else would come to the turn. */
+static void ranks_wait(MPI_Request *request)
+{
+    int done = 0;
+    while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+        sched_yield();
+}
 
 static void ranks_begin(int *argc, char ***argv)
 {
@@ -35,11 +45,18 @@ static void ranks_begin(int *argc, char ***argv)
 /* Adds values up over all ranks, in place. */
 static void ranks_sum(double *values, int64_t n)
 {
-    MPI_Allreduce(MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Request sum;
+    MPI_Iallreduce(MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &sum);
+    ranks_wait(&sum);
 }
 
 /* All ranks get the values of rank 0. */
-static void ranks_tell(double *values, int64_t n) { MPI_Bcast(values, (int)n, MPI_DOUBLE, 0, MPI_COMM_WORLD); }
+static void ranks_tell(double *values, int64_t n)
+{
+    MPI_Request told;
+    MPI_Ibcast(values, (int)n, MPI_DOUBLE, 0, MPI_COMM_WORLD, &told);
+    ranks_wait(&told);
+}
 
 static void ranks_end(void) { MPI_Finalize(); }
 

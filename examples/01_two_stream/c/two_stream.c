@@ -10,7 +10,7 @@
    A snapshot holds the state before its step. Each rank gives its slice of the fields, as a block of
    a global array, and its particles, appended in the order of ranks; the step appears as a whole. So
    a run goes on on any number of ranks: each reads its part of the beams. With the same number it
-   goes on bit for bit. Without MPI: cc -DWITHOUT_MPI. */
+   goes on bit for bit. Without MPI: cc -DNO_MPI. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -91,7 +91,7 @@ static fb_run *open_run(const struct options *options)
 {
     fb_open_opts opts = {.size = sizeof opts};
     fb_run *run = NULL;
-#ifdef WITHOUT_MPI
+#ifdef NO_MPI
     opts.ranks = 1; /* alone, whatever started this */
 #endif
     check(fb_run_open(options->run, options->fresh ? "w" : "a", &opts, &run));
