@@ -44,7 +44,7 @@ fn reply(raw: &mut Raw) -> (u32, String) {
 
 fn ask(raw: &mut Raw, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
     let mut w = Writer::new();
-    let words = Call { client: 7, sent_ns: 0, allowed_ns: 0, issue, service };
+    let words = Call { sent_ns: 0, allowed_ns: 0, issue, service };
     call::put_call(&mut w, &words, items.len());
     items.iter().for_each(|item| call::put_item(&mut w, item));
     raw.link.send(&Header::new(kind::REQUEST, id), &[&w.finish()]).unwrap();
@@ -127,7 +127,7 @@ fn who_reads_no_replies_holds_up_nobody() {
     let client = world.client();
     let mut raw = attach(&world);
     let mut w = Writer::new();
-    call::put_call(&mut w, &Call { client: 7, sent_ns: 0, allowed_ns: 0, issue: 0, service: "void" }, 0);
+    call::put_call(&mut w, &Call { sent_ns: 0, allowed_ns: 0, issue: 0, service: "void" }, 0);
     let body = w.finish();
     // More replies than its ring holds, none of them read.
     let mut sent = 0u64;

@@ -10,20 +10,22 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-/// A ring of a few words. Loom reports every access to a cell that is not ordered with the
+/// A ring of a few lines, one of which stays free. Loom reports every access to a cell that is not ordered with the
 /// other thread's: reading a record before it is published, writing over one not yet released.
 struct Ring {
     tail: AtomicU64,
     mark: AtomicU64,
+    heads: Vec<AtomicU64>,
     words: Vec<UnsafeCell<[u8; 8]>>,
 }
 
 impl Ring {
-    fn new(words: usize) -> Arc<Ring> {
+    fn new(records: usize) -> Arc<Ring> {
         Arc::new(Ring {
             tail: AtomicU64::new(0),
             mark: AtomicU64::new(0),
-            words: (0..words).map(|_| UnsafeCell::new([0; 8])).collect(),
+            heads: (0..records).map(|_| AtomicU64::new(0)).collect(),
+            words: (0..8 * records).map(|_| UnsafeCell::new([0; 8])).collect(),
         })
     }
 }
@@ -39,6 +41,11 @@ impl RingMemory for Arc<Ring> {
 
     fn capacity(&self) -> u64 {
         self.words.len() as u64 * 8
+    }
+
+    fn head(&self, at: u64) -> &AtomicU64 {
+        assert!(at % 64 == 0, "a record begins at a line");
+        &self.heads[at as usize / 64]
     }
 
     fn store(&self, at: u64, bytes: &[u8]) {
@@ -72,7 +79,7 @@ fn next(consumer: &mut Consumer<Arc<Ring>>) -> (u64, u64) {
 #[test]
 fn records_pass_whole_and_in_order_and_room_is_reused_only_after_release() {
     loom::model(|| {
-        let ring = Ring::new(4); // two records at a time
+        let ring = Ring::new(2); // one record at a time
         let there = ring.clone();
         let reader = thread::spawn(move || {
             let mut consumer = Consumer::new(there);
@@ -91,7 +98,7 @@ fn records_pass_whole_and_in_order_and_room_is_reused_only_after_release() {
 #[test]
 fn a_successor_reads_on_from_the_release_mark_while_the_producer_goes_on() {
     loom::model(|| {
-        let ring = Ring::new(8);
+        let ring = Ring::new(4);
         let there = ring.clone();
         let reader = thread::spawn(move || {
             let mut first = Consumer::new(there.clone());

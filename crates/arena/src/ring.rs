@@ -8,15 +8,18 @@
 //!  ...............[mark]=====================[cursor]==========[tail].........
 //!                 shared, of the consumer    private           shared, of the producer
 //!
-//!  a record, padded to 8 bytes:
-//!  0         4         8
-//!  +---------+---------+------------------ - -+
-//!  | length  | check   | bytes                |      check = length ^ low word of position ^ SALT
-//!  +---------+---------+------------------ - -+
+//!  a record, padded to a line of 64 bytes:      the next one:
+//!  0         4         8                        64
+//!  +---------+---------+------------------ - - -+---------+--- - -
+//!  | length  | check   | bytes                  | 0: none | ...
+//!  +---------+---------+------------------ - - -+---------+--- - -
+//!   check = length ^ low word of position ^ SALT
 //! ```
 //!
-//! A record becomes visible by the one release store of `tail`, so a producer killed in the
-//! middle has published nothing. Reading and releasing are separate: what was read but not
+//! A record becomes visible by the one release store of its first word, so a producer killed in
+//! the middle has published nothing; the first word of the next one has been zeroed before. The
+//! reader looks at that word only, so a short record travels between two cores with one line of
+//! their caches and nothing else. `tail` tells everybody else how far the ring goes. Reading and releasing are separate: what was read but not
 //! released is read again by the next consumer. The consumer trusts nothing: lengths are
 //! copied out, then checked.
 
@@ -24,6 +27,7 @@ use crate::sync::{AtomicU64, Ordering};
 use forebay_types::{Code, Error, Result, limits};
 
 const HEADER: u64 = 8;
+const LINE: u64 = 64;
 const SALT: u32 = 0x5eed_f0b1;
 
 /// Where a ring lives. The real one is a part of a segment; the model checker has its own.
@@ -32,8 +36,10 @@ pub trait RingMemory {
     fn tail(&self) -> &AtomicU64;
     /// Bytes released, written by the consumer.
     fn mark(&self) -> &AtomicU64;
-    /// Bytes of the ring: a power of two, at least 16.
+    /// Bytes of the ring: a power of two, at least 128.
     fn capacity(&self) -> u64;
+    /// The first word of a record, at an offset that is a multiple of 64.
+    fn head(&self, at: u64) -> &AtomicU64;
     /// Copies in at an offset; the caller keeps `at + bytes.len()` within the capacity.
     fn store(&self, at: u64, bytes: &[u8]);
     /// Copies out from an offset; the caller keeps `at + out.len()` within the capacity.
@@ -83,16 +89,29 @@ impl From<Full> for Error {
 /// Bytes a record of that length takes in a ring.
 #[inline]
 fn footprint(len: u64) -> u64 {
-    HEADER + len.next_multiple_of(8)
+    (HEADER + len).next_multiple_of(LINE)
 }
 
+/// The first word of a record; never zero, for a position is even and the salt is odd.
 #[inline]
-fn check(len: u32, position: u64) -> u32 {
-    len ^ (position as u32) ^ SALT
+fn head(len: u32, position: u64) -> u64 {
+    u64::from(len) | u64::from(len ^ (position as u32) ^ SALT) << 32
 }
 
+/// Where the line of a position lies.
+#[inline]
+fn line(position: u64, capacity: u64) -> u64 {
+    position & (capacity - 1) & !(LINE - 1)
+}
+
+/// A position as it stands in shared memory: whatever it is, it is taken for that of a line.
+fn told(position: &AtomicU64) -> u64 {
+    position.load(Ordering::Acquire) & !(LINE - 1)
+}
+
+/// The last line stays free for the zero behind the last record.
 fn largest(capacity: u64) -> u64 {
-    capacity.saturating_sub(HEADER).min(limits::RECORD_BYTES as u64)
+    capacity.saturating_sub(LINE + HEADER).min(limits::RECORD_BYTES as u64)
 }
 
 /// The writing end of a ring.
@@ -105,9 +124,28 @@ pub struct Producer<M: RingMemory> {
 impl<M: RingMemory> Producer<M> {
     /// Goes on where the ring ends.
     pub fn new(memory: M) -> Self {
-        let tail = memory.tail().load(Ordering::Acquire);
-        let mark = memory.mark().load(Ordering::Acquire);
-        Producer { memory, tail, mark }
+        let (tail, mark) = (told(memory.tail()), told(memory.mark()));
+        let mut producer = Producer { memory, tail, mark };
+        producer.catch_up();
+        producer
+    }
+
+    /// A producer that was killed may have published a record and not said so in `tail`.
+    fn catch_up(&mut self) {
+        while self.cached_free() > LINE {
+            let word = self.head_at(self.tail).load(Ordering::Acquire);
+            let len = word as u32;
+            if word != head(len, self.tail) || len as usize > limits::RECORD_BYTES {
+                break;
+            }
+            self.tail = self.tail.wrapping_add(footprint(len.into()));
+        }
+        self.memory.tail().store(self.tail, Ordering::Release);
+    }
+
+    #[inline]
+    fn head_at(&self, position: u64) -> &AtomicU64 {
+        self.memory.head(line(position, self.memory.capacity()))
     }
 
     /// Publishes one record, made of the parts one behind the other: whole or not at all.
@@ -119,21 +157,21 @@ impl<M: RingMemory> Producer<M> {
             return Err(Full { needed: len, free: self.free(), largest });
         }
         let needed = footprint(len);
-        if needed > self.cached_free() {
+        if needed + LINE > self.cached_free() {
             let free = self.free();
-            if needed > free {
-                return Err(Full { needed, free, largest: largest + HEADER });
+            if needed + LINE > free {
+                return Err(Full { needed: len, free: free.saturating_sub(LINE), largest });
             }
         }
-        let mut at = self.tail;
-        let mut header = [0; HEADER as usize];
-        header[..4].copy_from_slice(&(len as u32).to_le_bytes());
-        header[4..].copy_from_slice(&check(len as u32, at).to_le_bytes());
-        for part in std::iter::once(&header[..]).chain(parts.iter().copied()) {
+        let begin = self.tail;
+        self.tail = begin.wrapping_add(needed);
+        self.head_at(self.tail).store(0, Ordering::Relaxed);
+        let mut at = begin.wrapping_add(HEADER);
+        for part in parts {
             self.store(at, part);
-            at += part.len() as u64;
+            at = at.wrapping_add(part.len() as u64);
         }
-        self.tail += needed;
+        self.head_at(begin).store(head(len as u32, begin), Ordering::Release);
         self.memory.tail().store(self.tail, Ordering::Release);
         Ok(())
     }
@@ -188,14 +226,13 @@ pub struct Consumer<M: RingMemory> {
     memory: M,
     cursor: u64,
     mark: u64,
-    tail: u64,
 }
 
 impl<M: RingMemory> Consumer<M> {
     /// Starts at the release mark: what an earlier consumer read but did not release comes again.
     pub fn new(memory: M) -> Self {
-        let mark = memory.mark().load(Ordering::Acquire);
-        Consumer { memory, cursor: mark, mark, tail: mark }
+        let mark = told(memory.mark());
+        Consumer { memory, cursor: mark, mark }
     }
 
     /// Copies the next record into `buf`, in place of what it held, and returns the position behind it, for
@@ -203,28 +240,25 @@ impl<M: RingMemory> Consumer<M> {
     /// more use.
     #[inline]
     pub fn next(&mut self, buf: &mut Vec<u8>) -> Result<Option<u64>> {
-        if !self.pending() {
+        let word = self.head_at_cursor().load(Ordering::Acquire);
+        if word == 0 {
             return Ok(None);
         }
-        let available = match self.tail.checked_sub(self.cursor) {
-            Some(n) if self.tail - self.mark <= self.memory.capacity() => n,
-            _ => return Err(self.corrupt("its end leaves the ring")),
-        };
-        if available < HEADER {
-            return Err(self.corrupt("half a header is published"));
-        }
-        let mut header = [0; HEADER as usize];
-        self.load(self.cursor, &mut header);
-        let [a, b, c, d, e, f, g, h] = header;
-        let (len, seen) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        let needed = footprint(len as u64);
-        if len as usize > limits::RECORD_BYTES || needed > available || seen != check(len, self.cursor) {
-            return Err(self.corrupt(&format!("a record announces {len} bytes, {available} are published")));
+        let len = word as u32;
+        let needed = footprint(len.into());
+        let room = self.memory.capacity().saturating_sub(self.cursor.wrapping_sub(self.mark));
+        if len as usize > limits::RECORD_BYTES || needed > room || word != head(len, self.cursor) {
+            return Err(self.corrupt(&format!("a record announces {len} bytes by the word {word:#x}")));
         }
         buf.resize(len as usize, 0); // what it held is overwritten, so it is not cleared first
         self.load(self.cursor + HEADER, buf);
         self.cursor += needed;
         Ok(Some(self.cursor))
+    }
+
+    #[inline]
+    fn head_at_cursor(&self) -> &AtomicU64 {
+        self.memory.head(line(self.cursor, self.memory.capacity()))
     }
 
     #[cold]
@@ -246,13 +280,10 @@ impl<M: RingMemory> Consumer<M> {
         }
     }
 
-    /// Whether there is a record to read (one load of shared memory at most).
+    /// Whether there is a record to read: one load of shared memory.
     #[inline]
     pub fn pending(&mut self) -> bool {
-        if self.tail == self.cursor {
-            self.tail = self.memory.tail().load(Ordering::Acquire);
-        }
-        self.tail != self.cursor
+        self.head_at_cursor().load(Ordering::Acquire) != 0
     }
 
     /// Gives the producer the room up to a position that [`Consumer::next`] returned. Positions
@@ -268,7 +299,6 @@ impl<M: RingMemory> Consumer<M> {
     /// Goes back to the release mark.
     pub fn rewind(&mut self) {
         self.cursor = self.mark;
-        self.tail = self.mark;
     }
 
     /// Position behind the last record read.

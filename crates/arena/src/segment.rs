@@ -66,6 +66,11 @@ impl RingMemory for Mapped {
     }
 
     #[inline]
+    fn head(&self, at: u64) -> &AtomicU64 {
+        self.inner.map.atomic_u64(self.inner.layout.rings[self.which.index()].0 + at)
+    }
+
+    #[inline]
     fn store(&self, at: u64, bytes: &[u8]) {
         self.inner.map.store(self.inner.layout.rings[self.which.index()].0 + at, bytes);
     }
@@ -312,11 +317,12 @@ impl Segment {
         ring::Producer::new(self.end(which, true))
     }
 
-    /// Where the published records of a ring end, for who looks for news without its reading end:
-    /// there is some when this is not the position of the last record read.
+    /// Whether a ring has a record at a position, for who looks for news without its reading end:
+    /// the position is the one behind the last record read.
     #[inline]
-    pub fn published(&self, which: Direction) -> u64 {
-        self.inner.map.atomic_u64(Layout::cursor(Cursor::tail(which))).load(Ordering::Acquire)
+    pub fn has_record(&self, which: Direction, position: u64) -> bool {
+        let (at, bytes) = self.inner.layout.rings[which.index()];
+        bytes > 0 && self.inner.map.atomic_u64(at + (position & (bytes - 1) & !63)).load(Ordering::Acquire) != 0
     }
 
     /// The reading end of a ring; starts at the release mark.

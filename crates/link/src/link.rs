@@ -7,7 +7,7 @@ use std::time::Instant;
 /// A way for frames to one peer and back, in order. One thread uses it at a time; transports
 /// that can be used from two (one sends, one receives) have a `split` of their own.
 pub trait Link: Send {
-    /// Sends one frame whose body is the parts one behind the other. `Full` when the peer has
+    /// Sends one frame (kind, flags and id of the header) whose body is the parts one behind the other. `Full` when the peer has
     /// not yet made room for it (try again after a [`Link::try_recv`]), `BadArgument` when it
     /// never fits.
     fn send(&mut self, header: &Header, body: &[&[u8]]) -> Result<()>;

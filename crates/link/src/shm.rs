@@ -53,8 +53,7 @@ impl ShmSender {
     /// Publishes one frame without waking anybody; [`ShmSender::ring`] follows, once for many.
     #[inline]
     pub fn send_quietly(&mut self, header: &Header, body: &[&[u8]]) -> Result<(), Full> {
-        let bytes: usize = body.iter().map(|b| b.len()).sum();
-        let head = Header { json: 0, body: bytes as u64, ..*header }.encode();
+        let head = header.encode_short();
         match body {
             [] => self.producer.push(&[&head]),
             [one] => self.producer.push(&[&head, one]),
@@ -91,7 +90,7 @@ impl ShmReceiver {
     pub fn try_recv(&mut self, frame: &mut Frame) -> Result<bool> {
         let Some(position) = self.consumer.next(&mut frame.bytes)? else { return Ok(false) };
         self.consumer.release_to(position);
-        frame.decode_in_place()?;
+        frame.decode_short_in_place()?;
         Ok(true)
     }
 

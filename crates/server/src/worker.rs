@@ -10,7 +10,7 @@ use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
 use forebay_link::Frame;
-use forebay_link::frame::HEADER_BYTES;
+use forebay_link::frame::SHORT_BYTES;
 use forebay_types::call::{self, Item, Outcome};
 use forebay_types::codec::Writer;
 use forebay_types::{Code, Error, Result};
@@ -97,10 +97,7 @@ impl Worker<'_> {
     /// Reads the words of the request and refuses what is late, unwanted or was served before.
     fn read(&mut self, peer: &Peer, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
         let id = self.frame.header.id;
-        let (call, data) = call::get_call(self.frame.body(), HEADER_BYTES, &mut self.items)?;
-        if call.client != peer.client {
-            return Err(Error::new(Code::Corrupt, "a request names another client than its segment's"));
-        }
+        let (call, data) = call::get_call(self.frame.body(), SHORT_BYTES, &mut self.items)?;
         if !peer.wants(id) {
             return Err(Error::new(Code::Cancelled, "the request was cancelled before it began"));
         }
@@ -108,7 +105,7 @@ impl Worker<'_> {
             return Err(Error::new(Code::Timeout, "the request's time was over before it began"));
         }
         let service = self.shared.service(call.service)?;
-        if !is_new(call.client, call.issue) {
+        if !is_new(peer.client, call.issue) {
             return Err(Error::new(
                 Code::Conflict,
                 "this server has run the request before; its result went with the lost connection",

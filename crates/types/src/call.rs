@@ -6,7 +6,7 @@
 //! blocks stay where they are.
 //!
 //! ```text
-//!  request: client u64 | sent u64 | time left u64 | issue u32 | service str | n u8 | n arguments | pad | inline data
+//!  request: sent u64 | time left u64 | issue u32 | service str | n u8 | n arguments | pad | inline data
 //!  argument: 0 | scalar: dtype u8, bytes          reply: code u32 | running u32 | queued u32
 //!            1 | text:   dtype u8, place                 | waited u64 | ran u64 | text str
 //!            2 | array:  dtype u8, order u8,             | n u8 | n results | pad | inline data
@@ -141,9 +141,8 @@ pub enum Item {
 /// The words of a request before its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Number of the client.
-    pub client: u64,
-    /// When it was sent, in nanoseconds of the host's monotonic clock.
+    /// When it was sent, in nanoseconds of the host's monotonic clock; 0 when nobody wants to know
+    /// where the time went.
     pub sent_ns: u64,
     /// How long the client waits, from then; 0 for ever.
     pub allowed_ns: u64,
@@ -173,12 +172,7 @@ pub struct Outcome<'a> {
 /// Writes the words of a request; [`put_item`] and [`padding`] follow.
 #[inline]
 pub fn put_call(w: &mut Writer, call: &Call, arguments: usize) {
-    w.u64(call.client)
-        .u64(call.sent_ns)
-        .u64(call.allowed_ns)
-        .u32(call.issue)
-        .str(call.service)
-        .u8(arguments as u8);
+    w.u64(call.sent_ns).u64(call.allowed_ns).u32(call.issue).str(call.service).u8(arguments as u8);
 }
 
 /// Writes the words of a reply; [`put_item`] and [`padding`] follow.
@@ -292,10 +286,10 @@ fn get_items(bytes: &[u8], r: &mut Reader, before: usize, items: &mut Vec<Item>)
 #[inline]
 pub fn get_call<'a>(bytes: &'a [u8], before: usize, items: &mut Vec<Item>) -> Result<(Call<'a>, usize)> {
     let mut r = Reader::new(bytes);
-    let (client, sent_ns, allowed_ns) = (r.u64()?, r.u64()?, r.u64()?);
+    let (sent_ns, allowed_ns) = (r.u64()?, r.u64()?);
     let (issue, service) = (r.u32()?, r.str()?);
     let data = get_items(bytes, &mut r, before, items)?;
-    Ok((Call { client, sent_ns, allowed_ns, issue, service }, data))
+    Ok((Call { sent_ns, allowed_ns, issue, service }, data))
 }
 
 /// Reads a reply, as [`get_call`] reads a request.
@@ -318,7 +312,7 @@ mod tests {
     use crate::Shape;
     use proptest::prelude::*;
 
-    const CALL: Call = Call { client: 7, sent_ns: 1, allowed_ns: 2, issue: 3, service: "axpy" };
+    const CALL: Call = Call { sent_ns: 1, allowed_ns: 2, issue: 3, service: "axpy" };
 
     fn sample() -> (Vec<Item>, Vec<u8>) {
         let meta = ArrayMeta { dtype: DType::F64, shape: Shape::new(&[2, 3]).unwrap(), order: Order::F };

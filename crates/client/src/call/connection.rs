@@ -335,7 +335,7 @@ impl Connection {
     /// Whether a reply is there: one look at the ring, without a lock.
     #[inline]
     pub fn has_reply(&self) -> bool {
-        self.segment.published(Direction::Down) != self.taken.load(Ordering::Acquire)
+        self.segment.has_record(Direction::Down, self.taken.load(Ordering::Acquire))
     }
 
     /// This client is about to sleep; look for replies once more after this.

@@ -138,7 +138,6 @@ impl<'a> Future<'a> {
             };
             let Some(info) = found.cloned() else { return Err(self.nobody(cause)) };
             let request = request::Request {
-                client: self.inner.id,
                 id: self.id,
                 issue: self.issue,
                 allowed: self.allowed,

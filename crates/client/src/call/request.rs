@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Block;
-use forebay_link::frame::HEADER_BYTES;
+use forebay_link::frame::SHORT_BYTES;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
@@ -17,7 +17,6 @@ use super::args::Arg;
 use super::connection::{Connection, Pending, breathe};
 
 pub(super) struct Request<'r, 'a> {
-    pub client: u64,
     pub id: u64,
     pub issue: u32,
     pub allowed: Option<Duration>,
@@ -123,7 +122,6 @@ impl<'r> Request<'r, '_> {
     fn encode(&self, placed: &Placed, sent_ns: u64) -> Vec<u8> {
         let mut w = Writer::over(Vec::with_capacity(128 + 64 * placed.items.len() + placed.at));
         let call = Call {
-            client: self.client,
             sent_ns,
             allowed_ns: self.allowed.map_or(0, |a| u64::try_from(a.as_nanos()).unwrap_or(0)),
             issue: self.issue,
@@ -133,10 +131,10 @@ impl<'r> Request<'r, '_> {
         placed.items.iter().for_each(|item| call::put_item(&mut w, item));
         let mut bytes = w.finish();
         if placed.at > 0 {
-            bytes.resize(bytes.len() + call::padding(HEADER_BYTES + bytes.len()), 0);
+            bytes.resize(bytes.len() + call::padding(SHORT_BYTES + bytes.len()), 0);
             for piece in &placed.inline {
                 bytes.extend_from_slice(piece);
-                bytes.resize(bytes.len() + call::padding(HEADER_BYTES + bytes.len()), 0);
+                bytes.resize(bytes.len() + call::padding(SHORT_BYTES + bytes.len()), 0);
             }
         }
         bytes
