@@ -228,7 +228,11 @@ impl Client {
         // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
         let mut future = None;
         let values = released(py, || {
-            let future = future.insert(held.send(&self.inner, name, timeout)?);
+            let sent = match timeout {
+                None => held.send_untimed(&self.inner, name),
+                limit => held.send(&self.inner, name, limit),
+            };
+            let future = future.insert(sent?);
             wait_in_slices(future, timeout)
         })?;
         copy_back(py, &back)?;

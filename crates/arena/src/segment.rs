@@ -322,7 +322,8 @@ impl Segment {
     #[inline]
     pub fn has_record(&self, which: Direction, position: u64) -> bool {
         let (at, bytes) = self.inner.layout.rings[which.index()];
-        bytes > 0 && self.inner.map.atomic_u64(at + (position & (bytes - 1) & !63)).load(Ordering::Acquire) != 0
+        bytes > 0
+            && self.inner.map.atomic_u64(at + (position & (bytes - 1) & !63)).load(Ordering::Acquire) != 0
     }
 
     /// The reading end of a ring; starts at the release mark.

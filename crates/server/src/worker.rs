@@ -43,6 +43,7 @@ struct Request {
     id: u64,
     sent_ns: u64,
     service: Arc<Service>,
+    timed: bool,
     data: usize,
     turns: Vec<Turn>,
 }
@@ -112,11 +113,12 @@ impl Worker<'_> {
             ));
         }
         let turns = decode::turns(&service, &self.items, peer)?;
-        Ok(Request { id, sent_ns: call.sent_ns, service, data, turns })
+        let timed = call.sent_ns > 0 || service.wants_a_clock();
+        Ok(Request { id, sent_ns: call.sent_ns, service, timed, data, turns })
     }
 
     fn serve(&mut self, peer: &Arc<Peer>, request: Request) {
-        let Request { id, sent_ns, service, data, turns } = request;
+        let Request { id, sent_ns, service, timed, data, turns } = request;
         if !turns.iter().all(Turn::has_come) {
             // Whoever has the array may need this very client's next request.
             self.shared.promote_one();
@@ -125,8 +127,8 @@ impl Worker<'_> {
             drop(turns);
             return self.fail(peer, id, &e, 0, 0);
         }
-        let begin = now_ns();
-        let waited = begin.saturating_sub(sent_ns);
+        let begin = if timed { now_ns() } else { 0 };
+        let waited = if sent_ns > 0 { begin.saturating_sub(sent_ns) } else { 0 };
         let data = self.frame.body().get(data..).unwrap_or_default();
         let caller = Caller { peer: peer.clone(), request: id, turns };
         let mut call = match decode::call(&service, &self.items, data, caller) {
@@ -134,8 +136,10 @@ impl Worker<'_> {
             Err(e) => return self.fail(peer, id, &e, waited, 0),
         };
         let result = run_body(&service, &mut call);
-        let ran = now_ns().saturating_sub(begin);
-        service.took(ran);
+        let ran = if timed { now_ns().saturating_sub(begin) } else { 0 };
+        if timed {
+            service.took(ran);
+        }
         let outcome = Outcome {
             code: 0,
             running: self.shared.running.load(Ordering::Relaxed),

@@ -103,6 +103,12 @@ impl Held {
         let future = client.call_async(name, self.args, allowed)?;
         Ok(HeldFuture { future, _kept: self.kept })
     }
+
+    /// Sends a call that is waited for at once and whose timing nobody asks for.
+    pub fn send_untimed(self, client: &Client, name: &str) -> Result<HeldFuture> {
+        let future = client.call_untimed(name, self.args)?;
+        Ok(HeldFuture { future, _kept: self.kept })
+    }
 }
 
 impl HeldFuture {

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Direction, Segment};
@@ -14,7 +14,7 @@ use forebay_types::call::{ARGUMENT_BYTES, Attached, REPLY_BYTES, ServerRequest, 
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 
-use super::lock;
+use super::{lock, spare};
 
 /// How long a server may take to let a client in; its listener is never busy with calls.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,8 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const BLOCKS: u32 = 4_096;
 /// Most calls under way at a time.
 const UNDER_WAY: usize = 65_536;
-/// Buffers of replies that are kept for the next ones.
-const SPARE: usize = 64;
 
 /// A call that was sent. The reply is put here by whoever finds it.
 #[derive(Default)]
@@ -54,6 +52,12 @@ impl Pending {
         self.done.load(Ordering::Acquire)
     }
 
+    /// As it was before it was sent.
+    pub fn reset(&mut self) {
+        *self.done.get_mut() = false;
+        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = PendingState::default();
+    }
+
     pub fn take(&self) -> Option<Returned> {
         let mut state = lock(&self.state);
         let reply = state.reply.take()?;
@@ -70,7 +74,6 @@ struct Receiving {
     receiver: ShmReceiver,
     frame: Frame,
     parts: QuickMap<u64, Vec<u8>>,
-    spare: Vec<Vec<u8>>,
 }
 
 /// The connection.
@@ -130,7 +133,6 @@ impl Connection {
                 receiver,
                 frame: Frame::default(),
                 parts: QuickMap::default(),
-                spare: Vec::new(),
             }),
             taken: AtomicU64::new(0),
             under_way: Mutex::default(),
@@ -206,8 +208,10 @@ impl Connection {
     /// Sends a request. On failure the blocks come back; without an error there is only no room
     /// in the ring just now.
     pub fn send(&self, id: u64, body: &[u8], blocks: Vec<(usize, Block)>) -> Result<Arc<Pending>, Unsent> {
-        let state = PendingState { blocks, ..PendingState::default() };
-        let pending = Arc::new(Pending { done: AtomicBool::new(false), state: Mutex::new(state) });
+        let pending = spare::pending();
+        if !blocks.is_empty() {
+            lock(&pending.state).blocks = blocks;
+        }
         {
             let mut under_way = lock(&self.under_way);
             if under_way.len() < UNDER_WAY {
@@ -273,7 +277,7 @@ impl Connection {
     }
 
     fn take_one(&self, receiving: &mut Receiving) -> Result<()> {
-        let Receiving { receiver, frame, parts, spare } = receiving;
+        let Receiving { receiver, frame, parts } = receiving;
         if !receiver.try_recv(frame)? {
             return Ok(());
         }
@@ -298,8 +302,7 @@ impl Connection {
                     true => None,
                     false => parts.remove(&id),
                 }
-                .or_else(|| spare.pop())
-                .unwrap_or_default();
+                .unwrap_or_else(spare::buffer);
                 reply.extend_from_slice(frame.body());
                 self.deliver(&pending, reply);
                 Ok(())
@@ -319,17 +322,6 @@ impl Connection {
         state.reply = Some(reply);
         drop(state);
         pending.done.store(true, Ordering::Release);
-    }
-
-    /// A reply's buffer, for the next one.
-    pub fn recycle(&self, mut reply: Vec<u8>) {
-        reply.clear();
-        if let Ok(mut receiving) = self.receiving.try_lock()
-            && receiving.spare.len() < SPARE
-            && reply.capacity() <= 64 * 1024
-        {
-            receiving.spare.push(reply);
-        }
     }
 
     /// Whether a reply is there: one look at the ring, without a lock.

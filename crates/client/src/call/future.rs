@@ -14,7 +14,7 @@ use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned};
 use super::request;
 use super::table::Offer;
-use super::{Inner, Sent, reference};
+use super::{Inner, Sent, reference, spare};
 
 /// Where the time of a call went.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +51,8 @@ pub struct Future<'a> {
     tried: Vec<Incarnation>,
     /// The caller's time, counted from here; for the server, which may spare itself the work.
     allowed: Option<Duration>,
-    begun: Instant,
+    /// None when nobody wants to know where the time goes.
+    begun: Option<Instant>,
     timing: Timing,
     state: State,
     /// Only this server can do it: it holds what the call refers to.
@@ -64,10 +65,10 @@ impl<'a> Future<'a> {
         name: &str,
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
+        timed: bool,
     ) -> Result<Future<'a>> {
-        inner.check_process()?;
         reference::not_lost(&args).map_err(|e| e.within(name))?;
-        Future::send_with(inner, name, allowed, |_| Ok(args))
+        Future::send_with(inner, name, allowed, timed, |_| Ok(args))
     }
 
     /// Sends a call whose arguments are made of the signature.
@@ -75,11 +76,12 @@ impl<'a> Future<'a> {
         inner: Arc<Inner>,
         name: &str,
         allowed: Option<Duration>,
+        timed: bool,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        let begun = Instant::now();
+        let begun = timed.then(Instant::now);
         inner.check_process()?;
-        let mut offer = inner.find(name, begun)?;
+        let mut offer = inner.find(name)?;
         let args = make(&offer.signature)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
@@ -99,7 +101,7 @@ impl<'a> Future<'a> {
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         signature.check(&mut given)?;
         let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));
-        Future::begin(inner.clone(), offer, Some(server.clone()), (args, given), None, Instant::now())
+        Future::begin(inner.clone(), offer, Some(server.clone()), (args, given), None, None)
     }
 
     fn begin(
@@ -108,7 +110,7 @@ impl<'a> Future<'a> {
         bound: Option<Arc<Connection>>,
         (args, given): (Vec<Arg<'a>>, Vec<Given>),
         allowed: Option<Duration>,
-        begun: Instant,
+        begun: Option<Instant>,
     ) -> Result<Future<'a>> {
         let id = inner.next_id();
         let mut future = Future {
@@ -141,11 +143,12 @@ impl<'a> Future<'a> {
                 id: self.id,
                 issue: self.issue,
                 allowed: self.allowed,
+                timed: self.begun.is_some(),
                 signature: &self.offer.signature,
                 args: &self.args,
                 given: &self.given,
             };
-            let until = self.allowed.map(|a| self.begun + a);
+            let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
             let connection = match &self.bound {
                 Some(holder) => {
                     holder.lost().map_or_else(|| Ok(holder.clone()), |e| Err(Sent::Lost(e.clone())))
@@ -154,7 +157,9 @@ impl<'a> Future<'a> {
             };
             match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
                 Ok(((pending, sent), connection)) => {
-                    self.timing.sending = sent.saturating_duration_since(self.begun);
+                    if let (Some(sent), Some(begun)) = (sent, self.begun) {
+                        self.timing.sending = sent.saturating_duration_since(begun);
+                    }
                     self.state = State::Sent { connection, pending };
                     return Ok(());
                 }
@@ -173,7 +178,7 @@ impl<'a> Future<'a> {
         if self.bound.is_some() {
             return;
         }
-        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str(), Instant::now())
+        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str())
             && offer.signature == self.offer.signature
         {
             self.offer = offer;
@@ -235,7 +240,9 @@ impl<'a> Future<'a> {
                     return true;
                 }
                 let result = self.finish(&connection, returned);
-                self.state = State::Done(result);
+                if let State::Sent { pending, .. } = std::mem::replace(&mut self.state, State::Done(result)) {
+                    spare::keep_pending(pending);
+                }
                 return true;
             }
             if let Some(cause) = connection.lost() {
@@ -276,14 +283,15 @@ impl<'a> Future<'a> {
             self.results(&items, data, &blocks)
         });
         connection.free(blocks.into_iter().map(|(_, block)| block));
-        connection.recycle(reply);
+        spare::keep_buffer(reply);
         result
     }
 
     fn note(&mut self, connection: &Connection, outcome: &Outcome) {
+        let Some(begun) = self.begun else { return };
         self.timing.waiting = Duration::from_nanos(outcome.waited_ns);
         self.timing.running = Duration::from_nanos(outcome.ran_ns);
-        self.timing.total = self.begun.elapsed();
+        self.timing.total = begun.elapsed();
         self.timing.server = Some((connection.name.clone(), connection.info.pid));
     }
 
@@ -353,14 +361,10 @@ impl<'a> Future<'a> {
     /// still under way and may be waited for again.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
         if !self.advance(timeout.map(|t| Instant::now() + t)) {
-            return Err(Error::new(
-                Code::Timeout,
-                format!(
-                    "{} has no result after {:.3} s; wait longer, or cancel it",
-                    self.offer.signature.name(),
-                    self.begun.elapsed().as_secs_f64()
-                ),
-            ));
+            let name = self.offer.signature.name();
+            let so_far = self.begun.map(|b| b.elapsed()).or(timeout).unwrap_or_default().as_secs_f64();
+            let text = format!("{name} has no result after {so_far:.3} s; wait longer, or cancel it");
+            return Err(Error::new(Code::Timeout, text));
         }
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Done(result) => result,

@@ -22,6 +22,7 @@ mod future;
 mod pump;
 mod reference;
 mod request;
+mod spare;
 mod table;
 
 use std::collections::hash_map::Entry;
@@ -112,7 +113,7 @@ impl Client {
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let mut future = Future::send(self.inner.clone(), name, args, timeout)?;
+        let mut future = Future::send(self.inner.clone(), name, args, timeout, timeout.is_some())?;
         let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
         future.wait(left)
     }
@@ -125,7 +126,12 @@ impl Client {
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, allowed)
+        Future::send(self.inner.clone(), name, args, allowed, true)
+    }
+
+    /// The same for who will wait at once and does not ask for [`Future::timing`]: no clock is read.
+    pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
+        Future::send(self.inner.clone(), name, args, None, false)
     }
 
     /// The same for a caller who makes the arguments when he sees the signature: for languages that
@@ -136,7 +142,7 @@ impl Client {
         allowed: Option<Duration>,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, allowed, make)
+        Future::send_with(self.inner.clone(), name, allowed, true, make)
     }
 
     /// While arrays of references are moved, `check` is asked every 100 ms; its error ends the
@@ -159,7 +165,7 @@ impl Client {
 
     /// The signature of a service.
     pub fn signature(&self, name: &str) -> Result<Signature> {
-        Ok(self.inner.find(name, Instant::now())?.signature.clone())
+        Ok(self.inner.find(name)?.signature.clone())
     }
 }
 
@@ -170,19 +176,27 @@ impl Inner {
 
     /// The offer of a service. One that is missing at a broker that has just taken the place of a
     /// dead one is waited for.
-    fn find(&self, name: &str, now: Instant) -> Result<Arc<Offer>> {
-        let until = now + SETTLING;
-        loop {
-            let mut table = lock(&self.table);
-            match table.find(name, now) {
-                Err(e) if e.code() == Code::NoServer && table.is_settling() && Instant::now() < until => {
-                    drop(table);
-                    self.interrupted()?;
-                    std::thread::sleep(LOOK_AGAIN);
-                }
-                found => return found,
+    fn find(&self, name: &str) -> Result<Arc<Offer>> {
+        let found = lock(&self.table).find(name);
+        match found {
+            Err(e) if e.code() == Code::NoServer => self.find_later(name, e),
+            found => found,
+        }
+    }
+
+    #[cold]
+    fn find_later(&self, name: &str, missing: Error) -> Result<Arc<Offer>> {
+        let until = Instant::now() + SETTLING;
+        let mut outcome = Err(missing);
+        while lock(&self.table).is_settling() && Instant::now() < until {
+            self.interrupted()?;
+            std::thread::sleep(LOOK_AGAIN);
+            outcome = lock(&self.table).find(name);
+            if !outcome.as_ref().is_err_and(|e| e.code() == Code::NoServer) {
+                break;
             }
         }
+        outcome
     }
 
     /// Asks the broker anew, if it answers.

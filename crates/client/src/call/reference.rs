@@ -364,7 +364,7 @@ pub(super) fn holder(
     let offers = |offer: &Offer| offer.servers.iter().any(|s| s.incarnation == home.info.incarnation);
     if !offers(offer) && home.lost().is_none() {
         inner.refresh();
-        *offer = inner.find(&name, std::time::Instant::now())?;
+        *offer = inner.find(&name)?;
         if !offers(offer) {
             let others: Vec<&str> = offer.servers.iter().map(|s| s.name.as_str()).collect();
             return fault(format!(

@@ -15,11 +15,14 @@ use forebay_types::{Code, DType, Error, Given, Param, Signature};
 use super::Sent;
 use super::args::Arg;
 use super::connection::{Connection, Pending, breathe};
+use super::spare;
 
 pub(super) struct Request<'r, 'a> {
     pub id: u64,
     pub issue: u32,
     pub allowed: Option<Duration>,
+    /// Whether somebody wants to know where the time goes.
+    pub timed: bool,
     pub signature: &'r Signature,
     pub args: &'r [Arg<'a>],
     pub given: &'r [Given],
@@ -46,13 +49,12 @@ fn now() -> (Instant, u64) {
 }
 
 impl<'r> Request<'r, '_> {
-    /// Copies and sends it, and says when it was sent. Waits for room in the ring while the server
-    /// lives and time is left.
+    /// Copies and sends it, and says when it was sent.
     pub fn send(
         &self,
         connection: &Connection,
         until: Option<Instant>,
-    ) -> Result<(Arc<Pending>, Instant), Sent> {
+    ) -> Result<(Arc<Pending>, Option<Instant>), Sent> {
         let mut placed = Placed {
             items: Vec::with_capacity(self.args.len()),
             inline: Vec::new(),
@@ -65,20 +67,35 @@ impl<'r> Request<'r, '_> {
                 return Err(Sent::Not(e));
             }
         }
-        let (sent, sent_ns) = now();
-        let body = self.encode(&placed, sent_ns);
-        let mut blocks = placed.blocks;
-        let mut looked = sent;
+        let (sent, sent_ns) = self.timed.then(now).unzip();
+        let body = self.encode(&placed, sent_ns.unwrap_or(0));
+        let done = self.push(connection, until, &body, placed.blocks);
+        spare::keep_buffer(body);
+        done.map(|pending| (pending, sent))
+    }
+
+    /// Waits for room in the ring while the server lives and time is left.
+    fn push(
+        &self,
+        connection: &Connection,
+        until: Option<Instant>,
+        body: &[u8],
+        mut blocks: Vec<(usize, Block)>,
+    ) -> Result<Arc<Pending>, Sent> {
+        let mut since = None;
+        let mut looked = None;
         loop {
-            let (why, back) = match connection.send(self.id, &body, blocks) {
-                Ok(pending) => return Ok((pending, sent)),
+            let (why, back) = match connection.send(self.id, body, blocks) {
+                Ok(pending) => return Ok(pending),
                 Err(refused) => refused,
             };
             blocks = back;
+            let since = *since.get_or_insert_with(Instant::now);
+            let looked = looked.get_or_insert(since);
             let late = until.is_some_and(|u| Instant::now() >= u);
             if looked.elapsed() > Duration::from_millis(50) {
                 connection.look();
-                looked = Instant::now();
+                *looked = Instant::now();
             }
             let fault = match (why, connection.lost()) {
                 (Some(e), _) => Some(Sent::Not(e)),
@@ -94,7 +111,7 @@ impl<'r> Request<'r, '_> {
                 return Err(fault);
             }
             connection.drain();
-            breathe(sent);
+            breathe(since);
         }
     }
 
@@ -120,7 +137,7 @@ impl<'r> Request<'r, '_> {
     }
 
     fn encode(&self, placed: &Placed, sent_ns: u64) -> Vec<u8> {
-        let mut w = Writer::over(Vec::with_capacity(128 + 64 * placed.items.len() + placed.at));
+        let mut w = Writer::over(spare::buffer());
         let call = Call {
             sent_ns,
             allowed_ns: self.allowed.map_or(0, |a| u64::try_from(a.as_nanos()).unwrap_or(0)),

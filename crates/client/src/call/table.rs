@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
@@ -16,6 +16,12 @@ const FRESH: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(200);
 /// How long it waits when it cannot.
 const LONG: Duration = Duration::from_secs(2);
+
+/// A clock that is off by a few milliseconds and costs a fifth of the exact one.
+fn coarse() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
 
 /// A service and the servers that offer it.
 #[derive(Debug)]
@@ -47,7 +53,8 @@ pub(super) struct Table {
     locator: Locator,
     wire: Option<Wire>,
     offers: QuickMap<String, Arc<Offer>>,
-    ask_again: Instant,
+    /// When the table is no longer fresh, by [`coarse`].
+    ask_again: Duration,
     turn: usize,
     /// The broker follows one that died, and not all servers have come to it yet.
     settling: bool,
@@ -57,8 +64,8 @@ impl Table {
     /// Connects to the broker, starting an agent if need be, and fetches the table.
     pub fn fetch(locator: Locator) -> Result<Table> {
         let wire = Some(locator.connect_or_start("client", LONG)?);
-        let ask_again = Instant::now();
         let offers = QuickMap::default();
+        let ask_again = Duration::ZERO;
         let mut table = Table { locator, wire, offers, ask_again, turn: 0, settling: false };
         table.refresh(LONG)?;
         Ok(table)
@@ -77,7 +84,7 @@ impl Table {
     }
 
     fn refresh(&mut self, timeout: Duration) -> Result<()> {
-        self.ask_again = Instant::now() + FRESH;
+        self.ask_again = coarse() + FRESH;
         // A connection that broke since the last time is worth one more try at once.
         let broken = self.wire.as_ref().is_some_and(Wire::peer_gone);
         if broken {
@@ -118,10 +125,10 @@ impl Table {
     }
 
     /// The offer of a service. `NoServer` names what is offered instead.
-    pub fn find(&mut self, name: &str, now: Instant) -> Result<Arc<Offer>> {
+    pub fn find(&mut self, name: &str) -> Result<Arc<Offer>> {
         if let Some(offer) = self.offers.get(name) {
             let offer = offer.clone();
-            if now >= self.ask_again && self.refresh(SHORT).is_ok() {
+            if coarse() >= self.ask_again && self.refresh(SHORT).is_ok() {
                 return self.offers.get(name).cloned().ok_or_else(|| self.nobody(name));
             }
             return Ok(offer);
