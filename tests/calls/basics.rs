@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use forebay_client::call::{Arg, Value, wait_all, wait_any};
+use forebay_client::call::{Arg, Client, Future, Value, wait_all, wait_any};
+use forebay_server::Server;
 use forebay_types::call::INLINE_BYTES;
-use forebay_types::{ArrayMeta, Code, DType, Order, Scalar, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Error, Order, Scalar, Shape};
 
 use crate::roles::{World, until};
 
@@ -105,7 +106,7 @@ fn a_name_that_nobody_offers_is_answered_at_once_with_what_is_offered() {
     assert!(e.text().contains("nothing is offered at all"), "{e}");
     let _server = world.server("one", 1);
     let e = client.call("axpi", vec![], None).unwrap_err();
-    assert!(e.text().contains("\"axpi\"") && e.text().contains("axpy, conjugate"), "{e}");
+    assert!(e.text().contains("\"axpi\"") && e.text().contains("axpy, burn, conjugate"), "{e}");
     client.call("void", vec![], None).unwrap();
     assert!(began.elapsed() < Duration::from_secs(10));
 }
@@ -277,4 +278,31 @@ fn a_server_that_stops_ends_what_it_began() {
     for _ in 0..4 {
         client.call("void", vec![], None).unwrap();
     }
+}
+
+#[test]
+fn a_server_tells_how_many_requests_it_runs_and_how_many_wait() {
+    let world = World::new();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let server = Server::new("here")
+        .service("pass()", move |_| {
+            let passed = gate.lock().unwrap().recv();
+            passed.map_err(|_| Error::bad("the gate is closed for ever"))
+        })
+        .unwrap()
+        .start(world.locator())
+        .unwrap();
+    let clients = [world.client(), world.client()];
+    let sent = |client: &Client| (0..3).map(|_| client.call_async("pass", vec![], None).unwrap()).collect();
+    let [mut ours, mut others]: [Vec<Future>; 2] = [sent(&clients[0]), sent(&clients[1])];
+    let figures = || (server.load().running, server.load().queued, server.load().served);
+    until("one runs and five wait", || figures() == (1, 5, 0));
+    open.send(()).unwrap();
+    until("one of the five has its turn", || figures() == (1, 4, 1));
+    (0..5).for_each(|_| open.send(()).unwrap());
+    ours.iter_mut()
+        .chain(&mut others)
+        .for_each(|call| drop(call.wait(Some(Duration::from_secs(10))).unwrap()));
+    until("nothing is left to do", || figures() == (0, 0, 6));
 }

@@ -2,6 +2,7 @@
 //! happens when servers and brokers die, stop or talk nonsense.
 
 mod basics;
+mod deaths;
 mod failures;
 mod hostile;
 mod references;

@@ -145,6 +145,24 @@ fn work(call: &mut Call) -> Result<()> {
     call.arg(2)?.set(i64::from(std::process::id()))
 }
 
+/// A step of a computation in which every bit depends on all that was before, and on the number of the call.
+pub fn stir(id: i64, x: &mut [f64]) {
+    let mut last = 1.0 + id as f64 * 1e-9;
+    for value in x.iter_mut() {
+        last = (*value * 1.000_1 + last.sin()) / 1.5;
+        *value = last;
+    }
+}
+
+/// Notes the number of the call, computes, and takes its time.
+fn stir_slowly(call: &mut Call) -> Result<()> {
+    let [id, ms, x] = call.args()?;
+    note(&format!("stir-{}", id.i64()?))?;
+    stir(id.i64()?, x.slice::<f64>()?);
+    std::thread::sleep(Duration::from_millis(ms.i64()? as u64));
+    Ok(())
+}
+
 fn services(name: &str) -> Result<Server> {
     Server::new(name)
         .service("void()", |_| Ok(()))?
@@ -194,6 +212,17 @@ fn services(name: &str) -> Result<Server> {
             note(&format!("{}-done", tag.str()?))?;
             sum.set(x.iter().sum::<f64>())
         })?
+        .service("stir(in id:i64, in ms:i64, inout x:f64[n])", stir_slowly)?
+        .service("burn(in tag:str, in ms:i64)", |call| {
+            let [tag, ms] = call.args()?;
+            note(tag.str()?)?;
+            let end = std::time::Instant::now() + Duration::from_millis(ms.i64()? as u64);
+            while std::time::Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        })?
+        .service("pid(out pid:i64)", |call| call.arg(0)?.set(i64::from(std::process::id())))?
         .service("panics()", |_| panic!("out of its mind"))?
         .service("work(in tag:str, in ms:i64, out pid:i64)", work)?
         .service("order_once(in tag:str, in ms:i64, out pid:i64) effects", work)

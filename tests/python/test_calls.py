@@ -253,6 +253,7 @@ def test_a_call_with_effects_is_not_issued_again(client: fb.Client) -> None:
 
 
 def test_ctrl_c_ends_a_call(place: Place, client: fb.Client) -> None:
+    server = int(client.call("pid"))
     code = """
 import forebay
 try:
@@ -270,7 +271,56 @@ except KeyboardInterrupt:
         out, _ = process.communicate(timeout=5)
     except subprocess.TimeoutExpired:
         pytest.fail("Ctrl-C was not heard")
+    finally:
+        # It would end what it has begun first: half a minute of sleep.
+        os.kill(server, signal.SIGKILL)
     assert out == "interrupted\n"
+
+
+class Enough(Exception):
+    """What the handler of a test raises."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """A handler of SIGALRM that raises."""
+
+    def enough(*_: object) -> None:
+        raise Enough
+
+    before = signal.signal(signal.SIGALRM, enough)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_a_signal_is_heard_while_a_stopped_server_lets_nobody_in(place: Place, client: fb.Client) -> None:
+    server = place.started[0]
+    server.send_signal(signal.SIGSTOP)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(Enough):
+        client.call("void")
+    server.send_signal(signal.SIGCONT)
+    client.call("void", timeout=10)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_a_signal_is_heard_while_a_stopped_server_takes_no_more_requests(
+    place: Place, client: fb.Client
+) -> None:
+    client.call("void")
+    server = place.started[0]
+    server.send_signal(signal.SIGSTOP)
+    calls, text = [], "x" * 4_000
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(Enough):
+        for _ in range(10_000):
+            calls.append(client.call_async("fails", text))
+    server.send_signal(signal.SIGCONT)
+    for call in calls:
+        call.cancel()
+    client.call("void", timeout=10)
 
 
 def test_a_server_ends_with_its_input_and_with_sigterm(place: Place, file: Path) -> None:

@@ -71,24 +71,29 @@ fn call(
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
     let timeout = given::timeout(timeout)?;
-    let (back, mut future) = send(&object, name, args, timeout)?;
+    let (back, mut future) = send(&object, name, args, timeout, timeout.is_some())?;
     let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
     back.fill(&future.wait(left)?)
 }
 
-/// Sends a call; what comes back goes where `Back` says.
+/// Sends a call; what comes back goes where `Back` says. A clock is read only for one that is `timed`.
 fn send(
     client: &Client,
     name: &str,
     args: &[fb_arg],
     allowed: Option<std::time::Duration>,
+    timed: bool,
 ) -> Result<(Back, forebay::call::Future<'static>)> {
     let mut back = Back::default();
-    let future = client.call_async_with(name, allowed, |signature| {
+    let make = |signature: &forebay::Signature| {
         let prepared = prepare(args, signature)?;
         back = prepared.back;
         Ok(prepared.args)
-    })?;
+    };
+    let future = match timed {
+        true => client.call_async_with(name, allowed, make)?,
+        false => client.call_untimed_with(name, make)?,
+    };
     Ok((back, future))
 }
 
@@ -107,7 +112,7 @@ pub extern "C" fn fb_call_async(
         let out = given::out(future, "future")?;
         let name = given::text(service, "service")?;
         let args = given::slice(args, nargs.into(), "args")?;
-        let (back, future) = send(&object, name, args, None)?;
+        let (back, future) = send(&object, name, args, None, true)?;
         out.set(handle::give(FutureObject::new(future, back), 0)?);
         Ok(())
     })

@@ -10,8 +10,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-/// A ring of a few lines, one of which stays free. Loom reports every access to a cell that is not ordered with the
-/// other thread's: reading a record before it is published, writing over one not yet released.
+/// A ring of a few lines, one of which stays free. Loom reports every access to a cell that is not
+/// ordered with the other thread's: reading a record before it is published, writing over one not yet released.
 struct Ring {
     tail: AtomicU64,
     mark: AtomicU64,

@@ -19,9 +19,9 @@
 //! A record becomes visible by the one release store of its first word, so a producer killed in
 //! the middle has published nothing; the first word of the next one has been zeroed before. The
 //! reader looks at that word only, so a short record travels between two cores with one line of
-//! their caches and nothing else. `tail` tells everybody else how far the ring goes. Reading and releasing are separate: what was read but not
-//! released is read again by the next consumer. The consumer trusts nothing: lengths are
-//! copied out, then checked.
+//! their caches and nothing else. `tail` tells everybody else how far the ring goes. Reading and
+//! releasing are separate: what was read but not released is read again by the next consumer. The
+//! consumer trusts nothing: lengths are copied out, then checked.
 
 use crate::sync::{AtomicU64, Ordering};
 use forebay_types::{Code, Error, Result, limits};
@@ -107,6 +107,24 @@ fn line(position: u64, capacity: u64) -> u64 {
 /// A position as it stands in shared memory: whatever it is, it is taken for that of a line.
 fn told(position: &AtomicU64) -> u64 {
     position.load(Ordering::Acquire) & !(LINE - 1)
+}
+
+/// How many records are published and not released, for who holds neither end. Both ends may work
+/// meanwhile, so it is what was true at some moment of the counting.
+pub fn waiting<M: RingMemory>(memory: &M) -> u64 {
+    let (begin, capacity) = (told(memory.mark()), memory.capacity());
+    let (mut passed, mut count) = (0, 0);
+    while passed < capacity {
+        let at = begin.wrapping_add(passed);
+        let word = memory.head(line(at, capacity)).load(Ordering::Acquire);
+        let len = word as u32;
+        if word != head(len, at) || len as usize > limits::RECORD_BYTES {
+            break;
+        }
+        passed += footprint(len.into());
+        count += 1;
+    }
+    count
 }
 
 /// The last line stays free for the zero behind the last record.
@@ -251,8 +269,8 @@ impl<M: RingMemory> Consumer<M> {
             return Err(self.corrupt(&format!("a record announces {len} bytes by the word {word:#x}")));
         }
         buf.resize(len as usize, 0); // what it held is overwritten, so it is not cleared first
-        self.load(self.cursor + HEADER, buf);
-        self.cursor += needed;
+        self.load(self.cursor.wrapping_add(HEADER), buf);
+        self.cursor = self.cursor.wrapping_add(needed);
         Ok(Some(self.cursor))
     }
 

@@ -46,7 +46,8 @@ pub(crate) struct Inner {
 pub struct Mapped {
     inner: Arc<Inner>,
     which: Direction,
-    end: usize,
+    /// Which of the four ends it is; none for an onlooker.
+    end: Option<usize>,
 }
 
 impl RingMemory for Mapped {
@@ -83,7 +84,9 @@ impl RingMemory for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        self.inner.ends[self.end].store(false, Ordering::Release);
+        if let Some(end) = self.end {
+            self.inner.ends[end].store(false, Ordering::Release);
+        }
     }
 }
 
@@ -305,7 +308,7 @@ impl Segment {
         let end = which.index() * 2 + usize::from(writing);
         let held = self.inner.ends[end].swap(true, Ordering::AcqRel);
         assert!(!held, "this end of the {which:?} ring is in use already: one thread, one end");
-        Mapped { inner: self.inner.clone(), which, end }
+        Mapped { inner: self.inner.clone(), which, end: Some(end) }
     }
 
     /// The writing end of a ring.
@@ -317,6 +320,12 @@ impl Segment {
         ring::Producer::new(self.end(which, true))
     }
 
+    /// Where the published records of a ring end, as far as their producer has said so.
+    #[inline]
+    pub fn published(&self, which: Direction) -> u64 {
+        self.inner.map.atomic_u64(Layout::cursor(Cursor::tail(which))).load(Ordering::Acquire)
+    }
+
     /// Whether a ring has a record at a position, for who looks for news without its reading end:
     /// the position is the one behind the last record read.
     #[inline]
@@ -324,6 +333,11 @@ impl Segment {
         let (at, bytes) = self.inner.layout.rings[which.index()];
         bytes > 0
             && self.inner.map.atomic_u64(at + (position & (bytes - 1) & !63)).load(Ordering::Acquire) != 0
+    }
+
+    /// How many records of a ring wait for their reader.
+    pub fn waiting(&self, which: Direction) -> u64 {
+        ring::waiting(&Mapped { inner: self.inner.clone(), which, end: None })
     }
 
     /// The reading end of a ring; starts at the release mark.

@@ -29,6 +29,7 @@ fn beat(shared: &Shared) -> bool {
     let peers = lock(&shared.peers).clone();
     let mut waiting = false;
     let mut lost = false;
+    shared.load();
     for peer in &peers {
         peer.beat();
         peer.look();

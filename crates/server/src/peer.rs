@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use std::sync::Arc;
 
-use forebay_arena::Segment;
+use forebay_arena::{Direction, Segment};
 use forebay_link::{Header, ShmSender, Wire};
 use forebay_types::call::{self, REPLY_BYTES, word};
 
@@ -56,6 +56,11 @@ impl Peer {
     /// Whether its connection ended, or it was cut off.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
+    }
+
+    /// How many of its requests no worker has taken yet.
+    pub fn waiting(&self) -> u64 {
+        if self.is_gone() { 0 } else { self.segment.waiting(Direction::Up) }
     }
 
     pub fn cut_off(&self) {

@@ -32,6 +32,10 @@ pub(crate) struct Shared {
     /// Replies wait in memory: the heart beats faster until they are out.
     pub waiting: AtomicBool,
     pub running: AtomicU32,
+    /// Calls that were taken out of a ring and wait for their turn at an array.
+    pub held_up: AtomicU32,
+    /// Requests that waited at the last beat of the heart, for replies to tell.
+    pub queued: AtomicU32,
     pub served: AtomicU64,
     stop: AtomicBool,
     /// Workers that sleep until the polling is handed to one of them.
@@ -69,6 +73,8 @@ impl Shared {
             peers: Mutex::default(),
             waiting: AtomicBool::new(false),
             running: AtomicU32::new(0),
+            held_up: AtomicU32::new(0),
+            queued: AtomicU32::new(0),
             served: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             idle: Mutex::new(0),
@@ -148,9 +154,12 @@ impl Shared {
     }
 
     pub fn load(&self) -> Load {
-        let running = self.running.load(Ordering::Relaxed);
-        let queued = lock(&self.peers).len() as u32;
-        Load { running, queued: queued.min(running), served: self.served.load(Ordering::Relaxed) }
+        let held_up = self.held_up.load(Ordering::Relaxed);
+        let running = self.running.load(Ordering::Relaxed).saturating_sub(held_up);
+        let in_rings: u64 = lock(&self.peers).iter().map(|p| p.waiting()).sum();
+        let queued = u32::try_from(in_rings).unwrap_or(u32::MAX).saturating_add(held_up);
+        self.queued.store(queued, Ordering::Relaxed);
+        Load { running, queued, served: self.served.load(Ordering::Relaxed) }
     }
 
     pub fn info(&self) -> ServerInfo {

@@ -119,11 +119,7 @@ impl Worker<'_> {
 
     fn serve(&mut self, peer: &Arc<Peer>, request: Request) {
         let Request { id, sent_ns, service, timed, data, turns } = request;
-        if !turns.iter().all(Turn::has_come) {
-            // Whoever has the array may need this very client's next request.
-            self.shared.promote_one();
-        }
-        if let Err(e) = turns.iter().try_for_each(|t| t.wait(|| peer.wants(id))) {
+        if let Err(e) = self.take_turns(peer, id, &turns) {
             drop(turns);
             return self.fail(peer, id, &e, 0, 0);
         }
@@ -143,7 +139,7 @@ impl Worker<'_> {
         let outcome = Outcome {
             code: 0,
             running: self.shared.running.load(Ordering::Relaxed),
-            queued: 0,
+            queued: self.shared.queued.load(Ordering::Relaxed),
             waited_ns: waited,
             ran_ns: ran,
             text: "",
@@ -160,14 +156,28 @@ impl Worker<'_> {
         }
     }
 
+    /// Waits until the arrays of a call are its own.
+    fn take_turns(&self, peer: &Peer, id: u64, turns: &[Turn]) -> Result<()> {
+        if turns.iter().all(Turn::has_come) {
+            return Ok(());
+        }
+        // Whoever has the array may need this very client's next request.
+        self.shared.promote_one();
+        self.shared.held_up.fetch_add(1, Ordering::Relaxed);
+        let come = turns.iter().try_for_each(|t| t.wait(|| peer.wants(id)));
+        self.shared.held_up.fetch_sub(1, Ordering::Relaxed);
+        come
+    }
+
     fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64, ran_ns: u64) {
         let mut end = e.text().len().min(TEXT_BYTES);
         while !e.text().is_char_boundary(end) {
             end -= 1;
         }
-        let running = self.shared.running.load(Ordering::Relaxed);
+        let (running, queued) = (&self.shared.running, &self.shared.queued);
+        let (running, queued) = (running.load(Ordering::Relaxed), queued.load(Ordering::Relaxed));
         let text = &e.text()[..end];
-        let outcome = Outcome { code: e.code() as u32, running, queued: 0, waited_ns, ran_ns, text };
+        let outcome = Outcome { code: e.code() as u32, running, queued, waited_ns, ran_ns, text };
         let mut w = Writer::over(std::mem::take(&mut self.reply));
         call::put_outcome(&mut w, &outcome, 0);
         let bytes = w.finish();

@@ -140,6 +140,7 @@ impl<'a> Future<'a> {
             };
             let Some(info) = found.cloned() else { return Err(self.nobody(cause)) };
             let request = request::Request {
+                inner: &self.inner,
                 id: self.id,
                 issue: self.issue,
                 allowed: self.allowed,

@@ -27,6 +27,7 @@ mod table;
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Whoever may interrupt a wait is asked so often.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// Why a request did not go.
 enum Sent {
@@ -145,8 +149,18 @@ impl Client {
         Future::send_with(self.inner.clone(), name, allowed, true, make)
     }
 
-    /// While arrays of references are moved, `check` is asked every 100 ms; its error ends the
-    /// waiting. For Ctrl-C. Once a client.
+    /// Both at once: arguments made of the signature, and no clock.
+    pub fn call_untimed_with<'a>(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
+    ) -> Result<Future<'a>> {
+        Future::send_with(self.inner.clone(), name, None, false, make)
+    }
+
+    /// While a call waits for a server to let the client in or to take a request, and while arrays of
+    /// references are moved, `check` is asked every 100 ms; its error ends the waiting. For Ctrl-C.
+    /// Once a client.
     pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
         let _ = self.inner.check.set(Box::new(check));
     }
@@ -220,7 +234,7 @@ impl Inner {
     }
 
     /// The connection to a server, made at the first call.
-    fn connection(&self, info: &Arc<ServerInfo>) -> Result<Arc<Connection>, Sent> {
+    fn connection(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Arc<Connection>, Sent> {
         let known = lock(&self.connections).get(&info.incarnation).cloned();
         if let Some(connection) = known {
             return match connection.lost() {
@@ -229,12 +243,11 @@ impl Inner {
             };
         }
         // Without the lock: a server that does not answer must not hold up calls to others.
-        let made =
-            Connection::attach(info.clone(), self.id, &self.pump.doorbell).map_err(|e| match e.code() {
-                // The server is there and says no, or this side has no memory: others may be no better.
-                Code::VersionMismatch | Code::Refused | Code::Full => Sent::Not(e),
-                _ => Sent::Lost(e),
-            })?;
+        let made = self.attach(info).map_err(|e| match e.code() {
+            // The server is there and says no, or this side has no memory: others may be no better.
+            Code::VersionMismatch | Code::Refused | Code::Full | Code::Cancelled => Sent::Not(e),
+            _ => Sent::Lost(e),
+        })?;
         let made = Arc::new(made);
         match lock(&self.connections).entry(info.incarnation) {
             // Another thread was faster.
@@ -243,6 +256,30 @@ impl Inner {
         };
         self.pump.add(made.clone());
         Ok(made)
+    }
+
+    /// Attaches to a server. One that is stopped keeps whoever greets it waiting; where Ctrl-C is to
+    /// be heard, a thread of its own does the greeting.
+    fn attach(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Connection> {
+        let (inner, info) = (self.clone(), info.clone());
+        let attach = move || Connection::attach(info, inner.id, &inner.pump.doorbell);
+        if self.check.get().is_none() {
+            return attach();
+        }
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::Builder::new()
+            .name("attach".into())
+            .spawn(move || drop(tell.send(attach())))
+            .map_err(|e| Error::io("cannot start a thread", e))?;
+        loop {
+            match told.recv_timeout(SLICE) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Timeout) => self.interrupted()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::internal("the thread that attaches to a server ended early"));
+                }
+            }
+        }
     }
 
     /// A server is lost: its connection goes, and the broker is told.

@@ -18,7 +18,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
@@ -27,11 +26,8 @@ use super::args::Arg;
 use super::connection::Connection;
 use super::future::Future;
 use super::table::Offer;
-use super::{Client, Inner, Sent, lock};
+use super::{Client, Inner, SLICE, Sent, lock};
 use crate::run::View;
-
-/// Who waits for a server looks at the user's check so often.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Which server is to hold an array.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +141,11 @@ fn wait(inner: &Inner, mut future: Future) -> Result<()> {
 
 impl Inner {
     /// The server that is to hold an array.
-    fn home(&self, name: Option<&str>, tried: &[forebay_types::directory::Incarnation]) -> Result<Arc<Home>> {
+    fn home(
+        self: &Arc<Self>,
+        name: Option<&str>,
+        tried: &[forebay_types::directory::Incarnation],
+    ) -> Result<Arc<Home>> {
         let newest = lock(&self.newest).upgrade();
         let fits = |home: &Arc<Home>| {
             home.0.lost().is_none()

@@ -12,12 +12,12 @@ use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
-use super::Sent;
 use super::args::Arg;
 use super::connection::{Connection, Pending, breathe};
-use super::spare;
+use super::{Inner, Sent, spare};
 
 pub(super) struct Request<'r, 'a> {
+    pub inner: &'r Inner,
     pub id: u64,
     pub issue: u32,
     pub allowed: Option<Duration>,
@@ -92,12 +92,14 @@ impl<'r> Request<'r, '_> {
             blocks = back;
             let since = *since.get_or_insert_with(Instant::now);
             let looked = looked.get_or_insert(since);
+            let mut interrupted = Ok(());
             let late = until.is_some_and(|u| Instant::now() >= u);
             if looked.elapsed() > Duration::from_millis(50) {
                 connection.look();
                 *looked = Instant::now();
+                interrupted = self.inner.interrupted();
             }
-            let fault = match (why, connection.lost()) {
+            let fault = match (why.or(interrupted.err()), connection.lost()) {
                 (Some(e), _) => Some(Sent::Not(e)),
                 (None, Some(e)) => Some(Sent::Lost(e.clone())),
                 (None, None) if late => Some(Sent::Not(Error::new(

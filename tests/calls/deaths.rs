@@ -1,0 +1,210 @@
+//! Servers that are killed, stopped and continued at random moments while calls run: the moments
+//! come from a seed, which is printed; `FOREBAY_SEED` repeats one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay_client::call::{Arg, Client, Future};
+use rustix::process::Signal;
+
+use crate::roles::{Serving, World, stir, until};
+
+/// Acts of violence of one test.
+const ACTS: usize = 10;
+/// Long enough for a stopped server to be found on any machine; calls do not wait for more.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Numbers from a seed (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn from_seed() -> Dice {
+        let given = std::env::var("FOREBAY_SEED").ok().and_then(|s| s.parse().ok());
+        let clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 | 1;
+        let seed = given.unwrap_or_else(clock);
+        println!("FOREBAY_SEED={seed}");
+        Dice(seed)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// The servers of the test. One that is neither killed nor stopped is always among them.
+struct Herd<'w> {
+    world: &'w World,
+    living: Vec<Serving>,
+    stopped: Vec<Serving>,
+    born: usize,
+}
+
+impl Herd<'_> {
+    fn grow(&mut self) {
+        self.born += 1;
+        self.living.push(self.world.server(&format!("s{}", self.born), 2));
+    }
+
+    /// Hurts one of them, and makes up for it.
+    fn act(&mut self, dice: &mut Dice) {
+        let victim = self.living.swap_remove(dice.below(self.living.len() as u64) as usize);
+        match dice.below(3) {
+            0 => {
+                victim.signal(Signal::STOP);
+                self.stopped.push(victim);
+            }
+            _ => victim.signal(Signal::KILL),
+        }
+        match self.stopped.is_empty() || dice.below(3) > 0 {
+            true => self.grow(),
+            false => {
+                let back = self.stopped.remove(0);
+                back.signal(Signal::CONT);
+                self.living.push(back);
+            }
+        }
+    }
+}
+
+/// What the calls of a test are to give, and gave.
+struct Chain {
+    number: i64,
+    length: i64,
+    expected: Vec<f64>,
+    values: Vec<f64>,
+    reissued: HashMap<i64, u32>,
+}
+
+impl Chain {
+    fn new(number: i64, elements: usize) -> Chain {
+        let values: Vec<f64> = (0..elements).map(|i| i as f64 / 7.0).collect();
+        Chain { number, length: 0, expected: values.clone(), values, reissued: HashMap::new() }
+    }
+
+    /// Sends the next call of it; every call has a number of its own.
+    fn send<'a>(client: &Client, id: i64, values: &'a mut [f64], ms: i64) -> Future<'a> {
+        client.call_async("stir", vec![id.into(), ms.into(), Arg::from(values)], None).unwrap()
+    }
+
+    fn next_id(&mut self) -> i64 {
+        self.length += 1;
+        let id = self.number << 32 | self.length;
+        stir(id, &mut self.expected);
+        id
+    }
+
+    fn compare(&self) {
+        let bits = |v: &[f64]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert!(bits(&self.expected) == bits(&self.values), "chain {} has another result", self.number);
+    }
+}
+
+/// Every call was executed at most once by each server, and by as many as it was sent to.
+fn each_at_most_once(world: &World, chains: &[Chain]) {
+    let mut executions: HashMap<String, u32> = HashMap::new();
+    let mut by_each: HashMap<String, u32> = HashMap::new();
+    for line in world.log() {
+        let (_, id) = line.split_once(' ').unwrap();
+        *executions.entry(id.to_owned()).or_default() += 1;
+        *by_each.entry(line).or_default() += 1;
+    }
+    assert!(by_each.values().all(|n| *n == 1), "a server executed a call twice: {by_each:?}");
+    for chain in chains {
+        for n in 1..=chain.length {
+            let id = chain.number << 32 | n;
+            let (times, again) = (executions[&format!("stir-{id}")], chain.reissued[&id]);
+            assert!(
+                times <= 1 + again,
+                "call {id} was executed {times} times and issued {again} times again"
+            );
+        }
+    }
+}
+
+#[test]
+fn servers_hurt_at_random_moments_change_no_bit_and_none_runs_a_call_twice() {
+    let world = World::new();
+    let mut dice = Dice::from_seed();
+    let mut herd = Herd { world: &world, living: Vec::new(), stopped: Vec::new(), born: 0 };
+    (0..3).for_each(|_| herd.grow());
+    // One goes in a frame, the others in blocks of the segment.
+    let mut chains = [Chain::new(1, 100), Chain::new(2, 3_000), Chain::new(3, 50_000)];
+    let client = world.client();
+    let over = AtomicBool::new(false);
+    let mut pace = Dice(dice.below(u64::MAX) | 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ACTS {
+                std::thread::sleep(Duration::from_millis(dice.below(250)));
+                herd.act(&mut dice);
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        while !over.load(Ordering::SeqCst) {
+            let ids: Vec<i64> = chains.iter_mut().map(Chain::next_id).collect();
+            let under_way = chains.iter_mut().zip(&ids);
+            let mut calls: Vec<Future> = under_way
+                .map(|(c, id)| Chain::send(&client, *id, &mut c.values, pace.below(12) as i64))
+                .collect();
+            for call in &mut calls {
+                call.wait(Some(PATIENCE)).unwrap();
+            }
+            let again: Vec<u32> = calls.iter().map(|c| c.timing().reissued).collect();
+            drop(calls);
+            for ((chain, id), again) in chains.iter_mut().zip(ids).zip(again) {
+                chain.reissued.insert(id, again);
+            }
+        }
+    });
+    chains.iter().for_each(Chain::compare);
+    each_at_most_once(&world, &chains);
+    assert!(chains.iter().any(|c| c.reissued.values().any(|n| *n > 0)), "no call was hit");
+}
+
+#[test]
+fn what_a_stopped_server_does_when_it_goes_on_changes_nothing_any_more() {
+    let world = World::new();
+    let servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let mut values = vec![0.5; 10_000];
+    let mut expected = values.clone();
+    stir(7, &mut expected);
+    let begun = || world.log().into_iter().find(|l| l.ends_with(" stir-7"));
+    let mut call = Chain::send(&client, 7, &mut values, 300);
+    until("the call begins", || begun().is_some());
+    let first = servers.iter().find(|s| begun().unwrap().starts_with(&format!("{} ", s.pid()))).unwrap();
+    first.signal(Signal::STOP);
+    call.wait(Some(PATIENCE)).unwrap();
+    assert_eq!(call.timing().reissued, 1);
+    drop(call);
+    assert!(values == expected);
+    // It ends what it had begun, into memory that nobody looks at, and is a server as before.
+    first.signal(Signal::CONT);
+    until("it works again", || {
+        let fresh = world.client();
+        let served = (0..2).map(|_| fresh.call("pid", vec![], None).unwrap());
+        served.into_iter().any(|values| values[0] == forebay_client::call::Value::Scalar(first.pid().into()))
+    });
+    assert!(values == expected);
+    assert_eq!(world.log().len(), 2, "{:?}", world.log());
+}
+
+#[test]
+fn a_server_that_computes_on_every_core_for_seconds_is_not_taken_for_dead() {
+    let world = World::new();
+    let _servers = [world.server("one", 4), world.server("two", 1)];
+    let client = world.client();
+    let began = Instant::now();
+    let mut calls: Vec<Future> = ["a", "b", "c", "d"]
+        .into_iter()
+        .map(|tag| client.call_async("burn", vec![tag.into(), 2_500i64.into()], None).unwrap())
+        .collect();
+    calls.iter_mut().for_each(|c| drop(c.wait(Some(PATIENCE)).unwrap()));
+    assert!(began.elapsed() >= Duration::from_millis(2_500));
+    assert!(calls.iter().all(|c| c.timing().reissued == 0));
+    assert_eq!(world.log().len(), 4, "{:?}", world.log());
+}
