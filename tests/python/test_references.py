@@ -156,7 +156,7 @@ def test_a_lost_server_takes_its_arrays_along(client: fb.Client) -> None:
         assert "one" in str(error.value)
 
 
-def test_calls_are_probed_and_given_up_together(client: fb.Client) -> None:
+def test_calls_are_probed_and_given_up_together(place: Place, client: fb.Client) -> None:
     calls = [client.call_async("sleep", seconds) for seconds in (0.2, 30.0, 30.0)]
     assert fb.probe_any(calls[1:]) is None
     assert fb.wait_any(calls, 10) == 0
@@ -166,3 +166,5 @@ def test_calls_are_probed_and_given_up_together(client: fb.Client) -> None:
     for call in calls[1:]:
         with pytest.raises(fb.Cancelled):
             call.wait()
+    # The one that has begun sleeps for half a minute.
+    place.started[0].kill()
