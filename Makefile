@@ -34,7 +34,7 @@ chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=3
 bench: ## measure, with the machine's own limits beside
 	@scripts/bench
 
-install: ## put binary, library and headers under PREFIX (default /usr/local)
+install: ## put command, C library and header under PREFIX (default /usr/local), below DESTDIR if that is set
 	@scripts/install "$(PREFIX)"
 
 clean: ## remove what was built

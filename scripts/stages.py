@@ -28,16 +28,8 @@ STAGES = [
     Stage("cargo test", ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"], 8),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
     Stage("python", pytest("tests/python"), 6, needs="tests/python"),
-    Stage(
-        "mpi",
-        [
-            "sh",
-            "-c",
-            "cargo build --release --locked -p forebay-c && exec python -m pytest -q -n 2 tests/mpi",
-        ],
-        8,
-        needs="tests/mpi",
-    ),
+    Stage("mpi", pytest("tests/mpi"), 6, needs="tests/mpi"),
+    Stage("c", pytest("tests/c"), 4, needs="tests/c"),
     Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
 ]
 

@@ -6,7 +6,7 @@
    its like) are opaque: any number at once, from any thread; what is NULL, foreign, or freed before is
    refused with FB_BAD_ARGUMENT or FB_CLOSED. Functions named ..._free and ..._close take NULL for
    nothing. Options are structures that begin with their size; all members zero, or NULL for all of
-   them, are the defaults: fb_open_opts opts = { sizeof opts }; opts.buffer = 1 << 30;
+   them, are the defaults: fb_open_opts opts = { .size = sizeof opts, .buffer = 1 << 30 };
 
    This file is made from bindings/c/src by its test `header`: FB_WRITE_HEADER=1 cargo test -p forebay-c. */
 
@@ -466,7 +466,8 @@ fb_status fb_snapshot_allocate(fb_snapshot *snapshot,
                                const fb_piece_opts *opts,
                                void **data);
 
-/* Ends the snapshot: it is buffered, that is, it survives the death of this process. */
+/* Ends the snapshot: it is buffered, that is, it survives the death of this process. Ending it twice
+   does nothing; FB_CLOSED if it was discarded. */
 fb_status fb_snapshot_end(fb_snapshot *snapshot);
 
 /* Gives the snapshot up, as if it had never begun. After its end this does nothing. */
@@ -922,6 +923,12 @@ fb_status fb_probe(fb_future *future, int *done);
    FB_CANCELLED, unless it was complete before. */
 fb_status fb_cancel(fb_future *future);
 
+/* Which of `count` calls is complete, without waiting: `index` gets the first one, or -1. */
+fb_status fb_probe_any(fb_future *const *futures, int count, int *index);
+
+/* Gives `count` calls up, as fb_cancel does with one. */
+fb_status fb_cancel_all(fb_future *const *futures, int count);
+
 /* Where the time of a call went; whole when it is complete. */
 fb_status fb_call_timing(fb_future *future, fb_timing *timing);
 
@@ -998,6 +1005,8 @@ typedef struct {
     const char *broker;
     /* How many requests may be served at a time, each in a thread of its own; 0: one. */
     int workers;
+    /* Most bytes of arrays it holds for clients (fb_ref_create); 0: half of the machine's memory. */
+    uint64_t memory;
 } fb_server_opts;
 
 /* A function that serves a call. It runs in a thread of the server; with several workers in several at a
@@ -1043,6 +1052,10 @@ fb_status fb_serve(fb_server *server);
 
 /* How busy a server is; all zero when it does not run. */
 fb_status fb_load(fb_server *server, fb_server_load *load);
+
+/* The trouble that a running server has behind the scenes, such as a broker that does not answer: its
+   status, with its text as this thread's last error. FB_OK while there is none. */
+fb_status fb_server_trouble(fb_server *server);
 
 /* Stops and frees a server. NULL is nothing. */
 fb_status fb_server_free(fb_server *server);

@@ -21,10 +21,16 @@ fn target(name: *const c_char, set: i64) -> Result<Target> {
     })
 }
 
-fn set_one(run: *mut fb_run, name: *const c_char, set: i64, key: *const c_char, value: Value) -> Result<()> {
+fn set_one(
+    run: *mut fb_run,
+    name: *const c_char,
+    set: i64,
+    key: *const c_char,
+    value: Result<Value>,
+) -> Result<()> {
     let object = handle::get(run)?;
     let key = given::text(key, "key")?;
-    let one = Map::from_iter([(key.to_owned(), value)]);
+    let one = Map::from_iter([(key.to_owned(), value?)]);
     object.run.set_attrs(&target(name, set)?, one)
 }
 
@@ -56,7 +62,7 @@ pub extern "C" fn fb_attr_set_f64(
                 "{value} cannot be the value of an attribute; give a finite number"
             )));
         }
-        set_one(run, name, set, key, value.into())
+        set_one(run, name, set, key, Ok(value.into()))
     })
 }
 
@@ -69,7 +75,7 @@ pub extern "C" fn fb_attr_set_i64(
     key: *const c_char,
     value: i64,
 ) -> fb_status {
-    status(|| set_one(run, name, set, key, value.into()))
+    status(|| set_one(run, name, set, key, Ok(value.into())))
 }
 
 /// Sets an attribute to a text.
@@ -81,7 +87,7 @@ pub extern "C" fn fb_attr_set_str(
     key: *const c_char,
     value: *const c_char,
 ) -> fb_status {
-    status(|| set_one(run, name, set, key, given::text(value, "value")?.into()))
+    status(|| set_one(run, name, set, key, given::text(value, "value").map(Value::from)))
 }
 
 /// Sets several attributes of any kind: a JSON object. Null values delete; what is not named stays.
@@ -179,7 +185,7 @@ pub extern "C" fn fb_attr_delete(
     set: i64,
     key: *const c_char,
 ) -> fb_status {
-    status(|| set_one(run, name, set, key, Value::Null))
+    status(|| set_one(run, name, set, key, Ok(Value::Null)))
 }
 
 /// Whether there is such an attribute: 1 or 0.

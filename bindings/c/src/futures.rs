@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use forebay::call::{Future, Timing, wait_all, wait_any};
+use forebay::call::{Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::Back;
@@ -143,6 +143,31 @@ pub extern "C" fn fb_probe(future: *mut fb_future, done: *mut c_int) -> fb_statu
 pub extern "C" fn fb_cancel(future: *mut fb_future) -> fb_status {
     status(|| {
         handle::get(future)?.state()?.future.cancel();
+        Ok(())
+    })
+}
+
+/// Which of `count` calls is complete, without waiting: `index` gets the first one, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_probe_any(futures: *const *mut fb_future, count: c_int, index: *mut c_int) -> fb_status {
+    status(|| {
+        let held = held(futures, count)?;
+        let out = given::out(index, "index")?;
+        let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
+        let mut inner: Vec<&mut Future> = states.iter_mut().map(|s| &mut s.future).collect();
+        out.set(probe_any(&mut inner).map_or(-1, |at| at as c_int));
+        Ok(())
+    })
+}
+
+/// Gives `count` calls up, as fb_cancel does with one.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_cancel_all(futures: *const *mut fb_future, count: c_int) -> fb_status {
+    status(|| {
+        let held = held(futures, count)?;
+        let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
+        let mut inner: Vec<&mut Future> = states.iter_mut().map(|s| &mut s.future).collect();
+        cancel_all(&mut inner);
         Ok(())
     })
 }

@@ -146,7 +146,7 @@ pub fn options<T: Sized0>(options: *const T, what: &str) -> Result<T> {
     let size = value(options.cast::<usize>(), what)?;
     if !(size_of::<usize>()..=OPTIONS).contains(&size) {
         return Err(Error::bad(format!(
-            "the size in {what} is {size}; begin with {{ sizeof({what}) }} so that all else is zero"
+            "the size in {what} is {size}; begin with {{ .size = sizeof({what}) }} so that all else is zero"
         )));
     }
     let more = size.saturating_sub(size_of::<T>());

@@ -293,9 +293,8 @@ pub extern "C" fn fb_request_set_bytes(
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_fail(request: *mut fb_request, text: *const c_char) -> fb_status {
     status(|| {
-        let text = given::text(text, "text")?;
-        let failure = Error::new(Code::RemoteError, text);
         with(request, |r| {
+            let failure = Error::new(Code::RemoteError, given::text(text, "text")?);
             r.failure = Some(failure.clone());
             Err(failure)
         })

@@ -26,6 +26,8 @@ pub struct fb_server_opts {
     pub broker: *const c_char,
     /// How many requests may be served at a time, each in a thread of its own; 0: one.
     pub workers: c_int,
+    /// Most bytes of arrays it holds for clients (fb_ref_create); 0: half of the machine's memory.
+    pub memory: u64,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -87,7 +89,10 @@ pub extern "C" fn fb_server_create(opts: *const fb_server_opts, server: *mut *mu
         let name = given::optional_text(opts.name, "name")?.unwrap_or("server");
         let workers = usize::try_from(opts.workers)
             .map_err(|_| Error::bad(format!("{} workers are not possible; give 0 or more", opts.workers)))?;
-        let made = Server::new(name).workers(workers.max(1));
+        let mut made = Server::new(name).workers(workers.max(1));
+        if opts.memory != 0 {
+            made = made.memory(opts.memory);
+        }
         let object = ServerObject {
             broker: given::optional_text(opts.broker, "broker")?.map(PathBuf::from),
             state: Mutex::new(State::Made(made)),
@@ -237,6 +242,20 @@ pub extern "C" fn fb_load(server: *mut fb_server, load: *mut fb_server_load) -> 
             (found.running, found.queued, found.served) = (load.running, load.queued, load.served);
         }
         given::fill(load, found, "fb_server_load")
+    })
+}
+
+/// The trouble that a running server has behind the scenes, such as a broker that does not answer: its
+/// status, with its text as this thread's last error. FB_OK while there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_server_trouble(server: *mut fb_server) -> fb_status {
+    status(|| {
+        let object = handle::get(server)?;
+        let trouble = match &*object.lock() {
+            State::Runs(running) => running.trouble(),
+            State::Made(_) | State::Stopped => None,
+        };
+        trouble.map_or(Ok(()), Err)
     })
 }
 

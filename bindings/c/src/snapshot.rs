@@ -1,9 +1,10 @@
 //! Snapshots being taken.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{Allocated, ArrayMeta, Error, Kept, Piece, Place, Result, Snapshot};
+use forebay::{Allocated, ArrayMeta, Code, Error, Kept, Piece, Place, Result, Snapshot};
 
 use crate::data::view;
 use crate::fault::{fb_status, status};
@@ -13,16 +14,31 @@ use crate::kinds::{fb_dtype, fb_order, fb_run, fb_snapshot};
 
 /// What is behind an `fb_snapshot`.
 pub enum SnapshotObject {
-    /// One being taken, and the places in the buffer that were given out for it.
-    Taken { snapshot: Snapshot, rooms: Mutex<Vec<Allocated>> },
+    /// One being taken, the places in the buffer that were given out for it, and how it came to its end.
+    Taken { snapshot: Snapshot, rooms: Mutex<Vec<Allocated>>, fate: AtomicU8 },
     /// A complete one; whether its run had come to its end, when a restart gave it.
     Kept { snapshot: Kept, finished: bool },
 }
 
+/// Of a snapshot being taken: how it came to its end.
+const OPEN: u8 = 0;
+const ENDED: u8 = 1;
+const DISCARDED: u8 = 2;
+
 impl SnapshotObject {
+    /// Sets how it came to its end, if it had not before; how it did.
+    fn settle(&self, fate: u8) -> u8 {
+        match self {
+            SnapshotObject::Taken { fate: own, .. } => {
+                own.compare_exchange(OPEN, fate, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(fate)
+            }
+            SnapshotObject::Kept { .. } => ENDED,
+        }
+    }
+
     fn taken(&self) -> Result<(&Snapshot, &Mutex<Vec<Allocated>>)> {
         match self {
-            SnapshotObject::Taken { snapshot, rooms } => Ok((snapshot, rooms)),
+            SnapshotObject::Taken { snapshot, rooms, .. } => Ok((snapshot, rooms)),
             SnapshotObject::Kept { snapshot, .. } => Err(Error::bad(format!(
                 "the snapshot {} is complete and can only be read; begin a new one with fb_snapshot_begin",
                 snapshot.step()
@@ -92,7 +108,8 @@ pub extern "C" fn fb_snapshot_begin(
         let object = handle::get(run)?;
         let out = given::out(snapshot, "snapshot")?;
         let snapshot = object.run.snapshot(step, (!time.is_nan()).then_some(time))?;
-        out.set(handle::give(SnapshotObject::Taken { snapshot, rooms: Mutex::default() }, object.owner)?);
+        let taken = SnapshotObject::Taken { snapshot, rooms: Mutex::default(), fate: AtomicU8::new(OPEN) };
+        out.set(handle::give(taken, object.owner)?);
         Ok(())
     })
 }
@@ -179,13 +196,21 @@ fn let_go(rooms: &Mutex<Vec<Allocated>>) {
     rooms.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-/// Ends the snapshot: it is buffered, that is, it survives the death of this process.
+/// Ends the snapshot: it is buffered, that is, it survives the death of this process. Ending it twice
+/// does nothing; FB_CLOSED if it was discarded.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_end(snapshot: *mut fb_snapshot) -> fb_status {
     status(|| {
         let object = handle::get(snapshot)?;
         let (snapshot, rooms) = object.taken()?;
         snapshot.end()?;
+        if object.settle(ENDED) == DISCARDED {
+            let step = snapshot.step();
+            return Err(Error::new(
+                Code::Closed,
+                format!("the snapshot {step} was discarded; begin it anew with fb_snapshot_begin"),
+            ));
+        }
         let_go(rooms);
         Ok(())
     })
@@ -198,6 +223,7 @@ pub extern "C" fn fb_snapshot_discard(snapshot: *mut fb_snapshot) -> fb_status {
         let object = handle::get(snapshot)?;
         let (snapshot, rooms) = object.taken()?;
         snapshot.discard()?;
+        object.settle(DISCARDED);
         let_go(rooms);
         Ok(())
     })

@@ -6,7 +6,7 @@
    its like) are opaque: any number at once, from any thread; what is NULL, foreign, or freed before is
    refused with FB_BAD_ARGUMENT or FB_CLOSED. Functions named ..._free and ..._close take NULL for
    nothing. Options are structures that begin with their size; all members zero, or NULL for all of
-   them, are the defaults: fb_open_opts opts = { sizeof opts }; opts.buffer = 1 << 30;
+   them, are the defaults: fb_open_opts opts = { .size = sizeof opts, .buffer = 1 << 30 };
 
    This file is made from bindings/c/src by its test `header`: FB_WRITE_HEADER=1 cargo test -p forebay-c. */
 

@@ -248,7 +248,8 @@ fn last_line(path: &Path) -> String {
     text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("it said nothing").to_owned()
 }
 
-/// The `forebay` program: named by the environment, beside this one, or on the path.
+/// The `forebay` program: named by the environment, beside this one, of the installation that the
+/// library comes from (`lib/libforebay.so` and `bin/forebay`), or on the path.
 fn program() -> Result<PathBuf> {
     if let Some(exe) = place::exe() {
         return Ok(exe);
@@ -262,11 +263,29 @@ fn program() -> Result<PathBuf> {
             return Ok(beside);
         }
     }
+    let installed = library().and_then(|lib| Some(lib.parent()?.parent()?.join("bin/forebay")));
+    if let Some(installed) = installed.filter(|p| p.is_file()) {
+        return Ok(installed);
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|d| d.join("forebay")).find(|p| p.is_file()).ok_or_else(|| {
         Error::new(
             Code::NotFound,
-            "the program `forebay` is neither beside this program nor on the PATH; install it, or name it in FOREBAY_EXE",
+            "the program `forebay` is neither beside this program or its library nor on the PATH; install it, or name it in FOREBAY_EXE",
         )
+    })
+}
+
+/// The file that this code was loaded from: the program itself, or the library in it.
+fn library() -> Option<PathBuf> {
+    let here = library as fn() -> Option<PathBuf> as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    // 7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /usr/lib/libforebay.so.0.1.0
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let within = usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?;
+        let file = &rest[rest.find('/')?..];
+        within.contains(&here).then(|| PathBuf::from(file))
     })
 }

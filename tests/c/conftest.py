@@ -1,0 +1,39 @@
+"""The fixtures of this suite: the library installed once, and a place for each test's processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kit import Home, Kit, alone, install
+
+
+@pytest.fixture(scope="session")
+def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
+    """The library, installed once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    # Under several workers each has a folder of its own below the common one.
+    common = own.parent if own.name.startswith("popen-") else own
+    prefix = common / "installed"
+    with alone(common / "install.lock"):
+        if not (prefix / "lib" / "cmake" / "Forebay" / "ForebayConfigVersion.cmake").exists():
+            install(prefix)
+    # For what the tests themselves ask of the command; programs find it without.
+    os.environ["FOREBAY_EXE"] = str(prefix / "bin" / "forebay")
+    return Kit(prefix, tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def home(kit: Kit) -> Iterator[Home]:
+    """Where the test's programs run."""
+    made = Home(kit)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    """Where the test's run is."""
+    return tmp_path / "test.fb"

@@ -1,0 +1,112 @@
+"""The C library as `make install` puts it, and programs compiled against it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from places import Place  # noqa: E402
+
+PROGRAMS = Path(__file__).parent / "programs"
+HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
+# What a careful user compiles with; the header must pass.
+C99 = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"]
+CXX = ["-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+# A function of the header: what it returns, its name, its parameters.
+FUNCTION = re.compile(r"^(fb_status|int|const char \*) ?(fb_[a-z0-9_]+)\(([^)]*)\);", re.M)
+
+
+def functions(header: Path = HEADER) -> dict[str, tuple[str, list[str]]]:
+    """The functions of the header by name: what they return, and their parameters."""
+    found = {}
+    for returns, name, parameters in FUNCTION.findall(header.read_text()):
+        words = [" ".join(p.split()) for p in parameters.split(",")]
+        found[name] = (returns.strip(), [] if words == ["void"] else words)
+    return found
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+    """Runs a command to its end; returns what it printed, fails with it when it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def install(prefix: Path | str, **variables: str) -> str:
+    """`make install` of what was built."""
+    env = {**os.environ, "FOREBAY_BUILT": "1", **variables}
+    return run("make", "--no-print-directory", "install", f"PREFIX={prefix}", env=env, cwd=ROOT)
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """One process at a time."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class Kit:
+    """The installed library, under a prefix."""
+
+    def __init__(self, prefix: Path, folder: Path) -> None:
+        self.prefix = prefix
+        self.folder = folder
+        self.env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+
+    def flags(self, *asked: str, package: str = "forebay") -> list[str]:
+        """What pkg-config says."""
+        return shlex.split(run("pkg-config", *asked, package, env=self.env))
+
+    def compile(self, source: Path, *flags: str, name: str = "", static: bool = False) -> Path:
+        """Compiles a program against the shared library, or against the static one."""
+        made = self.folder / (name or source.stem)
+        compiler, warnings = ("c++", CXX) if source.suffix == ".cpp" else ("cc", C99)
+        if static:
+            own = [*self.flags("--cflags"), str(self.prefix / "lib" / "libforebay.a")]
+            own += [word for word in self.flags("--static", "--libs-only-l") if word != "-lforebay"]
+        else:
+            own = self.flags("--cflags", "--libs")
+        run(compiler, *warnings, f"-I{PROGRAMS}", source, *flags, *own, "-lpthread", "-o", made)
+        return made
+
+
+class Home(Place):
+    """Where compiled programs run: they find the command as installed programs do, beside the library."""
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__()
+        self.variables.pop("FOREBAY_EXE", None)
+        self.kit = kit
+
+    @property
+    def env(self) -> dict[str, str]:
+        env = super().env
+        env.pop("FOREBAY_EXE", None)
+        return env
+
+    def run(
+        self,
+        program: Path,
+        *words: str | Path,
+        under: tuple[str, ...] = (),
+        timeout: float = 90,
+        **variables: str,
+    ) -> str:
+        """Runs a program here to its end, well; returns what it printed."""
+        process = self.start(*under, program, *words, env={**self.env, **variables})
+        out, err = process.communicate(timeout=timeout)
+        assert process.returncode == 0, f"{program.name}: status {process.returncode}\n{out}\n{err}"
+        return out

@@ -1,0 +1,202 @@
+/* Calls as a client, of a server in the same program ("calls") or of one that is there ("calls there"). */
+
+#include "services.h"
+
+static void by_value(fb_client *client)
+{
+    double x[1000], y[1000], wide[2000];
+    for (int i = 0; i < 1000; ++i) x[i] = i, y[i] = 1, wide[2 * i] = i, wide[2 * i + 1] = -1;
+    OK(FB_CALL(client, "axpy", FB_IN_F64(2), FB_IN_ARRAY(x, FB_F64, 1000), FB_INOUT_ARRAY(y, FB_F64, 1000)));
+    CHECK(y[0] == 1 && y[999] == 1999);
+    /* Every second element of a wider array. */
+    fb_arg args[] = { FB_IN_F64(1), FB_IN_ARRAY(wide, FB_F64, 1000), FB_INOUT_ARRAY(y, FB_F64, 1000) };
+    args[1].strides[0] = 2;
+    OK(fb_call(client, "axpy", args, 3));
+    CHECK(y[999] == 2998);
+
+    const double m[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+    int32_t order = -1;
+    double sum = 0;
+    OK(FB_CALL(client, "layout", FB_IN_ARRAY(m, FB_F64, 2, 3), FB_OUT_I32(&order), FB_OUT_F64(&sum)));
+    CHECK(order == FB_ROW_MAJOR && sum == 91);
+    OK(FB_CALL(client, "layout", FB_IN_ARRAY_F(m, FB_F64, 3, 2), FB_OUT_I32(&order), FB_OUT_F64(&sum)));
+    CHECK(order == FB_COLUMN_MAJOR && sum == 91);
+
+    int32_t n = 41;
+    double z[2] = { 1, 2 };
+    char said[64] = "", same[8] = "";
+    int64_t length = 0;
+    OK(FB_CALL(client, "values", FB_INOUT_I32(&n), FB_INOUT_C128(z), FB_IN_STR("ions"), FB_IN_BYTES("\0\1\2", 3),
+               FB_OUT_STR(said, sizeof said), FB_OUT_BYTES(same, sizeof same, &length)));
+    CHECK(n == 42 && z[0] == 2 && z[1] == 4 && strcmp(said, "ions and 3 bytes") == 0);
+    CHECK(length == 3 && memcmp(same, "\0\1\2", 3) == 0);
+    n = 41;
+    FAILS(FB_FULL, "said", FB_CALL(client, "values", FB_INOUT_I32(&n), FB_INOUT_C128(z), FB_IN_STR("ions"),
+                                   FB_IN_BYTES("", 0), FB_OUT_STR(said, 3), FB_OUT_BYTES(same, 8, &length)));
+    CHECK(n == 41);
+}
+
+static void bad_calls(fb_client *client)
+{
+    double x[4] = { 0 }, y[4] = { 0 };
+    float f[4] = { 0 };
+    FAILS(FB_NO_SERVER, "nobody", FB_CALL(client, "nobody", FB_IN_F64(1)));
+    FAILS(FB_BAD_ARGUMENT, "3 parameters", FB_CALL(client, "axpy", FB_IN_F64(1)));
+    FAILS(FB_BAD_ARGUMENT, "x", FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_F64(1), FB_INOUT_ARRAY(y, FB_F64, 4)));
+    FAILS(FB_BAD_ARGUMENT, "f32",
+          FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_ARRAY(f, FB_F32, 4), FB_INOUT_ARRAY(y, FB_F64, 4)));
+    FAILS(FB_BAD_ARGUMENT, "n",
+          FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_ARRAY(x, FB_F64, 3), FB_INOUT_ARRAY(y, FB_F64, 4)));
+    FAILS(FB_BAD_ARGUMENT, "FB_INOUT",
+          FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_ARRAY(x, FB_F64, 4), FB_IN_ARRAY(y, FB_F64, 4)));
+    FAILS(FB_BAD_ARGUMENT, "y",
+          FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_ARRAY(y, FB_F64, 4), FB_INOUT_ARRAY(y, FB_F64, 4)));
+    fb_arg nine[] = { FB_IN_F64(1), FB_IN_ARRAY(x, FB_F64, 4), FB_INOUT_ARRAY(y, FB_F64, 4) };
+    nine[1].ndim = 9;
+    FAILS(FB_BAD_ARGUMENT, "rank 9", fb_call(client, "axpy", nine, 3));
+    nine[1].ndim = 1;
+    nine[1].data = NULL;
+    FAILS(FB_BAD_ARGUMENT, "NULL", fb_call(client, "axpy", nine, 3));
+    nine[1].data = x;
+    nine[1].kind = 77;
+    FAILS(FB_BAD_ARGUMENT, "77", fb_call(client, "axpy", nine, 3));
+    FAILS(FB_REMOTE_ERROR, "the matrix is singular", fb_call(client, "fails", NULL, 0));
+    FAILS(FB_TIMEOUT, "patient", fb_call_within(client, "patient", NULL, 0, 0.05));
+}
+
+static void under_way(fb_client *client)
+{
+    double x[64], y[4][64];
+    fb_future *futures[4] = { NULL }, *patient = NULL;
+    for (int i = 0; i < 64; ++i) x[i] = i, y[0][i] = y[1][i] = y[2][i] = y[3][i] = 0;
+    for (int c = 0; c < 4; ++c) {
+        const fb_arg args[] = { FB_IN_F64(c), FB_IN_ARRAY(x, FB_F64, 64), FB_INOUT_ARRAY(y[c], FB_F64, 64) };
+        OK(fb_call_async(client, "axpy", args, 3, &futures[c]));
+    }
+    int which = -1, done = -1;
+    OK(fb_wait_any(futures, 4, FB_FOREVER, &which));
+    CHECK(which >= 0 && which < 4);
+    OK(fb_probe_any(futures, 4, &which));
+    CHECK(which >= 0 && which < 4);
+    OK(fb_wait_all(futures, 4, FB_FOREVER));
+    for (int c = 0; c < 4; ++c) {
+        OK(fb_probe(futures[c], &done));
+        OK(fb_wait(futures[c], 0));
+        CHECK(done == 1 && y[c][63] == 63.0 * c);
+    }
+    fb_timing timing = { .size = sizeof timing };
+    OK(fb_call_timing(futures[3], &timing));
+    CHECK(timing.total > 0 && timing.running >= 0 && timing.reissued == 0 && strcmp(timing.server, "of C") == 0);
+    for (int c = 0; c < 4; ++c) OK(fb_future_free(futures[c]));
+    FAILS(FB_CLOSED, "freed", fb_wait(futures[0], 0));
+    FAILS(FB_CLOSED, "freed", fb_future_free(futures[0]));
+
+    OK(fb_call_async(client, "patient", NULL, 0, &patient));
+    FAILS(FB_TIMEOUT, "", fb_wait(patient, 0.01));
+    FAILS(FB_TIMEOUT, "", fb_wait_all(&patient, 1, 0.01));
+    FAILS(FB_TIMEOUT, "", fb_wait_any(&patient, 1, 0.01, &which));
+    OK(fb_probe_any(&patient, 1, &which));
+    CHECK(which == -1);
+    OK(fb_cancel(patient));
+    FAILS(FB_CANCELLED, "", fb_wait(patient, FB_FOREVER));
+    OK(fb_future_free(patient));
+    OK(fb_call_async(client, "patient", NULL, 0, &patient));
+    OK(fb_cancel_all(&patient, 1));
+    FAILS(FB_CANCELLED, "", fb_wait(patient, FB_FOREVER));
+    OK(fb_future_free(patient));
+    /* One that is freed under way is cancelled. */
+    OK(fb_call_async(client, "patient", NULL, 0, &patient));
+    OK(fb_future_free(patient));
+    fb_future *twice[2];
+    OK(fb_call_async(client, "patient", NULL, 0, &patient));
+    twice[0] = twice[1] = patient;
+    FAILS(FB_BAD_ARGUMENT, "twice", fb_wait_all(twice, 2, 0));
+    OK(fb_future_free(patient));
+}
+
+static void references(fb_client *client)
+{
+    double x[100], y[100], part[3];
+    for (int i = 0; i < 100; ++i) x[i] = i;
+    const int64_t n = 100, offset = 10, count = 3, step = 2;
+    fb_ref *rx = NULL, *ry = NULL;
+    OK(fb_ref_create(client, FB_F64, 1, &n, x, NULL, &rx));
+    const fb_ref_opts beside = { .size = sizeof beside, .with = rx };
+    OK(fb_ref_create(client, FB_F64, 1, &n, NULL, &beside, &ry));
+    OK(FB_CALL(client, "axpy", FB_IN_F64(3), FB_REF(rx), FB_REF(ry)));
+    OK(FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_ARRAY(x, FB_F64, 100), FB_REF(ry)));
+    OK(fb_ref_get(ry, y));
+    CHECK(y[0] == 0 && y[99] == 396);
+    OK(fb_ref_get_part(ry, 1, &offset, &count, &step, part));
+    CHECK(part[0] == 40 && part[1] == 48 && part[2] == 56);
+    OK(fb_ref_put_part(ry, 1, &offset, &count, NULL, part));
+    OK(fb_ref_get(ry, y));
+    CHECK(y[9] == 36 && y[10] == 40 && y[11] == 48 && y[12] == 56 && y[13] == 52);
+    OK(fb_ref_put(ry, x));
+    OK(fb_ref_get(ry, y));
+    CHECK(memcmp(x, y, sizeof x) == 0);
+
+    fb_info info;
+    char *name = NULL;
+    uint32_t pid = 0;
+    OK(fb_ref_info(ry, &info));
+    CHECK(info.dtype == FB_F64 && info.ndim == 1 && info.shape[0] == 100 && info.nbytes == 800);
+    OK(fb_ref_server(ry, &name, &pid));
+    CHECK(strcmp(name, "of C") == 0 && pid > 0);
+    OK(fb_free(name));
+    const int64_t beyond = 99, huge = INT64_C(1) << 40;
+    fb_ref *none = NULL;
+    FAILS(FB_FULL, "", fb_ref_create(client, FB_F64, 1, &huge, NULL, NULL, &none));
+    FAILS(FB_BAD_ARGUMENT, "", fb_ref_get_part(ry, 1, &beyond, &count, NULL, part));
+    FAILS(FB_BAD_ARGUMENT, "array", FB_CALL(client, "axpy", FB_REF(rx), FB_REF(rx), FB_REF(ry)));
+    OK(fb_ref_kill(rx));
+    FAILS(FB_CLOSED, "fb_ref", fb_ref_get(rx, x));
+    FAILS(FB_CLOSED, "fb_ref", fb_ref_kill(rx));
+    OK(fb_ref_kill(ry));
+}
+
+int main(int argc, char **argv)
+{
+    fb_server *server = NULL;
+    (void)argv;
+    if (argc == 1) {
+        const fb_server_opts opts = { .size = sizeof opts, .name = "of C", .workers = 2, .memory = 1 << 20 };
+        OK(fb_server_create(&opts, &server));
+        offer(server);
+        FAILS(FB_BAD_ARGUMENT, "", fb_service_register(server, "bad signature", axpy, NULL));
+        FAILS(FB_BAD_ARGUMENT, "NULL", fb_service_register(server, "nothing()", NULL, NULL));
+        OK(fb_server_start(server));
+        FAILS(FB_CONFLICT, "runs", fb_server_start(server));
+    }
+    fb_client *client = NULL;
+    OK(fb_connect(NULL, &client));
+    by_value(client);
+    bad_calls(client);
+    under_way(client);
+    references(client);
+
+    char **signatures = NULL, *signature = NULL;
+    int64_t count = 0;
+    OK(fb_services(client, &signatures, &count));
+    CHECK(count == 5 && strcmp(signatures[0], "axpy(in a:f64, in x:f64[n], inout y:f64[n])") == 0);
+    OK(fb_free(signatures));
+    OK(fb_signature(client, "fails", &signature));
+    CHECK(strcmp(signature, "fails()") == 0);
+    OK(fb_free(signature));
+    if (server) {
+        fb_server_load load = { .size = sizeof load };
+        OK(fb_load(server, &load));
+        CHECK(load.served > 0);
+        OK(fb_server_trouble(server));
+        OK(fb_service_remove(server, "fails"));
+        OK(fb_server_stop(server));
+        OK(fb_server_stop(server));
+        FAILS(FB_CLOSED, "stopped", fb_server_start(server));
+        OK(fb_server_free(server));
+    }
+    OK(fb_disconnect(client));
+    FAILS(FB_CLOSED, "fb_client", fb_call(client, "fails", NULL, 0));
+    NOTHING_IN_USE();
+    puts("done");
+    return 0;
+}

@@ -1,0 +1,186 @@
+/* Data sets and their descriptors: data PLACE. */
+
+#include "check.h"
+
+static void every_type(fb_run *run)
+{
+    static const fb_dtype types[] = { FB_I8,  FB_I16, FB_I32, FB_I64, FB_U8,   FB_U16, FB_U32,
+                                      FB_U64, FB_F32, FB_F64, FB_C64, FB_C128, FB_BOOL };
+    static const size_t sizes[] = { 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1 };
+    unsigned char sent[16 * 6], got[16 * 6];
+    const int64_t shape[2] = { 2, 3 };
+    for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
+        char name[32];
+        snprintf(name, sizeof name, "types/%d", (int)types[i]);
+        for (size_t b = 0; b < sizeof sent; ++b) sent[b] = (unsigned char)(types[i] == FB_BOOL ? b % 2 : b + i);
+        memset(got, 0xee, sizeof got);
+        OK(fb_put(run, name, 0, types[i], 2, shape, sent));
+        OK(fb_get(run, name, 0, types[i], 2, shape, got));
+        CHECK(memcmp(sent, got, 6 * sizes[i]) == 0);
+        CHECK(6 * sizes[i] == sizeof got || got[6 * sizes[i]] == 0xee);
+    }
+    int64_t deleted = 0;
+    OK(fb_delete(run, "types/*", FB_ALL_SETS, &deleted));
+    CHECK(deleted == 13);
+}
+
+static void arrays_and_parts(fb_run *run)
+{
+    double field[4][5], part[2][2], column[5][4];
+    for (int i = 0; i < 20; ++i) (&field[0][0])[i] = i;
+    const int64_t shape[2] = { 4, 5 };
+    const fb_put_opts opts = { .size = sizeof opts, .unit = "V/m", .attrs = "{\"solver\": \"spectral\", \"order\": 4}" };
+    OK(fb_put_with(run, "E", 7, FB_F64, 2, shape, field, &opts));
+
+    fb_info info;
+    OK(fb_dataset_info(run, "E", 7, &info));
+    CHECK(strcmp(info.name, "E") == 0 && strcmp(info.unit, "V/m") == 0);
+    CHECK(info.dtype == FB_F64 && info.order == FB_ROW_MAJOR && info.set == 7 && info.version == 1);
+    CHECK(info.ndim == 2 && info.shape[0] == 4 && info.shape[1] == 5 && info.nbytes == 160);
+
+    const int64_t offset[2] = { 1, 0 }, count[2] = { 2, 2 }, step[2] = { 2, 3 };
+    OK(fb_get_part(run, "E", 7, FB_F64, FB_ROW_MAJOR, 2, offset, count, step, part));
+    CHECK(part[0][0] == 5 && part[0][1] == 8 && part[1][0] == 15 && part[1][1] == 18);
+    OK(fb_get_part(run, "E", 7, FB_F64, FB_COLUMN_MAJOR, 2, offset, count, NULL, part));
+    CHECK(part[0][0] == 5 && part[0][1] == 10 && part[1][0] == 6 && part[1][1] == 11);
+
+    /* The array of Fortran with the same elements. */
+    for (int j = 0; j < 5; ++j)
+        for (int i = 0; i < 4; ++i) column[j][i] = field[i][j];
+    const fb_put_opts fortran = { .size = sizeof fortran, .order = FB_COLUMN_MAJOR };
+    OK(fb_put_with(run, "F", 0, FB_F64, 2, shape, column, &fortran));
+    OK(fb_dataset_info(run, "F", 0, &info));
+    CHECK(info.order == FB_COLUMN_MAJOR && info.shape[0] == 4 && info.shape[1] == 5);
+    double back[4][5] = { { 0 } };
+    OK(fb_get(run, "F", 0, FB_F64, 2, shape, back));
+    CHECK(memcmp(back, field, sizeof back) == 0);
+
+    FAILS(FB_BAD_ARGUMENT, "f64", fb_get(run, "E", 7, FB_F32, 2, shape, back));
+    const int64_t other[2] = { 5, 4 };
+    FAILS(FB_BAD_ARGUMENT, "4", fb_get(run, "E", 7, FB_F64, 2, other, back));
+    FAILS(FB_NOT_FOUND, "nowhere", fb_get(run, "nowhere", 0, FB_F64, 2, shape, back));
+    const int64_t beyond[2] = { 3, 0 };
+    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "E", 7, FB_F64, FB_ROW_MAJOR, 2, beyond, count, step, part));
+}
+
+static void text_scalars_and_nothing(fb_run *run)
+{
+    const char words[] = "two streams of electrons";
+    char read[sizeof words] = "";
+    const int64_t length = sizeof words - 1, none = 0;
+    OK(fb_put(run, "title", 0, FB_STR, 1, &length, words));
+    OK(fb_get(run, "title", 0, FB_STR, 1, &length, read));
+    CHECK(strcmp(read, words) == 0);
+    double scalar = 2.5, again = 0;
+    OK(fb_put(run, "dt", 0, FB_F64, 0, NULL, &scalar));
+    OK(fb_get(run, "dt", 0, FB_F64, 0, NULL, &again));
+    CHECK(again == 2.5);
+    OK(fb_put(run, "nothing", 0, FB_F32, 1, &none, NULL));
+    OK(fb_get(run, "nothing", 0, FB_F32, 1, &none, NULL));
+}
+
+static void versions_and_names(fb_run *run)
+{
+    const int64_t one = 1;
+    int32_t value = 1;
+    uint64_t version = 0;
+    OK(fb_put_if_version(run, "v", 0, FB_I32, 1, &one, &value, 0, NULL, &version));
+    CHECK(version == 1);
+    FAILS(FB_CONFLICT, "v", fb_put_if_version(run, "v", 0, FB_I32, 1, &one, &value, 0, NULL, NULL));
+    value = 2;
+    OK(fb_put_if_version(run, "v", 0, FB_I32, 1, &one, &value, 1, NULL, &version));
+    CHECK(version == 2);
+    OK(fb_put(run, "v", 3, FB_I32, 1, &one, &value));
+
+    fb_info *infos = NULL;
+    int64_t count = -1;
+    OK(fb_list(run, "v", FB_ALL_SETS, &infos, &count));
+    CHECK(count == 2 && infos[0].set == 0 && infos[1].set == 3 && infos[0].version == 2);
+    OK(fb_free(infos));
+    OK(fb_copy(run, "v", "w", &count));
+    CHECK(count == 2);
+    OK(fb_rename(run, "w", "x", &count));
+    CHECK(count == 2);
+    OK(fb_list(run, "[wx]", 3, &infos, &count));
+    CHECK(count == 1 && strcmp(infos[0].name, "x") == 0);
+    OK(fb_free(infos));
+    OK(fb_list(run, "nobody*", FB_ALL_SETS, &infos, &count));
+    CHECK(count == 0 && infos == NULL);
+    OK(fb_delete(run, "x", 3, NULL));
+    FAILS(FB_NOT_FOUND, "x", fb_get(run, "x", 3, FB_I32, 1, &one, &value));
+}
+
+static void attributes(fb_run *run)
+{
+    double real = 0;
+    int64_t whole = 0;
+    int has = -1;
+    char *text = NULL;
+    OK(fb_attr_set_f64(run, NULL, 0, "dt", 0.25));
+    OK(fb_attr_set_i64(run, "E", 7, "order", 6));
+    OK(fb_attr_set_str(run, "E", 7, "author", "Birdsall"));
+    OK(fb_attr_set_json(run, NULL, 0, "{\"box\": [1, 2.5], \"dt\": 0.5}"));
+    OK(fb_attr_get_f64(run, NULL, 0, "dt", &real));
+    OK(fb_attr_get_i64(run, "E", 7, "order", &whole));
+    CHECK(real == 0.5 && whole == 6);
+    OK(fb_attr_get_str(run, "E", 7, "solver", &text));
+    CHECK(strcmp(text, "spectral") == 0);
+    OK(fb_free(text));
+    OK(fb_attr_get_json(run, "E", 7, &text));
+    CHECK(strstr(text, "\"author\":\"Birdsall\"") != NULL);
+    OK(fb_free(text));
+    OK(fb_attr_has(run, "E", 7, "author", &has));
+    CHECK(has == 1);
+    OK(fb_attr_delete(run, "E", 7, "author"));
+    OK(fb_attr_delete(run, "E", 7, "author"));
+    OK(fb_attr_has(run, "E", 7, "author", &has));
+    CHECK(has == 0);
+    FAILS(FB_NOT_FOUND, "author", fb_attr_get_str(run, "E", 7, "author", &text));
+    FAILS(FB_BAD_ARGUMENT, "solver", fb_attr_get_f64(run, "E", 7, "solver", &real));
+    FAILS(FB_BAD_ARGUMENT, "JSON", fb_attr_set_json(run, NULL, 0, "[1, 2]"));
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    CHECK(strcmp(fb_version(), FB_VERSION) == 0);
+    CHECK(strcmp(fb_status_name(FB_NOT_FOUND), "NotFound") == 0 && fb_status_name((fb_status)999) == NULL);
+    CHECK(strlen(fb_status_remedy(FB_FULL)) > 10 && fb_status_remedy((fb_status)999) == NULL);
+    fb_run *run = NULL;
+    FAILS(FB_NOT_FOUND, argv[1], fb_run_open(argv[1], "r", NULL, &run));
+    CHECK(run == NULL);
+    const fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20, .program = "data" };
+    OK(fb_run_open(argv[1], "x", &opts, &run));
+    every_type(run);
+    arrays_and_parts(run);
+    text_scalars_and_nothing(run);
+    versions_and_names(run);
+    attributes(run);
+
+    int32_t rank = -1, ranks = -1;
+    int read_only = -1;
+    char *path = NULL;
+    fb_stats stats = { .size = sizeof stats };
+    OK(fb_rank(run, &rank, &ranks));
+    OK(fb_is_read_only(run, &read_only));
+    OK(fb_path(run, &path));
+    CHECK(rank == 0 && ranks == 1 && read_only == 0 && path[0] == '/');
+    OK(fb_flush(run));
+    OK(fb_run_stats(run, &stats));
+    CHECK(stats.put_bytes > 0 && stats.buffer_bytes >= 8 << 20 && stats.durable_step == -1);
+    OK(fb_run_close(run));
+    FAILS(FB_CLOSED, "closed", fb_flush(run));
+
+    /* Another handle reads what is on the disk, and nothing more. */
+    double dt = 0;
+    OK(fb_run_open(path, "r", NULL, &run));
+    OK(fb_is_read_only(run, &read_only));
+    OK(fb_get(run, "dt", 0, FB_F64, 0, NULL, &dt));
+    CHECK(read_only == 1 && dt == 2.5);
+    FAILS(FB_READ_ONLY, "", fb_put(run, "dt", 0, FB_F64, 0, NULL, &dt));
+    OK(fb_run_close(run));
+    OK(fb_free(path));
+    NOTHING_IN_USE();
+    puts("done");
+    return 0;
+}

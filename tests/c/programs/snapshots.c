@@ -1,0 +1,155 @@
+/* Snapshots taken and read: snapshots PLACE. */
+
+#include "check.h"
+
+#include <math.h>
+
+enum { NX = 6, NY = 4 };
+
+static void take(fb_run *run, int64_t step)
+{
+    double field[NX][NY];
+    float particles[3][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 } };
+    for (int i = 0; i < NX * NY; ++i) (&field[0][0])[i] = (double)step * 100 + i;
+    const int64_t shape[2] = { NX, NY }, half[2] = { NX / 2, NY }, lower[2] = { 0, 0 }, upper[2] = { NX / 2, 0 };
+    const int64_t three[2] = { 3, 2 };
+    fb_snapshot *snapshot = NULL;
+    OK(fb_snapshot_begin(run, step, step * 0.5, &snapshot));
+    OK(fb_snapshot_put(snapshot, "whole", FB_F64, 2, shape, NULL, NULL, field));
+    OK(fb_snapshot_put(snapshot, "blocks", FB_F64, 2, half, lower, shape, field));
+    OK(fb_snapshot_put(snapshot, "blocks", FB_F64, 2, half, upper, shape, field[NX / 2]));
+    OK(fb_snapshot_put(snapshot, "particles", FB_F32, 2, three, FB_APPEND, NULL, particles));
+    const fb_piece_opts opts = { .size = sizeof opts, .unit = "V/m" };
+    OK(fb_snapshot_put_with(snapshot, "unit", FB_F64, 2, shape, NULL, NULL, field, &opts));
+    /* The buffer is the program's again: what is written now is not in the snapshot. */
+    memset(field, 0, sizeof field);
+    void *place = NULL;
+    OK(fb_snapshot_allocate(snapshot, "allocated", FB_F64, 2, shape, NULL, NULL, &opts, &place));
+    for (int i = 0; i < NX * NY; ++i) ((double *)place)[i] = (double)step + i;
+    OK(fb_snapshot_end(snapshot));
+    OK(fb_snapshot_wait(snapshot, FB_FOREVER));
+    FAILS(FB_CLOSED, "", fb_snapshot_put(snapshot, "late", FB_F64, 2, shape, NULL, NULL, field));
+    FAILS(FB_BAD_ARGUMENT, "fb_snapshot_at",
+          fb_snapshot_get(snapshot, "whole", FB_F64, 2, shape, field));
+    OK(fb_snapshot_free(snapshot));
+}
+
+static void look_at(fb_run *run, int64_t step)
+{
+    double field[NX][NY], part[2];
+    float particles[3][2];
+    const int64_t shape[2] = { NX, NY }, three[2] = { 3, 2 }, offset[2] = { 2, 1 }, count[2] = { 1, 2 };
+    fb_snapshot *snapshot = NULL;
+    OK(fb_snapshot_at(run, step, &snapshot));
+    static const char *const arrays[] = { "whole", "blocks", "unit" };
+    for (int a = 0; a < 3; ++a) {
+        memset(field, 0, sizeof field);
+        OK(fb_snapshot_get(snapshot, arrays[a], FB_F64, 2, shape, field));
+        for (int i = 0; i < NX * NY; ++i) CHECK((&field[0][0])[i] == (double)step * 100 + i);
+    }
+    OK(fb_snapshot_get(snapshot, "allocated", FB_F64, 2, shape, field));
+    CHECK(field[NX - 1][NY - 1] == (double)step + NX * NY - 1);
+    OK(fb_snapshot_get(snapshot, "particles", FB_F32, 2, three, particles));
+    CHECK(particles[2][1] == 6);
+    OK(fb_snapshot_get_part(snapshot, "whole", FB_F64, FB_ROW_MAJOR, 2, offset, count, NULL, part));
+    CHECK(part[0] == (double)step * 100 + 9 && part[1] == (double)step * 100 + 10);
+
+    fb_info info;
+    fb_step_info about = { .size = sizeof about };
+    char **names = NULL;
+    int64_t how_many = 0;
+    OK(fb_snapshot_info(snapshot, "unit", &info));
+    CHECK(strcmp(info.unit, "V/m") == 0 && info.ndim == 2 && info.shape[0] == NX);
+    OK(fb_snapshot_step(snapshot, &about));
+    CHECK(about.step == step && about.time == step * 0.5 && about.nbytes >= 4 * NX * NY * 8 && about.finished == 0);
+    OK(fb_snapshot_names(snapshot, &names, &how_many));
+    CHECK(how_many == 5);
+    OK(fb_free(names));
+    FAILS(FB_NOT_FOUND, "B", fb_snapshot_get(snapshot, "B", FB_F64, 2, shape, field));
+    FAILS(FB_BAD_ARGUMENT, "complete", fb_snapshot_end(snapshot));
+    OK(fb_snapshot_free(snapshot));
+}
+
+static void bad_takers(fb_run *run)
+{
+    const double x[4] = { 1, 2, 3, 4 };
+    const int64_t four = 4, zero = 0, three = 3;
+    fb_snapshot *snapshot = NULL, *second = NULL;
+    FAILS(FB_CONFLICT, "10", fb_snapshot_begin(run, 10, NAN, &snapshot));
+    FAILS(FB_BAD_ARGUMENT, "-1", fb_snapshot_begin(run, -1, NAN, &snapshot));
+    OK(fb_snapshot_begin(run, 99, NAN, &snapshot));
+    FAILS(FB_CONFLICT, "99", fb_snapshot_begin(run, 100, NAN, &second));
+    FAILS(FB_BAD_ARGUMENT, "global", fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, &zero, NULL, x));
+    FAILS(FB_BAD_ARGUMENT, "", fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, &zero, &three, x));
+    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, NULL, NULL, x));
+    FAILS(FB_BAD_ARGUMENT, "x", fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, NULL, NULL, x));
+    OK(fb_snapshot_discard(snapshot));
+    OK(fb_snapshot_discard(snapshot));
+    FAILS(FB_CLOSED, "", fb_snapshot_end(snapshot));
+    OK(fb_snapshot_free(snapshot));
+    /* One that is freed, and never ended, is discarded. */
+    OK(fb_snapshot_begin(run, 98, NAN, &snapshot));
+    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, NULL, NULL, x));
+    OK(fb_snapshot_free(snapshot));
+    FAILS(FB_NOT_FOUND, "98", fb_snapshot_at(run, 98, &snapshot));
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    fb_run *run = NULL;
+    const fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20, .full = "block" };
+    OK(fb_run_open(argv[1], "w", &opts, &run));
+    fb_snapshot *snapshot = NULL;
+    OK(fb_restart(run, &snapshot));
+    CHECK(snapshot == NULL);
+    OK(fb_snapshot_last(run, &snapshot));
+    CHECK(snapshot == NULL);
+    double amplitude = 0.25;
+    OK(fb_parameter_f64(run, "amplitude", &amplitude, NULL));
+    take(run, 0);
+    take(run, 10);
+    int64_t marked = -1;
+    OK(fb_checkpoint(run, "before the wave breaks", &marked));
+    CHECK(marked == 10);
+    look_at(run, 0);
+    look_at(run, 10);
+    bad_takers(run);
+
+    int64_t *steps = NULL, count = 0;
+    OK(fb_snapshots(run, &steps, &count));
+    CHECK(count == 2 && steps[0] == 0 && steps[1] == 10);
+    OK(fb_free(steps));
+    fb_stats stats = { .size = sizeof stats };
+    OK(fb_run_stats(run, &stats));
+    CHECK(stats.steps == 2 && stats.durable_step == 10 && stats.snapshot_bytes > 0);
+    OK(fb_run_close_unfinished(run));
+
+    OK(fb_run_open(argv[1], "r+", &opts, &run));
+    amplitude = 0.5;
+    OK(fb_parameter_f64(run, "amplitude", &amplitude, NULL));
+    OK(fb_restart(run, &snapshot));
+    fb_step_info about = { .size = sizeof about };
+    OK(fb_snapshot_step(snapshot, &about));
+    CHECK(about.step == 10 && about.finished == 0 && amplitude == 0.25);
+    char *json = NULL;
+    OK(fb_snapshot_parameters(snapshot, &json));
+    CHECK(strcmp(json, "{\"amplitude\":0.25}") == 0);
+    OK(fb_free(json));
+    OK(fb_steps_from(run, about.step));
+    int64_t step = -1, loops = 0;
+    while (fb_step(run, &step, 13) > 0) CHECK(step == 10 + loops++);
+    CHECK(loops == 3);
+    OK(fb_run_close(run));
+
+    /* The handle of the snapshot went with its run; a run that came to its end says so. */
+    FAILS(FB_CLOSED, "fb_snapshot", fb_snapshot_step(snapshot, &about));
+    OK(fb_run_open(argv[1], "r+", &opts, &run));
+    OK(fb_restart(run, &snapshot));
+    OK(fb_snapshot_step(snapshot, &about));
+    CHECK(about.step == 10 && about.finished == 1);
+    OK(fb_run_close(run));
+    NOTHING_IN_USE();
+    puts("done");
+    return 0;
+}

@@ -1,0 +1,96 @@
+/* Tables, their rows, SQL: tables PLACE. */
+
+#include "check.h"
+
+#include <math.h>
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    fb_run *run = NULL;
+    const fb_open_opts small = { .size = sizeof small, .buffer = 4 << 20 };
+    OK(fb_run_open(argv[1], "w", &small, &run));
+    const fb_column columns[] = { { "id", FB_I64, NULL }, { "mass", FB_F64, "kg" }, { "kind", FB_STR, NULL },
+                                  { "raw", FB_BYTES, NULL } };
+    fb_table *table = NULL, *again = NULL;
+    const fb_table_opts opts = { .size = sizeof opts, .history = 1 };
+    OK(fb_table_open(run, "bodies", columns, 4, &opts, &table));
+
+    const int32_t ids[] = { 1, 2, 3 };
+    const double masses[] = { 1.5, 2.5, 3.5 };
+    const char *kinds[] = { "ion", NULL, "electron" };
+    const fb_values rows3[] = { { "id", FB_I32, ids }, { "mass", FB_F64, masses }, { "kind", FB_STR, kinds } };
+    OK(fb_table_insert(table, 3, rows3, 3));
+    int64_t count = 0;
+    OK(fb_table_count(table, &count));
+    CHECK(count == 3);
+
+    fb_rows *rows = NULL;
+    const fb_arg least[] = { FB_IN_F64(2.0) };
+    OK(fb_table_select(table, NULL, 0, "mass > ?", least, 1, &rows));
+    int ncolumns = 0, is_null = -1;
+    OK(fb_rows_count(rows, &count, &ncolumns));
+    CHECK(count == 2 && ncolumns == 4);
+    const char *name = NULL, *texts[2];
+    int64_t whole[2];
+    double real[2];
+    OK(fb_rows_name(rows, 1, &name));
+    CHECK(strcmp(name, "mass") == 0);
+    OK(fb_rows_i64(rows, 0, whole));
+    OK(fb_rows_f64(rows, 1, real));
+    OK(fb_rows_str(rows, 2, texts));
+    CHECK(whole[0] == 2 && whole[1] == 3 && real[0] == 2.5 && texts[0] == NULL && strcmp(texts[1], "electron") == 0);
+    OK(fb_rows_is_null(rows, 0, 2, &is_null));
+    CHECK(is_null == 1);
+    OK(fb_rows_f64(rows, 3, real));
+    CHECK(isnan(real[0]));
+    FAILS(FB_BAD_ARGUMENT, "", fb_rows_i64(rows, 3, whole));
+    FAILS(FB_BAD_ARGUMENT, "9", fb_rows_f64(rows, 9, real));
+    OK(fb_rows_free(rows));
+
+    const char *only[] = { "kind" };
+    const fb_arg which[] = { FB_IN_STR("ion"), FB_IN_I64(1) };
+    OK(fb_table_select(table, only, 1, "kind = ? and id = ?", which, 2, &rows));
+    OK(fb_rows_count(rows, &count, &ncolumns));
+    CHECK(count == 1 && ncolumns == 1);
+    OK(fb_rows_free(rows));
+
+    const double heavier = 9.0;
+    const fb_values set[] = { { "mass", FB_F64, &heavier } };
+    OK(fb_table_update(table, set, 1, "id = ?", &which[1], 1, &count));
+    CHECK(count == 1);
+    OK(fb_table_delete(table, "id = 2", NULL, 0, &count));
+    CHECK(count == 1);
+    OK(fb_sql(run, "select sum(mass), 'x' as letter, x'0102' from bodies", NULL, 0, &rows));
+    const void *bytes = NULL;
+    OK(fb_rows_f64(rows, 0, real));
+    OK(fb_rows_bytes(rows, 0, 2, &bytes, &count));
+    CHECK(real[0] == 12.5 && count == 2 && memcmp(bytes, "\1\2", 2) == 0);
+    OK(fb_rows_free(rows));
+    FAILS(FB_READ_ONLY, "delete", fb_sql(run, "delete from bodies", NULL, 0, &rows));
+
+    fb_column_info *infos = NULL;
+    char **names = NULL;
+    OK(fb_table_open(run, "bodies", NULL, 0, NULL, &again));
+    OK(fb_table_columns(again, &infos, &count));
+    CHECK(count == 4 && strcmp(infos[1].unit, "kg") == 0 && infos[2].dtype == FB_STR);
+    OK(fb_free(infos));
+    OK(fb_tables(run, &names, &count));
+    CHECK(count == 1 && strcmp(names[0], "bodies") == 0);
+    OK(fb_free(names));
+    OK(fb_attr_set_str(run, "bodies", FB_TABLE, "source", "test"));
+    OK(fb_table_free(again));
+    FAILS(FB_NOT_FOUND, "stars", fb_table_open(run, "stars", NULL, 0, NULL, &again));
+    const fb_values wrong[] = { { "colour", FB_F64, masses } };
+    FAILS(FB_NOT_FOUND, "colour", fb_table_insert(table, 3, wrong, 1));
+    const fb_values mixed[] = { { "mass", FB_STR, kinds } };
+    FAILS(FB_BAD_ARGUMENT, "mass", fb_table_insert(table, 3, mixed, 1));
+    FAILS(FB_BAD_ARGUMENT, "-3", fb_table_insert(table, -3, rows3, 3));
+
+    /* The table goes with its run. */
+    OK(fb_run_close(run));
+    FAILS(FB_CLOSED, "fb_table", fb_table_count(table, &count));
+    NOTHING_IN_USE();
+    puts("done");
+    return 0;
+}

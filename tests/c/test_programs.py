@@ -1,0 +1,94 @@
+"""C programs against the library: plainly, under valgrind, and with the address sanitizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
+from places import until
+
+ALONE = ["data", "tables", "snapshots", "threads"]
+VALGRIND = (
+    "valgrind",
+    "-q",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite",
+    "--show-leak-kinds=definite",
+    "--error-exitcode=9",
+    "--fair-sched=yes",
+)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_program_uses_the_library(kit: Kit, home: Home, run_path: Path, name: str) -> None:
+    assert home.run(kit.compile(PROGRAMS / f"{name}.c"), run_path) == "done\n"
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_valgrind_finds_nothing(kit: Kit, home: Home, run_path: Path, name: str) -> None:
+    assert home.run(kit.compile(PROGRAMS / f"{name}.c"), run_path, under=VALGRIND) == "done\n"
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_the_address_sanitizer_finds_nothing(kit: Kit, home: Home, run_path: Path, name: str) -> None:
+    assert home.run(kit.compile(PROGRAMS / f"{name}.c", *SANITIZERS), run_path) == "done\n"
+
+
+def test_a_program_calls_its_own_server(kit: Kit, home: Home) -> None:
+    assert home.run(kit.compile(PROGRAMS / "calls.c")) == "done\n"
+
+
+def test_a_program_calls_its_own_server_under_the_address_sanitizer(kit: Kit, home: Home) -> None:
+    assert home.run(kit.compile(PROGRAMS / "calls.c", *SANITIZERS)) == "done\n"
+
+
+def test_valgrind_finds_nothing_in_calls_and_their_server(kit: Kit, home: Home) -> None:
+    assert home.run(kit.compile(PROGRAMS / "calls.c"), under=VALGRIND) == "done\n"
+
+
+def test_a_server_serves_another_program_until_it_is_told_to_end(kit: Kit, home: Home) -> None:
+    server = home.start(kit.compile(PROGRAMS / "server.c"))
+    assert server.stdout is not None and server.stderr is not None
+    assert server.stdout.readline() == "ready\n", server.stderr.read()
+    client = kit.compile(PROGRAMS / "calls.c")
+    assert home.run(client, "there") == "done\n"
+    server.terminate()
+    out, err = server.communicate(timeout=20)
+    assert (server.returncode, out) == (0, "served\n"), err
+
+
+def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
+    program = home.start(kit.compile(PROGRAMS / "watch.c"), run_path)
+    assert program.stdout is not None and program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
+
+    def steer(*words: str, status: int = 0) -> str:
+        return home.command("steer", run_path, *words, status=status)
+
+    for name, value in (("nu", "2.5"), ("every", "20"), ("filter", "true"), ("scheme", "central")):
+        steer("set", name, value)
+    assert "nu" in steer("set", "nu", "9", status=1)
+    steer("save")
+    steer("save")
+    assert "NULL" in steer("command", "kick", status=1)
+    steer("quit")
+    out, err = program.communicate(timeout=20)
+    assert program.returncode == 0, err
+    assert out == "nu 2.5, every 20, filter 1, scheme central, saves 2, kicks 1\n"
+    until(lambda: not home.processes(), what="the end of what steering started")
+
+
+def test_the_header_is_good_as_every_dialect(kit: Kit, home: Home, run_path: Path) -> None:
+    program = kit.compile(PROGRAMS / "plusplus.cpp")
+    assert home.run(program, run_path) == "done\n"
+    for dialect in ("c++14", "c++17", "c++20"):
+        kit.compile(PROGRAMS / "plusplus.cpp", f"-std={dialect}", "-fsyntax-only")
+    for dialect in ("c11", "c17", "gnu99"):
+        kit.compile(PROGRAMS / "calls.c", f"-std={dialect}", "-fsyntax-only")
+
+
+def test_every_function_of_the_header_is_called_by_a_program() -> None:
+    sources = "".join(p.read_text() for p in PROGRAMS.iterdir())
+    missing = [name for name in functions(HEADER) if f"{name}(" not in sources]
+    assert missing == []
