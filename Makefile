@@ -31,8 +31,8 @@ test: ## build and run every check and test
 chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300)
 	@scripts/chaos "$(SEED)" "$(KILLS)"
 
-bench: ## measure, with the machine's own limits beside
-	@scripts/bench
+bench: ## measure, beside others and the machine's own limits (QUICK=1 shorter, PUBLISH=1 into docs/)
+	@scripts/bench $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)
 
 install: ## put command, C library and header under PREFIX (default /usr/local), below DESTDIR if that is set
 	@scripts/install "$(PREFIX)"

@@ -1,0 +1,118 @@
+"""Calls, and what watching costs: the programs `call` and `overhead.py` and the bench of the client crate,
+whose figures get their yardsticks here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from programs import TARGET, alone
+from report import ROOT, Figure, times_slower
+
+sys.path.insert(0, str(ROOT / "benches"))
+
+SPIN, FUTEX, MEMCPY = "spin ping-pong", "futex round trip", "warm memcpy"
+# What the programs call the machine's own figures, and what they are called here.
+MACHINE = {
+    "machine: spin ping-pong": SPIN,
+    "machine: futex round trip": FUTEX,
+    "machine: memcpy of 64 MiB, warm": MEMCPY,
+}
+
+
+def native(quick: bool) -> list[Figure]:
+    """From Rust: active, after silence, small and large arguments, idle."""
+    parts = ["active", "silence", "large"] if quick else []
+    rows = alone([str(TARGET / "call"), "--json", *parts])
+    machine = {short: rows[name]["value"] for name, short in MACHINE.items() if name in rows}
+    figures = []
+    for name, row in rows.items():
+        value, unit = row["value"], row["unit"]
+        if name.startswith("machine: "):
+            what, who = name.removeprefix("machine: "), "the machine"
+        else:
+            what, who = name, "Forebay, Rust"
+        figure = Figure("calls", what, who, value, unit, note=row.get("note", ""))
+        yardstick = None
+        if who == "the machine" or unit == "ms":
+            pass
+        elif "silence" in name:
+            yardstick = FUTEX
+        elif unit == "us":
+            yardstick = SPIN
+        elif unit == "GB/s":
+            yardstick = MEMCPY
+        if yardstick in machine:
+            figure.against = yardstick
+            figure.ratio = figure.limit = times_slower(value, unit, machine[yardstick])
+        figures.append(figure)
+    return figures
+
+
+def from_c(programs: Path, folder: Path, spin: float) -> list[Figure]:
+    """From C, to the server and the broker of the program `call`, each side on cores of its own."""
+    from overhead import apart, other
+
+    socket = folder / "agent.sock"
+    with ExitStack() as stack:
+        stack.enter_context(other("FOREBAY_BENCH_BROKER", socket))
+        server = stack.enter_context(other("FOREBAY_BENCH_SERVER", socket))
+        stack.enter_context(apart(server))
+        result = alone([str(programs / "call_forebay"), str(socket)])
+    rows = [
+        ("void call, active, median", result["median_us"]),
+        ("void call, active, fastest", result["fastest_us"]),
+    ]
+    return [
+        Figure(
+            "calls", what, "Forebay, C", value, "us", SPIN, value / spin, value / spin, "cores of their own"
+        )
+        for what, value in rows
+    ]
+
+
+def from_python(spin: float) -> list[Figure]:
+    """From Python, and what a diagram and the loop head cost there."""
+    rows = alone([sys.executable, str(ROOT / "benches" / "overhead.py"), "--json"])
+    figures = []
+    for what, row in rows.items():
+        who = "the interpreter" if what.startswith("Python: ") else "Forebay, Python"
+        is_call = who != "the interpreter" and row["unit"] == "us"
+        part = "calls" if row["unit"] == "us" else "watching"
+        ratio = row["value"] / spin if is_call else None
+        name = what.removeprefix("Python: ")
+        figures.append(
+            Figure(part, name, who, row["value"], row["unit"], SPIN if is_call else "", ratio, ratio)
+        )
+    return figures
+
+
+def watching() -> list[Figure]:
+    """What the loop head and an unwatched curve cost in Rust."""
+    command = [
+        "cargo",
+        "bench",
+        "--quiet",
+        "--locked",
+        "--package",
+        "forebay-client",
+        "--bench",
+        "run",
+        "--",
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        sys.exit(f"error: the bench of the client crate failed:\n{done.stderr.strip()[-500:]}")
+    rows: dict[str, Any] = json.loads(lines[-1])
+    names = {"loop_head": "loop head", "unwatched_update": "unwatched diagram.update"}
+    return [
+        Figure("watching", what, "Forebay, Rust", rows[key], "ns")
+        for key, what in names.items()
+        if key in rows
+    ]

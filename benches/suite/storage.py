@@ -1,0 +1,247 @@
+"""Keeping data: small data sets, snapshots behind the simulation's back, and as fast as the disk takes them.
+
+Every writer does the same work in the same run, one after the other; so do the yardsticks, twice where the
+machine may drift meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from programs import VERSUS, alone, together
+from report import Figure, times_slower
+
+STEP_MIB = 256
+BUFFER_MIB = 1024
+
+
+@dataclass
+class Bench:
+    """Where things lie, and how much is done."""
+
+    programs: Path
+    place: Path
+    embedded: dict[str, str]
+    agent: dict[str, str]
+    quick: bool
+
+    def program(self, name: str, *arguments: object) -> list[str]:
+        """The command line of one of ours."""
+        return [str(self.programs / name), *map(str, arguments)]
+
+    def fresh(self) -> Path:
+        """An empty directory on the disk, which has nothing else to do."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.place.mkdir(parents=True)
+        os.sync()
+        return self.place
+
+    def over(self) -> None:
+        """Nothing stays."""
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def small(bench: Bench) -> list[Figure]:
+    """Data sets of 1 to 1000 integers, one by one: the best of rounds in which each has its turn."""
+    count, rounds = (2000, 2) if bench.quick else (10_000, 4)
+    writers: dict[str, tuple[str, dict[str, str]]] = {
+        "Forebay, embedded": ("small_forebay", bench.embedded),
+        "Forebay, agent": ("small_forebay", bench.agent),
+        "SQLite": ("small_sqlite", {}),
+        "HDF5": ("small_hdf5", {}),
+        "a log of one's own": ("small_raw", {}),
+    }
+    results: dict[str, list[Any]] = {who: [] for who in writers}
+    for _ in range(rounds):
+        for who, (program, environment) in writers.items():
+            command = bench.program(program, bench.fresh() / "small", count)
+            results[who].append(alone(command, environment))
+    bench.over()
+    best = {who: {k: min(r[k] for r in all_) for k in all_[0]} for who, all_ in results.items()}
+    floor, sqlite = best["a log of one's own"], best["SQLite"]
+    figures = []
+    for key, what in (("put_us", "put"), ("durable_us", "put, until durable"), ("get_us", "get")):
+        for who, figure in best.items():
+            yard = not who.startswith("a log")
+            figures.append(
+                Figure(
+                    "small data sets",
+                    f"{what} of 1..1000 i32",
+                    who,
+                    figure[key],
+                    "us",
+                    "SQLite" if yard else "",
+                    figure[key] / sqlite[key] if yard else None,
+                    figure[key] / floor[key] if yard else None,
+                    "" if yard else "the limit: one system call each, nothing named",
+                    [r[key] for r in results[who]],
+                )
+            )
+    return figures
+
+
+def writers(bench: Bench) -> dict[str, Callable[[int, float], Any]]:
+    """All who take snapshots, by name: called with the number of steps and the seconds between."""
+
+    def forebay(how: str, environment: dict[str, str]) -> Callable[[int, float], Any]:
+        def run(steps: int, seconds: float) -> Any:
+            command = bench.program(
+                "snapshot_forebay", how, bench.fresh(), steps, STEP_MIB, seconds, 0, 1, BUFFER_MIB
+            )
+            return alone(command, environment)
+
+        return run
+
+    def hdf5(steps: int, seconds: float) -> Any:
+        return alone(bench.program("snapshot_hdf5", bench.fresh(), steps, STEP_MIB, seconds))
+
+    def python(kind: str) -> Callable[[int, float], Any]:
+        script = str(VERSUS / "snapshot_python.py")
+        return lambda steps, seconds: alone(
+            [sys.executable, script, kind, str(bench.fresh()), str(steps), str(STEP_MIB), str(seconds)]
+        )
+
+    return {
+        "Forebay, embedded": forebay("put", bench.embedded),
+        "Forebay, agent": forebay("put", bench.agent),
+        "Forebay, embedded, in place": forebay("allocate", bench.embedded),
+        "Forebay, agent, in place": forebay("allocate", bench.agent),
+        "HDF5": hdf5,
+        "h5py": python("h5py"),
+        "ADIOS2 BP5, async": python("adios2"),
+    }
+
+
+def raw(bench: Bench, how: str, steps: int, seconds: float) -> Any:
+    """A yardstick."""
+    return alone(bench.program("snapshot_raw", how, bench.fresh(), steps, STEP_MIB, seconds))
+
+
+def snapshots(bench: Bench) -> list[Figure]:
+    """What a simulation notices of a snapshot while it computes between, the first included."""
+    steps, seconds = (5, 0.25) if bench.quick else (20, 0.5)
+    before = raw(bench, "memcpy", steps, seconds)
+    streamed = raw(bench, "stream", min(steps, 8), 0.1)
+    results = {who: run(steps, seconds) for who, run in writers(bench).items()}
+    after = raw(bench, "memcpy", steps, seconds)
+    bench.over()
+    copies = before["visible_ms"] + after["visible_ms"]
+    memcpy, stream = statistics.mean(copies), streamed["mean_ms"]
+    what = f"visible time of {STEP_MIB} MiB"
+    figures = [
+        Figure("snapshots", what, "warm memcpy", memcpy, "ms", note="the yardstick", samples=copies),
+        Figure(
+            "snapshots",
+            what,
+            "streaming stores",
+            stream,
+            "ms",
+            note="the limit: the same copy past the caches",
+            samples=streamed["visible_ms"],
+        ),
+    ]
+    for who, r in results.items():
+        mean = r["mean_ms"]
+        in_place = "in place" in who
+        note = f"mean of {steps}; median {r['p50_ms']:.2f}, worst {r['worst_ms']:.2f}, first {r['visible_ms'][0]:.2f}"
+        figures.append(
+            Figure(
+                "snapshots",
+                what,
+                who,
+                mean,
+                "ms",
+                "warm memcpy",
+                mean / memcpy,
+                None if in_place else mean / stream,
+                note,
+                r["visible_ms"],
+            )
+        )
+    return figures
+
+
+def ranks(bench: Bench) -> list[Figure]:
+    """The same with several processes at once, each with its share, beside as many copies at once."""
+    steps, seconds = (5, 0.25) if bench.quick else (20, 0.5)
+    figures = []
+    for n in (1, 2, 4):
+        share, buffer = STEP_MIB // n, BUFFER_MIB // n
+        place = bench.fresh()
+        copy = [bench.program("snapshot_raw", "memcpy", place, steps, share, seconds)] * n
+        copies = together(copy, {})
+        place = bench.fresh()
+        commands = [
+            bench.program("snapshot_forebay", "put", place, steps, share, seconds, rank, n, buffer)
+            for rank in range(n)
+        ]
+        put = together(commands, bench.agent)
+        memcpy = statistics.mean(r["mean_ms"] for r in copies)
+        mean = statistics.mean(r["mean_ms"] for r in put)
+        what = f"visible time, {n} process{'es' if n > 1 else ''} of {share} MiB"
+        samples = [v for r in put for v in r["visible_ms"]]
+        both = [v for r in copies for v in r["visible_ms"]]
+        worst = max(samples)
+        figures += [
+            Figure(
+                "processes",
+                what,
+                "warm memcpy",
+                memcpy,
+                "ms",
+                note="the yardstick: as many at once",
+                samples=both,
+            ),
+            Figure(
+                "processes",
+                what,
+                "Forebay, agent",
+                mean,
+                "ms",
+                "warm memcpy",
+                mean / memcpy,
+                note=f"worst {worst:.2f}",
+                samples=samples,
+            ),
+        ]
+    bench.over()
+    return figures
+
+
+def burst(bench: Bench) -> list[Figure]:
+    """Step after step without computing, until all is durable: the disk is what limits."""
+    steps = 6 if bench.quick else 16
+    mib = steps * STEP_MIB
+
+    def rate(result: Any) -> float:
+        return mib * 2**20 / result["durable_s"] / 1e9
+
+    raws = [rate(raw(bench, "direct", steps, 0))]
+    all_ = writers(bench)
+    rates = {who: rate(run(steps, 0)) for who, run in all_.items() if "in place" not in who}
+    raws.append(rate(raw(bench, "direct", steps, 0)))
+    bench.over()
+    limit = statistics.mean(raws)
+    what = f"{mib / 1024:g} GiB back to back, durable"
+    figures = [
+        Figure(
+            "back to back",
+            what,
+            "raw direct writes",
+            limit,
+            "GB/s",
+            note="the limit: synced step by step",
+            samples=raws,
+        )
+    ]
+    for who, value in rates.items():
+        slower = times_slower(value, "GB/s", limit)
+        figures.append(Figure("back to back", what, who, value, "GB/s", "raw direct writes", slower, slower))
+    return figures

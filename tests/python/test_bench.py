@@ -1,0 +1,81 @@
+"""The benchmarks measure what they say: tiny runs of their programs, and the arithmetic of the ratios."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benches" / "suite"))
+
+import programs  # noqa: E402
+import report  # noqa: E402
+from report import Figure  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C programs, linked with the library of this tree."""
+    if not (programs.TARGET / "libforebay.so").exists():
+        command = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "forebay-c"]
+        subprocess.run(command, cwd=ROOT, check=True)
+    into = tmp_path_factory.mktemp("programs")
+    programs.build(into, ["small_forebay", "small_raw", "snapshot_forebay", "snapshot_raw"])
+    return into
+
+
+def test_small_data_sets_are_written_and_read_back_beside_a_bare_log(built: Path, tmp_path: Path) -> None:
+    for name in ("small_forebay", "small_raw"):
+        result = programs.alone([str(built / name), str(tmp_path / name), "300"], dict(os.environ))
+        assert 0 < result["put_us"] <= result["durable_us"]
+        assert result["get_us"] > 0
+    command = [
+        sys.executable,
+        "-c",
+        f"import forebay as fb; print(len(fb.open({str(tmp_path)!r} + '/small_forebay', 'r').list()))",
+    ]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "300"
+
+
+@pytest.mark.parametrize("how", ["put", "allocate"])
+def test_every_snapshot_is_timed_and_kept(built: Path, tmp_path: Path, how: str) -> None:
+    ours = [str(built / "snapshot_forebay"), how, str(tmp_path), "3", "8", "0.01", "0", "1", "32"]
+    copy = [str(built / "snapshot_raw"), "memcpy", str(tmp_path), "3", "8", "0.01"]
+    for result in (programs.alone(ours), programs.alone(copy)):
+        assert len(result["visible_ms"]) == 3
+        assert result["mean_ms"] == pytest.approx(sum(result["visible_ms"]) / 3, rel=0.01, abs=0.001)
+        assert result["worst_ms"] == pytest.approx(max(result["visible_ms"]), abs=0.001)
+        assert result["durable_s"] > 0.03
+    assert len(list((tmp_path / "forebay.fb" / "steps").glob("*.h5"))) == 3
+
+
+def test_a_program_that_fails_is_not_a_figure(built: Path, tmp_path: Path) -> None:
+    with pytest.raises(programs.Failed, match=r"status 1.*making a file"):
+        programs.alone([str(built / "snapshot_raw"), "buffered", str(tmp_path / "absent"), "1", "4", "0"])
+
+
+def test_a_ratio_above_one_is_slower_for_times_and_for_rates() -> None:
+    assert report.times_slower(30.0, "ms", 10.0) == 3.0
+    assert report.times_slower(2.0, "GB/s", 6.0) == 3.0
+
+
+def test_figures_come_back_from_their_json_and_stand_in_the_table() -> None:
+    figure = Figure(
+        "snapshots",
+        "visible time",
+        "Forebay, agent",
+        12.5,
+        "ms",
+        "warm memcpy",
+        1.25,
+        1.5,
+        samples=[12.0, 13.0],
+    )
+    figures, facts = report.from_json(report.as_json([figure], {"cores": 2}))
+    assert (figures, facts) == ([figure], {"cores": 2})
+    assert "12.5 ms" in report.table(figures)
+    assert "| **Forebay, agent** | 12.5 ms | 1.25 (warm memcpy) | 1.50 |" in report.markdown(figures)
