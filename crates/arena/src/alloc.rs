@@ -25,6 +25,7 @@ pub struct Allocator {
     used: u64,
     high_water: u64,
     releases_seen: u64,
+    short: bool,
 }
 
 impl Allocator {
@@ -39,6 +40,7 @@ impl Allocator {
             used: 0,
             high_water: 0,
             releases_seen: 0,
+            short: false,
         };
         if layout.block_bytes > 0 {
             allocator.insert(layout.blocks_at, layout.block_bytes);
@@ -63,7 +65,8 @@ impl Allocator {
         let (extent, extent_len, offset) = self.find(size, bytes >= PAGE)?;
         let index = *self.indices.last()?;
         let first = self.segment.layout().blocks_at;
-        if !self.segment.inner().take_up_to(offset - first + size) {
+        self.short = !self.segment.inner().take_up_to(offset - first + size);
+        if self.short {
             return None;
         }
         self.indices.pop();
@@ -151,13 +154,25 @@ impl Allocator {
         self.insert(offset, len);
     }
 
-    /// Largest block that could be handed out now, pages of the system allowing.
+    /// Largest block that could be handed out now. While the system has no more pages, only those
+    /// that are taken count.
     pub fn largest_free(&self) -> u64 {
         if self.indices.is_empty() {
             return 0;
         }
-        let (len, offset) = self.by_len.last().copied().unwrap_or((0, 0));
-        len - (offset.next_multiple_of(PAGE) - offset).min(len)
+        let paged = |from: u64, to: u64| to.saturating_sub(from.next_multiple_of(PAGE));
+        if self.short {
+            let there = self.segment.layout().blocks_at + self.segment.taken();
+            let usable =
+                self.by_offset.iter().map(|(at, len)| paged(*at, (at + len).min(there)) / PAGE * PAGE);
+            return usable.max().unwrap_or(0);
+        }
+        self.by_len.last().map_or(0, |(len, at)| paged(*at, at + len))
+    }
+
+    /// Whether the system had no pages for the last block that was wanted.
+    pub fn is_short(&self) -> bool {
+        self.short
     }
 
     /// Bytes handed out.

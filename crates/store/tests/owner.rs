@@ -100,7 +100,7 @@ fn a_step_may_be_larger_than_all_buffers() {
     let (_keep, run) = scratch();
     let owner = Owner::open(&run, Options { overflow: 0, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
-    assert!(rank.ask(&Ask::Overflow { bytes: 1 << 20, spill: false }).unwrap().is_null());
+    assert!(rank.ask(&Ask::Overflow { bytes: 1 << 20, spill: false, known: 0 }).unwrap().is_null());
     let big = f64s(5_000_000, 4);
     rank.begin(7);
     rank.publish(&Record::StepEarly { step: 7 });
@@ -117,7 +117,7 @@ fn what_does_not_fit_the_arena_goes_to_the_stores_own_buffer() {
     let (_keep, run) = scratch();
     let owner = Owner::open(&run, Options { overflow: 32 << 20, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
-    let path = rank.ask(&Ask::Overflow { bytes: 8_000_000, spill: false }).unwrap();
+    let path = rank.ask(&Ask::Overflow { bytes: 8_000_000, spill: false, known: 0 }).unwrap();
     let path = std::path::PathBuf::from(path.as_str().unwrap());
     let segment = forebay_arena::Segment::open(&path).unwrap();
     let mut room = segment.allocator();

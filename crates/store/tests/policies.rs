@@ -4,7 +4,7 @@ mod common;
 
 use common::{Rank, f64s, shape, wait_for};
 use forebay_arena::Segment;
-use forebay_store::disk::{Disk, System};
+use forebay_store::disk::{Disk, Foreign, System};
 use forebay_store::{Options, Owner, Reader, recover, verify};
 use forebay_types::control::Ask;
 use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
@@ -17,10 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A disk that is full until it is told otherwise.
+/// A disk that is full for arrays until it is told otherwise, and for the catalog when it is told so.
 #[derive(Default)]
 struct FullDisk {
     room: AtomicBool,
+    no_commits: AtomicBool,
 }
 
 impl FullDisk {
@@ -63,6 +64,12 @@ impl Disk for FullDisk {
     }
     fn free(&self, dir: &Path) -> io::Result<u64> {
         self.refuse().map_or(Ok(0), |()| System.free(dir))
+    }
+    fn before(&self, what: Foreign, _path: &Path) -> io::Result<()> {
+        match what == Foreign::Commit && self.no_commits.load(Ordering::SeqCst) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
     fn patience(&self) -> Duration {
         Duration::from_millis(1)
@@ -117,6 +124,76 @@ fn drop_oldest_drops_whole_steps_that_are_not_being_written_and_tells_so() {
     assert_eq!(steps(&run), [0, 3, 4, 5]);
 }
 
+#[test]
+fn a_step_that_is_on_disk_and_waits_for_the_catalog_only_is_not_dropped() {
+    let (_keep, run, disk) = scratch();
+    disk.room.store(true, Ordering::SeqCst);
+    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
+    rank.settle();
+    disk.no_commits.store(true, Ordering::SeqCst);
+    rank.step(0, &f64s(20_000, 0));
+    wait_for("the file", || run.join("steps/0000000000.h5").exists().then_some(()));
+    waits(&owner);
+    rank.step(1, &f64s(20_000, 1));
+    // Answered though nothing can be committed.
+    assert_eq!(rank.ask(&Ask::Stats).unwrap()["waiting_for_disk"], true);
+    let dropped = rank.ask(&Ask::DropOldest).unwrap();
+    assert!(dropped.is_null() || dropped == 1, "{dropped}");
+    assert!(rank.ask(&Ask::DropOldest).unwrap().is_null());
+    disk.no_commits.store(false, Ordering::SeqCst);
+    rank.ask(&Ask::Flush).unwrap();
+    owner.close().unwrap();
+    assert_eq!(steps(&run), if dropped.is_null() { vec![0, 1] } else { vec![0] });
+}
+
+#[test]
+fn room_whose_address_was_never_learned_is_given_again() {
+    let (_keep, run, disk) = scratch();
+    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
+    let ask = |known| Ask::Overflow { bytes: 1 << 20, spill: false, known };
+    let first = rank.ask(&ask(0)).unwrap();
+    assert_eq!(rank.ask(&ask(0)).unwrap(), first);
+    assert_ne!(rank.ask(&ask(1)).unwrap(), first);
+    drop(rank);
+    owner.close().unwrap();
+}
+
+#[test]
+fn a_closing_on_a_disk_that_stays_full_fails_and_may_be_tried_again() {
+    let (_keep, run, disk) = scratch();
+    let closing = Duration::from_millis(50);
+    let owner = Owner::open(&run, Options { disk: disk.clone(), closing, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
+    rank.step(0, &f64s(20_000, 0));
+    for _ in 0..2 {
+        let e = rank.ask(&Ask::Close { finished: true }).unwrap_err();
+        assert!(e.code() == Code::Full && e.text().contains("cannot be closed"), "{e}");
+    }
+    rank.step(1, &f64s(20_000, 1));
+    disk.room.store(true, Ordering::SeqCst);
+    rank.ask(&Ask::WaitStep { step: 1 }).unwrap();
+    rank.ask(&Ask::Close { finished: true }).unwrap();
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [0, 1]);
+}
+
+#[test]
+fn an_owner_that_is_to_end_on_a_disk_that_stays_full_leaves_the_rest_for_recovery() {
+    let (_keep, run, disk) = scratch();
+    let closing = Duration::from_millis(50);
+    let owner = Owner::open(&run, Options { disk: disk.clone(), closing, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
+    (0..3).for_each(|step| rank.step(step, &f64s(20_000, step as u64)));
+    waits(&owner);
+    let e = owner.close().unwrap_err();
+    assert!(e.code() == Code::Full && e.text().contains("forebay recover"), "{e}");
+    assert_eq!(recover(&run).unwrap(), Some(2));
+    assert_eq!(steps(&run), [0, 1, 2]);
+    assert!(rank.is_unlinked());
+}
+
 /// Puts a step into an overflow segment, as a client does.
 fn step_over(rank: &mut Rank, over: &Segment, step: i64) {
     let bytes = f64s(20_000, step as u64);
@@ -137,11 +214,11 @@ fn what_is_spilt_into_the_runs_directory_is_drained_in_order_and_found_after_a_d
     let options = Options { disk: disk.clone(), overflow: 0, spill: 64 << 20, ..Options::default() };
     let owner = Owner::open(&run, options).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 2 << 20);
-    let ask = |spill| Ask::Overflow { bytes: 1 << 20, spill };
-    assert!(rank.ask(&ask(false)).unwrap().is_null());
-    let path = PathBuf::from(rank.ask(&ask(true)).unwrap().as_str().unwrap());
+    let ask = |spill, known| Ask::Overflow { bytes: 1 << 20, spill, known };
+    assert!(rank.ask(&ask(false, 0)).unwrap().is_null());
+    let path = PathBuf::from(rank.ask(&ask(true, 0)).unwrap().as_str().unwrap());
     assert_eq!(path.parent(), Some(run.as_path()));
-    assert!(rank.ask(&ask(true)).unwrap().is_null(), "the limit is used up");
+    assert!(rank.ask(&ask(true, 1)).unwrap().is_null(), "the limit is used up");
     assert_eq!(owner.stats().unwrap()["spilt_bytes"], 64 << 20);
     rank.step(0, &f64s(20_000, 0));
     step_over(&mut rank, &Segment::open(&path).unwrap(), 1);
@@ -163,7 +240,7 @@ fn overflow_of_several_ranks_is_found_after_a_death() {
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     let mut paths = Vec::new();
     for (i, r) in ranks.iter_mut().enumerate() {
-        let path = r.ask(&Ask::Overflow { bytes: 1 << 20, spill: false }).unwrap();
+        let path = r.ask(&Ask::Overflow { bytes: 1 << 20, spill: false, known: 0 }).unwrap();
         let over = Segment::open(Path::new(path.as_str().unwrap())).unwrap();
         assert_eq!(over.kind(), forebay_arena::place::kind::OVERFLOW);
         let bytes = f64s(10_000, i as u64 * 10_000);

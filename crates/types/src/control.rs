@@ -149,8 +149,6 @@ pub struct Resume {
     pub run_id: String,
     /// The session.
     pub session: u64,
-    /// How many overflow segments the rank knows.
-    pub overflows: u32,
     /// Requests whose answers the rank has not seen: sequence number and the JSON of the [`Ask`].
     pub asks: Vec<(u64, String)>,
 }
@@ -266,6 +264,8 @@ pub enum Ask {
         /// Whether it may be a file in the run's directory when memory is used up.
         #[serde(default)]
         spill: bool,
+        /// How many the rank has: one beyond, whose path it never learned, is given again.
+        known: u32,
     },
     /// Drops the oldest whole step that is not being written. Answer: its number, or null.
     DropOldest,

@@ -1,5 +1,6 @@
 //! Opening a session: greeting, the run, the segment, the watcher.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -51,6 +52,7 @@ impl Session {
             Ok(session) => {
                 drop(segment.prefault());
                 if let Some(text) = lies_on_disk(&segment) {
+                    let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
                     session.message(WARNING, &text)?;
                 }
                 Ok(session)

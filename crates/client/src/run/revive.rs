@@ -58,7 +58,6 @@ impl Core {
             open: OpenRun { ..self.open.clone() },
             run_id: self.opened.run_id.clone(),
             session: self.opened.session,
-            overflows: self.rooms().overflows(),
             asks: self.down.awaited(),
         };
         let (answer, _) = wire.ask_with(&RunRequest::Resume(resume), &[], OPENING)?;

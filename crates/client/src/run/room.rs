@@ -111,11 +111,6 @@ impl Rooms {
         }
     }
 
-    /// How many segments the store gave.
-    pub fn overflows(&self) -> u32 {
-        self.overflow.len() as u32
-    }
-
     /// Blocks that wait for nobody but this process.
     fn mine(&self) -> usize {
         self.fixed + self.unpublished + self.held.len()
@@ -150,16 +145,20 @@ impl Core {
 
     /// Asks the store for room of its own; says whether there is some now.
     pub fn overflow(&self, bytes: u64) -> Result<bool> {
-        {
+        let known = {
             let rooms = self.rooms();
             let refused = rooms.refused.is_some_and(|at| at.elapsed() < REFUSAL);
             if refused || rooms.overflow.len() >= OVERFLOWS {
                 return Ok(false);
             }
-        }
-        let path: Option<PathBuf> =
-            self.ask(&Ask::Overflow { bytes, spill: self.full == WhenFull::Spill })?;
+            rooms.overflow.len()
+        };
+        let spill = self.full == WhenFull::Spill;
+        let path: Option<PathBuf> = self.ask(&Ask::Overflow { bytes, spill, known: known as u32 })?;
         let mut rooms = self.rooms();
+        if rooms.overflow.len() > known {
+            return Ok(true); // another thread asked at the same time and has it
+        }
         let Some(path) = path else {
             rooms.refused = Some(Instant::now());
             return Ok(false);
@@ -200,6 +199,20 @@ impl Core {
     /// The error when waiting cannot help.
     pub fn too_large(&self, what: &str, bytes: u64, rooms: &mut Rooms) -> Error {
         let (capacity, _) = rooms.capacity_and_high_water();
+        if rooms.own.is_short() {
+            let dir = self
+                .segment
+                .path()
+                .and_then(|p| p.parent())
+                .map_or_else(String::new, |d| d.display().to_string());
+            return Error::new(
+                Code::Full,
+                format!(
+                    "{what} needs {bytes} bytes in one piece and {dir} has no more room for the buffer of this rank: {} of its {capacity} bytes could be taken; clear {dir}, make it larger (`mount -o remount,size=...`, `docker run --shm-size=...`), or open the run with a smaller buffer",
+                    self.segment.taken(),
+                ),
+            );
+        }
         Error::new(
             Code::Full,
             format!(

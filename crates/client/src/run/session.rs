@@ -7,7 +7,7 @@ use std::time::Duration;
 use forebay_types::control::{Ask, Column, PageLinks, Restarted, RunOpened, TableInfo, Target, word};
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
-use forebay_types::{Error, Name, Result, codec, limits};
+use forebay_types::{Code, Error, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -311,7 +311,7 @@ impl Session {
         let id = self.core.diagrams.fetch_add(1, Ordering::Relaxed);
         if id as usize >= limits::DIAGRAMS {
             return Err(Error::new(
-                forebay_types::Code::Full,
+                Code::Full,
                 format!(
                     "the run has {} diagrams already; use more curves in fewer diagrams",
                     limits::DIAGRAMS
@@ -371,9 +371,10 @@ impl Session {
         let done = core.living().and_then(|()| core.ask::<()>(&Ask::Close { finished }));
         if let Err(e) = &done
             && core.life.good()
-            && e.code() == forebay_types::Code::Cancelled
+            && matches!(e.code(), Code::Cancelled | Code::Full)
         {
-            // Ctrl-C while it drains: the session is still there and may be closed again.
+            // Ctrl-C while it drains, or a disk that stays full: the session is still there and may
+            // be closed again.
             return done.map_err(|e| self.unfinished(e));
         }
         let late = core.down.late();

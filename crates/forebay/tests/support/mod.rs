@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,6 +25,51 @@ pub struct Sandbox {
 
 /// Runs `body` in a process of its own. `test` is the name of the test function.
 pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
+    sandbox_under(&[], test, body);
+}
+
+/// The same, where `body` may mount file systems that nobody else sees and that go with it. Where that
+/// is not allowed the test is skipped and says so.
+pub fn sandbox_with_mounts(test: &str, body: impl FnOnce(&Sandbox)) {
+    const WAYS: [&[&str]; 2] =
+        [&["unshare", "--mount"], &["unshare", "--mount", "--user", "--map-root-user"]];
+    let may = |way: &[&str]| {
+        let tried =
+            Command::new(way[0]).args(&way[1..]).args(["mount", "-t", "tmpfs", "try", "/mnt"]).output();
+        tried.is_ok_and(|done| done.status.success())
+    };
+    let inside = std::env::var_os("FB_SANDBOX").is_some();
+    match WAYS.into_iter().find(|way| inside || may(way)) {
+        Some(way) => sandbox_under(way, test, body),
+        None => eprintln!(
+            "SKIPPED {test}: no small file system can be mounted here (neither root nor user namespaces), so nothing was tried"
+        ),
+    }
+}
+
+/// A file system in memory of that many MiB.
+pub fn mount(dir: &Path, mib: u32) {
+    std::fs::create_dir_all(dir).unwrap();
+    let size = format!("size={mib}m");
+    let done =
+        Command::new("mount").args(["-t", "tmpfs", "-o", &size, "forebay-test"]).arg(dir).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Fills the file system of a directory up to the last page, but for `left` bytes. Removed, the
+/// file gives its room back.
+pub fn fill(dir: &Path, left: u64) -> PathBuf {
+    let path = dir.join("ballast");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut bytes = 0;
+    while let Ok(n) = (&file).write(&[7; 4096]) {
+        bytes += n as u64;
+    }
+    file.set_len(bytes.saturating_sub(left)).unwrap();
+    path
+}
+
+fn sandbox_under(way: &[&str], test: &str, body: impl FnOnce(&Sandbox)) {
     if let Some(dir) = std::env::var_os("FB_SANDBOX") {
         let role = std::env::var("FB_ROLE").unwrap_or_default();
         return body(&Sandbox { test: test.to_owned(), role, dir: dir.into() });
@@ -31,7 +78,10 @@ pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
     let prefix = format!("fbt-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let work = dir.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
+    let exe = std::env::current_exe().unwrap();
+    let words: Vec<&OsStr> = way.iter().map(OsStr::new).chain([exe.as_os_str()]).collect();
+    let child = Command::new(words[0])
+        .args(&words[1..])
         .args(["--exact", test, "--nocapture"])
         .env("FB_SANDBOX", &work)
         .env("FOREBAY_RUNTIME_DIR", dir.path().join("run"))

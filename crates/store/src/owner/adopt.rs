@@ -118,11 +118,6 @@ impl Intake {
         adopted.waiting = None;
         let applied = adopted.applied;
         s.sink = sink;
-        // The rank never learned of these, so it has nothing in them and counts without them.
-        for unknown in s.overflow.drain((what.overflows as usize).min(s.overflow.len())..) {
-            self.figures.give_back(&unknown, &self.layout);
-            let _ = unknown.unlink();
-        }
         // What came after that number is in the ring, and answered as it is read.
         for (seq, json) in what.asks.iter().filter(|(seq, _)| *seq <= applied) {
             self.answer_again(n, *seq, json)?;

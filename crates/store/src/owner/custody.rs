@@ -66,6 +66,11 @@ impl Intake {
         if let Some(s) = self.sessions.values().next() {
             s.sink.trouble(text, error.is_none());
         }
+        match error {
+            Some(e) => self.waits = self.waits.take().or(Some((Instant::now(), e))),
+            None if self.figures.drain_waits || self.figures.catalog_waits => {}
+            None => self.waits = None,
+        }
     }
 
     pub(super) fn written(&mut self, step: i64, ticket: (u64, u64)) {
@@ -94,6 +99,7 @@ impl Intake {
 
     /// A step is listed: everything goes back to the ranks.
     pub(super) fn listed(&mut self, step: i64, time: Option<f64>) {
+        self.turn.end(step);
         let Some(known) = self.steps.remove(&step) else { return };
         for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
             if let Some(s) = self.sessions.get(session) {
@@ -299,8 +305,8 @@ impl Intake {
                 let figures = self.figures.json(self.sessions.values());
                 return self.answer(session, seq, Ok(figures));
             }
-            Ask::Overflow { bytes, spill } => {
-                let path = self.overflow(session, bytes, spill);
+            Ask::Overflow { bytes, spill, known } => {
+                let path = self.overflow(session, bytes, spill, known);
                 return self.answer(session, seq, Ok(path));
             }
             Ask::DropOldest => {

@@ -193,7 +193,6 @@ impl<F: Fn(Event)> Drain<F> {
         match done {
             Ok(manifest) => {
                 self.files.remove(&facts.step);
-                self.turn.end(facts.step);
                 self.tell(Event::Durable { manifest: Box::new(manifest), file });
             }
             Err(error) => self.fail(facts.step, error),

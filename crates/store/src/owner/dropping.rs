@@ -14,7 +14,7 @@ pub(super) struct Turn {
 
 #[derive(Default)]
 struct Inner {
-    /// Steps of which the drain has begun to write something, until they are done or discarded.
+    /// Steps of which the drain has begun to write something, until they are listed or discarded.
     begun: HashSet<i64>,
     dropped: HashSet<i64>,
 }
@@ -34,7 +34,7 @@ impl Turn {
         true
     }
 
-    /// The drain is done with a step, one way or the other.
+    /// A step is listed, or the drain has cleared it away.
     pub fn end(&self, step: i64) {
         let mut inner = self.lock();
         inner.begun.remove(&step);
@@ -54,7 +54,7 @@ impl Intake {
     pub(super) fn drop_oldest(&mut self) -> Option<i64> {
         let mut whole: Vec<_> =
             self.steps.values().filter(|k| k.is_complete() && !k.held.is_empty()).collect();
-        whole.sort_by_key(|k| (k.ended_at, k.step));
+        whole.sort_by_key(|k| (k.ended_at.is_none(), k.ended_at, k.step));
         let step = whole.into_iter().map(|k| k.step).find(|step| self.turn.give_up(*step))?;
         let text = format!(
             "step {step} is dropped: it was the oldest that waited for the disk when the buffers were full, as full=\"drop_oldest\" says"

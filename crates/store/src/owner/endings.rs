@@ -7,7 +7,8 @@ use super::intake::{Intake, Wait, Waiter};
 use super::steps::Step;
 use crate::catalog;
 use crate::stepfile::Facts;
-use forebay_types::control::word;
+use forebay_types::control::{Ask, word};
+use forebay_types::record::Record;
 use forebay_types::{Code, Error, Result};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -145,7 +146,42 @@ impl Intake {
         self.waiters.retain(|w| w.session != n);
     }
 
+    /// Closings that have waited too long for room on the disk fail; nothing is lost by that.
+    pub(super) fn refuse_closings(&mut self) {
+        let late = self.waits.as_ref().filter(|(since, _)| since.elapsed() >= self.closing);
+        let Some(why) = late.map(|w| w.1.clone()) else { return };
+        let dir = self.layout.root().display();
+        let text = format!("{dir} cannot be closed, its disk is full; make room. {}", why.text());
+        let e = Error::new(Code::Full, text);
+        if self.stopping && self.lost.is_none() {
+            return self.abandon(e.within("what is missing is in shared memory until `forebay recover`"));
+        }
+        let is_closing = |i: &mut Item| matches!(i, Item::Record { bytes, .. } if closes(bytes));
+        let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take_if(is_closing));
+        let refused: Vec<Item> = deferred.chain(self.group.extract_if(.., is_closing)).collect();
+        for (session, seq) in refused.iter().filter_map(Item::source) {
+            self.answer(session, seq, Err(e.clone()));
+        }
+        self.waits = Some((Instant::now(), why));
+    }
+
+    /// Stops without draining: what is not durable stays in the segments.
+    pub(super) fn abandon(&mut self, why: Error) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        self.lose(why);
+        self.sessions.values().for_each(|s| s.sink.closed(s.row.session, false));
+    }
+
     pub(super) fn is_drained(&self) -> bool {
         self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty()
     }
+}
+
+/// Whether a record asks to close the session.
+fn closes(bytes: &[u8]) -> bool {
+    let json = match Record::decode(bytes) {
+        Ok((_, Record::Ask { json })) => json,
+        _ => return false,
+    };
+    matches!(serde_json::from_str(json), Ok(Ask::Close { .. }))
 }

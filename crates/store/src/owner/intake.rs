@@ -13,7 +13,7 @@ use super::steps::Step;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
-use forebay_types::control::word;
+use forebay_types::control::{Ask, word};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, VecDeque};
@@ -89,6 +89,12 @@ pub(super) struct Intake {
     /// The catalog is lost to another owner, or cannot be used any more.
     pub lost: Option<Error>,
     pub group: Vec<Item>,
+    /// Requests of the session being read that need no catalog.
+    pub at_once: Vec<(u64, Ask)>,
+    /// Since when nothing gets on for want of room on the disk, and what.
+    pub waits: Option<(Instant, Error)>,
+    /// How long a closing waits for such a disk.
+    pub closing: Duration,
     /// Set while the group cannot be committed.
     pub ailing: Option<Ailing>,
     /// Number of the last act of steering.
@@ -134,6 +140,9 @@ impl Intake {
             lost: None,
             group: Vec::new(),
             logged: 0,
+            at_once: Vec::new(),
+            waits: None,
+            closing: options.closing,
             given_up: VecDeque::new(),
             flushers: Vec::new(),
             waiters: Vec::new(),
@@ -154,6 +163,7 @@ impl Intake {
             self.answer_waiters();
             self.look_after_ranks();
             self.end_sessions();
+            self.refuse_closings();
             self.downs.flush();
             self.beat();
             if self.stopping && (self.is_drained() || self.lost.is_some()) {

@@ -245,16 +245,15 @@ impl Owner {
     pub fn abandon(&self) -> Result<()> {
         let dir = self.dir().display().to_string();
         self.send(Box::new(move |intake| {
-            intake.abandoned.store(true, Ordering::SeqCst);
             let text = format!(
                 "{dir} was given up before everything was on disk; what is missing is in shared memory, `forebay recover {dir}` finishes it"
             );
-            intake.lose(Error::new(Code::Cancelled, text));
-            intake.sessions.values().for_each(|s| s.sink.closed(s.row.session, false));
+            intake.abandon(Error::new(Code::Cancelled, text));
         }))
     }
 
-    /// Ends all sessions, drains everything, settles the catalog and gives the run back.
+    /// Ends all sessions, drains everything, settles the catalog and gives the run back. On a disk
+    /// that stays full it fails with `Full`, as if the run had been abandoned.
     pub fn close(&self) -> Result<()> {
         let Some(threads) = self.threads().take() else { return Ok(()) };
         self.send(Box::new(|intake| {

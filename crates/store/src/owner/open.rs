@@ -35,6 +35,8 @@ pub struct Options {
     pub overflow: u64,
     /// Bytes it may put into files in the run's directory for sessions that spill.
     pub spill: u64,
+    /// How long a closing waits for a disk that has no room before it fails.
+    pub closing: Duration,
     /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
     /// ended, and the ranks are told.
     pub adopt: Option<Arc<dyn Sink>>,
@@ -50,6 +52,7 @@ impl Default for Options {
             scratch: false,
             overflow: 256 << 20,
             spill: 4 << 30,
+            closing: Duration::from_secs(5),
             adopt: None,
             disk: Arc::new(System),
         }

@@ -20,7 +20,12 @@ const BLOCKS: u32 = 1024;
 
 impl Intake {
     /// A segment for a session: its path, or null when the limit or the memory is used up.
-    pub(super) fn overflow(&mut self, session: u64, bytes: u64, spill: bool) -> Value {
+    pub(super) fn overflow(&mut self, session: u64, bytes: u64, spill: bool, known: u32) -> Value {
+        // The rank's wait for the last answer was interrupted, or its owner died.
+        let unknown = self.sessions.get(&session).and_then(|s| s.overflow.get(known as usize));
+        if let Some(path) = unknown.and_then(|s| s.path()) {
+            return Value::String(path.to_string_lossy().into_owned());
+        }
         let made = self.in_memory(session, bytes).or_else(|| spill.then(|| self.spilt(session, bytes))?);
         let (Some(segment), Some(s)) = (made, self.sessions.get_mut(&session)) else { return Value::Null };
         let Some(path) = segment.path().map(|p| p.to_string_lossy().into_owned()) else { return Value::Null };

@@ -24,6 +24,9 @@ impl Intake {
             if let Some(mut session) = self.sessions.remove(&n) {
                 any |= self.read_ring(&mut session);
                 self.sessions.insert(n, session);
+                for (seq, ask) in std::mem::take(&mut self.at_once) {
+                    self.later(n, seq, ask);
+                }
             }
         }
         any
@@ -99,9 +102,15 @@ impl Intake {
             }
             _ => {
                 let item = Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() };
-                match waits_for_steps(&record) {
-                    true => s.deferred = Some(item),
-                    false => self.group.push(item),
+                match When::of(&record) {
+                    When::Group => self.group.push(item),
+                    When::AfterSteps => s.deferred = Some(item),
+                    When::AtOnce(_) if s.recovered => {}
+                    // A predecessor has dropped one; the rank asks again if that was not enough.
+                    When::AtOnce(Ask::DropOldest) if s.replaying => {
+                        self.answer(s.row.session, seq, Ok(serde_json::Value::Null));
+                    }
+                    When::AtOnce(ask) => self.at_once.push((seq, ask)),
                 }
                 Keep::Group
             }
@@ -267,9 +276,24 @@ impl Intake {
     }
 }
 
-/// Requests whose answer depends on the steps before them; at closing the mark "finished" must come
-/// after the steps, each of which takes it away.
-fn waits_for_steps(record: &Record) -> bool {
-    let Record::Ask { json } = record else { return false };
-    matches!(serde_json::from_str(json), Ok(Ask::Restart | Ask::Checkpoint { .. } | Ask::Close { .. }))
+/// When a small record takes effect.
+enum When {
+    /// With its group, in the catalog.
+    Group,
+    /// Its answer depends on the steps before it; at closing the mark "finished" must come after the
+    /// steps, each of which takes it away.
+    AfterSteps,
+    /// It has nothing to do with the catalog, and must not wait for a disk that is full.
+    AtOnce(Ask),
+}
+
+impl When {
+    fn of(record: &Record) -> When {
+        let Record::Ask { json } = record else { return When::Group };
+        match serde_json::from_str(json) {
+            Ok(Ask::Restart | Ask::Checkpoint { .. } | Ask::Close { .. }) => When::AfterSteps,
+            Ok(ask @ (Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats)) => When::AtOnce(ask),
+            _ => When::Group,
+        }
+    }
 }

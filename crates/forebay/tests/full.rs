@@ -1,0 +1,244 @@
+//! Full disks and small shared memory: the program is told and goes on when there is room again,
+//! nothing acknowledged is lost, and nobody waits without end.
+
+mod support;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use forebay::{Code, Mode, OpenOptions, PutOptions, Run, View, WhenFull};
+use forebay_arena::{Segment, SegmentSpec};
+use support::{Sandbox, check, fill, mount, sandbox_with_mounts, take, until};
+
+/// Values of an array: 3.2 MB.
+const N: usize = 400_000;
+
+fn open(at: &Path, mib: u64, full: WhenFull) -> forebay::Result<Run> {
+    let options = OpenOptions { buffer: mib << 20, full, ..Default::default() };
+    forebay::open(at.to_str().unwrap(), Mode::Append, options)
+}
+
+/// A run on a disk of 24 MiB that is used up, but for `left` bytes, while the run is open.
+fn on_a_full_disk(s: &Sandbox, full: WhenFull, mib: u64, left: u64) -> (Run, PathBuf) {
+    let disk = s.dir.join("disk");
+    mount(&disk, 24);
+    let run = open(&disk.join("full"), mib, full).unwrap();
+    run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
+    take(&run, 0, N).unwrap().wait(None).unwrap();
+    (run, fill(&disk, left))
+}
+
+fn waits(run: &Run) -> bool {
+    run.stats().unwrap()["waiting_for_disk"] == true
+}
+
+/// Only these steps are there, and each as it was taken.
+fn is_whole(run: &Run, steps: &[i64]) {
+    assert_eq!(run.snapshots().unwrap().numbers(), steps);
+    steps.iter().for_each(|step| check(run, *step, N));
+    assert_eq!(run.get("kept", 0, None).unwrap().to_text().unwrap(), "yes");
+}
+
+/// With nothing left the catalog cannot be written either.
+fn waits_and_goes_on(s: &Sandbox, left: u64) {
+    let (run, ballast) = on_a_full_disk(s, WhenFull::Block, 32, left);
+    let taken: Vec<_> = (1..4).map(|step| take(&run, step, N).unwrap()).collect();
+    until("the store's wait", || waits(&run));
+    let e = taken[0].wait(Some(Duration::from_millis(100))).unwrap_err();
+    assert_eq!(e.code(), Code::Timeout, "{e}");
+    for i in 0..200 {
+        run.put(&format!("small/{i}"), View::raw(&[3; 1000]), PutOptions::default()).unwrap();
+    }
+    std::fs::remove_file(ballast).unwrap();
+    run.flush().unwrap();
+    is_whole(&run, &[0, 1, 2, 3]);
+    assert!(!waits(&run));
+    run.close().unwrap();
+    let found = forebay_store::verify(&s.dir.join("disk/full.fb")).unwrap();
+    assert_eq!((found.steps, found.faults), (4, Vec::new()));
+}
+
+#[test]
+fn a_disk_that_fills_in_the_middle_of_a_step_delays_it_and_loses_nothing() {
+    sandbox_with_mounts("a_disk_that_fills_in_the_middle_of_a_step_delays_it_and_loses_nothing", |s| {
+        waits_and_goes_on(s, 1 << 20);
+    });
+}
+
+#[test]
+fn a_full_disk_under_an_agent_delays_and_loses_nothing_and_stands_in_its_log() {
+    sandbox_with_mounts("a_full_disk_under_an_agent_delays_and_loses_nothing_and_stands_in_its_log", |s| {
+        forebay_agent::start_to_stay().unwrap();
+        waits_and_goes_on(s, 0);
+        let log = forebay_arena::place::runtime_dir().unwrap().join("agent.log");
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(log.contains("waits for room on the disk") && log.contains("there is room"), "{log}");
+    });
+}
+
+/// A closing that fails in time, whoever owns the run.
+fn closing_fails(run: &Run) {
+    let asked = Instant::now();
+    let e = run.close().unwrap_err();
+    assert_eq!(e.code(), Code::Full, "{e}");
+    assert!(e.text().contains("full.fb") && e.text().contains("forebay recover"), "{e}");
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+}
+
+#[test]
+fn closing_on_a_full_disk_fails_in_time_and_what_is_missing_is_recovered() {
+    let test = "closing_on_a_full_disk_fails_in_time_and_what_is_missing_is_recovered";
+    sandbox_with_mounts(test, |s| {
+        let dir = s.dir.join("disk/full.fb");
+        if s.role == "writer" {
+            let run = open(&dir, 32, WhenFull::Block).unwrap();
+            fill(&s.dir.join("disk"), 1 << 20);
+            (1..4).for_each(|step| drop(take(&run, step, N).unwrap()));
+            return closing_fails(&run);
+        }
+        mount(&s.dir.join("disk"), 24);
+        let run = open(&dir, 32, WhenFull::Block).unwrap();
+        run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
+        take(&run, 0, N).unwrap();
+        run.close().unwrap();
+        assert!(s.start("writer").wait().success());
+        assert!(forebay_store::verify(&dir).unwrap().faults.is_empty());
+        std::fs::remove_file(s.dir.join("disk/ballast")).unwrap();
+        assert_eq!(forebay_store::recover(&dir).unwrap(), Some(3));
+        let run = open(&dir, 32, WhenFull::Block).unwrap();
+        is_whole(&run, &[0, 1, 2, 3]);
+        run.close().unwrap();
+    });
+}
+
+#[test]
+fn an_agent_goes_on_with_what_a_closing_on_a_full_disk_left() {
+    sandbox_with_mounts("an_agent_goes_on_with_what_a_closing_on_a_full_disk_left", |s| {
+        forebay_agent::start_to_stay().unwrap();
+        let (run, ballast) = on_a_full_disk(s, WhenFull::Block, 32, 0);
+        (1..4).for_each(|step| drop(take(&run, step, N).unwrap()));
+        closing_fails(&run);
+        drop(run);
+        std::fs::remove_file(ballast).unwrap();
+        let again = open(&s.dir.join("disk/full"), 32, WhenFull::Block).unwrap();
+        until("the last step", || again.snapshots().unwrap().numbers() == [0, 1, 2, 3]);
+        is_whole(&again, &[0, 1, 2, 3]);
+        again.close().unwrap();
+    });
+}
+
+#[test]
+fn with_drop_oldest_a_full_disk_holds_up_nobody_and_leaves_whole_steps() {
+    sandbox_with_mounts("with_drop_oldest_a_full_disk_holds_up_nobody_and_leaves_whole_steps", |s| {
+        // So that there is no room for overflow either.
+        mount(Path::new("/dev/shm"), 24);
+        let (run, ballast) = on_a_full_disk(s, WhenFull::DropOldest, 16, 0);
+        for step in 1..20 {
+            take(&run, step, N).unwrap();
+            run.put("last", View::of(&[step], &[1]).unwrap(), PutOptions::default()).unwrap();
+        }
+        let dropped = run.stats().unwrap()["dropped_steps"].as_u64().unwrap();
+        assert!(dropped > 10, "{dropped}");
+        std::fs::remove_file(ballast).unwrap();
+        run.flush().unwrap();
+        let kept = run.snapshots().unwrap().numbers().to_vec();
+        assert_eq!(kept.len() as u64 + dropped, 20, "{kept:?}");
+        assert_eq!((kept[0], kept[kept.len() - 1]), (0, 19), "{kept:?}");
+        is_whole(&run, &kept);
+        run.close().unwrap();
+    });
+}
+
+#[test]
+fn a_small_shared_memory_sends_the_buffer_into_the_runs_directory() {
+    sandbox_with_mounts("a_small_shared_memory_sends_the_buffer_into_the_runs_directory", |s| {
+        mount(Path::new("/dev/shm"), 8);
+        let dir = s.dir.join("small.fb");
+        let run = open(&dir, 32, WhenFull::Block).unwrap();
+        let stem = format!("{}-run", forebay_arena::place::shm_prefix());
+        let segments = |dir: &Path| {
+            let names = std::fs::read_dir(dir).unwrap().flatten().map(|f| f.file_name());
+            names.filter(|n| n.to_string_lossy().starts_with(&stem)).count()
+        };
+        assert_eq!((segments(Path::new("/dev/shm")), segments(&dir)), (0, 1));
+        run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
+        (0..8).for_each(|step| drop(take(&run, step, N).unwrap()));
+        run.flush().unwrap();
+        is_whole(&run, &(0..8).collect::<Vec<_>>());
+        let said = run.sql("SELECT text FROM fb_messages", &[]).unwrap();
+        let said = format!("{:?}", said.rows);
+        assert!(
+            said.contains("/dev/shm has no room for the buffer of") && said.contains("remount"),
+            "{said}"
+        );
+        run.close().unwrap();
+        assert_eq!(segments(&dir), 0);
+    });
+}
+
+#[test]
+fn with_no_room_for_the_buffer_anywhere_opening_says_size_need_and_remedy() {
+    sandbox_with_mounts("with_no_room_for_the_buffer_anywhere_opening_says_size_need_and_remedy", |s| {
+        mount(Path::new("/dev/shm"), 8);
+        mount(&s.dir.join("disk"), 8);
+        let e = open(&s.dir.join("disk/small"), 32, WhenFull::Block).err().unwrap();
+        assert_eq!(e.code(), Code::Full);
+        for word in ["/dev/shm", "bytes free", "needs 3", "remount,size", "smaller buffer"] {
+            assert!(e.text().contains(word), "{word}: {e}");
+        }
+        let run = open(&s.dir.join("disk/small"), 1, WhenFull::Block).unwrap();
+        take(&run, 0, 10_000).unwrap();
+        run.close().unwrap();
+    });
+}
+
+#[test]
+fn shared_memory_that_others_fill_up_slows_a_run_and_never_ends_in_a_signal() {
+    sandbox_with_mounts("shared_memory_that_others_fill_up_slows_a_run_and_never_ends_in_a_signal", |s| {
+        let shm = Path::new("/dev/shm");
+        mount(shm, 40);
+        let run = open(&s.dir.join("filled"), 24, WhenFull::Block).unwrap();
+        let taken = || std::fs::read_dir(shm).unwrap().map(|f| f.unwrap().metadata().unwrap().blocks() * 512);
+        until("the first pages of the buffer", || taken().sum::<u64>() > 12 << 20);
+        fill(shm, 0);
+        run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
+        (0..6).for_each(|step| drop(take(&run, step, N).unwrap()));
+        run.flush().unwrap();
+        is_whole(&run, &[0, 1, 2, 3, 4, 5]);
+        run.close().unwrap();
+    });
+}
+
+#[test]
+fn a_segment_gives_out_what_is_taken_while_the_system_has_no_more_pages() {
+    sandbox_with_mounts("a_segment_gives_out_what_is_taken_while_the_system_has_no_more_pages", |_| {
+        let shm = Path::new("/dev/shm");
+        mount(shm, 64);
+        let spec = SegmentSpec {
+            name: forebay_arena::place::segment_name(&["short"]),
+            kind: forebay_arena::place::kind::CALL,
+            up_bytes: 4096,
+            down_bytes: 4096,
+            block_bytes: 48 << 20,
+            blocks: 64,
+        };
+        let segment = Segment::create(&spec).unwrap();
+        let mut room = segment.allocator();
+        let first = room.alloc(1 << 20).unwrap();
+        assert_eq!(room.largest_free(), 47 << 20);
+        let ballast = fill(shm, 0);
+        assert!(room.alloc(47 << 20).is_none() && room.is_short());
+        let there = room.largest_free();
+        assert!(there == segment.taken() - (1 << 20) && there < 47 << 20, "{there}");
+        if there > 0 {
+            room.alloc(there).unwrap().write_from(0, &vec![1; there as usize]);
+        }
+        assert!(room.alloc(4096).is_none() && room.largest_free() == 0);
+        room.free(first);
+        assert_eq!(room.largest_free(), 1 << 20);
+        std::fs::remove_file(ballast).unwrap();
+        assert!(room.alloc(20 << 20).is_some() && !room.is_short());
+        segment.unlink().unwrap();
+    });
+}
