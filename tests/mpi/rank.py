@@ -2,12 +2,14 @@
 
 At each step it puts its block of `E`, appends its own number of particles `x`, and notes the value of
 the parameter `amp`. Ranks sleep PAUSE seconds a step, more for higher ranks, so that they drift apart.
-At its end it prints the steps at which the parameter changed, as JSON.
+What was acknowledged stands in the file RUN.RANK, whatever becomes of the process. At its end it prints
+the steps at which the parameter changed, as JSON.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
@@ -29,6 +31,7 @@ def main() -> None:
     cells = np.arange(low, high, dtype=np.float64)
     particles = np.full(10 + rank, float(rank))
     changes: list[tuple[int, float]] = []
+    acknowledged = os.open(f"{path}.{rank}", os.O_RDWR | os.O_CREAT)
     done = 0
     for step in run.steps(start + steps if more else steps, start=start):
         if amp.value != (changes[-1][1] if changes else 0.0):
@@ -37,6 +40,7 @@ def main() -> None:
         with run.snapshot(step, time=0.5 * step) as s:
             s.put("E", cells + step, unit="V/m", offset=low, shape=CELLS)
             s.put("x", particles + step, unit="m", offset="append")
+        os.pwrite(acknowledged, step.to_bytes(8, "little"), 0)
         done += 1
     run.close()
     said = {"rank": rank, "size": size, "start": start, "done": done, "changes": changes}

@@ -16,7 +16,7 @@ from typing import Any
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Mpi, TiedPlace
+from conftest import TIED, Mpi, TiedPlace
 from places import EXAMPLE, Place, until
 
 DECK = EXAMPLE / "two_stream.toml"
@@ -290,6 +290,17 @@ def test_another_deck_is_refused_for_a_run_that_exists(
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "beam1.count = 10000" in err and "--fresh" in err
+
+
+def test_ranks_with_different_decks_are_told_so_and_end(
+    place: Place, run_dir: Path, mpi: Mpi, two_stream: Path
+) -> None:
+    words = [two_stream, "--run", run_dir, *FEW, "--steps"]
+    job = place.start(*mpi.command(2, *words, "10"), ":", "-n", "1", *TIED, *words, "20")
+    out, err = job.communicate(timeout=30)
+    assert job.returncode != 0
+    assert "the deck of this rank is not that of the others" in out + err
+    assert not run_dir.exists()
 
 
 def test_without_a_server_the_job_says_what_is_missing_and_ends(

@@ -86,6 +86,26 @@ static double *numbers(int64_t n)
 
 /* --- the run: opened, of this deck, with its tables, diagrams and parameter -------------------- */
 
+static int add_key(void *sum, const char *key, const char *value)
+{
+    const char *texts[] = {key, "=", value, "\n"};
+    for (int t = 0; t < 4; t++)
+        for (const char *c = texts[t]; *c; c++)
+            *(double *)sum = fmod(*(double *)sum * 257 + (unsigned char)*c, 2147483647);
+    return 0;
+}
+
+/* Ranks with different decks would wait for each other in vain. */
+static void check_one_deck(const struct deck *deck)
+{
+    double mine = 0, sum;
+    deck_flat(deck, add_key, &mine);
+    sum = mine;
+    ranks_sum(&sum, 1);
+    if (sum != ranks.size * mine)
+        fail("the deck of this rank is not that of the others; start all ranks with the same deck and options");
+}
+
 /* Opens the run; begins it anew when asked for, or when it is finished and that is wanted. */
 static fb_run *open_run(const struct options *options)
 {
@@ -424,6 +444,7 @@ static int simulate(const struct options *options, const struct deck *deck)
     struct simulation s = {.options = options, .deck = deck};
     char *page = NULL;
     double all = 0;
+    check_one_deck(deck);
     s.run = open_run(options);
     if (ranks.rank == 0) {
         check_same_deck(s.run, deck);
