@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import until
 
 ALONE = ["data", "tables", "snapshots", "threads"]
+BAD = ["bad_values"]
 VALGRIND = (
     "valgrind",
     "-q",
@@ -20,7 +22,7 @@ VALGRIND = (
 )
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", ALONE + BAD)
 def test_a_program_uses_the_library(kit: Kit, home: Home, run_path: Path, name: str) -> None:
     assert home.run(kit.compile(PROGRAMS / f"{name}.c"), run_path) == "done\n"
 
@@ -30,7 +32,7 @@ def test_valgrind_finds_nothing(kit: Kit, home: Home, run_path: Path, name: str)
     assert home.run(kit.compile(PROGRAMS / f"{name}.c"), run_path, under=VALGRIND) == "done\n"
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", ALONE + BAD)
 def test_the_address_sanitizer_finds_nothing(kit: Kit, home: Home, run_path: Path, name: str) -> None:
     assert home.run(kit.compile(PROGRAMS / f"{name}.c", *SANITIZERS), run_path) == "done\n"
 
@@ -77,6 +79,47 @@ def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
     assert program.returncode == 0, err
     assert out == "nu 2.5, every 20, filter 1, scheme central, saves 2, kicks 1\n"
     until(lambda: not home.processes(), what="the end of what steering started")
+
+
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
+def test_calls_in_the_wrong_place_are_refused(kit: Kit, home: Home, run_path: Path, how: str) -> None:
+    flags = SANITIZERS if how != "plainly" else []
+    program = home.start(kit.compile(PROGRAMS / "misuse.c", *flags), run_path)
+    assert program.stdout is not None and program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    home.command("steer", run_path, "save")
+    out, err = program.communicate(timeout=30)
+    assert (program.returncode, out) == (0, "done\n"), err
+
+
+def test_what_was_put_is_not_lost_when_a_program_ends_with_everything_open(
+    kit: Kit, home: Home, run_path: Path
+) -> None:
+    misuse = kit.compile(PROGRAMS / "misuse.c")
+    # The second time the run is made anew, and acts upon it are counted anew.
+    for _ in range(2):
+        program = home.start(misuse, run_path, "end")
+        assert program.stdout is not None and program.stderr is not None
+        assert program.stdout.readline() == "ready\n", program.stderr.read()
+        saved = re.search(r"saved at step (\d+)", home.command("steer", run_path, "save"))
+        assert saved is not None
+        out, err = program.communicate(timeout=30)
+        assert (program.returncode, out) == (0, "done\n"), err
+
+        def kept(step: str = saved[1]) -> bool:
+            listed = home.command("ls", run_path)
+            return "last" in listed and f"snapshots: 1, of step {step}\n" in listed
+
+        until(kept, what="the snapshot that was ended")
+
+
+def test_a_run_closed_in_its_own_loop_ends_the_loop(kit: Kit, home: Home, run_path: Path) -> None:
+    program = home.start(kit.compile(PROGRAMS / "misuse.c"), run_path, "close")
+    assert program.stdout is not None and program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    home.start(kit.prefix / "bin" / "forebay", "steer", run_path, "save")
+    out, err = program.communicate(timeout=30)
+    assert program.returncode == 0 and out.startswith("done"), err
 
 
 def test_the_header_is_good_as_every_dialect(kit: Kit, home: Home, run_path: Path) -> None:

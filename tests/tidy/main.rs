@@ -4,6 +4,7 @@
 //! [`tree`] hands out the tracked files; the other modules judge them.
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod documents;
 mod features;
 mod layers;

@@ -920,7 +920,7 @@ fb_status fb_wait_any(fb_future *const *futures, int count, double timeout, int 
 fb_status fb_probe(fb_future *future, int *done);
 
 /* Gives a call up: it is not begun any more, and a running service may notice. Waiting for it gives
-   FB_CANCELLED, unless it was complete before. */
+   FB_CANCELLED, unless it was complete before; a thread that waits just now is told soon. */
 fb_status fb_cancel(fb_future *future);
 
 /* Which of `count` calls is complete, without waiting: `index` gets the first one, or -1. */

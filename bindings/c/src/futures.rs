@@ -1,9 +1,11 @@
 //! Calls under way.
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
-use forebay::call::{Future, Timing, cancel_all, probe_any, wait_all, wait_any};
+use forebay::call::{Future, Timing, probe_any, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::Back;
@@ -14,9 +16,14 @@ use crate::handle::{self, Held};
 use crate::kinds::fb_future;
 use crate::run::busy;
 
+/// A thread that waits for a call looks so often whether another one gave the call up.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// What is behind an `fb_future`.
 pub struct FutureObject {
     state: Mutex<State>,
+    /// Given up by a thread that could not tell the future, since another one waits for it.
+    given_up: AtomicBool,
 }
 
 struct State {
@@ -29,7 +36,23 @@ struct State {
 impl FutureObject {
     /// A call that was sent.
     pub fn new(future: Future<'static>, back: Back) -> FutureObject {
-        FutureObject { state: Mutex::new(State { future, back, outcome: None }) }
+        let state = Mutex::new(State { future, back, outcome: None });
+        FutureObject { state, given_up: AtomicBool::new(false) }
+    }
+
+    /// Gives it up; whoever waits for it just now does that in a moment.
+    fn cancel(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        if let Ok(mut state) = self.state() {
+            state.future.cancel();
+        }
+    }
+
+    /// Does what was said by [`FutureObject::cancel`] meanwhile.
+    fn heed(&self, state: &mut State) {
+        if self.given_up.swap(false, Ordering::Relaxed) {
+            state.future.cancel();
+        }
     }
 
     /// Its state; one thread at a time waits for a call.
@@ -42,8 +65,21 @@ impl FutureObject {
     }
 }
 
+/// Looks in slices of time until it finds something or the time is over.
+fn in_slices<T>(timeout: Option<Duration>, mut look: impl FnMut(Option<Duration>) -> Option<T>) -> Option<T> {
+    let end = timeout.and_then(|t| Instant::now().checked_add(t));
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let found = look(Some(left.map_or(LOOK, |left| left.min(LOOK))));
+        if found.is_some() || left.is_some_and(|left| left <= LOOK) {
+            return found;
+        }
+    }
+}
+
 impl State {
-    fn wait(&mut self, timeout: Option<std::time::Duration>) -> Result<()> {
+    /// Waits so long, and keeps the outcome when there is one.
+    fn look(&mut self, timeout: Option<Duration>) -> Result<()> {
         if let Some(outcome) = &self.outcome {
             return outcome.clone();
         }
@@ -65,7 +101,14 @@ pub extern "C" fn fb_wait(future: *mut fb_future, timeout: f64) -> fb_status {
     status(|| {
         let object = handle::get(future)?;
         let timeout = given::timeout(timeout)?;
-        object.state()?.wait(timeout)
+        let mut state = object.state()?;
+        let mut still = Ok(());
+        let outcome = in_slices(timeout, |slice| {
+            object.heed(&mut state);
+            still = state.look(slice);
+            state.outcome.clone()
+        });
+        outcome.unwrap_or(still)
     })
 }
 
@@ -77,6 +120,14 @@ fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<Held<FutureO
     futures.iter().map(|future| handle::get(future.cast_const())).collect()
 }
 
+fn heed(held: &[Held<FutureObject>], states: &mut [MutexGuard<'_, State>]) {
+    held.iter().zip(states).for_each(|(future, state)| future.heed(state));
+}
+
+fn inner<'s>(states: &'s mut [MutexGuard<'_, State>]) -> Vec<&'s mut Future<'static>> {
+    states.iter_mut().map(|s| &mut s.future).collect()
+}
+
 /// Waits for all of `count` calls. FB_TIMEOUT when not all are complete in time; else the status of the
 /// first that failed, or FB_OK.
 #[unsafe(no_mangle)]
@@ -85,14 +136,17 @@ pub extern "C" fn fb_wait_all(futures: *const *mut fb_future, count: c_int, time
         let held = held(futures, count)?;
         let timeout = given::timeout(timeout)?;
         let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
-        let mut inner: Vec<&mut Future> = states.iter_mut().map(|s| &mut s.future).collect();
-        if !wait_all(&mut inner, timeout) {
+        let all = in_slices(timeout, |slice| {
+            heed(&held, &mut states);
+            wait_all(&mut inner(&mut states), slice).then_some(())
+        });
+        if all.is_none() {
             return Err(Error::new(
                 Code::Timeout,
                 format!("not all of {count} calls are complete; wait longer, or cancel them"),
             ));
         }
-        let outcomes: Vec<Result<()>> = states.iter_mut().map(|s| s.wait(None)).collect();
+        let outcomes: Vec<Result<()>> = states.iter_mut().map(|s| s.look(None)).collect();
         outcomes.into_iter().collect()
     })
 }
@@ -113,8 +167,10 @@ pub extern "C" fn fb_wait_any(
             return Err(Error::bad("there is no call to wait for"));
         }
         let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
-        let mut inner: Vec<&mut Future> = states.iter_mut().map(|s| &mut s.future).collect();
-        let found = wait_any(&mut inner, timeout);
+        let found = in_slices(timeout, |slice| {
+            heed(&held, &mut states);
+            wait_any(&mut inner(&mut states), slice)
+        });
         let found = found.ok_or_else(|| {
             Error::new(
                 Code::Timeout,
@@ -138,11 +194,11 @@ pub extern "C" fn fb_probe(future: *mut fb_future, done: *mut c_int) -> fb_statu
 }
 
 /// Gives a call up: it is not begun any more, and a running service may notice. Waiting for it gives
-/// FB_CANCELLED, unless it was complete before.
+/// FB_CANCELLED, unless it was complete before; a thread that waits just now is told soon.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_cancel(future: *mut fb_future) -> fb_status {
     status(|| {
-        handle::get(future)?.state()?.future.cancel();
+        handle::get(future)?.cancel();
         Ok(())
     })
 }
@@ -154,8 +210,7 @@ pub extern "C" fn fb_probe_any(futures: *const *mut fb_future, count: c_int, ind
         let held = held(futures, count)?;
         let out = given::out(index, "index")?;
         let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
-        let mut inner: Vec<&mut Future> = states.iter_mut().map(|s| &mut s.future).collect();
-        out.set(probe_any(&mut inner).map_or(-1, |at| at as c_int));
+        out.set(probe_any(&mut inner(&mut states)).map_or(-1, |at| at as c_int));
         Ok(())
     })
 }
@@ -164,10 +219,7 @@ pub extern "C" fn fb_probe_any(futures: *const *mut fb_future, count: c_int, ind
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_cancel_all(futures: *const *mut fb_future, count: c_int) -> fb_status {
     status(|| {
-        let held = held(futures, count)?;
-        let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
-        let mut inner: Vec<&mut Future> = states.iter_mut().map(|s| &mut s.future).collect();
-        cancel_all(&mut inner);
+        held(futures, count)?.iter().for_each(|future| future.cancel());
         Ok(())
     })
 }

@@ -121,6 +121,8 @@ impl Helm {
     /// Takes an act that has its number in the log.
     pub fn act(&self, out: &dyn Outside, id: u64, who: &str, act: Act) -> Result<()> {
         let mut inner = lock(&self.inner);
+        // A run that was made anew counts its acts from one again.
+        inner.fates.retain(|ack| ack.id != id);
         self.drive(&mut inner, out, |m, actions| m.act(id, who, seconds_now(), act, actions))
     }
 

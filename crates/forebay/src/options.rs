@@ -35,6 +35,19 @@ impl Default for OpenOptions {
     }
 }
 
+/// Largest buffer: 64 TiB, more than any memory.
+const MOST_BUFFER: u64 = 1 << 46;
+
+/// The buffer asked for, if there can be such a one.
+pub fn check_buffer(bytes: u64) -> Result<()> {
+    if bytes > MOST_BUFFER {
+        return Err(Error::bad(format!(
+            "a buffer of {bytes} bytes is not possible; give the bytes of a snapshot or two"
+        )));
+    }
+    Ok(())
+}
+
 /// Reads `256MiB`, `1.5 GB`, `4096`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let wrong = || Error::bad(format!("{text:?} is not a number of bytes; write for example \"256MiB\""));

@@ -51,6 +51,7 @@ pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
         let reader = Arc::new(Reader::open(&dir)?);
         return Ok(Run::new(dir, rank_and_size, None, Some(reader), None));
     }
+    crate::options::check_buffer(options.buffer)?;
     let (session, owner) = crate::owner::session(&dir, mode, &options, rank_and_size)?;
     let last = session.opened().last_step;
     let run = Run::new(dir, rank_and_size, Some(session), None, owner);
