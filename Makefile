@@ -28,8 +28,8 @@ demo: ## build, then run examples/01_two_stream (CLIENT=python|c RANKS=1)
 test: ## build and run every check and test
 	@scripts/test
 
-chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300)
-	@scripts/chaos "$(SEED)" "$(KILLS)"
+chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300 JSON=)
+	@scripts/chaos "$(SEED)" "$(KILLS)" $(if $(JSON),--json)
 
 bench: ## measure, beside others and the machine's own limits (QUICK=1 shorter, PUBLISH=1 into docs/)
 	@scripts/bench $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)

@@ -5,21 +5,33 @@
 //! ```text
 //!  o STEP  opened, last complete step     b/E STEP  snapshot begun / ended     F STEP  flushed
 //!  p/P N   small data set 'small/RANK'    g/G N     large one 'large/RANK'     r/R STEP  row of the history
-//!  C STEP  a call, its result right       X TEXT    an error                   D        closed
+//!  C STEP N  a call done, issued again N times           X TEXT   an error        D     closed
 //! ```
+//!
+//! Each rank carries a state from step to step, by a call where there are servers, which goes into every
+//! snapshot and comes back from there: what is lost anywhere shows at the end. `program.py` and
+//! `program.c` play the same part.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use forebay::call::{Arg, Client};
 use forebay::{Cell, Code, Column, DiagramOptions, Error, Kind, Mode, OpenOptions, Piece, Place, PutOptions};
 use forebay::{Result, Run, Shape, TableOptions, View};
 
+use crate::check::check;
+
 /// Numbers of a rank's piece of an array.
 pub const PIECE: usize = 3_000;
-const LARGE: usize = 20_000;
+pub const LARGE: usize = 20_000;
+/// Numbers of a rank's state.
+pub const STATE: usize = 500;
 /// Steps that a rank may be ahead of the slowest one.
 const AHEAD: i64 = 2;
+
+/// No number that a computer has exactly: what is rounded otherwise shows.
+pub const THIRD: f64 = 1.0 / 3.0;
 
 /// How a rank ends.
 pub const DONE: i32 = 0;
@@ -34,6 +46,10 @@ pub struct Part {
     pub rank: u32,
     pub size: u32,
     pub calls: bool,
+    /// The last step that all ranks were told is kept, when this one was started.
+    pub acknowledged: i64,
+    /// Nobody hurts it: it need not flush, nor take its time.
+    pub calm: bool,
 }
 
 /// The numbers of a step, different for each step, rank and place.
@@ -51,6 +67,13 @@ pub fn read_log(dir: &Path, rank: u32) -> Vec<(char, String)> {
 /// The highest number of a kind of line; -1 for none.
 pub fn highest(log: &[(char, String)], kind: char) -> i64 {
     log.iter().filter(|l| l.0 == kind).filter_map(|l| l.1.parse().ok()).max().unwrap_or(-1)
+}
+
+/// The last step that a rank was told is kept. A rank that went back counts from there: what it had ended
+/// and others had not is no step.
+pub fn acknowledged(log: &[(char, String)]) -> i64 {
+    let told = |l: &&(char, String)| matches!(l.0, 'E' | 'o');
+    log.iter().rev().find(told).and_then(|l| l.1.parse().ok()).unwrap_or(-1)
 }
 
 struct Log(std::fs::File);
@@ -80,14 +103,20 @@ pub fn play(part: &Part) -> i32 {
     }
 }
 
-fn lost(what: String) -> Error {
+pub fn lost(what: String) -> Error {
     Error::internal(what)
 }
 
 fn simulate(part: &Part, log: &mut Log) -> Result<()> {
     let before = read_log(&part.dir, part.rank);
     let run = open(part)?;
-    let back = run.restart()?.map_or(-1, |r| r.snapshot.step());
+    let kept = run.restart()?.map(|r| r.snapshot);
+    let back = kept.as_ref().map_or(-1, |s| s.step());
+    let mut state = match &kept {
+        Some(snapshot) => mine(part, &snapshot.get("state", None)?.to_f64()?)?,
+        None => vec![0.0; STATE],
+    };
+    drop(kept);
     let columns = vec![
         Column { name: "at".into(), dtype: "i64".into(), unit: String::new() },
         Column { name: "value".into(), dtype: "f64".into(), unit: "J".into() },
@@ -116,19 +145,21 @@ fn simulate(part: &Part, log: &mut Log) -> Result<()> {
         }
         if step > back {
             log.line('b', step);
-            take(part, &run, step)?;
+            take(part, &run, step, &state)?;
             log.line('E', step);
         }
         put_all(part, &run, step, log)?;
-        if let Some(client) = &client {
-            called(client, step)?;
-            log.line('C', step);
+        let reissued = advance(part, client.as_ref(), step, &mut state)?;
+        if part.calls {
+            log.line('C', format!("{step} {reissued}"));
         }
-        if step % 5 == 4 {
+        if step % 5 == 4 && !part.calm {
             run.flush()?;
             log.line('F', step);
         }
-        std::thread::sleep(Duration::from_millis(1));
+        if !part.calm {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     run.close_as(true)?;
     log.line('D', "");
@@ -200,15 +231,17 @@ fn keep_together(part: &Part, step: i64) -> Result<()> {
     Ok(())
 }
 
-fn take(part: &Part, run: &Run, step: i64) -> Result<()> {
+fn take(part: &Part, run: &Run, step: i64, state: &[f64]) -> Result<()> {
     let (rank, n) = (part.rank, PIECE as u64);
     let values = field(step, rank, PIECE);
     let snapshot = run.snapshot(step, Some(step as f64 * 0.1))?;
-    let place = Place::At {
-        offset: Shape::new(&[u64::from(rank) * n])?,
-        global: Shape::new(&[u64::from(part.size) * n])?,
+    let block = |n: u64| -> Result<Place> {
+        let (rank, size) = (u64::from(rank), u64::from(part.size));
+        Ok(Place::At { offset: Shape::new(&[rank * n])?, global: Shape::new(&[size * n])? })
     };
-    snapshot.put("electrons/x", View::of(&values, &[n])?, Piece { unit: "m", place })?;
+    snapshot.put("electrons/x", View::of(&values, &[n])?, Piece { unit: "m", place: block(n)? })?;
+    let n = STATE as u64;
+    snapshot.put("state", View::of(state, &[n])?, Piece { unit: "", place: block(n)? })?;
     let few = 10 + u64::from(rank);
     let some = View::of(&values[..few as usize], &[few])?;
     snapshot.put("behind", some, Piece { unit: "", place: Place::Append })?;
@@ -216,7 +249,7 @@ fn take(part: &Part, run: &Run, step: i64) -> Result<()> {
         snapshot.put("E", View::of(&values[..64], &[64])?, Piece::default())?;
     }
     snapshot.end()?;
-    if step == 0 { snapshot.wait(Some(Duration::from_secs(20))) } else { Ok(()) }
+    if step == 0 && !part.calm { snapshot.wait(Some(Duration::from_secs(20))) } else { Ok(()) }
 }
 
 fn put_all(part: &Part, run: &Run, step: i64, log: &mut Log) -> Result<()> {
@@ -233,116 +266,28 @@ fn put_all(part: &Part, run: &Run, step: i64, log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-fn called(client: &forebay::call::Client, step: i64) -> Result<()> {
-    let x = field(step, 0, 500);
-    let mut y = field(step + 1, 0, 500);
-    let args = vec![2.0.into(), x[..].into(), forebay::call::Arg::from(&mut y[..])];
-    client.call("axpy", args, Some(Duration::from_secs(15)))?;
-    let right = field(step + 1, 0, 500).iter().zip(&x).map(|(y, x)| y + 2.0 * x).collect::<Vec<f64>>();
-    match y == right {
-        true => Ok(()),
+/// This rank's state out of that of all.
+fn mine(part: &Part, all: &[f64]) -> Result<Vec<f64>> {
+    let from = part.rank as usize * STATE;
+    let mine = all.get(from..from + STATE);
+    mine.map(<[f64]>::to_vec).ok_or_else(|| lost(format!("a state of {} numbers", all.len())))
+}
+
+/// The state of the next step; says how often the call was issued again.
+fn advance(part: &Part, client: Option<&Client>, step: i64, state: &mut [f64]) -> Result<u32> {
+    let x = field(step, part.rank, STATE);
+    let right: Vec<f64> = state.iter().zip(&x).map(|(y, x)| y + THIRD * x).collect();
+    let Some(client) = client else {
+        state.copy_from_slice(&right);
+        return Ok(0);
+    };
+    let args = vec![THIRD.into(), x[..].into(), Arg::from(&mut state[..])];
+    let mut call = client.call_async("axpy", args, None)?;
+    call.wait(Some(Duration::from_secs(15)))?;
+    let reissued = call.timing().reissued;
+    drop(call);
+    match state == right {
+        true => Ok(reissued),
         false => Err(lost(format!("the call of step {step} gave wrong numbers"))),
-    }
-}
-
-/// What this rank finds, against what was acknowledged before.
-fn check(part: &Part, run: &Run, before: &[(char, String)], back: i64, rows: i64) -> Result<()> {
-    let logs: Vec<_> = (0..part.size).map(|r| read_log(&part.dir, r)).collect();
-    let acknowledged = logs.iter().map(|l| highest(l, 'E')).min().unwrap_or(-1);
-    let begun = logs.iter().map(|l| highest(l, 'b')).min().unwrap_or(-1);
-    if back < acknowledged {
-        return Err(lost(format!("step {acknowledged} was acknowledged and the last one is {back}")));
-    }
-    if back > begun {
-        return Err(lost(format!("step {back} is listed and not all ranks began it")));
-    }
-    let listed = run.snapshots()?.numbers().to_vec();
-    if listed != (0..=back).collect::<Vec<i64>>() {
-        return Err(lost(format!("steps up to {back} are listed as {listed:?}")));
-    }
-    check_history(run, rows)?;
-    for (rank, log) in logs.iter().enumerate() {
-        let log = if rank == 0 { before } else { log };
-        check_puts(run, rank as u32, log)?;
-    }
-    check_step(run, part.size, back)
-}
-
-/// Every step up to the last one has its row and its point, once.
-fn check_history(run: &Run, last: i64) -> Result<()> {
-    for (what, query) in [
-        ("rows", "SELECT at FROM history ORDER BY at"),
-        ("points", "SELECT step FROM fb_points ORDER BY step"),
-    ] {
-        let found = match run.sql(query, &[]) {
-            Ok(rows) => {
-                rows.rows.iter().map(|r| if let Cell::Int(n) = r[0] { n } else { -9 }).collect::<Vec<_>>()
-            }
-            Err(e) => return Err(e),
-        };
-        if found != (1..=last).collect::<Vec<i64>>() {
-            return Err(lost(format!("{what} of the history up to step {last}: {found:?}")));
-        }
-    }
-    Ok(())
-}
-
-fn check_puts(run: &Run, rank: u32, log: &[(char, String)]) -> Result<()> {
-    for (name, tried, done) in [(format!("small/{rank}"), 'p', 'P'), (format!("large/{rank}"), 'g', 'G')] {
-        let least = highest(log, done);
-        let most = highest(log, tried);
-        let step = match run.get(&name, 0, None) {
-            Ok(found) if done == 'P' => found.to_i64()?[0],
-            Ok(found) => {
-                let numbers = found.to_f64()?;
-                let step = ((numbers[0] - f64::from(rank) * 1e5) / 1e6) as i64;
-                if numbers != field(step, rank, LARGE) {
-                    return Err(lost(format!("{name} has wrong numbers")));
-                }
-                step
-            }
-            Err(e) if e.code() == Code::NotFound => -1,
-            Err(e) => return Err(e),
-        };
-        if step < least || step > most {
-            return Err(lost(format!("{name} is of step {step}, acknowledged {least}, tried {most}")));
-        }
-    }
-    Ok(())
-}
-
-/// Every number of a step.
-pub fn check_step(run: &Run, size: u32, step: i64) -> Result<()> {
-    if step < 0 {
-        return Ok(());
-    }
-    let kept = run.snapshots()?.at(step)?;
-    let whole: Vec<f64> = (0..size).flat_map(|r| field(step, r, PIECE)).collect();
-    let behind: Vec<f64> = (0..size).flat_map(|r| field(step, r, 10 + r as usize)).collect();
-    for (name, right) in [("electrons/x", whole), ("behind", behind), ("E", field(step, 0, 64))] {
-        let found = kept.get(name, None)?.to_f64()?;
-        if found != right {
-            let at = found.iter().zip(&right).position(|(a, b)| a != b);
-            return Err(lost(format!("step {step}: {name} of {} numbers differs at {at:?}", found.len())));
-        }
-    }
-    match kept.time() == Some(step as f64 * 0.1) {
-        true => Ok(()),
-        false => Err(lost(format!("step {step} has the time {:?}", kept.time()))),
-    }
-}
-
-/// The whole run, after it was closed.
-pub fn check_all(part: &Part) -> Result<i64> {
-    let run =
-        forebay::open(&part.dir.join("chaos").display().to_string(), Mode::Read, OpenOptions::default())?;
-    let log: Vec<_> = (0..part.size).map(|r| read_log(&part.dir, r)).collect();
-    let last = run.snapshots()?.numbers().last().copied().unwrap_or(-1);
-    check(part, &run, &log[0], last, last)?;
-    (0..=last).try_for_each(|step| check_step(&run, part.size, step))?;
-    let report = forebay_store::verify(run.path())?;
-    match report.faults.is_empty() && report.steps as i64 == last + 1 {
-        true => Ok(last),
-        false => Err(lost(format!("verify: {:?}", report.faults))),
     }
 }

@@ -1,17 +1,19 @@
-//! One round: a scene is set, its processes are killed or stopped at random moments, and after each kill
-//! the program must go on, or be told and be started again. At the end everything is read and compared.
+//! One round: a scene is set, its processes are killed or stopped at random moments, and after each blow
+//! the program must go on, or be told and be started again. At the end everything is read, and compared
+//! with an undisturbed run of the same length.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Process, process};
-use rustix::process::Signal;
 use serde_json::json;
 
+use crate::blow::{After, Blow, strike};
+use crate::check::check_all;
 use crate::dice::Dice;
-use crate::program::{LOST, Part, TOLD, check_all, read_log};
+use crate::program::{LOST, Part, TOLD, read_log};
 use crate::stage::{PATIENCE, Stage};
+use crate::tongues::Tongue;
+use crate::twin::compare;
 
 /// What is played.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,30 +28,30 @@ enum Scene {
     Servers,
 }
 
-/// Who is hurt, and how.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Blow {
-    Client,
-    StopClient,
-    Agent,
-    StopAgent,
-    AgentAndClient,
-    AgentAndRank,
-    Rank,
-    Server,
-    StopServer,
-    Recovery,
-}
-
 impl Scene {
     fn blows(self) -> &'static [Blow] {
         use Blow::{Agent, AgentAndClient, AgentAndRank, Client, Rank, Recovery, Server};
-        use Blow::{StopAgent, StopClient, StopServer};
+        use Blow::{StopAgent, StopClient, StopRank, StopServer};
         match self {
             Scene::Embedded => &[Client, Client, StopClient, Recovery, Recovery],
             Scene::Agent => &[Client, Agent, Agent, AgentAndClient, StopAgent, StopClient, Recovery],
-            Scene::Ranks => &[Rank, Agent, Agent, AgentAndRank, AgentAndClient, StopAgent],
+            Scene::Ranks => {
+                &[Rank, Agent, Agent, AgentAndRank, AgentAndClient, StopAgent, StopRank, Recovery]
+            }
             Scene::Servers => &[Server, Server, StopServer, Agent, Client],
+        }
+    }
+
+    /// Who plays: often this program itself, which holds more against its log.
+    fn tongues(self, dice: &mut Dice) -> Vec<Tongue> {
+        let spoken = |t: Tongue| if t.spoken() { t } else { Tongue::Rust };
+        let mixed = [Tongue::Rust, Tongue::C, Tongue::Python, Tongue::C];
+        match (self, dice.below(4)) {
+            (Scene::Ranks, 0 | 1) => mixed.map(spoken).to_vec(),
+            (Scene::Ranks, _) => vec![Tongue::Rust; 4],
+            (_, 0) => vec![spoken(Tongue::Python)],
+            (_, 1) => vec![spoken(Tongue::C)],
+            _ => vec![Tongue::Rust],
         }
     }
 }
@@ -58,24 +60,44 @@ impl Scene {
 pub fn play(dir: &Path, seed: u64, blows: u32) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let scene = [Scene::Embedded, Scene::Agent, Scene::Ranks, Scene::Servers][dice.below(4) as usize];
-    let mut stage = Stage::new(dir, if scene == Scene::Ranks { 4 } else { 1 }, scene == Scene::Servers);
-    let done = scenes(&mut stage, &mut dice, scene, blows);
-    let logs = if done.is_err() { tails(&stage) } else { String::new() };
-    let left = stage.clear();
-    let fault = match done {
-        Ok(last) => {
-            let part = Part { dir: dir.to_owned(), rank: 0, size: stage.size, calls: false };
-            match check_all(&part) {
-                Ok(found) if found == last => None,
-                Ok(found) => Some(format!("the last step is {found}, not {last}")),
-                Err(e) => Some(e.text().to_owned()),
-            }
-        }
-        Err(e) => Some(format!("{e}\n{logs}")),
+    let tongues = scene.tongues(&mut dice);
+    let mut stage = Stage::new(dir, tongues, scene == Scene::Servers);
+    let done = hurt(&mut stage, &mut dice, scene, blows).and_then(|last| whole(&stage, last));
+    let (steps, fault) = match done {
+        Ok(steps) => (steps, None),
+        Err(e) => (0, Some(format!("{e}\n{}", tails(&stage)))),
     };
-    let end = json!({"scene": format!("{scene:?}"), "fault": fault, "left": left});
+    let left = stage.clear();
+    let reissued: i64 = reissued(&stage);
+    let end = json!({
+        "scene": format!("{scene:?}"), "steps": steps, "recovered": stage.recovered, "reissued": reissued,
+        "fault": fault, "left": left,
+    });
     println!("{end}");
     Ok(())
+}
+
+/// Reads all that is there, and compares it with the twin; says how many steps that were.
+fn whole(stage: &Stage, last: i64) -> Result<usize, String> {
+    let text = |e: forebay::Error| e.text().to_owned();
+    let part = stage.part();
+    let found = check_all(&part).map_err(text)?;
+    if found != last {
+        return Err(format!("the last step is {found}, not {last}"));
+    }
+    let mut twin = stage.start_twin(last)?;
+    let ended = await_end(&mut twin);
+    let calm = Part { calm: true, ..twin.part() };
+    twin.kill_ranks();
+    ended.map_err(|e| format!("undisturbed: {e}"))?;
+    compare(&part, &calm).map_err(text)
+}
+
+/// Calls that were issued again.
+fn reissued(stage: &Stage) -> i64 {
+    let log = read_log(&stage.dir, 0);
+    let calls = log.iter().filter(|l| l.0 == 'C').filter_map(|l| l.1.split(' ').nth(1)?.parse::<i64>().ok());
+    calls.sum()
 }
 
 fn tails(stage: &Stage) -> String {
@@ -87,7 +109,7 @@ fn tails(stage: &Stage) -> String {
     (0..stage.size).map(tail).collect::<Vec<_>>().join("\n")
 }
 
-fn scenes(stage: &mut Stage, dice: &mut Dice, scene: Scene, blows: u32) -> Result<i64, String> {
+fn hurt(stage: &mut Stage, dice: &mut Dice, scene: Scene, blows: u32) -> Result<i64, String> {
     if scene != Scene::Embedded {
         forebay_agent::start_to_stay().map_err(|e| e.to_string())?;
     }
@@ -97,119 +119,49 @@ fn scenes(stage: &mut Stage, dice: &mut Dice, scene: Scene, blows: u32) -> Resul
     }
     stage.start_ranks()?;
     for _ in 0..blows {
-        // A moment of the beginning, of the first steps, or later.
-        std::thread::sleep(Duration::from_micros(dice.below(150_000)));
+        await_moment(stage, dice);
         let moment = stage.moment();
         let blow = scene.blows()[dice.below(scene.blows().len() as u64) as usize];
         let began = Instant::now();
         let how = strike(stage, dice, blow)?;
         let went = go_on(stage, blow, how)?;
+        let tongues: Vec<&str> = stage.tongues.iter().map(|t| t.name()).collect();
         let line = json!({
             "scene": format!("{scene:?}"), "blow": format!("{blow:?}"), "moment": moment, "found": went,
-            "ms": began.elapsed().as_millis() as u64,
+            "ms": began.elapsed().as_millis() as u64, "kills": blow.kills(stage.size), "in": tongues.join(" "),
         });
         println!("{line}");
     }
     finish(stage)
 }
 
-/// What is to be done after a blow.
-#[derive(Clone, Copy, PartialEq)]
-enum After {
-    /// The program has to go on as if nothing had happened.
-    GoesOn,
-    /// It may be told by an error.
-    MayBeTold,
-    /// It is started again.
-    Restart,
-}
-
-fn kill(process: Option<Process>, signal: Signal) -> bool {
-    process.is_some_and(|p| process::signal(&p, signal).is_ok())
-}
-
-fn strike(stage: &mut Stage, dice: &mut Dice, blow: Blow) -> Result<After, String> {
-    let victim = dice.below(u64::from(stage.size)) as usize;
-    let rank = |stage: &Stage| stage.ranks.get(victim).and_then(|c| Process::of_pid(c.id()));
-    let pause = match dice.below(10) {
-        0 => Duration::from_millis(1_300 + dice.below(600)),
-        _ => Duration::from_millis(10 + dice.below(400)),
-    };
-    Ok(match blow {
-        Blow::Client | Blow::Rank => {
-            kill(rank(stage), Signal::KILL);
-            std::thread::sleep(Duration::from_micros(dice.below(30_000)));
-            After::Restart
-        }
-        Blow::Agent => {
-            kill(stage.agent(), Signal::KILL);
-            After::GoesOn
-        }
-        Blow::AgentAndClient | Blow::AgentAndRank => {
-            let agent = stage.agent();
-            if dice.below(2) == 0 {
-                kill(agent, Signal::KILL);
-                kill(rank(stage), Signal::KILL);
-            } else {
-                kill(rank(stage), Signal::KILL);
-                kill(agent, Signal::KILL);
-            }
-            if blow == Blow::AgentAndClient {
-                stage.kill_ranks();
-            }
-            std::thread::sleep(Duration::from_micros(dice.below(60_000)));
-            After::Restart
-        }
-        Blow::StopAgent | Blow::StopClient => {
-            let process = if blow == Blow::StopAgent { stage.agent() } else { rank(stage) };
-            kill(process, Signal::STOP);
-            std::thread::sleep(pause);
-            kill(process, Signal::CONT);
-            if blow == Blow::StopAgent { After::MayBeTold } else { After::GoesOn }
-        }
-        Blow::Server => {
-            let at = dice.below(2) as usize;
-            kill(Process::of_pid(stage.servers[at].id()), Signal::KILL);
-            let _ = stage.servers[at].wait();
-            stage.start_server(at)?;
-            After::GoesOn
-        }
-        Blow::StopServer => {
-            let server = Process::of_pid(stage.servers[dice.below(2) as usize].id());
-            kill(server, Signal::STOP);
-            std::thread::sleep(pause);
-            kill(server, Signal::CONT);
-            After::GoesOn
-        }
-        Blow::Recovery => {
-            if let Some(agent) = stage.agent() {
-                kill(Some(agent), Signal::KILL);
-            }
-            stage.kill_ranks();
-            for _ in 0..1 + dice.below(3) {
-                killed_recovery(stage, Duration::from_micros(dice.below(40_000)))?;
-            }
-            After::Restart
-        }
-    })
-}
-
-/// `forebay recover`, killed after a while.
-fn killed_recovery(stage: &Stage, after: Duration) -> Result<(), String> {
-    let exe = std::env::var("FOREBAY_EXE").unwrap_or_default();
-    let mut command = Command::new(exe);
-    command.arg("recover").arg(stage.dir.join("chaos.fb")).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|e| format!("forebay recover: {e}"))?;
-    std::thread::sleep(after);
-    let _ = child.kill();
-    child.wait().map(drop).map_err(|e| e.to_string())
+/// Half of the blows fall anywhere, in time; the others right behind a kind of line of the log, since the
+/// program spends most of its time in few places.
+fn await_moment(stage: &Stage, dice: &mut Dice) {
+    if dice.below(2) == 0 {
+        return std::thread::sleep(Duration::from_micros(dice.below(150_000)));
+    }
+    let lines = ['o', 'r', 'R', 'b', 'E', 'p', 'P', 'g', 'G', 'C'];
+    let kind = lines[dice.below(lines.len() as u64) as usize];
+    let until = Instant::now() + Duration::from_millis(200);
+    while stage.last_kind() != Some(kind) && Instant::now() < until {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    let until = Instant::now() + Duration::from_micros(dice.below(2_000));
+    while Instant::now() < until {
+        std::thread::yield_now();
+    }
 }
 
 /// Waits until every rank has taken two more steps; starts the program again where it may end.
 fn go_on(stage: &mut Stage, blow: Blow, after: After) -> Result<&'static str, String> {
     let mut found = "went on";
-    if after == After::Restart {
+    let again = after == After::Restart;
+    if again {
         stage.kill_ranks();
+    }
+    let (listed, mut acknowledged) = (stage.listed(), stage.acknowledged());
+    if again {
         stage.start_ranks()?;
         found = "restarted";
     }
@@ -220,6 +172,7 @@ fn go_on(stage: &mut Stage, blow: Blow, after: After) -> Result<&'static str, St
             Some(LOST) => return Err(format!("lost after {blow:?}")),
             Some(TOLD) if after == After::MayBeTold => {
                 stage.kill_ranks();
+                acknowledged = stage.acknowledged();
                 stage.start_ranks()?;
                 found = "told";
             }
@@ -227,9 +180,15 @@ fn go_on(stage: &mut Stage, blow: Blow, after: After) -> Result<&'static str, St
             None => {}
         }
         if Instant::now() > until {
-            return Err(format!("nothing goes on after {blow:?}"));
+            return Err(format!("hangs: nothing goes on after {blow:?}"));
         }
         std::thread::sleep(Duration::from_millis(2));
+    }
+    if found != "went on" && stage.back() < acknowledged {
+        return Err(format!("step {acknowledged} was acknowledged, and it went back to {}", stage.back()));
+    }
+    if again {
+        stage.recovered += (stage.back() + 1 - listed).max(0);
     }
     Ok(found)
 }
@@ -242,6 +201,11 @@ fn finish(stage: &mut Stage) -> Result<i64, String> {
     std::fs::write(&new, last.to_string())
         .and_then(|()| std::fs::rename(&new, &stop))
         .map_err(|e| e.to_string())?;
+    await_end(stage)?;
+    Ok(last)
+}
+
+fn await_end(stage: &mut Stage) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     let mut running = std::mem::take(&mut stage.ranks);
     while !running.is_empty() {
@@ -259,9 +223,9 @@ fn finish(stage: &mut Stage) -> Result<i64, String> {
         running = still;
         if Instant::now() > until {
             stage.ranks = running;
-            return Err("the end does not come".into());
+            return Err("hangs: the end does not come".into());
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    Ok(last)
+    Ok(())
 }

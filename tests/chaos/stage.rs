@@ -9,7 +9,8 @@ use forebay_agent::Address;
 use forebay_arena::{Process, place, process};
 use rustix::process::Signal;
 
-use crate::program::{highest, read_log};
+use crate::program::{Part, acknowledged, highest, read_log};
+use crate::tongues::Tongue;
 
 /// Longer than anything here lasts unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(25);
@@ -19,37 +20,67 @@ pub struct Stage {
     pub dir: PathBuf,
     pub size: u32,
     pub calls: bool,
+    /// In which language each rank is played.
+    pub tongues: Vec<Tongue>,
     pub ranks: Vec<Child>,
     pub servers: Vec<Child>,
+    /// Steps that were only in segments when everybody was dead, and were there afterwards.
+    pub recovered: i64,
     starts: u32,
 }
 
 impl Stage {
-    pub fn new(dir: &Path, size: u32, calls: bool) -> Stage {
-        Stage { dir: dir.to_owned(), size, calls, ranks: Vec::new(), servers: Vec::new(), starts: 0 }
+    pub fn new(dir: &Path, tongues: Vec<Tongue>, calls: bool) -> Stage {
+        Stage {
+            dir: dir.to_owned(),
+            size: tongues.len() as u32,
+            calls,
+            tongues,
+            ranks: Vec::new(),
+            servers: Vec::new(),
+            recovered: 0,
+            starts: 0,
+        }
     }
 
-    fn start(&self, role: &str) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap_or_default());
+    fn start(&self, tongue: Tongue, role: &str) -> Command {
+        let mut command = tongue.command();
         command.env("CHAOS_ROLE", role).env("CHAOS_DIR", &self.dir).env("CHAOS_SIZE", self.size.to_string());
         command.env("CHAOS_CALLS", if self.calls { "1" } else { "" });
         command
     }
 
+    /// The part that rank 0 plays.
+    pub fn part(&self) -> Part {
+        Part {
+            dir: self.dir.clone(),
+            rank: 0,
+            size: self.size,
+            calls: self.calls,
+            acknowledged: self.acknowledged(),
+            calm: false,
+        }
+    }
+
     /// Starts all ranks.
     pub fn start_ranks(&mut self) -> Result<(), String> {
         self.starts += 1;
+        let acknowledged = self.acknowledged().to_string();
         for rank in 0..self.size {
-            let mut command = self.start("rank");
-            command.env("CHAOS_RANK", rank.to_string()).env("CHAOS_START", self.starts.to_string());
-            self.ranks.push(command.stdin(Stdio::null()).spawn().map_err(|e| e.to_string())?);
+            let mut command = self.start(self.tongues[rank as usize], "rank");
+            command
+                .env("CHAOS_RANK", rank.to_string())
+                .env("CHAOS_START", self.starts.to_string())
+                .env("CHAOS_ACKNOWLEDGED", &acknowledged);
+            self.ranks
+                .push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|e| e.to_string())?);
         }
         Ok(())
     }
 
     /// Starts a server, in place of one that was killed; ready when this returns.
     pub fn start_server(&mut self, at: usize) -> Result<(), String> {
-        let mut command = self.start("server");
+        let mut command = self.start(Tongue::Rust, "server");
         command.env("CHAOS_RANK", at.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| e.to_string())?;
         let mut line = String::new();
@@ -73,9 +104,47 @@ impl Stage {
         }
     }
 
+    /// Plays the same undisturbed, up to step `last`, in a directory of its own.
+    pub fn start_twin(&self, last: i64) -> Result<Stage, String> {
+        let dir = self.dir.join("twin");
+        let written =
+            std::fs::create_dir(&dir).and_then(|()| std::fs::write(dir.join("stop"), last.to_string()));
+        written.map_err(|e| e.to_string())?;
+        let mut twin = Stage::new(&dir, vec![Tongue::Rust; self.size as usize], self.calls);
+        for rank in 0..twin.size {
+            let mut command = twin.start(Tongue::Rust, "rank");
+            command.env("CHAOS_RANK", rank.to_string()).env("CHAOS_START", "1").env("CHAOS_CALM", "1");
+            twin.ranks
+                .push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|e| e.to_string())?);
+        }
+        Ok(twin)
+    }
+
+    /// The last step that all ranks were told is kept.
+    pub fn acknowledged(&self) -> i64 {
+        (0..self.size).map(|r| acknowledged(&read_log(&self.dir, r))).min().unwrap_or(-1)
+    }
+
+    /// How many steps a reader sees.
+    pub fn listed(&self) -> i64 {
+        let reader = forebay_store::Reader::open(&self.dir.join("chaos.fb"));
+        reader.and_then(|r| r.steps()).map_or(0, |steps| steps.len() as i64)
+    }
+
     /// How far the slowest rank has come.
     pub fn progress(&self) -> i64 {
         (0..self.size).map(|r| highest(&read_log(&self.dir, r), 'E')).min().unwrap_or(-1)
+    }
+
+    /// Which step rank 0 went back to, the last time.
+    pub fn back(&self) -> i64 {
+        let log = read_log(&self.dir, 0);
+        log.iter().rev().find(|l| l.0 == 'o').and_then(|l| l.1.parse().ok()).unwrap_or(-1)
+    }
+
+    /// Of which kind the last line of rank 0 is.
+    pub fn last_kind(&self) -> Option<char> {
+        read_log(&self.dir, 0).last().map(|l| l.0)
     }
 
     /// What the last line of rank 0 says.
@@ -125,19 +194,22 @@ impl Stage {
     }
 }
 
+/// Processes of the round whose names in shared memory begin with `prefix`.
+pub fn processes(prefix: &str) -> Vec<Process> {
+    let mark = format!("FOREBAY_SHM_PREFIX={prefix}");
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ours = all.filter(|entry| {
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        environ.split(|b| *b == 0).any(|v| v == mark.as_bytes())
+    });
+    let pids = ours.filter_map(|e| e.file_name().to_str().and_then(|n| n.parse::<u32>().ok()));
+    pids.filter(|pid| *pid != std::process::id()).filter_map(Process::of_pid).collect()
+}
+
 /// Processes, segments and sockets of this round.
 fn leftovers() -> Vec<String> {
-    let mut left = Vec::new();
-    let mark = format!("FOREBAY_SHM_PREFIX={}", std::env::var("FOREBAY_SHM_PREFIX").unwrap_or_default());
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
-        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let ours = environ.split(|b| *b == 0).any(|v| v == mark.as_bytes());
-        if ours && pid != std::process::id() && Process::of_pid(pid).is_some() {
-            left.push(format!("process {pid}"));
-        }
-    }
     let prefix = std::env::var("FOREBAY_SHM_PREFIX").unwrap_or_default();
+    let mut left: Vec<String> = processes(&prefix).iter().map(|p| format!("process {}", p.pid)).collect();
     let segments = std::fs::read_dir(place::shm_dir()).into_iter().flatten().flatten();
     left.extend(
         segments

@@ -67,6 +67,15 @@ struct State {
     ended: Option<Instant>,
 }
 
+impl State {
+    /// Whether a seat is about to become free, or somebody who died has left something: that is applied
+    /// before anybody begins behind it.
+    fn is_taken(&self, open: &OpenRun, pid: u32) -> bool {
+        let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.size != open.size);
+        self.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)))
+    }
+}
+
 /// What the page knows it by.
 struct Shown {
     id: String,
@@ -174,8 +183,15 @@ impl Run {
 
     /// A rank opens it: the store is opened for the first one, the others join.
     pub fn open(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, pid: u32) -> Result<RunOpened> {
-        self.await_seat(open, pid);
-        let _turn = lock(&self.turn);
+        let until = Instant::now() + LEAVING;
+        let _turn = loop {
+            self.await_seat(open, pid, until);
+            let turn = lock(&self.turn);
+            // Ranks of a dead owner may have come, and died, while the turn was somebody else's.
+            if !self.is_taken(open, pid) || Instant::now() >= until {
+                break turn;
+            }
+        };
         if self.is_over_for(open) {
             self.close_store(shared);
         }
@@ -214,20 +230,19 @@ impl Run {
 
     /// A seat whose rank has said good-bye, has just died, or is the same process, becomes free in
     /// a moment.
-    fn await_seat(&self, open: &OpenRun, pid: u32) {
-        let until = Instant::now() + LEAVING;
+    fn await_seat(&self, open: &OpenRun, pid: u32, until: Instant) {
         let mut state = lock(&self.state);
-        loop {
-            // What any rank that has died left is applied before somebody begins behind it.
-            let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.size != open.size);
-            let taken =
-                state.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)));
+        while state.is_taken(open, pid) {
             let left = until.saturating_duration_since(Instant::now());
-            if !taken || left.is_zero() {
+            if left.is_zero() {
                 return;
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    fn is_taken(&self, open: &OpenRun, pid: u32) -> bool {
+        lock(&self.state).is_taken(open, pid)
     }
 
     /// Whether the store is open only for ranks that will not come: this one begins anew.

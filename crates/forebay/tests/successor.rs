@@ -4,7 +4,9 @@ mod support;
 
 use std::time::Duration;
 
-use forebay::{Cell, Column, Mode, OpenOptions, PutOptions, Run, Table, TableOptions, View};
+use forebay::{
+    Cell, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, Table, TableOptions, View,
+};
 use support::{agent_pid, check, sandbox, signal, take, until};
 
 const N: usize = 200_000;
@@ -112,5 +114,52 @@ fn who_comes_right_after_the_agents_death_finds_the_servers_of_before() {
         }
         s.tell("over");
         assert!(server.wait().success());
+    });
+}
+
+/// Writes steps until it is killed, and says how many it has ended.
+fn write_steps(s: &support::Sandbox, rank: u32) -> ! {
+    let run = open(s, "again", rank, 2);
+    for step in 0.. {
+        let snapshot = run.snapshot(step, None).unwrap();
+        let values = vec![step as f64; 100_000];
+        let place = Place::At {
+            offset: Shape::new(&[u64::from(rank) * 100_000]).unwrap(),
+            global: Shape::new(&[200_000]).unwrap(),
+        };
+        snapshot.put("x", View::of(&values, &[100_000]).unwrap(), Piece { unit: "", place }).unwrap();
+        snapshot.end().unwrap();
+        std::fs::write(s.dir.join(format!("ended-{rank}-{step}")), b"").unwrap();
+        while !s.dir.join(format!("ended-{}-{}", 1 - rank, step - 3)).exists() && step > 2 {
+            std::thread::yield_now();
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_program_that_is_started_again_while_a_successor_drains_goes_back_to_the_last_acknowledged_step() {
+    let name =
+        "a_program_that_is_started_again_while_a_successor_drains_goes_back_to_the_last_acknowledged_step";
+    sandbox(name, |s| {
+        if let Some(rank) = s.role.strip_prefix("rank") {
+            write_steps(s, rank.parse().unwrap());
+        }
+        forebay_agent::start_to_stay().unwrap();
+        let acknowledged = |step: i64| (0..2).all(|r| s.dir.join(format!("ended-{r}-{step}")).exists());
+        let mut ranks = [s.start("rank0"), s.start("rank1")];
+        until("ten steps", || acknowledged(9));
+        let old = kill_agent();
+        ranks[0].kill();
+        another_agent(old);
+        ranks[1].kill();
+        let last = (9..).take_while(|step| acknowledged(*step)).last().unwrap();
+        let runs = [open(s, "again", 0, 2), open(s, "again", 1, 2)];
+        for run in &runs {
+            let back = run.restart().unwrap().unwrap().snapshot.step();
+            assert!(back >= last, "step {last} was acknowledged, and it went back to {back}");
+        }
+        runs.into_iter().for_each(|run| run.close().unwrap());
+        sound(s, "again");
     });
 }

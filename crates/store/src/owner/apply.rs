@@ -42,6 +42,13 @@ impl Item {
         }
     }
 
+    /// Whether somebody asks to go back to the last complete step.
+    pub fn is_restart(&self) -> bool {
+        let Item::Record { bytes, .. } = self else { return false };
+        let Ok((_, Record::Ask { json })) = Record::decode(bytes) else { return false };
+        matches!(serde_json::from_str(json), Ok(Ask::Restart))
+    }
+
     /// Bytes of the record.
     pub fn bytes(&self) -> usize {
         match self {

@@ -4,6 +4,7 @@
 use super::apply::Item;
 use super::drain::Job;
 use super::intake::{Intake, Wait, Waiter};
+use super::session::Session;
 use super::steps::Step;
 use crate::catalog;
 use crate::stepfile::Facts;
@@ -16,15 +17,32 @@ use std::time::Instant;
 impl Intake {
     /// Requests that had to wait for steps before them go into a group when those are done.
     pub(super) fn wake_deferred(&mut self) -> bool {
+        let going_back = |s: &Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
+        let settled = !self.sessions.values().any(going_back) || self.dead_are_settled();
         let mut any = false;
-        for (n, s) in self.sessions.iter_mut() {
+        for (n, s) in self.sessions.iter_mut().filter(|(_, s)| s.deferred.is_some()) {
             // A step that this session itself has not ended would be waited for in vain.
-            if s.deferred.is_some() && !self.steps.values().any(|k| k.has(*n) && !k.is_open_in(*n)) {
-                self.group.extend(s.deferred.take());
+            let mut before = self.steps.values().filter(|k| k.has(*n) && !k.is_open_in(*n)).peekable();
+            if before.peek().is_none() {
+                if settled || !going_back(s) {
+                    self.group.extend(s.deferred.take());
+                    any = true;
+                }
+            } else if s.hung && before.all(|k| !k.is_complete()) {
+                // Nobody is there to hear the answer, and the steps may never come to their end.
+                s.deferred = None;
                 any = true;
             }
         }
         any
+    }
+
+    /// Whether all that dead ranks left is read and what they completed is listed, or given up: who goes
+    /// back to the last complete step means theirs, too, and begins the steps behind it anew.
+    fn dead_are_settled(&self) -> bool {
+        let dead = |s: &Session| s.hung || !s.segment.creator().alive();
+        let settled = |s: &Session| s.broken || s.settled || !dead(s);
+        self.sessions.values().all(settled) && !self.steps.values().any(Step::is_complete)
     }
 
     /// A step all ranks have ended goes to the drain with the parameters as they are now: all
@@ -95,6 +113,10 @@ impl Intake {
     /// Sessions whose rank is gone and whose ring is read: unfinished steps are given up, then
     /// they are closed when everything they left is durable.
     pub(super) fn end_sessions(&mut self) {
+        let newest = self.sessions.keys().next_back().copied();
+        for s in self.sessions.values_mut().filter(|s| s.hung && s.mates.is_none()) {
+            s.mates = newest;
+        }
         let over: Vec<u64> = self
             .sessions
             .iter_mut()
@@ -109,6 +131,9 @@ impl Intake {
                 let rank = self.sessions[&n].row.rank;
                 let text = format!("step {step} is given up: rank {rank} left before it ended it");
                 self.give_up(step, Error::new(Code::ServerLost, text), None);
+            }
+            if let Some(s) = self.sessions.get_mut(&n) {
+                s.settled = s.hung;
             }
             if self.steps.values().any(|k| k.has(n)) && self.others_may_end(n, &over) {
                 continue;
@@ -132,7 +157,8 @@ impl Intake {
     /// Whether ranks are there that can still end the steps this session takes part in.
     pub(super) fn others_may_end(&self, n: u64, over: &[u64]) -> bool {
         let complete = self.steps.values().any(|k| k.has(n) && k.is_complete());
-        complete || self.sessions.keys().any(|other| !over.contains(other))
+        let mates = self.sessions.get(&n).and_then(|s| s.mates).unwrap_or(u64::MAX);
+        complete || self.sessions.keys().any(|other| *other <= mates && !over.contains(other))
     }
 
     pub(super) fn remove_session(&mut self, n: u64) {

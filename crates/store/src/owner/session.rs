@@ -39,6 +39,11 @@ pub(super) struct Session {
     pub seen: u64,
     /// The rank's socket is closed: nothing more will come.
     pub hung: bool,
+    /// The last session there was when it hung up: later ones belong to a later life of the program and
+    /// do not end its steps.
+    pub mates: Option<u64>,
+    /// It hung up, is read to its end, and waits at most for steps that living ranks may end.
+    pub settled: bool,
     /// The rank said good-bye.
     pub clean: bool,
     /// Its end is in the group.
@@ -75,6 +80,8 @@ impl Session {
             applied,
             seen: applied,
             hung: false,
+            mates: None,
+            settled: false,
             clean: false,
             closing: false,
             broken: false,
