@@ -68,12 +68,12 @@ mod x86 {
 
     // Assembly instead of intrinsics: those for AVX-512 are younger than the oldest compiler we
     // support, and the loop is short.
-    stream!(stream_512, 256,
-        "vmovdqu64 zmm0, [{s}]", "vmovdqu64 zmm1, [{s} + 64]",
-        "vmovdqu64 zmm2, [{s} + 128]", "vmovdqu64 zmm3, [{s} + 192]",
-        "vmovntdq [{d}], zmm0", "vmovntdq [{d} + 64], zmm1",
-        "vmovntdq [{d} + 128], zmm2", "vmovntdq [{d} + 192], zmm3";
-        "xmm0", "xmm1", "xmm2", "xmm3");
+    // Each line is stored before the next one is loaded: with four loads in front of four stores
+    // the copy takes a tenth to a fifth longer.
+    stream!(stream_512, 128,
+        "vmovdqu64 zmm0, [{s}]", "vmovntdq [{d}], zmm0",
+        "vmovdqu64 zmm1, [{s} + 64]", "vmovntdq [{d} + 64], zmm1";
+        "xmm0", "xmm1");
     stream!(stream_256, 128,
         "vmovdqu ymm0, [{s}]", "vmovdqu ymm1, [{s} + 32]",
         "vmovdqu ymm2, [{s} + 64]", "vmovdqu ymm3, [{s} + 96]",

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use forebay_arena::process::own_pid;
 use forebay_arena::{Direction, Process, ProcessState};
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
@@ -107,7 +108,7 @@ impl Life {
 
     /// Whether this is a child of the process that opened the session.
     pub fn is_child(&self) -> bool {
-        std::process::id() != self.pid
+        own_pid() != self.pid
     }
 
     /// Whether a successor of the owner is sought. Never in a child, where nobody seeks.

@@ -84,6 +84,9 @@ impl Log {
     /// Number of the last put of a data set that the owner may not have committed yet.
     pub fn last_put(&self, name: &str, set: i64) -> Option<u64> {
         let state = self.lock();
+        if state.puts.segment.word(word::APPLIED).load(Ordering::SeqCst) >= state.last_kept {
+            return None;
+        }
         state.puts.of.get(&state.puts.key(name, set)).copied()
     }
 
