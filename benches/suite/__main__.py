@@ -21,6 +21,7 @@ import programs
 import publish
 import report
 import storage
+import targets
 from report import ROOT, Figure
 
 PARTS = ("calls", "small", "snapshots", "processes", "burst")
@@ -105,9 +106,10 @@ def main() -> int:
             print(f"error: {e}", file=sys.stderr)
             return 1
         facts |= {"seconds": round(time.monotonic() - began), "quick": args.quick}
-        print(report.table(figures))
-        print(report.sentence(facts))
-        (out / "bench.txt").write_text(report.table(figures) + "\n" + report.sentence(facts) + "\n")
+        facts["load_after"] = round(os.getloadavg()[0], 2)
+        text = f"{report.table(figures)}\n{targets.table(figures)}\n{report.sentence(facts)}\n"
+        print(text, end="")
+        (out / "bench.txt").write_text(text)
         (out / "bench.json").write_text(report.as_json(figures, facts))
     picture.draw(figures, facts, ROOT / "out" / "bench" / "bench.png")
     print("bench: table, JSON and picture in out/bench: bench.txt, bench.json, bench.png")

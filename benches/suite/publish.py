@@ -6,6 +6,7 @@ from pathlib import Path
 
 import picture
 import report
+import targets
 from report import ROOT, Figure
 
 PAGE = ROOT / "docs" / "guide" / "figures.md"
@@ -17,7 +18,10 @@ def publish(figures: list[Figure], facts: dict[str, object]) -> None:
     """Writes all three."""
     picture.draw(figures, facts, IMAGES / "bench.png")
     (IMAGES / "bench.json").write_text(report.as_json(figures, facts))
-    set_between(PAGE, f"Measured on: {report.sentence(facts)}.\n\n{report.markdown(figures)}")
+    set_between(
+        PAGE,
+        f"Measured on: {report.sentence(facts)}.\n\n{targets.markdown(figures)}\n\n{report.markdown(figures)}",
+    )
     print(f"bench: {IMAGES / 'bench.png'}, bench.json beside it and {PAGE} are of this run")
 
 

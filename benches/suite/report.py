@@ -139,7 +139,7 @@ def sentence(c: dict[str, object]) -> str:
     return (
         f"{c['cpu']}, {c['cores']} cores, {c['memory_gib']} GiB, Linux {c['kernel']}, {c['file_system']}; "
         f"HDF5 {c['hdf5']}, h5py {c['h5py']}, ADIOS2 {c['adios2']}, SQLite {c['sqlite']}; "
-        f"{c['date']}, commit {c['commit']}, load before {c['load_before']}, {c['seconds']} s"
+        f"{c['date']}, commit {c['commit']}, load {c['load_before']} before, {c.get('load_after', '?')} after, {c['seconds']} s"
         + (", QUICK" if c.get("quick") else "")
     )
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "benches" / "suite"))
 
 import programs  # noqa: E402
 import report  # noqa: E402
+import targets  # noqa: E402
 from report import Figure  # noqa: E402
 
 
@@ -79,3 +80,13 @@ def test_figures_come_back_from_their_json_and_stand_in_the_table() -> None:
     assert (figures, facts) == ([figure], {"cores": 2})
     assert "12.5 ms" in report.table(figures)
     assert "| **Forebay, agent** | 12.5 ms | 1.25 (warm memcpy) | 1.50 |" in report.markdown(figures)
+
+
+def test_a_target_is_held_by_a_figure_up_to_it_and_not_above() -> None:
+    def judged(mean: float) -> list[bool]:
+        visible = Figure(
+            "snapshots", "visible time of 256 MiB", "Forebay, agent", mean, "ms", "warm memcpy", mean / 10
+        )
+        return [held for *_, held in targets.judged([visible])]
+
+    assert (judged(10.0), judged(10.1)) == ([True], [False])

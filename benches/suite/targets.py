@@ -1,0 +1,77 @@
+"""What Forebay set itself, and whether a run holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from report import Figure, number
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure, by part, beginning of its text and owner, and the most it may be."""
+
+    part: str
+    what: str
+    who: str
+    most: float
+    # Of "value" (in the figure's unit), "ratio" (to its yardstick), "limit" (to the machine's own).
+    by: str = "value"
+
+
+TARGETS = (
+    Target("calls", "void call, active, median", "Forebay, C", 5.0, "ratio"),
+    Target("calls", "void call to a Rust service, median", "Forebay, Python", 1.0),
+    Target("calls", "void call after 10 ms of silence, median", "Forebay, Rust", 1.2, "ratio"),
+    Target("calls", "call with 64 MiB in", "Forebay, Rust", 1.11, "ratio"),
+    Target("snapshots", "visible time", "Forebay, embedded", 1.0, "ratio"),
+    Target("snapshots", "visible time", "Forebay, agent", 1.0, "ratio"),
+    Target("snapshots", "visible time", "Forebay, embedded, in place", 1.0),
+    Target("snapshots", "visible time", "Forebay, agent, in place", 1.0),
+    Target("processes", "visible time, 2 processes", "Forebay, agent", 1.0, "ratio"),
+    Target("processes", "visible time, 4 processes", "Forebay, agent", 1.0, "ratio"),
+    Target("back to back", "", "Forebay, embedded", 1.15, "ratio"),
+    Target("back to back", "", "Forebay, agent", 1.15, "ratio"),
+    Target("small data sets", "put of", "Forebay, embedded", 3.0),
+    Target("small data sets", "get of", "Forebay, embedded", 3.0),
+    Target("small data sets", "put of", "Forebay, agent", 6.0),
+    Target("small data sets", "get of", "Forebay, agent", 6.0),
+)
+
+
+def judged(figures: list[Figure]) -> list[tuple[str, str, str, bool]]:
+    """What was measured, what was wanted at most, and whether it is held, of each target that was measured."""
+    found = []
+    for t in TARGETS:
+        for f in figures:
+            if f.part != t.part or f.who != t.who or not f.what.startswith(t.what):
+                continue
+            value = getattr(f, t.by)
+            if value is None:
+                continue
+            unit = f" {f.unit}" if t.by == "value" else f" x {f.against}"
+            text = f"{f.part}: {f.what} ({f.who})"
+            found.append((text, number(value) + unit, number(t.most) + unit, value <= t.most))
+    return found
+
+
+def table(figures: list[Figure]) -> str:
+    """For people."""
+    rows = judged(figures)
+    if not rows:
+        return ""
+    wide = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = [f"{'WANTED':<{wide[0]}}  {'measured':>{wide[1]}}  {'at most':>{wide[2]}}"]
+    lines += [
+        f"{text:<{wide[0]}}  {value:>{wide[1]}}  {most:>{wide[2]}}  {'held' if held else 'not held'}"
+        for text, value, most, held in rows
+    ]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def markdown(figures: list[Figure]) -> str:
+    """For a page."""
+    lines = ["| what Forebay set itself | measured | at most | |", "| --- | --- | --- | --- |"]
+    for text, value, most, held in judged(figures):
+        lines.append(f"| {text} | {value} | {most} | {'held' if held else '**not held**'} |")
+    return "\n".join(lines)
