@@ -114,7 +114,8 @@ fn every_verb(s: &Sandbox) {
     assert_eq!(quit["applied"], true);
     assert!(program.wait().success());
     assert_eq!(std::fs::read_to_string(s.dir.join("changes-0")).unwrap(), format!("{at} 0.5\n"));
-    assert!(refusal(&["steer", &run, "stop"]).contains("start"));
+    // Refused in any case; that the program is gone is seen a moment later.
+    until("the end of the run", || refusal(&["steer", &run, "stop"]).contains("start"));
 
     let log = forebay(&["sql", &run, "select who, act, step, code from fb_steering order by id", "--json"]);
     let log = String::from_utf8(log.stdout).unwrap();

@@ -5,7 +5,7 @@ mod common;
 
 use common::faults::{Fault, FaultyDisk, plant, scratch};
 use common::script::{Act, Driver, Model, check, read};
-use forebay_store::{Options, Owner, recover};
+use forebay_store::{Options, Owner, Reader, recover};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -74,11 +74,18 @@ proptest! {
             .stderr(Stdio::null())
             .status()
             .unwrap();
-        let progress = std::fs::read_to_string(dir.path().join("progress")).unwrap();
+        // A death while the run is being made is what other tests are about.
+        let Ok(progress) = std::fs::read_to_string(dir.path().join("progress")) else {
+            let _ = recover(&run);
+            return Ok(());
+        };
         let begun: usize = progress.lines().last().map_or(0, |n| n.parse().unwrap());
         recover(&run).unwrap();
         // The last act may be half in the rings; those before are whole.
-        check(&run, &acts_of(seed), begun.saturating_sub(1), begun, &format!("seed {seed}, place {at}"));
+        let acts = acts_of(seed);
+        let told = Reader::open(&run).unwrap().sql("SELECT step, text FROM fb_messages", &[]).unwrap().rows;
+        let what = format!("seed {seed}, place {at}, told {told:?}, {begun} of {acts:?}");
+        check(&run, &acts, begun.saturating_sub(1), begun, &what);
     }
 }
 

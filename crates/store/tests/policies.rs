@@ -148,6 +148,23 @@ fn a_step_that_is_on_disk_and_waits_for_the_catalog_only_is_not_dropped() {
 }
 
 #[test]
+fn a_step_taken_again_while_the_first_one_waits_is_refused_and_harms_nothing() {
+    let (_keep, run, disk) = scratch();
+    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
+    rank.step(0, &f64s(20_000, 0));
+    rank.step(0, &f64s(10_000, 7));
+    rank.begin(0);
+    rank.publish(&Record::StepDiscard { step: 0 });
+    disk.room.store(true, Ordering::SeqCst);
+    rank.ask(&Ask::WaitStep { step: 0 }).unwrap();
+    assert_eq!(rank.late.iter().map(|e| e.code()).collect::<Vec<_>>(), [Code::Conflict]);
+    drop(rank);
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [0]);
+}
+
+#[test]
 fn room_whose_address_was_never_learned_is_given_again() {
     let (_keep, run, disk) = scratch();
     let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();

@@ -123,7 +123,10 @@ impl Intake {
             Record::StepBegin { step, time } => (step, self.begin_step(s, step, time)),
             Record::StepBlock(b) => (b.step, self.take_block(s, seq, &b)),
             Record::StepEnd { step, blocks } => {
+                // The end of a step that was refused is not that of the one that was there before.
+                let refused = s.refused.remove(&step);
                 let end = match self.steps.get_mut(&step) {
+                    _ if refused.is_some() => Ok(Vec::new()),
                     Some(known) if known.has(s.row.session) => known.end(s.row.rank, blocks),
                     _ => {
                         self.miss(s, step);
@@ -131,7 +134,6 @@ impl Intake {
                     }
                 };
                 let end = end.map(|jobs| self.send(jobs));
-                let refused = s.refused.remove(&step);
                 let live = refused.filter(|_| !s.replaying);
                 (
                     step,
@@ -142,16 +144,17 @@ impl Intake {
                 )
             }
             Record::StepDiscard { step } => {
-                if self.steps.get(&step).is_some_and(|k| k.has(s.row.session)) {
+                let refused = s.refused.remove(&step).is_some();
+                if !refused && self.steps.get(&step).is_some_and(|k| k.has(s.row.session)) {
                     let e = Error::new(
                         Code::Cancelled,
                         format!("step {step} was discarded by rank {}", s.row.rank),
                     );
                     self.give_up(step, e, Some(s));
                 }
-                s.refused.remove(&step);
                 (step, Ok(()))
             }
+            Record::StepEarly { step } if s.refused.contains_key(&step) => (step, Ok(())),
             Record::StepEarly { step } => (step, self.let_go_early(s, step)),
             _ => (0, Ok(())),
         };
