@@ -23,6 +23,18 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# mpi_of: the compiler of MPI and the launcher that belongs to it.
+mpi_of() {
+    local kind
+    for kind in .openmpi .mpich ""; do
+        if have "mpiexec$kind" && have "mpicc$kind" && echo '#include <mpi.h>' | "mpicc$kind" -fsyntax-only -x c - 2>/dev/null; then
+            echo "mpicc$kind" "mpiexec$kind"
+            return 0
+        fi
+    done
+    return 1
+}
+
 # at_least 3.10.2 3.10: whether the first version is not older than the second.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 

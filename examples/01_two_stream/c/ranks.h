@@ -25,6 +25,10 @@ static void ranks_abort(int status) { exit(status); }
 
 #include <mpi.h>
 #include <sched.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Waits, and lets others have the core meanwhile: MPI's own waiting spins, and where there are more
    ranks than cores, or a service is to be called, nobody else would come to the turn. */
@@ -60,9 +64,14 @@ static void ranks_tell(double *values, int64_t n)
 
 static void ranks_end(void) { MPI_Finalize(); }
 
-/* Ends all ranks, whatever the others are waiting for. */
+/* Ends all ranks, whatever the others are waiting for. A launcher may drop what it has not read of
+   our last words by then, so wait until it has, two seconds at most. */
 static void ranks_abort(int status)
 {
+    int unread = 0;
+    fflush(stderr);
+    for (int ms = 0; ms < 2000 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     MPI_Abort(MPI_COMM_WORLD, status);
     exit(status);
 }
