@@ -2,14 +2,16 @@
 //! what both sides cost when idle; beside them what the machine can do, measured in this run.
 //!
 //! `cargo run --release -p forebay-benches --bin call -- [--json] [PART...]`: all parts, or
-//! those of `active`, `silence`, `small`, `large`, `idle`.
+//! those of `active`, `c`, `silence`, `small`, `large`, `idle`. `c` compiles `benches/void_call.c` with
+//! `cc` and wants `libforebay.so` beside this program (`cargo build --release -p forebay-c`).
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Segment, SegmentSpec, measure, process};
+use forebay_arena::measure::{self, Machine};
+use forebay_arena::{Segment, SegmentSpec, process};
 use forebay_benches::{Report, cpu_time, median_p99};
 use forebay_client::call::{Arg, Client, wait_all};
 use forebay_link::Locator;
@@ -95,12 +97,15 @@ fn measure_all() -> Outcome {
     let futex = machine.futex_round_trip / 1e3;
     report.add("machine: spin ping-pong", machine.spin_ping_pong / 1e3, "us", "shared memory, two cores");
     report.add("machine: futex round trip", futex, "us", "");
-    let parts = ["active", "silence", "small", "large", "idle"];
+    let rested = machine.futex_after_silence / 1e3;
+    report.add("machine: futex round trip after 10 ms of silence", rested, "us", "");
+    let parts = ["active", "c", "silence", "small", "large", "idle"];
     let named: Vec<String> = std::env::args().filter(|a| parts.contains(&a.as_str())).collect();
     for part in parts.iter().filter(|p| named.is_empty() || named.iter().any(|n| n == *p)) {
         match *part {
-            "active" => active(&client, &mut report)?,
-            "silence" => after_silence(&client, &mut report, futex)?,
+            "active" => active(&client, &mut report, machine.spin_ping_pong / 1e3)?,
+            "c" => from_c(dir.path(), &socket, &mut report, machine.spin_ping_pong / 1e3)?,
+            "silence" => after_silence(&client, &mut report, &machine)?,
             "small" => small_arrays(&client, &mut report)?,
             "large" => large(&client, &mut report)?,
             _ => idle(server.0.id(), &mut report),
@@ -111,7 +116,7 @@ fn measure_all() -> Outcome {
 }
 
 /// Void calls back to back, and many under way.
-fn active(client: &Client, report: &mut Report) -> Result<()> {
+fn active(client: &Client, report: &mut Report, ping_pong: f64) -> Result<()> {
     let mut times = Vec::new();
     for round in 0..10_000 {
         let start = Instant::now();
@@ -124,7 +129,8 @@ fn active(client: &Client, report: &mut Report) -> Result<()> {
     }
     let fastest = times.iter().copied().fold(f64::INFINITY, f64::min);
     let (median, p99) = median_p99(times);
-    report.add("void call, active, median", median, "us", "of batches of 100");
+    let note = format!("of batches of 100; {:.1} ping-pongs", median / ping_pong);
+    report.add("void call, active, median", median, "us", &note);
     report.add("void call, active, fastest", fastest, "us", "batch: undisturbed by others");
     report.add("void call, active, p99", p99, "us", "of batches of 100");
     let mut rates = Vec::new();
@@ -141,7 +147,43 @@ fn active(client: &Client, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn after_silence(client: &Client, report: &mut Report, futex: f64) -> Result<()> {
+/// The same from a C program over the C library.
+fn from_c(dir: &Path, broker: &Path, report: &mut Report, ping_pong: f64) -> Outcome {
+    let here = std::env::current_exe()?;
+    let libraries = here.parent().ok_or("this program lies nowhere")?;
+    let library = libraries.join("libforebay.so");
+    if !library.exists() {
+        return Err("there is no libforebay.so; run  cargo build --release -p forebay-c".into());
+    }
+    // The name under which programs ask for it.
+    std::os::unix::fs::symlink(&library, dir.join("libforebay.so.0"))?;
+    let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = dir.join("void_call");
+    let compiled = Command::new("cc")
+        .args(["-O2", "-o"])
+        .args([&program, &benches.join("void_call.c")])
+        .arg("-I")
+        .arg(benches.join("../bindings/c/include"))
+        .arg("-L")
+        .arg(libraries)
+        .arg(format!("-Wl,-rpath,{}", dir.display()))
+        .arg("-lforebay")
+        .status()?;
+    if !compiled.success() {
+        return Err("void_call.c does not compile".into());
+    }
+    let run = Command::new(&program).arg(broker).stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8(run.stdout)?;
+    let figures: Vec<f64> = text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
+    let [median, fastest, p99] = figures[..] else { return Err("void_call measured nothing".into()) };
+    let note = format!("of batches of 100; {:.1} ping-pongs", median / ping_pong);
+    report.add("void call from C, active, median", median, "us", &note);
+    report.add("void call from C, active, fastest", fastest, "us", "batch: undisturbed by others");
+    report.add("void call from C, active, p99", p99, "us", "of batches of 100");
+    Ok(())
+}
+
+fn after_silence(client: &Client, report: &mut Report, machine: &Machine) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..300 {
         std::thread::sleep(Duration::from_millis(10));
@@ -150,7 +192,9 @@ fn after_silence(client: &Client, report: &mut Report, futex: f64) -> Result<()>
         times.push(start.elapsed().as_nanos() as f64 / 1e3);
     }
     let (median, p99) = median_p99(times);
-    let note = format!("{:.2} futex round trips", median / futex);
+    let (futex, rested) = (machine.futex_round_trip / 1e3, machine.futex_after_silence / 1e3);
+    let note =
+        format!("{:.2} futex round trips; {:.2} after as long a silence", median / futex, median / rested);
     report.add("void call after 10 ms of silence, median", median, "us", &note);
     report.add("void call after 10 ms of silence, p99", p99, "us", "");
     Ok(())
