@@ -1,5 +1,6 @@
 //! What the benchmarks have in common: medians, tables for people, JSON for machines.
 
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -39,6 +40,45 @@ impl Report {
         }
         if std::env::args().any(|a| a == "--json") {
             println!("{}", Value::Object(self.json));
+        }
+    }
+}
+
+/// This thread on a core of its own and another process on the others, where the machine has several:
+/// with it busy the scheduler puts both on one core often enough, and then measures itself.
+pub struct Apart {
+    cores: Vec<(Option<Pid>, CpuSet)>,
+}
+
+impl Apart {
+    /// This thread and that process.
+    pub fn from(process: u32) -> Apart {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let threads = tasks.filter_map(|t| Pid::from_raw(t.file_name().to_str()?.parse().ok()?));
+        let all = std::iter::once(None).chain(threads.map(Some));
+        let cores: Vec<_> = all.filter_map(|t| Some((t, sched_getaffinity(t).ok()?))).collect();
+        for (thread, allowed) in &cores {
+            let Some(mine) = (0..CpuSet::MAX_CPU).find(|c| allowed.is_set(*c)) else { continue };
+            let mut some = CpuSet::new();
+            match thread {
+                None => some.set(mine),
+                Some(_) => {
+                    some = *allowed;
+                    some.unset(mine);
+                }
+            }
+            if allowed.count() > 1 {
+                let _ = sched_setaffinity(*thread, &some);
+            }
+        }
+        Apart { cores }
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        for (thread, allowed) in &self.cores {
+            let _ = sched_setaffinity(*thread, allowed);
         }
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_client::call::{Arg, Client, Future};
+use forebay_client::call::{Arg, Client, Future, Value};
 use rustix::process::Signal;
 
 use crate::roles::{Serving, World, stir, until};
 
-/// Acts of violence of one test.
+/// Acts of violence of one test; more, if none of them hit a call.
 const ACTS: usize = 10;
 /// Long enough for a stopped server to be found on any machine; calls do not wait for more.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -134,11 +134,14 @@ fn servers_hurt_at_random_moments_change_no_bit_and_none_runs_a_call_twice() {
     // One goes in a frame, the others in blocks of the segment.
     let mut chains = [Chain::new(1, 100), Chain::new(2, 3_000), Chain::new(3, 50_000)];
     let client = world.client();
-    let over = AtomicBool::new(false);
+    let (over, hit) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut pace = Dice(dice.below(u64::MAX) | 1);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for _ in 0..ACTS {
+            for act in 0.. {
+                if act >= ACTS && (hit.load(Ordering::SeqCst) || act >= 10 * ACTS) {
+                    break;
+                }
                 std::thread::sleep(Duration::from_millis(dice.below(250)));
                 herd.act(&mut dice);
             }
@@ -157,12 +160,35 @@ fn servers_hurt_at_random_moments_change_no_bit_and_none_runs_a_call_twice() {
             drop(calls);
             for ((chain, id), again) in chains.iter_mut().zip(ids).zip(again) {
                 chain.reissued.insert(id, again);
+                hit.fetch_or(again > 0, Ordering::SeqCst);
             }
         }
     });
     chains.iter().for_each(Chain::compare);
     each_at_most_once(&world, &chains);
-    assert!(chains.iter().any(|c| c.reissued.values().any(|n| *n > 0)), "no call was hit");
+    assert!(hit.into_inner(), "no call was hit");
+}
+
+#[test]
+fn who_wants_to_be_told_the_end_of_a_call_is_told_that_of_the_second_server() {
+    let world = World::new();
+    let servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let (tell, told) = std::sync::mpsc::channel();
+    for tag in ["x", "y"] {
+        let tell = tell.clone();
+        let call = client.call_async("work", vec![tag.into(), 300i64.into()], None).unwrap();
+        client.notify(call, move |values| tell.send(values.unwrap()).unwrap()).unwrap();
+    }
+    until("both begin", || world.log().len() == 2);
+    servers[0].signal(Signal::KILL);
+    let second = [Value::Scalar(servers[1].pid().into())];
+    assert!((0..2).all(|_| told.recv_timeout(PATIENCE).unwrap() == second));
+    // The thread that told has nothing to do and is gone; another one comes.
+    let call = client.call_async("pid", vec![], None).unwrap();
+    client.notify(call, move |values| tell.send(values.unwrap()).unwrap()).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), second);
+    client.unwatch();
 }
 
 #[test]
@@ -187,7 +213,7 @@ fn what_a_stopped_server_does_when_it_goes_on_changes_nothing_any_more() {
     until("it works again", || {
         let fresh = world.client();
         let served = (0..2).map(|_| fresh.call("pid", vec![], None).unwrap());
-        served.into_iter().any(|values| values[0] == forebay_client::call::Value::Scalar(first.pid().into()))
+        served.into_iter().any(|values| values[0] == Value::Scalar(first.pid().into()))
     });
     assert!(values == expected);
     assert_eq!(world.log().len(), 2, "{:?}", world.log());

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -221,6 +222,39 @@ def test_a_cancelled_call_says_so(client: fb.Client) -> None:
     with pytest.raises(fb.Cancelled):
         second.wait()
     first.wait()
+
+
+def test_a_function_is_told_the_end_of_a_call(client: fb.Client) -> None:
+    told: queue.Queue[fb.Future] = queue.Queue()
+    y = np.zeros(100_000)
+    filled = client.call_async("axpy", 2.0, np.ones(100_000), y, notify=told.put)
+    assert told.get(timeout=20) is filled
+    assert y[-1] == 2
+    failed = client.call_async("fails", "so", notify=told.put)
+    assert told.get(timeout=20) is failed
+    with pytest.raises(fb.RemoteError):
+        failed.wait()
+    first = client.call_async("sleep", 0.2, notify=told.put)
+    second = client.call_async("sleep", 0.2, notify=told.put)
+    second.cancel()
+    assert {told.get(timeout=20), told.get(timeout=20)} == {first, second}
+    # One that tells may call.
+    server = client.call_async("pid", notify=lambda call: told.put(client.call_async("pid", notify=told.put)))
+    again = told.get(timeout=20)
+    assert told.get(timeout=20) is again
+    assert again.wait() == server.wait()
+
+
+def test_a_program_may_end_before_its_calls(client: fb.Client, place: Place) -> None:
+    code = """
+import forebay
+said = []
+for seconds in (0.0, 0.1, 0.2):
+    forebay.call_async("sleep", seconds, notify=said.append)
+print("end")
+"""
+    for _ in range(3):
+        assert place.run_python(code) == "end\n"
 
 
 def test_a_killed_server_is_replaced_by_the_other(client: fb.Client, place: Place, file: Path) -> None:

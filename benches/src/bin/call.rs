@@ -2,8 +2,7 @@
 //! what both sides cost when idle; beside them what the machine can do, measured in this run.
 //!
 //! `cargo run --release -p forebay-benches --bin call -- [--json] [PART...]`: all parts, or
-//! those of `active`, `c`, `silence`, `small`, `large`, `idle`. `c` compiles `benches/void_call.c` with
-//! `cc` and wants `libforebay.so` beside this program (`cargo build --release -p forebay-c`).
+//! those of `active`, `silence`, `small`, `large`, `idle`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::measure::{self, Machine};
 use forebay_arena::{Segment, SegmentSpec, process};
-use forebay_benches::{Report, cpu_time, median_p99};
+use forebay_benches::{Apart, Report, cpu_time, median_p99};
 use forebay_client::call::{Arg, Client, wait_all};
 use forebay_link::Locator;
 use forebay_server::Server;
@@ -99,12 +98,14 @@ fn measure_all() -> Outcome {
     report.add("machine: futex round trip", futex, "us", "");
     let rested = machine.futex_after_silence / 1e3;
     report.add("machine: futex round trip after 10 ms of silence", rested, "us", "");
-    let parts = ["active", "c", "silence", "small", "large", "idle"];
+    let parts = ["active", "silence", "small", "large", "idle"];
     let named: Vec<String> = std::env::args().filter(|a| parts.contains(&a.as_str())).collect();
     for part in parts.iter().filter(|p| named.is_empty() || named.iter().any(|n| n == *p)) {
         match *part {
-            "active" => active(&client, &mut report, machine.spin_ping_pong / 1e3)?,
-            "c" => from_c(dir.path(), &socket, &mut report, machine.spin_ping_pong / 1e3)?,
+            "active" => {
+                let _apart = Apart::from(server.0.id());
+                active(&client, &mut report, machine.spin_ping_pong / 1e3)?;
+            }
             "silence" => after_silence(&client, &mut report, &machine)?,
             "small" => small_arrays(&client, &mut report)?,
             "large" => large(&client, &mut report)?,
@@ -115,7 +116,7 @@ fn measure_all() -> Outcome {
     Ok(())
 }
 
-/// Void calls back to back, and many under way.
+/// Void calls back to back, and many under way; each side on cores of its own, as in the machine's ping-pong.
 fn active(client: &Client, report: &mut Report, ping_pong: f64) -> Result<()> {
     let mut times = Vec::new();
     for round in 0..10_000 {
@@ -144,42 +145,6 @@ fn active(client: &Client, report: &mut Report, ping_pong: f64) -> Result<()> {
         rates.push(1e6 / start.elapsed().as_nanos() as f64);
     }
     report.add("void calls under way", median_p99(rates).0, "M/s", "1000 sent, then waited for");
-    Ok(())
-}
-
-/// The same from a C program over the C library.
-fn from_c(dir: &Path, broker: &Path, report: &mut Report, ping_pong: f64) -> Outcome {
-    let here = std::env::current_exe()?;
-    let libraries = here.parent().ok_or("this program lies nowhere")?;
-    let library = libraries.join("libforebay.so");
-    if !library.exists() {
-        return Err("there is no libforebay.so; run  cargo build --release -p forebay-c".into());
-    }
-    // The name under which programs ask for it.
-    std::os::unix::fs::symlink(&library, dir.join("libforebay.so.0"))?;
-    let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = dir.join("void_call");
-    let compiled = Command::new("cc")
-        .args(["-O2", "-o"])
-        .args([&program, &benches.join("void_call.c")])
-        .arg("-I")
-        .arg(benches.join("../bindings/c/include"))
-        .arg("-L")
-        .arg(libraries)
-        .arg(format!("-Wl,-rpath,{}", dir.display()))
-        .arg("-lforebay")
-        .status()?;
-    if !compiled.success() {
-        return Err("void_call.c does not compile".into());
-    }
-    let run = Command::new(&program).arg(broker).stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8(run.stdout)?;
-    let figures: Vec<f64> = text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
-    let [median, fastest, p99] = figures[..] else { return Err("void_call measured nothing".into()) };
-    let note = format!("of batches of 100; {:.1} ping-pongs", median / ping_pong);
-    report.add("void call from C, active, median", median, "us", &note);
-    report.add("void call from C, active, fastest", fastest, "us", "batch: undisturbed by others");
-    report.add("void call from C, active, p99", p99, "us", "of batches of 100");
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arrays::Given;
 use crate::ffi::held::{Held, HeldFuture};
+use crate::notify::Notify;
 use crate::reference::Reference;
 use crate::waits::{duration, released, signals};
 use crate::{errors, ffi, scalar};
@@ -240,11 +241,23 @@ impl Client {
     }
 
     /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.
-    #[pyo3(signature = (name, *args))]
-    fn call_async(&self, py: Python<'_>, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Future> {
+    fn send(&self, py: Python<'_>, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Future> {
         let Arguments { held, back } = self.arguments(name, args)?;
         let future = released(py, || held.send(&self.inner, name, None))?;
         Ok(Future { state: Mutex::new(future), back, name: name.to_owned() })
+    }
+
+    /// Has a function called with the call, on a thread of this client, when it is complete.
+    fn notify(&self, py: Python<'_>, future: Py<Future>, function: Py<PyAny>) -> PyResult<()> {
+        released(py, || self.inner.watch(Notify::new(future, function)))
+    }
+
+    /// Has no function called any more, and waits for one that is.
+    fn unnotify(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            self.inner.unwatch();
+            Ok(())
+        })
     }
 
     /// Signature and servers (name, pid, host) of everything that is offered.
@@ -265,6 +278,16 @@ impl Client {
 }
 
 impl Future {
+    /// What it does; whoever waits for it holds this.
+    pub fn state(&self) -> &Mutex<HeldFuture> {
+        &self.state
+    }
+
+    /// Whether it is complete.
+    pub fn is_done(&self) -> bool {
+        self.lock().done()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HeldFuture> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -284,7 +307,7 @@ impl Future {
 
     /// Whether it is complete; then `wait` returns at once.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        released(py, || Ok(self.lock().done()))
+        released(py, || Ok(self.is_done()))
     }
 
     /// Gives it up: it is not begun any more, and waiting for it raises ``Cancelled``.
@@ -299,7 +322,7 @@ impl Future {
     /// ``reissued`` (how often a server was lost) and ``server``.
     #[getter]
     fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let timing = self.lock().timing().clone();
+        let timing = released(py, || Ok(self.lock().timing().clone()))?;
         let out = PyDict::new(py);
         for (name, time) in [
             ("sending", timing.sending),

@@ -12,6 +12,7 @@ mod errors;
 mod ffi;
 mod json;
 mod kept;
+mod notify;
 mod reference;
 mod run;
 mod scalar;

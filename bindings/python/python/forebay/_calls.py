@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,8 @@ class Group:
 class Client(_forebay.Client):
     """A client of the services that a broker knows. Made by :func:`connect`; any thread may use it."""
 
+    _notifies = False
+
     @property
     def services(self) -> Services:
         """The services that are offered."""
@@ -131,6 +134,20 @@ class Client(_forebay.Client):
     def put(self, array: Any, on: str | Reference | None = None) -> Reference:
         """A copy of ``array`` on a server; see :meth:`array` for ``on`` and what is raised."""
         return Reference(self, np.asarray(array), [], "", False, on)
+
+    def call_async(self, name: str, *args: Any, notify: Callable[[Future], object] | None = None) -> Future:
+        """Calls a service and returns at once. The arrays given belong to the call until it was waited for.
+
+        ``notify`` is called with the call when it is complete, on a thread of this client: there ``wait`` returns at
+        once. What it raises goes to ``sys.unraisablehook``. At the end of the program nothing more is notified.
+        """
+        future = self.send(name, args)
+        if notify is not None:
+            if not self._notifies:
+                self._notifies = True
+                atexit.register(self.unnotify)
+            self.notify(future, notify)
+        return future
 
     def cobegin(self) -> Group:
         """A group of calls that run at the same time: ``with c.cobegin() as g: g.call("axpy", 2.0, x, y)``."""
@@ -174,9 +191,11 @@ def call(name: str, *args: Any, timeout: float | None = None) -> Any:
     return (_default or default_client()).call(name, *args, timeout=timeout)
 
 
-def call_async(name: str, *args: Any) -> Future:
-    """Calls a service by name and returns at once. The arrays given belong to the call until it was waited for."""
-    return (_default or default_client()).call_async(name, *args)
+def call_async(name: str, *args: Any, notify: Callable[[Future], object] | None = None) -> Future:
+    """Calls a service by name and returns at once. The arrays given belong to the call until it was waited for.
+    See :meth:`Client.call_async` for ``notify``.
+    """
+    return (_default or default_client()).call_async(name, *args, notify=notify)
 
 
 def services() -> Services:

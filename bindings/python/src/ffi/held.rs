@@ -122,6 +122,11 @@ impl HeldFuture {
         self.future.done()
     }
 
+    /// Whether there is something to do about it; waits for nothing.
+    pub fn has_news(&self) -> bool {
+        self.future.has_news()
+    }
+
     /// Gives it up.
     pub fn cancel(&mut self) {
         self.future.cancel();

@@ -410,8 +410,8 @@ impl<'a> Future<'a> {
         &self.timing
     }
 
-    /// Whether a reply is there or its server is lost, without doing anything about it.
-    fn has_news(&self) -> bool {
+    /// Whether a reply is there or its server is lost, or it is complete; without doing anything about it.
+    pub fn has_news(&self) -> bool {
         match &self.state {
             State::Sent { connection, pending } => pending.is_done() || connection.lost().is_some(),
             _ => true,

@@ -24,6 +24,7 @@ mod reference;
 mod request;
 mod spare;
 mod table;
+mod watcher;
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +40,7 @@ use forebay_types::{Code, Error, Result, Signature};
 pub use args::{Arg, Value};
 pub use future::{Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use reference::{On, Reference};
+pub use watcher::Watched;
 
 use connection::Connection;
 use pump::Pump;
@@ -74,6 +76,7 @@ struct Inner {
     pump: Pump,
     newest: Mutex<reference::Newest>,
     check: OnceLock<Check>,
+    watcher: watcher::Watcher,
 }
 
 /// What the user wants to be asked now and then while a call is waited for.
@@ -109,6 +112,7 @@ impl Client {
             pump: Pump::new()?,
             newest: Mutex::default(),
             check: OnceLock::new(),
+            watcher: watcher::Watcher::default(),
         };
         Ok(Client { inner: Arc::new(inner) })
     }

@@ -61,6 +61,12 @@ impl Pump {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// Everybody who waits looks at what they wait for.
+    pub fn nudge(&self) {
+        self.doorbell.ring();
+        self.announce();
+    }
+
     /// Waits until `ready` or the deadline; says whether it was ready.
     pub fn wait(&self, mut ready: impl FnMut() -> bool, deadline: Option<Instant>) -> bool {
         loop {

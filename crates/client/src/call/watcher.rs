@@ -1,0 +1,119 @@
+//! Completion callbacks: one thread of a client watches the calls whose end somebody wants to hear
+//! of. It waits as everybody does ([`super::pump`]) and lives while there is a call to watch.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use forebay_types::{Error, Result};
+
+use super::{Client, Future, Inner, Value, lock};
+
+/// A call whose end somebody wants to hear of.
+pub trait Watched: Send {
+    /// Whether there is something to do about it. Asked often: it must not wait for anything.
+    fn has_news(&mut self) -> bool;
+    /// Goes on with it, and tells its end; true when that has been told.
+    fn advance(&mut self) -> bool;
+}
+
+/// The watching of one client.
+#[derive(Default)]
+pub(super) struct Watcher {
+    state: Mutex<State>,
+    /// Calls to watch have come, or it is to end.
+    called: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    newcomers: Vec<Box<dyn Watched>>,
+    runs: bool,
+    ends: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A call that belongs to nobody else.
+struct Owned<F> {
+    future: Future<'static>,
+    then: Option<F>,
+}
+
+impl<F: FnOnce(Result<Vec<Value>>) + Send> Watched for Owned<F> {
+    fn has_news(&mut self) -> bool {
+        self.future.has_news()
+    }
+
+    fn advance(&mut self) -> bool {
+        let done = self.future.done();
+        if done && let Some(then) = self.then.take() {
+            then(self.future.wait(None));
+        }
+        done
+    }
+}
+
+impl Client {
+    /// Calls `then` with the results of a call when it is complete, on a thread of this client.
+    pub fn notify(
+        &self,
+        future: Future<'static>,
+        then: impl FnOnce(Result<Vec<Value>>) + Send + 'static,
+    ) -> Result<()> {
+        self.watch(Box::new(Owned { future, then: Some(then) }))
+    }
+
+    /// Watches a call until it has told its end.
+    pub fn watch(&self, call: Box<dyn Watched>) -> Result<()> {
+        let watcher = &self.inner.watcher;
+        let mut state = lock(&watcher.state);
+        state.newcomers.push(call);
+        if !state.runs {
+            let inner = self.inner.clone();
+            let thread = std::thread::Builder::new().name("watcher".into()).spawn(move || run(&inner));
+            state.thread =
+                Some(thread.map_err(|e| Error::io("cannot start a thread that watches calls", e))?);
+            state.runs = true;
+        }
+        watcher.called.store(true, Ordering::SeqCst);
+        drop(state);
+        self.inner.pump.nudge();
+        Ok(())
+    }
+
+    /// Watches nothing any more, and waits until nobody is being told anything. For the end of a
+    /// program whose callbacks must not outlive it.
+    pub fn unwatch(&self) {
+        let watcher = &self.inner.watcher;
+        let thread = {
+            let mut state = lock(&watcher.state);
+            state.ends = state.runs;
+            watcher.called.store(true, Ordering::SeqCst);
+            state.thread.take()
+        };
+        self.inner.pump.nudge();
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Watches until there is nothing to watch.
+fn run(inner: &Arc<Inner>) {
+    let watcher = &inner.watcher;
+    let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    loop {
+        {
+            let mut state = lock(&watcher.state);
+            watcher.called.store(false, Ordering::SeqCst);
+            watched.append(&mut state.newcomers);
+            if watched.is_empty() || state.ends {
+                (state.runs, state.ends) = (false, false);
+                return;
+            }
+        }
+        let called = || watcher.called.load(Ordering::SeqCst);
+        inner.pump.wait(|| called() || watched.iter_mut().any(|w| w.has_news()), None);
+        watched.retain_mut(|w| !w.has_news() || !w.advance());
+    }
+}
