@@ -160,6 +160,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("Parameter::declaration", "the program gave it"),
     ("Client::connect", "made by fb_connect"),
     ("Client::on_wait", "for interpreters, as of a run"),
+    ("Future::has_news", "for threads that watch calls; C asks with fb_probe"),
     ("Reference::shape_of", "the program gives the part's shape itself"),
     ("Running::name", "the program gave it"),
     ("Running::incarnation", "for the broker's own records"),

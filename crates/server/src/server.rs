@@ -167,6 +167,7 @@ impl Running {
     pub fn add(&self, signature: Signature, body: Box<Body>) -> Result<()> {
         let mut services = self.shared.services.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         insert(&mut services, signature, body)?;
+        self.shared.changes.fetch_add(1, Ordering::SeqCst);
         drop(services);
         self.shared.hurry();
         Ok(())
@@ -180,6 +181,7 @@ impl Running {
             .then(|| services.remove(name))
             .flatten()
             .ok_or_else(|| Error::new(Code::NotFound, format!("{name:?} is not offered here")))?;
+        self.shared.changes.fetch_add(1, Ordering::SeqCst);
         drop(services);
         self.shared.hurry();
         Ok(())

@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub socket: std::path::PathBuf,
     /// Those that were registered, and those of every server.
     pub services: RwLock<QuickMap<String, Arc<Service>>>,
+    /// Counts the changes of that, under its lock.
+    pub changes: AtomicU64,
     /// For the arrays of all clients.
     pub budget: Arc<Budget>,
     /// The leader holds it.
@@ -64,6 +66,7 @@ impl Shared {
             incarnation: Incarnation(u64::from_le_bytes(number)),
             socket,
             services: RwLock::new(services),
+            changes: AtomicU64::new(0),
             budget: Arc::new(Budget::new(memory)),
             poller: Mutex::default(),
             led: AtomicBool::new(false),

@@ -36,6 +36,8 @@ struct Worker<'s> {
     frame: Frame,
     items: Vec<Item>,
     reply: Vec<u8>,
+    /// The service of the last request, and how often the services had changed by then.
+    last: Option<(u64, Arc<Service>)>,
 }
 
 /// What was found in a request.
@@ -51,7 +53,7 @@ struct Request {
 /// Works until the server stops.
 pub(crate) fn run(shared: Arc<Shared>) {
     let mut worker =
-        Worker { shared: &shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new() };
+        Worker { shared: &shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new(), last: None };
     while worker.once() {}
 }
 
@@ -105,7 +107,7 @@ impl Worker<'_> {
         if call.allowed_ns > 0 && now_ns() > call.sent_ns.saturating_add(call.allowed_ns) {
             return Err(Error::new(Code::Timeout, "the request's time was over before it began"));
         }
-        let service = self.shared.service(call.service)?;
+        let service = find(self.shared, &mut self.last, call.service)?;
         if !is_new(peer.client, call.issue) {
             return Err(Error::new(
                 Code::Conflict,
@@ -190,6 +192,20 @@ impl Worker<'_> {
             self.shared.hurry();
         }
     }
+}
+
+/// A service by name; the last one is at hand.
+fn find(shared: &Shared, last: &mut Option<(u64, Arc<Service>)>, name: &str) -> Result<Arc<Service>> {
+    let changes = shared.changes.load(Ordering::Acquire);
+    if let Some((then, service)) = last
+        && *then == changes
+        && service.signature.name().as_str() == name
+    {
+        return Ok(service.clone());
+    }
+    let found = shared.service(name)?;
+    *last = Some((changes, found.clone()));
+    Ok(found)
 }
 
 /// Runs the service. Whatever goes wrong inside is the service's: a `RemoteError` with its text.

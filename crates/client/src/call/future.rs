@@ -134,11 +134,11 @@ impl<'a> Future<'a> {
     /// Sends it to the next server that was not tried yet. `cause` is how the last one was lost.
     fn issue_somewhere(&mut self, mut cause: Option<Error>) -> Result<()> {
         loop {
-            let found = match &self.bound {
-                Some(holder) => Some(&holder.info).filter(|_| self.tried.is_empty()),
+            let server = match &self.bound {
+                Some(_) => self.tried.is_empty().then_some(0),
                 None => self.offer.pick(&self.tried),
             };
-            let Some(info) = found.cloned() else { return Err(self.nobody(cause)) };
+            let Some(server) = server else { return Err(self.nobody(cause)) };
             let request = request::Request {
                 inner: &self.inner,
                 id: self.id,
@@ -154,7 +154,7 @@ impl<'a> Future<'a> {
                 Some(holder) => {
                     holder.lost().map_or_else(|| Ok(holder.clone()), |e| Err(Sent::Lost(e.clone())))
                 }
-                None => self.inner.connection(&info),
+                None => self.offer.connection(server, |info| self.inner.connection(info)),
             };
             match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
                 Ok(((pending, sent), connection)) => {
@@ -166,6 +166,8 @@ impl<'a> Future<'a> {
                 }
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::Lost(e)) => {
+                    let info = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
+                    let info = info.clone();
                     self.tried.push(info.incarnation);
                     self.inner.failed(&info);
                     self.renew_offer();
@@ -230,31 +232,32 @@ impl<'a> Future<'a> {
             let State::Sent { connection, pending } = &self.state else { return true };
             let ready = || pending.is_done() || connection.lost().is_some();
             let in_time = self.inner.pump.wait(ready, deadline);
-            let returned = pending.take();
-            let connection = connection.clone();
-            if let Some(returned) = returned {
-                if self.bound.is_none() && not_offered(&returned.reply) {
-                    match self.go_elsewhere(&connection, returned) {
-                        Ok(()) => continue,
-                        Err(e) => self.state = State::Done(Err(e)),
-                    }
-                    return true;
+            let outcome = match pending.take() {
+                Some(returned) if self.bound.is_none() && not_offered(&returned.reply) => {
+                    let connection = connection.clone();
+                    self.go_elsewhere(&connection, returned)
                 }
-                let result = self.finish(&connection, returned);
-                if let State::Sent { pending, .. } = std::mem::replace(&mut self.state, State::Done(result)) {
-                    spare::keep_pending(pending);
-                }
+                Some(returned) => return self.end(returned),
+                None => match connection.lost() {
+                    Some(cause) => self.reissue(cause.clone(), connection.info.clone()),
+                    None if in_time => Ok(()),
+                    None => return false,
+                },
+            };
+            if let Err(e) = outcome {
+                self.state = State::Done(Err(e));
                 return true;
             }
-            if let Some(cause) = connection.lost() {
-                if let Err(e) = self.reissue(cause.clone(), connection.info.clone()) {
-                    self.state = State::Done(Err(e));
-                    return true;
-                }
-            } else if !in_time {
-                return false;
-            }
         }
+    }
+
+    /// It is complete: takes in what came back.
+    fn end(&mut self, returned: Returned) -> bool {
+        if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
+            self.state = State::Done(self.finish(&connection, returned));
+            spare::keep_pending(pending);
+        }
+        true
     }
 
     /// The server has withdrawn the service since the table was made: it goes to another one.
@@ -309,6 +312,9 @@ impl<'a> Future<'a> {
         data: &[u8],
         blocks: &[(usize, forebay_arena::Block)],
     ) -> Result<Vec<Value>> {
+        if !self.offer.signature.params().iter().any(|p| p.way.comes()) {
+            return Ok(Vec::new());
+        }
         let offer = self.offer.clone();
         let mut items = items.iter();
         let mut values = Vec::new();

@@ -2,13 +2,15 @@
 //! name is missing, when a server failed, and once in a while. A broker that is gone changes
 //! nothing for names that are known.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
+
+use super::connection::Connection;
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
@@ -24,27 +26,49 @@ fn coarse() -> Duration {
 }
 
 /// A service and the servers that offer it.
-#[derive(Debug)]
 pub(crate) struct Offer {
     pub signature: Signature,
     pub servers: Vec<Arc<ServerInfo>>,
+    /// The connections to them, as far as this offer has led to some.
+    connections: Vec<OnceLock<Arc<Connection>>>,
     next: AtomicUsize,
 }
 
 impl Offer {
     /// What one server has, announced or not.
     pub fn of(signature: Signature, server: Arc<ServerInfo>) -> Offer {
-        Offer { signature, servers: vec![server], next: AtomicUsize::new(0) }
+        Offer::new(signature, vec![server], 0)
     }
 
-    /// The next server in turn that is not among those.
-    pub fn pick(&self, without: &[Incarnation]) -> Option<&Arc<ServerInfo>> {
-        if self.servers.is_empty() {
-            return None;
-        }
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+    fn new(signature: Signature, servers: Vec<Arc<ServerInfo>>, next: usize) -> Offer {
+        let connections = servers.iter().map(|_| OnceLock::new()).collect();
+        Offer { signature, servers, connections, next: AtomicUsize::new(next) }
+    }
+
+    /// The index of the next server in turn that is not among those.
+    pub fn pick(&self, without: &[Incarnation]) -> Option<usize> {
         let n = self.servers.len();
-        (0..n).map(|i| &self.servers[(turn + i) % n]).find(|s| !without.contains(&s.incarnation))
+        let turn = match n {
+            0 | 1 => 0,
+            _ => self.next.fetch_add(1, Ordering::Relaxed),
+        };
+        (0..n).map(|i| (turn + i) % n).find(|i| !without.contains(&self.servers[*i].incarnation))
+    }
+
+    /// The connection to a server of it: the one known here, or what `find` finds.
+    #[inline]
+    pub fn connection<E>(
+        &self,
+        server: usize,
+        find: impl FnOnce(&Arc<ServerInfo>) -> Result<Arc<Connection>, E>,
+    ) -> Result<Arc<Connection>, E> {
+        let known = &self.connections[server];
+        if let Some(connection) = known.get().filter(|c| c.lost().is_none()) {
+            return Ok(connection.clone());
+        }
+        let found = find(&self.servers[server])?;
+        let _ = known.set(found.clone());
+        Ok(found)
     }
 }
 
@@ -113,8 +137,8 @@ impl Table {
             let lacks: Vec<_> = old.servers.iter().filter(|s| !listed(s)).cloned().collect();
             if offer.signature == old.signature && !lacks.is_empty() {
                 let servers = offer.servers.iter().cloned().chain(lacks).collect();
-                let next = AtomicUsize::new(offer.next.load(Ordering::Relaxed));
-                *offer = Arc::new(Offer { signature: offer.signature.clone(), servers, next });
+                let next = offer.next.load(Ordering::Relaxed);
+                *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next));
             }
         }
     }
@@ -201,27 +225,27 @@ impl Table {
         }
         for offer in self.offers.values_mut() {
             let servers = offer.servers.iter().filter(|s| s.incarnation != incarnation).cloned().collect();
-            let next = AtomicUsize::new(offer.next.load(Ordering::Relaxed));
-            *offer = Arc::new(Offer { signature: offer.signature.clone(), servers, next });
+            let next = offer.next.load(Ordering::Relaxed);
+            *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next));
         }
         self.offers.retain(|_, offer| !offer.servers.is_empty());
     }
 }
 
 fn offers(directory: Directory) -> QuickMap<String, Arc<Offer>> {
-    let mut offers: QuickMap<String, Offer> = QuickMap::default();
+    let mut offers: QuickMap<String, (Signature, Vec<Arc<ServerInfo>>)> = QuickMap::default();
     for server in directory.servers {
         let info = Arc::new(server.info);
         for text in &info.services {
             // The broker has checked it; what this version cannot read it does not call.
             let Ok(signature) = Signature::parse(text) else { continue };
             let name = signature.name().as_str().to_owned();
-            let next = AtomicUsize::new(directory.turn as usize);
-            let offer = offers.entry(name).or_insert(Offer { signature, servers: Vec::new(), next });
-            offer.servers.push(info.clone());
+            offers.entry(name).or_insert((signature, Vec::new())).1.push(info.clone());
         }
     }
-    offers.into_iter().map(|(name, offer)| (name, Arc::new(offer))).collect()
+    let next = directory.turn as usize;
+    let offer = |(name, (signature, servers))| (name, Arc::new(Offer::new(signature, servers, next)));
+    offers.into_iter().map(offer).collect()
 }
 
 #[cfg(test)]
@@ -240,15 +264,12 @@ mod tests {
                 services: Vec::new(),
             })
         };
-        let offer = Offer {
-            signature: Signature::parse("f()").unwrap(),
-            servers: vec![server(1), server(2), server(3)],
-            next: AtomicUsize::new(7),
-        };
-        let picked: Vec<u64> = (0..4).map(|_| offer.pick(&[]).unwrap().incarnation.0).collect();
-        assert_eq!(picked, [2, 3, 1, 2]);
+        let servers = vec![server(1), server(2), server(3)];
+        let offer = Offer::new(Signature::parse("f()").unwrap(), servers, 7);
+        let picked: Vec<usize> = (0..4).map(|_| offer.pick(&[]).unwrap()).collect();
+        assert_eq!(picked, [1, 2, 0, 1]);
         let tried = [Incarnation(1), Incarnation(3)];
-        assert!((0..4).all(|_| offer.pick(&tried).unwrap().incarnation.0 == 2));
+        assert!((0..4).all(|_| offer.pick(&tried).unwrap() == 1));
         assert!(offer.pick(&[Incarnation(1), Incarnation(2), Incarnation(3)]).is_none());
     }
 }
