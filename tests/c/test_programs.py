@@ -37,6 +37,10 @@ def test_the_address_sanitizer_finds_nothing(kit: Kit, home: Home, run_path: Pat
     assert home.run(kit.compile(PROGRAMS / f"{name}.c", *SANITIZERS), run_path) == "done\n"
 
 
+def test_a_child_of_fork_is_told_and_harms_nothing(kit: Kit, home: Home, run_path: Path) -> None:
+    assert home.run(kit.compile(PROGRAMS / "fork.c"), run_path) == "done\n"
+
+
 def test_a_program_calls_its_own_server(kit: Kit, home: Home) -> None:
     assert home.run(kit.compile(PROGRAMS / "calls.c")) == "done\n"
 

@@ -4,16 +4,21 @@
 //! holds the *fencing number*, one more at each opening; the catalog stores it too, and every
 //! transaction compares the two, so an owner that lost the run without noticing (a file system
 //! that forgot its locks) changes nothing.
+//!
+//! A child that the owner forked shares the lock and may outlive it. Nobody writes the run then, since a
+//! child has none of the owner's threads; who comes next puts a new file in the place of the one that the
+//! child keeps locked, under a lock of the directory.
 
 use crate::disk::{Disk, write_all};
+use forebay_arena::Process;
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +33,15 @@ pub struct Holder {
     pub boot_id: String,
     /// Fencing number.
     pub fence: u64,
+    /// The holder's space of process numbers; in another one nothing can be said of it.
+    #[serde(default)]
+    pub pid_space: String,
+}
+
+impl Holder {
+    fn ourselves(fence: u64) -> Holder {
+        Holder { pid: std::process::id(), host: host(), boot_id: boot_id(), fence, pid_space: pid_space() }
+    }
 }
 
 /// The held lock; given back when dropped.
@@ -40,21 +54,29 @@ pub struct Lock {
 impl Lock {
     /// Takes the run, or says who has it. `least` is the fencing number the catalog knows.
     pub fn take(disk: &Arc<dyn Disk>, path: &Path, least: u64) -> Result<Lock> {
-        let mut how = OpenOptions::new();
-        how.read(true).write(true).create(true).truncate(false).mode(0o644);
-        let mut file = disk
-            .open(path, &how)
-            .map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))?;
-        let before = read(&mut file);
-        match patiently(&file) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(held(path, before.as_ref())),
-            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => without_flock(path, before.as_ref())?,
-            Err(e) => return Err(Error::io(format!("cannot lock {}", path.display()), e)),
-        }
+        let mut file = loop {
+            let mut file = open(disk, path)?;
+            let before = read(&mut file);
+            match patiently(&file) {
+                // Somebody may have put another file in its place before it was ours.
+                Ok(()) if is_at(&file, path) => break file,
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) if before.as_ref().is_some_and(is_orphaned) => {
+                    if let Some(file) = replace(disk, path)? {
+                        break file;
+                    }
+                }
+                Err(Errno::WOULDBLOCK) => return Err(held(path, before.as_ref())),
+                Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {
+                    without_flock(path, before.as_ref())?;
+                    break file;
+                }
+                Err(e) => return Err(Error::io(format!("cannot lock {}", path.display()), e)),
+            }
+        };
         let before = read(&mut file);
         let fence = before.map_or(0, |h| h.fence).max(least) + 1;
-        let holder = Holder { pid: std::process::id(), host: host(), boot_id: boot_id(), fence };
+        let holder = Holder::ourselves(fence);
         let mut lock = Lock { disk: disk.clone(), file, holder };
         lock.write().map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
         Ok(lock)
@@ -82,12 +104,57 @@ impl Drop for Lock {
     }
 }
 
+fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<File> {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true).create(true).truncate(false).mode(0o644);
+    disk.open(path, &how).map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))
+}
+
+/// Whether the path still leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    file.metadata().is_ok_and(|ours| std::fs::metadata(path).is_ok_and(|there| same(&ours, &there)))
+}
+
+/// Whether the holder has certainly ended, so that only children of it can keep the lock.
+fn is_orphaned(holder: &Holder) -> bool {
+    holder.pid != 0
+        && holder.host == host()
+        && holder.boot_id == boot_id()
+        && holder.pid_space == pid_space()
+        && Process::of_pid(holder.pid).is_none()
+}
+
+/// Puts another file, locked by us, in the place of one that children of a dead holder keep locked;
+/// `None` when somebody else was faster, or the last child has just ended.
+fn replace(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<File>> {
+    let failed = |e: std::io::Error| Error::io(format!("cannot replace {}", path.display()), e);
+    let directory = File::open(path.parent().unwrap_or(path)).map_err(failed)?;
+    flock(&directory, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
+    let mut old = open(disk, path)?;
+    // Also the time for who has just taken it to write its name.
+    let free = patiently(&old).is_ok();
+    let Some(before) = read(&mut old).filter(|h| !free && is_orphaned(h)) else { return Ok(None) };
+    let new = path.with_extension("new");
+    let _ = disk.remove(&new);
+    let file = open(disk, &new)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
+    let text = serde_json::to_vec(&Holder::ourselves(before.fence)).map_err(|e| failed(e.into()))?;
+    write_all(&**disk, file.as_fd(), &text, 0).and_then(|()| disk.rename(&new, path)).map_err(failed)?;
+    Ok(Some(file))
+}
+
+fn pid_space() -> String {
+    let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().into_owned()
+}
+
 /// Who holds the run at this path, if anybody does. Looks without taking.
 pub fn holder(path: &Path) -> Option<Holder> {
     let mut file = File::open(path).ok()?;
     let found = read(&mut file)?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => Some(found),
+        Err(Errno::WOULDBLOCK) => Some(found).filter(|h| !is_orphaned(h)),
         _ => None,
     }
 }
