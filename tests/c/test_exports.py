@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kit import HEADER, PROGRAMS, Home, Kit, functions, run
+from kit import C99, HEADER, PROGRAMS, Home, Kit, functions, run
 
 
 def names(*command: str | Path) -> set[str]:
@@ -50,3 +50,9 @@ def test_the_static_library_works(kit: Kit, home: Home, run_path: Path) -> None:
         program = kit.compile(PROGRAMS / f"{name}.c", static=True)
         assert "libforebay" not in run("ldd", program)
         assert home.run(program, run_path.with_name(f"{name}.fb"), PATH=f"{kit.prefix}/bin:/bin") == "done\n"
+
+
+def test_a_program_may_load_the_library_and_let_go_of_it(kit: Kit, home: Home, run_path: Path) -> None:
+    source, made = PROGRAMS / "loaded.c", kit.folder / "loaded"
+    run("cc", *C99, *kit.flags("--cflags"), source, "-ldl", "-o", made)
+    assert home.run(made, kit.prefix / "lib" / "libforebay.so.0", run_path) == "done\n"
