@@ -17,6 +17,9 @@ use crate::{errors, json};
 /// A data set as Python makes a `DataSet` of it: name, set, dtype, shape, unit, attributes as
 /// JSON, version, bytes.
 pub type Described = (String, i64, &'static str, Vec<u64>, String, String, u64, u64);
+/// A checkpoint as Python makes a `Checkpoint` of it: number, step, tag, parent, time, parameters
+/// as JSON, when it was made, whether its step is in the run still.
+pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
 /// One axis of a selection: start, count, step, and whether the axis disappears.
 pub type Axis = (u64, u64, u64, bool);
 
@@ -214,9 +217,19 @@ impl Run {
         released(py, || self.inner.snapshots()).map(KeptSnapshots::new)
     }
 
-    fn restart(&self, py: Python<'_>) -> PyResult<Option<(Kept, String, bool)>> {
-        let found = released(py, || self.inner.restart())?;
+    fn restart(&self, py: Python<'_>, tag: Option<&str>) -> PyResult<Option<(Kept, String, bool)>> {
+        let found = released(py, || match tag {
+            Some(tag) => self.inner.restart_from(tag),
+            None => self.inner.restart(),
+        })?;
         Ok(found.map(|r| (Kept::new(r.snapshot), Value::Object(r.parameters).to_string(), r.finished)))
+    }
+
+    fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<Marked>> {
+        let marked = |c: forebay::Checkpoint| {
+            (c.id, c.step, c.tag, c.parent, c.time, Value::Object(c.parameters).to_string(), c.made, c.kept)
+        };
+        Ok(released(py, || self.inner.checkpoints())?.into_iter().map(marked).collect())
     }
 
     fn checkpoint(&self, py: Python<'_>, tag: Option<&str>) -> PyResult<i64> {
@@ -288,6 +301,16 @@ impl Run {
 
     fn monitor(&self, py: Python<'_>) -> PyResult<(String, String)> {
         released(py, || self.inner.monitor()).map(|links| (links.operator, links.viewer))
+    }
+
+    #[getter]
+    fn interrupted(&self) -> bool {
+        self.inner.interrupted()
+    }
+
+    /// Gives up a run whose close was interrupted, without waiting.
+    fn abandon(&self, py: Python<'_>) {
+        py.detach(|| self.inner.abandon());
     }
 
     /// Drains and closes; `finished` says whether the run came to its end, none that its loop knows.

@@ -20,6 +20,7 @@ mod session;
 mod start;
 pub mod steering;
 mod stop;
+mod terms;
 mod words;
 
 pub use ask::{down, links, owner_of, status, stay, steer};

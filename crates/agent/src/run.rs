@@ -12,8 +12,9 @@ use crate::helm::{Helm, Outside};
 use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::steering::Ack;
+use crate::terms::Terms;
 use crate::words::{RankStatus, RunStatus, Steered};
-use forebay_arena::{Process, Segment};
+use forebay_arena::{Process, Segment, place};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
 use forebay_store::{Attach, Orphan, Owner, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
@@ -56,6 +57,7 @@ impl Seat {
 struct Life {
     owner: Arc<Owner>,
     size: u32,
+    terms: Terms,
     came: BTreeSet<u32>,
     seats: BTreeMap<u64, Seat>,
     empty_since: Option<Instant>,
@@ -73,6 +75,10 @@ impl State {
     fn is_taken(&self, open: &OpenRun, pid: u32) -> bool {
         let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.size != open.size);
         self.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)))
+    }
+
+    fn has_ranks(&self) -> bool {
+        self.life.as_ref().is_some_and(|l| !l.seats.is_empty())
     }
 }
 
@@ -144,14 +150,14 @@ impl Run {
 
     /// Whether ranks are connected.
     pub fn has_ranks(&self) -> bool {
-        lock(&self.state).life.as_ref().is_some_and(|l| !l.seats.is_empty())
+        lock(&self.state).has_ranks()
     }
 
     /// Whether ranks are connected still at the deadline: one that has just ended gets the time to
     /// be noticed.
     pub fn keeps_ranks(&self, deadline: Instant) -> bool {
         let mut state = lock(&self.state);
-        while state.life.as_ref().is_some_and(|l| !l.seats.is_empty()) {
+        while state.has_ranks() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return true;
@@ -197,15 +203,15 @@ impl Run {
         }
         let created = match self.owner() {
             Some(_) => {
-                self.may_join(open)?;
+                self.may_join(open, pid)?;
                 false
             }
             None => {
                 // Others of this program may be here whose owner died: what they write is not wiped.
                 let joins = open.mode == Mode::Write && forebay_store::has_living_ranks(&self.path);
                 let created =
-                    self.open_store(shared, open, if joins { Mode::ReadWrite } else { open.mode })?;
-                self.may_join(open)?;
+                    self.open_store(shared, open, pid, if joins { Mode::ReadWrite } else { open.mode })?;
+                self.may_join(open, pid)?;
                 created
             }
         };
@@ -226,6 +232,17 @@ impl Run {
             open.size
         ));
         Ok(RunOpened { created, ..opened })
+    }
+
+    /// Whether this rank may join those that are there.
+    fn may_join(&self, open: &OpenRun, pid: u32) -> Result<()> {
+        match &lock(&self.state).life {
+            Some(life) => {
+                let seats = life.seats.values().map(|s| (s.rank, s.pid));
+                life.terms.admit(&self.path, open, pid, seats)
+            }
+            None => Ok(()),
+        }
     }
 
     /// A seat whose rank has said good-bye, has just died, or is the same process, becomes free in
@@ -254,31 +271,14 @@ impl Run {
         })
     }
 
-    fn may_join(&self, open: &OpenRun) -> Result<()> {
-        let state = lock(&self.state);
-        let Some(life) = state.life.as_ref() else { return Ok(()) };
-        let held = |seat: &Seat, why: String| {
-            Err(Error::new(
-                Code::Conflict,
-                format!(
-                    "{} is held by process {} on host {}{why}; close it there, or open it with mode \"r\"",
-                    self.path.display(),
-                    seat.pid,
-                    forebay_arena::place::host()
-                ),
-            ))
-        };
-        match life.seats.values().find(|s| s.rank == open.rank || life.size != open.size) {
-            Some(seat) if life.size != open.size => {
-                held(seat, format!(" as rank {} of {}", seat.rank, life.size))
-            }
-            Some(seat) => held(seat, format!(" as rank {}", seat.rank)),
-            None => Ok(()),
-        }
-    }
-
     /// Opens the store; says whether the run was made.
-    fn open_store(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, mode: Mode) -> Result<bool> {
+    fn open_store(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        open: &OpenRun,
+        pid: u32,
+        mode: Mode,
+    ) -> Result<bool> {
         let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
         let adopt = (shared.role == "agent").then(|| Arc::new(ears) as Arc<dyn forebay_store::Sink>);
         let options = forebay_store::Options {
@@ -286,6 +286,7 @@ impl Run {
             size: open.size,
             scratch: open.scratch,
             adopt,
+            late_ranks: place::late_ranks()?,
             ..forebay_store::Options::default()
         };
         let owner = Owner::open(&self.path, options)?;
@@ -299,6 +300,7 @@ impl Run {
         lock(&self.state).life = Some(Life {
             owner: Arc::new(owner),
             size: open.size,
+            terms: Terms::of(open, pid),
             // Ranks that are not among them came, too, or will; when all have left, the run is over.
             came: if orphans.is_empty() { BTreeSet::new() } else { (0..open.size).collect() },
             seats: orphans.iter().map(seat).collect(),
@@ -315,7 +317,7 @@ impl Run {
     pub fn resume(self: &Arc<Self>, shared: &Arc<Shared>, what: &Resume, pid: u32) -> Result<RunOpened> {
         let _turn = lock(&self.turn);
         if self.owner().is_none() {
-            self.open_store(shared, &what.open, Mode::ReadWrite)?;
+            self.open_store(shared, &what.open, pid, Mode::ReadWrite)?;
         }
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let mut state = lock(&self.state);

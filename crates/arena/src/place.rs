@@ -9,11 +9,13 @@
 //! | `FOREBAY_SHM_PREFIX` | `forebay-UID` | first part of their names |
 //! | `FOREBAY_BROKER` | none | socket of an agent |
 //! | `FOREBAY_EXE` | none | the `forebay` program |
+//! | `FOREBAY_LATE_RANKS` | 60 | seconds that a snapshot waits for ranks that have not opened the run |
 
 use crate::Segment;
 use forebay_types::{Code, Error, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Kinds of segments.
 pub mod kind {
@@ -23,6 +25,15 @@ pub mod kind {
     pub const CALL: u32 = 2;
     /// More room for a run, in shared memory or spilt into its directory; holds acknowledged data.
     pub const OVERFLOW: u32 = 3;
+}
+
+/// How long a snapshot waits for ranks that have not opened the run.
+pub fn late_ranks() -> Result<Duration> {
+    let Some(text) = variable("FOREBAY_LATE_RANKS") else { return Ok(Duration::from_secs(60)) };
+    let seconds = text.to_str().and_then(|t| t.trim().parse::<f64>().ok());
+    seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
+        Error::bad(format!("FOREBAY_LATE_RANKS is {text:?}; give a number of seconds, for example 60"))
+    })
 }
 
 fn variable(name: &str) -> Option<PathBuf> {

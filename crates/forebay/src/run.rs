@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::owner::Owner;
 use crate::{
-    Array, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
+    Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
     ParameterOptions, PutOptions, Restart, Rows, Snapshot, Steps, Table, TableOptions, View, launcher,
     run_dir,
 };
@@ -244,11 +244,27 @@ impl Run {
     }
 
     /// Goes back to the last complete step: parameters take their values of that step, later rows
-    /// of histories are removed. `None` when there is no step: begin at 0.
+    /// of histories are removed. `None` when there is no step: begin at 0. Called in every rank, it
+    /// gives the same step in all.
     pub fn restart(&self) -> Result<Option<Restart>> {
-        let Some(back) = self.session()?.restart()? else { return Ok(None) };
+        self.go_back(None)
+    }
+
+    /// The same to the step of a checkpoint. Later snapshots are listed no more; their files stay
+    /// in the run's directory under names that end in `.aside1`.
+    pub fn restart_from(&self, tag: &str) -> Result<Option<Restart>> {
+        self.go_back(Some(tag))
+    }
+
+    fn go_back(&self, tag: Option<&str>) -> Result<Option<Restart>> {
+        let Some(back) = self.session()?.restart(tag)? else { return Ok(None) };
         let snapshot = Kept::at(self.reader()?, back.step)?;
         Ok(Some(Restart { snapshot, parameters: back.parameters, finished: back.finished }))
+    }
+
+    /// The checkpoints, in the order they were made.
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        self.settled()?.checkpoints()
     }
 
     /// Marks the last ended step as a restart point; returns its number.
@@ -315,12 +331,25 @@ impl Run {
 
     // --- life --------------------------------------------------------------------------------
 
+    /// After a close that the user's check ended: gives the run up without waiting. What was put
+    /// is written by the owner, or by whoever opens the run next.
+    pub fn abandon(&self) {
+        if !self.inner.closed.swap(true, Ordering::AcqRel) {
+            self.inner.abandon();
+        }
+    }
+
     /// A check that waiting calls make every 100 ms in the waiting thread, for example for
     /// Ctrl-C; its error (code `Cancelled`) ends the wait and is returned from the call.
     pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
         if let Some(session) = &self.inner.session {
             session.on_wait(check);
         }
+    }
+
+    /// Whether a close was interrupted and not repeated.
+    pub fn interrupted(&self) -> bool {
+        !self.closed() && self.inner.interrupted.load(Ordering::Acquire)
     }
 
     /// Drains and closes; later calls fail with `Closed`. Closing twice does nothing. The run is
@@ -337,6 +366,14 @@ impl Run {
 }
 
 impl Inner {
+    /// The user has ended the wait of a close and does not repeat it: nothing is waited for. What
+    /// is not on disk is in the segments, for the owner or for whoever opens the run next.
+    fn abandon(&self) {
+        let owner = self.owner.lock().unwrap_or_else(|e| e.into_inner()).take();
+        owner.iter().for_each(Owner::abandon);
+        self.session.iter().for_each(Session::abandon);
+    }
+
     fn close(&self, finished: Option<bool>) -> Result<()> {
         let done = match &self.session {
             Some(session) => session.close(finished),
@@ -361,12 +398,9 @@ impl Drop for Inner {
         if !self.interrupted.load(Ordering::Acquire) {
             let _ = self.close(std::thread::panicking().then_some(false));
         }
-        if let (true, Some(session)) = (self.interrupted.load(Ordering::Acquire), &self.session) {
+        if self.interrupted.load(Ordering::Acquire) && !self.closed.load(Ordering::Acquire) {
             // Somebody pressed Ctrl-C while it drained: the program is to end now.
-            if let Some(owner) = &*self.owner.lock().unwrap_or_else(|e| e.into_inner()) {
-                owner.abandon();
-            }
-            session.abandon();
+            self.abandon();
         }
     }
 }

@@ -110,10 +110,10 @@ fn a_writer_of_random_acts_that_is_killed() {
     let vars = [RUN, SEED, PLACE].map(std::env::var);
     let [Ok(run), Ok(seed), Ok(place)] = vars else { return };
     let run = PathBuf::from(run);
+    let progress = std::fs::File::create(run.parent().unwrap().join("progress")).unwrap();
     let disk = FaultyDisk::new(run.parent().unwrap(), Fault::Kill, place.parse().unwrap());
     let owner = Owner::open(&run, options(&disk)).unwrap();
     let mut driver = Driver::open(&owner).unwrap();
-    let progress = std::fs::File::create(run.parent().unwrap().join("progress")).unwrap();
     driver.run(&acts_of(seed.parse().unwrap()), &|_, begun| {
         use std::io::Write;
         writeln!(&progress, "{begun}").unwrap();

@@ -68,6 +68,17 @@ impl Mode {
         })
     }
 
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Read => "r",
+            Mode::ReadWrite => "r+",
+            Mode::Append => "a",
+            Mode::Write => "w",
+            Mode::Create => "x",
+        }
+    }
+
     /// Whether the run may be changed.
     pub fn writes(self) -> bool {
         self != Mode::Read
@@ -89,6 +100,16 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            WhenFull::Block => "block",
+            WhenFull::DropOldest => "drop_oldest",
+            WhenFull::DropNewest => "drop_newest",
+            WhenFull::Spill => "spill",
+        }
+    }
+
     /// Reads `block`, `drop_oldest`, `drop_newest` or `spill`.
     pub fn parse(text: &str) -> crate::Result<WhenFull> {
         Ok(match text {
@@ -249,9 +270,13 @@ pub enum Ask {
         /// Values for the `?`.
         args: Vec<serde_json::Value>,
     },
-    /// Go back to the last complete step: later rows of histories are removed. Answer: the step
-    /// with its parameters ([`Restarted`]), or null.
-    Restart,
+    /// Go back to the last complete step, or to that of a checkpoint: later rows of histories are
+    /// removed, once for all ranks. Answer: the step with its parameters ([`Restarted`]), or null.
+    Restart {
+        /// The checkpoint; the last complete step without one.
+        #[serde(default)]
+        tag: Option<String>,
+    },
     /// Mark the last ended step as a restart point. Answer: its number.
     Checkpoint {
         /// Name for people.

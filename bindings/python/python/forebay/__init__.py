@@ -48,7 +48,7 @@ from ._forebay import (
     VersionMismatch,
 )
 from ._references import Reference
-from ._run import DataSetHandle, RestartSnapshot, Run, open
+from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
 from ._services import Server, serve, service
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots
 from ._tables import Rows, Table
@@ -57,6 +57,7 @@ from ._watch import Diagram, Parameter
 __all__ = [
     "BadArgument",
     "Cancelled",
+    "Checkpoint",
     "Client",
     "Closed",
     "Conflict",

@@ -9,6 +9,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +38,28 @@ class RestartSnapshot(StoredSnapshot):
         """Values of the parameters at that step; :meth:`Run.parameter` restores them."""
         self.finished = finished
         """Whether the run had come to its end: nothing is left to do unless it is to go further."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A step that was marked as a restart point."""
+
+    number: int
+    """Counts from 1."""
+    step: int
+    """Its step."""
+    tag: str | None
+    """Its name for people; :meth:`Run.restart` takes it."""
+    parent: int | None
+    """Number of the checkpoint before it on the way the run took: they make a tree."""
+    time: float | None
+    """Simulated time of the step, if one was given."""
+    parameters: dict[str, Any] = field(repr=False)
+    """Values of the parameters at that step."""
+    made: float = field(repr=False)
+    """When it was made, in seconds since 1970."""
+    kept: bool
+    """Whether its step is in the run still; not when a restart has gone back behind it."""
 
 
 class DataSetHandle:
@@ -218,21 +241,34 @@ class Run:
         """The complete snapshots: ``len``, ``[-1]``, ``.at(step)``, iteration, ``.numbers``."""
         return StoredSnapshots(self._native.snapshots())
 
-    def restart(self) -> RestartSnapshot | None:
-        """Goes back to the last complete step and returns it; ``None`` when there is none.
+    def restart(self, tag: str | None = None) -> RestartSnapshot | None:
+        """Goes back to the last complete step and returns it; ``None`` when there is none. With ``tag`` it goes back
+        to the step of that checkpoint, and later snapshots are listed no more.
 
         Parameters declared from now on have their values of that step, and rows of later steps are
-        removed from tables that are histories. Go on with ``run.steps(n, start=snap.step)``.
+        removed from tables that are histories. Call it in every rank: all get the same step. Go on with
+        ``run.steps(n, start=snap.step)``. Raises ``NotFound`` (no such checkpoint), ``Conflict`` (ranks
+        ask for different ones).
         """
-        found = self._native.restart()
+        found = self._native.restart(tag)
         if found is None:
             return None
         kept, parameters, finished = found
         return RestartSnapshot(kept, json.loads(parameters), finished)
 
     def checkpoint(self, tag: str | None = None) -> int:
-        """Marks the last snapshot as a restart point for people; returns its step."""
+        """Marks the last complete snapshot as a restart point, under a name for people; returns its step. When
+        several ranks say the same it is marked once. Raises ``NotFound`` when no snapshot is complete.
+        """
         return self._native.checkpoint(tag)
+
+    @property
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        """The restart points, in the order they were made."""
+        return [
+            Checkpoint(number, step, name, parent, time, json.loads(parameters), made, kept)
+            for number, step, name, parent, time, parameters, made, kept in self._native.checkpoints()
+        ]
 
     def flush(self) -> None:
         """Waits until everything put so far is durable; reports what could not be written."""
@@ -316,6 +352,9 @@ class Run:
     def close(self) -> None:
         """Drains everything to disk and closes; closing twice does nothing. The run is finished when its loop came to
         the end, or there was none.
+
+        Snapshots that other ranks have not ended yet are waited for while these ranks live. Ctrl-C ends the wait; the
+        run may then be closed again, or the program ends without waiting, and nothing that was put is lost.
         """
         self._close(None)
 
@@ -381,10 +420,22 @@ def _literal(name: str) -> str:
 
 @atexit.register
 def _drain() -> None:
-    """Whatever way the interpreter ends, what was put is written."""
+    """Whatever way the interpreter ends, what was put is written. Ctrl-C ends the wait: what is not on disk then stays
+    in shared memory, for the owner or for the next who opens the run.
+    """
     for run in list(_open_runs):
         try:
-            run.close()
+            if not run._native.interrupted:
+                run.close()
         except _forebay.Error as error:
             with contextlib.suppress(OSError):
                 print(f"forebay: while closing {run.path}: {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            pass
+        if not run.closed:
+            run._native.abandon()
+            with contextlib.suppress(OSError):
+                print(
+                    f"forebay: {run.path} was not waited for; what was put is written by its owner or when it is opened again",
+                    file=sys.stderr,
+                )

@@ -59,6 +59,8 @@ pub struct Core {
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.
     pub looped: AtomicU8,
+    /// Number of the request to close whose answer was not waited for; 0 for none.
+    pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
 }
 
@@ -83,6 +85,12 @@ impl Core {
     /// The first thing every call does: is the session good, and did something fail behind its back?
     pub fn enter(&self) -> Result<()> {
         self.living().map_err(|e| self.explained(e))?;
+        if self.closing.load(Ordering::Relaxed) != 0 {
+            return Err(Error::new(
+                Code::Closed,
+                "the run is being closed, which was interrupted; call close again",
+            ));
+        }
         self.down.late()
     }
 
@@ -128,34 +136,45 @@ impl Core {
 
     /// The same, for at most so long.
     pub fn ask_within<T: DeserializeOwned>(&self, ask: &Ask, timeout: Option<Duration>) -> Result<T> {
-        let json = to_json(ask)?;
-        let mut patience = self.patience().at_most(timeout);
         let mut seq = 0;
-        let mut came: Result<Option<Result<String>>> = self
-            .publish_after(&Record::Ask { json: &json }, &mut |number| {
-                seq = number;
-                self.down.expect(number, &json);
-            })
-            .map(|_| None);
+        let sent = self.send_ask(ask, &mut |number| seq = number);
+        let answer = sent.and_then(|_| self.await_answer(seq, timeout));
+        answer.or_else(|e| self.last_words(seq, e)).and_then(|text| from_json(&text))
+    }
+
+    /// Sends a request; its number, which `before` learns before the owner can see it.
+    pub fn send_ask(&self, ask: &Ask, before: &mut dyn FnMut(u64)) -> Result<u64> {
+        let json = to_json(ask)?;
+        self.publish_after(&Record::Ask { json: &json }, &mut |number| {
+            before(number);
+            self.down.expect(number, &json);
+        })
+    }
+
+    /// Waits for the answer to the request of that number.
+    pub fn await_answer(&self, seq: u64, timeout: Option<Duration>) -> Result<String> {
+        let mut patience = self.patience().at_most(timeout);
         loop {
-            match came {
-                Ok(Some(answer)) => return answer.and_then(|text| from_json(&text)),
-                Ok(None) => {}
-                Err(e) => {
-                    // The last thing an owner does may be to answer: it has closed the session
-                    // then, perhaps before we looked, and the answer is there all the same.
-                    let answer = self.down.answer(seq, Duration::ZERO);
-                    self.down.forget(seq);
-                    return match answer {
-                        Ok(Some(answer)) => answer.and_then(|text| from_json(&text)),
-                        _ => Err(e),
-                    };
+            match self.down.answer(seq, patience.slice())? {
+                Some(Ok(text)) => return Ok(text),
+                Some(Err(e)) => {
+                    // What is told here need not be told again at the next call.
+                    self.down.told(&e);
+                    return Err(e);
                 }
+                None => patience.look("the owner's answer")?,
             }
-            came = self.down.answer(seq, patience.slice()).and_then(|a| match a {
-                Some(answer) => Ok(Some(answer)),
-                None => patience.look("the owner's answer").map(|()| None),
-            });
+        }
+    }
+
+    /// The last thing an owner does may be to answer: it has closed the session then, perhaps
+    /// before we looked, and the answer is there all the same.
+    pub fn last_words(&self, seq: u64, e: Error) -> Result<String> {
+        let answer = self.down.answer(seq, Duration::ZERO);
+        self.down.forget(seq);
+        match answer {
+            Ok(Some(answer)) => answer,
+            _ => Err(e),
         }
     }
 

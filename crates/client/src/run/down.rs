@@ -149,6 +149,24 @@ impl Down {
         error.map_or(Ok(()), Err)
     }
 
+    /// That error has been told as the answer to a request: it is not told late as well.
+    pub fn told(&self, error: &Error) {
+        let mut state = self.lock();
+        state.late.retain(|e| e.code() != error.code() || e.text() != error.text());
+        self.has_late.store(!state.late.is_empty(), Ordering::Release);
+    }
+
+    /// All errors that came late, as one; for the last call of all.
+    pub fn all_late(&self) -> Result<()> {
+        let first = self.late();
+        let rest = std::mem::take(&mut self.lock().late).len();
+        self.has_late.store(false, Ordering::Release);
+        first.map_err(|e| match rest {
+            0 => e,
+            n => Error::new(e.code(), format!("{} (and {n} more errors)", e.text())),
+        })
+    }
+
     /// The acts that take place at `step` or before, in the order they were sent.
     pub fn due(&self, step: i64) -> Vec<Due> {
         let mut state = self.lock();

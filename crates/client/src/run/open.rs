@@ -92,6 +92,7 @@ impl Session {
             ended: Mutex::default(),
             diagrams: AtomicU32::new(0),
             looped: AtomicU8::new(0),
+            closing: AtomicU64::new(0),
             check: RwLock::new(None),
             segment,
             opened,

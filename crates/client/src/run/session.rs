@@ -247,11 +247,13 @@ impl Session {
         StepWriter::begin(&self.core, step, time)
     }
 
-    /// Goes back to the last complete step and restores the parameters.
-    pub fn restart(&self) -> Result<Option<Restarted>> {
-        let restarted: Option<Restarted> = self.ask(&Ask::Restart)?;
+    /// Goes back to the last complete step, or to a checkpoint, and restores the parameters.
+    pub fn restart(&self, tag: Option<&str>) -> Result<Option<Restarted>> {
+        let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned) })?;
         if let Some(r) = &restarted {
             self.core.restore(&r.parameters)?;
+            let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
+            ended.retain(|step| *step <= r.step);
         }
         Ok(restarted)
     }
@@ -354,6 +356,9 @@ impl Session {
     }
 
     /// Drains and closes; closing twice does nothing. `finished`: `None` means as the loop says.
+    ///
+    /// Snapshots that other ranks have not ended are waited for while these live. A wait that the
+    /// user's check ends leaves the session there, to be closed again or let go of.
     pub fn close(&self, finished: Option<bool>) -> Result<()> {
         let core = &*self.core;
         if core.life.closed() {
@@ -368,7 +373,7 @@ impl Session {
             return Ok(());
         }
         let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);
-        let done = core.living().and_then(|()| core.ask::<()>(&Ask::Close { finished }));
+        let done = core.living().and_then(|()| self.ask_to_close(finished));
         if let Err(e) = &done
             && core.life.good()
             && matches!(e.code(), Code::Cancelled | Code::Full)
@@ -377,7 +382,7 @@ impl Session {
             // be closed again.
             return done.map_err(|e| self.unfinished(e));
         }
-        let late = core.down.late();
+        let late = core.down.all_late();
         core.life.close();
         self.leave(done.is_ok());
         done.and(late)
@@ -394,6 +399,30 @@ impl Session {
                 e.text()
             ),
         )
+    }
+
+    fn ask_to_close(&self, finished: bool) -> Result<()> {
+        let core = &*self.core;
+        let mut seq = core.closing.load(Ordering::Relaxed);
+        let mut sent = Ok(());
+        if seq == 0 {
+            sent = core.send_ask(&Ask::Close { finished }, &mut |number| seq = number).map(drop);
+            core.closing.store(if sent.is_ok() { seq } else { 0 }, Ordering::Relaxed);
+        }
+        match sent.and_then(|()| core.await_answer(seq, None)) {
+            Err(e) if e.code() == Code::Cancelled && core.life.good() => Err(e),
+            Err(e) => {
+                // The request is answered: closing again is another one.
+                core.closing.store(0, Ordering::Relaxed);
+                core.last_words(seq, e).map(drop)
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Whether a close was interrupted and not repeated.
+    pub fn interrupted(&self) -> bool {
+        !self.closed() && self.core.closing.load(Ordering::Relaxed) != 0
     }
 
     /// Leaves without waiting for the disk: what is not drained stays in the segment.
@@ -426,6 +455,9 @@ const ROWS_BYTES: usize = limits::RECORD_BYTES / 2;
 impl Drop for Session {
     fn drop(&mut self) {
         // Nobody is left to hear an error; what was acknowledged is in the segment.
+        if self.interrupted() {
+            return self.abandon();
+        }
         let _ = self.close(std::thread::panicking().then_some(false));
     }
 }

@@ -23,6 +23,9 @@ pub struct Ls {
     /// List the snapshots.
     #[arg(long, conflicts_with_all = ["set", "step"])]
     steps: bool,
+    /// List the checkpoints: the steps marked as restart points.
+    #[arg(long, conflicts_with_all = ["set", "step", "steps"])]
+    checkpoints: bool,
 }
 
 impl Ls {
@@ -31,6 +34,9 @@ impl Ls {
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
         if self.steps {
             return self.steps_of(&run, out);
+        }
+        if self.checkpoints {
+            return checkpoints_of(&run, out);
         }
         if let Some(step) = self.step {
             let kept = pick::snapshot(&run, step)?;
@@ -85,6 +91,32 @@ impl Ls {
         let rows: Vec<Vec<String>> = rows.iter().map(|(s, t)| vec![s.to_string(), time(t)]).collect();
         out.table(&["step", "time"], &rows)
     }
+}
+
+fn checkpoints_of(run: &forebay::Run, out: &Out) -> Result<()> {
+    let all = run.checkpoints()?;
+    if out.json {
+        let one = |c: &forebay::Checkpoint| {
+            json!({
+                "number": c.id, "step": c.step, "tag": c.tag, "parent": c.parent, "time": c.time,
+                "parameters": c.parameters, "made": c.made, "kept": c.kept,
+            })
+        };
+        return out.value(&json!(all.iter().map(one).collect::<Vec<_>>()));
+    }
+    let row = |c: &forebay::Checkpoint| {
+        let step = if c.kept { c.step.to_string() } else { format!("{} (gone back behind)", c.step) };
+        vec![
+            c.id.to_string(),
+            step,
+            c.time.map_or(String::new(), |t| t.to_string()),
+            c.tag.clone().unwrap_or_default(),
+            c.parent.map_or(String::new(), |p| p.to_string()),
+            serde_json::Value::Object(c.parameters.clone()).to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    out.table(&["checkpoint", "step", "time", "tag", "after", "parameters"], &rows)
 }
 
 fn data_sets(out: &Out, list: &[DataSet]) -> Result<()> {

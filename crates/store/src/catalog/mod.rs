@@ -13,6 +13,7 @@ mod schema;
 mod sessions;
 mod steps;
 mod tables;
+mod together;
 mod watch;
 
 pub(crate) use data::used;
@@ -26,10 +27,11 @@ pub use sessions::{
     SessionRow, answers, applied, close_session, keep_answer, open_session, open_sessions, set_applied,
 };
 pub use steps::{
-    Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, finished, last_step, mark_finished, restart,
+    Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, finished, last_step, mark_finished,
     step_data, step_names, step_row, steps,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
+pub use together::{begin_life, close_as, go_back};
 pub use watch::{
     Act, acts, add_point, curves, declare, diagrams, last_act, log_act, log_applied, message, messages,
     parameter_values, parameters, points,

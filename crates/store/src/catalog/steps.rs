@@ -119,7 +119,7 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
 /// Goes back to the last complete step: rows of histories and points of diagrams that belong to
 /// it or to later steps go (the step is the state *before* its computation), parameters get the
 /// values they had.
-pub fn restart(conn: &Connection) -> Result<Option<Restarted>> {
+pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
     let Some(last) = last_step(conn)? else { return Ok(None) };
     let row = step_row(conn, last)?.ok_or_else(|| Error::internal("the last step has no row"))?;
     let broken = |e| sql_error("cannot go back to the last step", e);
@@ -135,8 +135,42 @@ pub fn restart(conn: &Connection) -> Result<Option<Restarted>> {
         )
         .map_err(broken)?;
     }
+    newest(conn)
+}
+
+/// The last complete step, with nothing changed.
+pub(super) fn newest(conn: &Connection) -> Result<Option<Restarted>> {
+    let Some(last) = last_step(conn)? else { return Ok(None) };
+    let row = step_row(conn, last)?.ok_or_else(|| Error::internal("the last step has no row"))?;
     let finished = finished(conn)?;
     Ok(Some(Restarted { step: last, time: row.time, parameters: row.parameters, finished }))
+}
+
+/// Makes the step of a checkpoint the last one; gives the steps behind it, which are no longer
+/// listed.
+pub(super) fn go_back_to(conn: &Connection, tag: &str) -> Result<Vec<i64>> {
+    let all = checkpoints(conn)?;
+    let of_tag = || all.iter().rev().filter(|c| c.tag.as_deref() == Some(tag));
+    let Some(found) = of_tag().find(|c| c.kept) else {
+        let known: Vec<&str> = all.iter().filter(|c| c.kept).filter_map(|c| c.tag.as_deref()).collect();
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let why = match of_tag().next() {
+            Some(c) => format!("step {} of the checkpoint {tag:?} is not listed any more", c.step),
+            None => format!("there is no checkpoint {tag:?}"),
+        };
+        return Err(Error::new(Code::NotFound, format!("{why}; the run has {known}")));
+    };
+    let broken = |e| sql_error("cannot go back to a checkpoint", e);
+    let steps: Vec<i64> = conn
+        .prepare_cached("SELECT step FROM fb_steps WHERE step > ?1 ORDER BY step")
+        .and_then(|mut s| s.query_map([found.step], |r| r.get(0))?.collect())
+        .map_err(broken)?;
+    conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [found.step]).map_err(broken)?;
+    conn.execute("DELETE FROM fb_steps WHERE step > ?1", [found.step]).map_err(broken)?;
+    if !steps.is_empty() {
+        mark_finished(conn, false)?;
+    }
+    Ok(steps)
 }
 
 /// Whether the run was closed as finished.
@@ -161,11 +195,19 @@ pub struct Checkpoint {
     pub step: i64,
     /// Name for people.
     pub tag: Option<String>,
-    /// The checkpoint before.
+    /// The checkpoint before, on the way the run took.
     pub parent: Option<i64>,
+    /// Time of the step, if given.
+    pub time: Option<f64>,
+    /// Values of the parameters at that step.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// When it was made, in seconds since 1970.
+    pub made: f64,
+    /// Whether its step is in the run still, so that a restart can go back to it.
+    pub kept: bool,
 }
 
-/// Marks the last complete step.
+/// Marks the last complete step. All ranks may do so: the same mark is made once.
 pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
     let broken = |e| sql_error("cannot mark a checkpoint", e);
     let last = last_step(conn)?.ok_or_else(|| {
@@ -174,20 +216,40 @@ pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
             "no step is complete yet, so there is nothing to mark; take a snapshot first",
         )
     })?;
+    let before = checkpoints(conn)?.into_iter().rfind(|c| c.kept);
+    if before.as_ref().is_some_and(|c| c.step == last && c.tag.as_deref() == tag) {
+        return Ok(last);
+    }
     conn.execute(
-        "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made) SELECT step, ?2, (SELECT max(id) FROM fb_checkpoints), parameters, ?3 FROM fb_steps WHERE step = ?1",
-        params![last, tag, now()],
+        "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made) SELECT step, ?2, ?3, parameters, ?4 FROM fb_steps WHERE step = ?1",
+        params![last, tag, before.map(|c| c.id), now()],
     )
     .map_err(broken)?;
     Ok(last)
 }
 
-/// All checkpoints, in order.
+/// All checkpoints, in the order they were made.
 pub fn checkpoints(conn: &Connection) -> Result<Vec<Checkpoint>> {
-    let read = |r: &Row| Ok(Checkpoint { id: r.get(0)?, step: r.get(1)?, tag: r.get(2)?, parent: r.get(3)? });
-    conn.prepare_cached("SELECT id, step, tag, parent FROM fb_checkpoints ORDER BY id")
-        .and_then(|mut s| s.query_map((), read)?.collect())
-        .map_err(failed)
+    let read = |r: &Row| {
+        let parameters: String = r.get(4)?;
+        Ok(Checkpoint {
+            id: r.get(0)?,
+            step: r.get(1)?,
+            tag: r.get(2)?,
+            parent: r.get(3)?,
+            time: r.get(6)?,
+            parameters: serde_json::from_str(&parameters).unwrap_or_default(),
+            made: r.get(5)?,
+            kept: r.get(7)?,
+        })
+    };
+    // A step that was written anew since is another one.
+    conn.prepare_cached(
+        "SELECT c.id, c.step, c.tag, c.parent, c.parameters, c.made, s.time, s.step IS NOT NULL
+         FROM fb_checkpoints c LEFT JOIN fb_steps s ON s.step = c.step AND s.committed <= c.made ORDER BY c.id",
+    )
+    .and_then(|mut s| s.query_map((), read)?.collect())
+    .map_err(failed)
 }
 
 #[cfg(test)]
@@ -242,6 +304,39 @@ mod tests {
             assert_eq!(add_checkpoint(tx, Some("here"))?, 20);
             assert_eq!(add_checkpoint(tx, None)?, 20);
             assert_eq!(checkpoints(tx)?[1].parent, Some(1));
+            assert_eq!(add_checkpoint(tx, None)?, 20);
+            assert_eq!(checkpoints(tx)?.len(), 2, "the same mark is made once");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_run_goes_back_to_a_checkpoint_and_what_was_behind_it_is_listed_no_more() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            for step in 0..4 {
+                add_step(tx, "f", &manifest(step, serde_json::json!({"e0": step})))?;
+                add_checkpoint(tx, (step % 2 == 1).then_some(["odd", "three"][step as usize / 2]))?;
+            }
+            assert!(go_back_to(tx, "nix").unwrap_err().text().contains("odd, three"));
+            assert_eq!(go_back_to(tx, "odd")?, [2, 3]);
+            assert_eq!(restart(tx)?.unwrap().step, 1);
+            assert!(go_back_to(tx, "three").unwrap_err().text().contains("step 3"));
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            add_step(tx, "f", &manifest(3, serde_json::json!({"e0": 7})))?;
+            add_checkpoint(tx, Some("again"))?;
+            let all = checkpoints(tx)?;
+            let kept: Vec<_> = all.iter().map(|c| (c.id, c.parent, c.kept)).collect();
+            let expected = [
+                (1, None, true),
+                (2, Some(1), true),
+                (3, Some(2), false),
+                (4, Some(3), false),
+                (5, Some(2), true),
+            ];
+            assert_eq!(kept, expected, "a tree: the new branch begins where the run went back to");
+            assert_eq!(all[4].parameters["e0"], 7);
             Ok(())
         })
         .unwrap();

@@ -128,6 +128,10 @@ pub(super) enum Effect {
     Closed {
         session: u64,
     },
+    /// A rank went back; these steps are listed no more.
+    WentBack {
+        aside: Vec<i64>,
+    },
     /// A step is listed.
     Listed {
         step: i64,
@@ -345,16 +349,17 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             json!(catalog::update(conn, table, set, condition, args)?)
         }
         Ask::Remove { table, condition, args } => json!(catalog::remove(conn, table, condition, args)?),
-        Ask::Restart => {
-            let back = catalog::restart(conn)?;
-            serde_json::to_value(back).map_err(|e| Error::internal(e.to_string()))?
+        Ask::Restart { tag } => {
+            let (back, aside) = catalog::go_back(conn, session, tag.as_deref())?;
+            effects.push(Effect::WentBack { aside });
+            json!(back)
         }
-        Ask::Checkpoint { tag } => json!(catalog::add_checkpoint(conn, tag.as_deref())?),
         Ask::Close { finished } => {
-            catalog::mark_finished(conn, *finished)?;
+            catalog::close_as(conn, session, *finished)?;
             effects.push(Effect::Later { session, seq, ask });
             return Ok(());
         }
+        Ask::Checkpoint { tag } => json!(catalog::add_checkpoint(conn, tag.as_deref())?),
         _ => {
             effects.push(Effect::Later { session, seq, ask });
             return Ok(());

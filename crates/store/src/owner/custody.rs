@@ -38,10 +38,7 @@ impl Intake {
             any = true;
             match event {
                 Event::Written { step, ticket } => self.written(step, ticket),
-                Event::Failed { step, error } => {
-                    self.sessions.values().for_each(|s| self.late(s, error.clone()));
-                    self.give_up(step, error, None);
-                }
+                Event::Failed { step, error } => self.spoil(step, error, None),
                 Event::Durable { manifest, file } => self.group.push(Item::Step { manifest, file }),
                 Event::PutDone { session, seq, result } => self.put_done(session, seq, result),
                 Event::Trouble(error) => {
@@ -283,10 +280,8 @@ impl Intake {
             }
             Effect::Closed { session } => self.remove_session(session),
             Effect::Listed { step, time } => self.listed(step, time),
-            Effect::Unlisted { step, error } => {
-                self.sessions.values().for_each(|s| self.late(s, error.clone()));
-                self.give_up(step, error, None);
-            }
+            Effect::Unlisted { step, error } => self.spoil(step, error, None),
+            Effect::WentBack { aside } => self.went_back(&aside),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Endings: steps that all ranks have ended, requests that wait for what is durable, sessions
-//! whose rank is gone.
+//! whose rank is gone. (Which steps can never be ended says `absent`.)
 
 use super::apply::Item;
 use super::drain::Job;
@@ -7,6 +7,7 @@ use super::intake::{Intake, Wait, Waiter};
 use super::session::Session;
 use super::steps::Step;
 use crate::catalog;
+use crate::layout::step_file;
 use crate::stepfile::Facts;
 use forebay_types::control::{Ask, word};
 use forebay_types::record::Record;
@@ -92,7 +93,7 @@ impl Intake {
         match w.what {
             Wait::Step(step) if self.steps.contains_key(&step) => None,
             Wait::Step(step) => {
-                let given_up = self.given_up.iter().rev().find(|g| g.0 == step).map(|g| g.1.clone());
+                let given_up = self.given_up.iter().rev().find(|g| g.step == step).map(|g| g.why.clone());
                 let listed = catalog::step_row(self.catalog.conn(), step).map(|r| r.is_some());
                 Some(match listed {
                     Ok(true) => Ok(()),
@@ -110,40 +111,39 @@ impl Intake {
         }
     }
 
-    /// Sessions whose rank is gone and whose ring is read: unfinished steps are given up, then
-    /// they are closed when everything they left is durable.
+    /// A rank went back to an earlier step. Files of steps behind it stay, under names that are no
+    /// step's.
+    pub(super) fn went_back(&mut self, aside: &[i64]) {
+        for step in aside {
+            let Ok(path) = self.layout.file(&step_file(*step)) else { continue };
+            let name = |n: u32| {
+                let mut other = path.as_os_str().to_owned();
+                other.push(format!(".aside{n}"));
+                std::path::PathBuf::from(other)
+            };
+            // One that cannot be renamed is listed again at the next opening.
+            if let Some(free) = (1..).map(name).find(|other| !other.exists()) {
+                let _ = self.disk.rename(&path, &free);
+            }
+        }
+        // Attempts at steps behind it that failed are forgotten: all ranks begin them anew.
+        let size = self.sessions.values().map(|s| s.row.size).max().unwrap_or(0);
+        self.given_up.iter_mut().for_each(|g| g.ranks.extend(0..size));
+    }
+
+    /// Sessions whose rank is gone and whose ring is read are closed when everything they left is
+    /// durable; steps that cannot be completed any more are given up first.
     pub(super) fn end_sessions(&mut self) {
         let newest = self.sessions.keys().next_back().copied();
         for s in self.sessions.values_mut().filter(|s| s.hung && s.mates.is_none()) {
             s.mates = newest;
         }
-        let over: Vec<u64> = self
-            .sessions
-            .iter_mut()
-            .filter_map(|(n, s)| {
-                let read = s.broken || s.is_readable() && !s.consumer.pending();
-                ((s.hung || s.clean) && read && !s.closing).then_some(*n)
-            })
-            .collect();
-        for n in over.iter().copied() {
-            let open: Vec<i64> = self.steps.values().filter(|k| k.is_open_in(n)).map(|k| k.step).collect();
-            for step in open {
-                let rank = self.sessions[&n].row.rank;
-                let text = format!("step {step} is given up: rank {rank} left before it ended it");
-                self.give_up(step, Error::new(Code::ServerLost, text), None);
-            }
+        self.tear_steps();
+        let over = |s: &mut Session| (s.hung || s.clean) && s.is_read() && !s.closing;
+        let over: Vec<u64> = self.sessions.iter_mut().filter_map(|(n, s)| over(s).then_some(*n)).collect();
+        for n in over {
             if let Some(s) = self.sessions.get_mut(&n) {
                 s.settled = s.hung;
-            }
-            if self.steps.values().any(|k| k.has(n)) && self.others_may_end(n, &over) {
-                continue;
-            }
-            let torn: Vec<i64> =
-                self.steps.values().filter(|k| k.has(n) && !k.is_complete()).map(|k| k.step).collect();
-            for step in torn {
-                let missing = self.steps[&step].size as usize - self.steps[&step].ended().len();
-                let text = format!("step {step} is given up: {missing} ranks never ended it");
-                self.give_up(step, Error::new(Code::ServerLost, text), None);
             }
             if !self.steps.values().any(|k| k.has(n)) {
                 let Some(s) = self.sessions.get_mut(&n) else { continue };
@@ -154,16 +154,10 @@ impl Intake {
         self.commit_group();
     }
 
-    /// Whether ranks are there that can still end the steps this session takes part in.
-    pub(super) fn others_may_end(&self, n: u64, over: &[u64]) -> bool {
-        let complete = self.steps.values().any(|k| k.has(n) && k.is_complete());
-        let mates = self.sessions.get(&n).and_then(|s| s.mates).unwrap_or(u64::MAX);
-        complete || self.sessions.keys().any(|other| *other <= mates && !over.contains(other))
-    }
-
     pub(super) fn remove_session(&mut self, n: u64) {
         let Some(s) = self.sessions.remove(&n) else { return };
         s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+        self.note_leaving(&s);
         s.sink.closed(n, s.clean);
         s.overflow.iter().for_each(|o| self.figures.give_back(o, &self.layout));
         s.unlink();
@@ -186,6 +180,9 @@ impl Intake {
         let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take_if(is_closing));
         let refused: Vec<Item> = deferred.chain(self.group.extract_if(.., is_closing)).collect();
         for (session, seq) in refused.iter().filter_map(Item::source) {
+            if let Some(s) = self.sessions.get_mut(&session) {
+                s.leaving = false;
+            }
             self.answer(session, seq, Err(e.clone()));
         }
         self.waits = Some((Instant::now(), why));

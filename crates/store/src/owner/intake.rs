@@ -16,7 +16,7 @@ use crate::layout::Layout;
 use forebay_types::control::{Ask, word};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,14 @@ pub(super) struct Ailing {
     pub failures: u32,
 }
 
+/// A step that was given up.
+pub(super) struct GivenUp {
+    pub step: i64,
+    pub why: Error,
+    /// Ranks whose attempt at it that was.
+    pub ranks: BTreeSet<u32>,
+}
+
 pub(super) struct Intake {
     pub layout: Layout,
     pub disk: Arc<dyn Disk>,
@@ -101,7 +109,12 @@ pub(super) struct Intake {
     pub last_act: u64,
     /// Bytes of records committed since the catalog's log was last moved.
     pub logged: usize,
-    pub given_up: VecDeque<(i64, Error)>,
+    pub given_up: VecDeque<GivenUp>,
+    /// Ranks that have left, with how: they closed the run, or are gone.
+    pub left: BTreeMap<u32, String>,
+    /// How long ranks that have not come are waited for, and since when.
+    pub late_ranks: Duration,
+    pub lacking_since: Option<Instant>,
     pub flushers: Vec<Sender<()>>,
     pub waiters: Vec<Waiter>,
     /// When the ranks were last looked after.
@@ -144,6 +157,9 @@ impl Intake {
             waits: None,
             closing: options.closing,
             given_up: VecDeque::new(),
+            left: BTreeMap::new(),
+            late_ranks: options.late_ranks,
+            lacking_since: None,
             flushers: Vec::new(),
             waiters: Vec::new(),
             looked: Instant::now(),

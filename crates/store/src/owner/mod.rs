@@ -8,6 +8,7 @@
 //! Sessions are attached by whoever has the sockets; the owner sees segments only. Everything is
 //! done by two threads, so a call of the owner costs its caller a message.
 
+mod absent;
 mod adopt;
 mod apply;
 mod custody;
@@ -19,6 +20,7 @@ mod figures;
 mod intake;
 mod open;
 mod overflow;
+mod pieces;
 mod reading;
 mod session;
 mod sink;

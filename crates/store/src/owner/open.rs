@@ -40,6 +40,8 @@ pub struct Options {
     /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
     /// ended, and the ranks are told.
     pub adopt: Option<Arc<dyn Sink>>,
+    /// How long a step waits for ranks that have not opened the run yet.
+    pub late_ranks: Duration,
     /// The disk; tests put their own one here.
     pub disk: Arc<dyn Disk>,
 }
@@ -54,6 +56,7 @@ impl Default for Options {
             spill: 4 << 30,
             closing: Duration::from_secs(5),
             adopt: None,
+            late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
         }
     }
@@ -119,6 +122,7 @@ impl Owner {
             let _ = over.recv_timeout(Duration::from_secs(1));
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.ask(|intake| intake.catalog.transaction(|tx| catalog::begin_life(tx)))??;
         match self.is_idle()? {
             true => self.ask(|intake| intake.sweep())?,
             // A file without a row is one that is being written.

@@ -3,13 +3,14 @@
 
 use super::apply::Item;
 use super::drain::{Data, Job, LargePut};
-use super::intake::Intake;
+use super::intake::{GivenUp, Intake};
 use super::session::{Keep, Session};
 use super::steps::{Held, Step};
 use crate::catalog;
 use forebay_types::control::Ask;
 use forebay_types::record::{Notice, Payload, Record, StepBlock};
 use forebay_types::{Code, Error, Result};
+use std::collections::BTreeSet;
 
 /// Most records of one session in a group, so that everybody gets a turn.
 const TURN: usize = 1024;
@@ -104,7 +105,10 @@ impl Intake {
                 let item = Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() };
                 match When::of(&record) {
                     When::Group => self.group.push(item),
-                    When::AfterSteps => s.deferred = Some(item),
+                    When::AfterSteps { leaves } => {
+                        s.leaving |= leaves;
+                        s.deferred = Some(item);
+                    }
                     When::AtOnce(_) if s.recovered => {}
                     // A predecessor has dropped one; the rank asks again if that was not enough.
                     When::AtOnce(Ask::DropOldest) if s.replaying => {
@@ -122,30 +126,10 @@ impl Intake {
         let (step, outcome) = match record {
             Record::StepBegin { step, time } => (step, self.begin_step(s, step, time)),
             Record::StepBlock(b) => (b.step, self.take_block(s, seq, &b)),
-            Record::StepEnd { step, blocks } => {
-                // The end of a step that was refused is not that of the one that was there before.
-                let refused = s.refused.remove(&step);
-                let end = match self.steps.get_mut(&step) {
-                    _ if refused.is_some() => Ok(Vec::new()),
-                    Some(known) if known.has(s.row.session) => known.end(s.row.rank, blocks),
-                    _ => {
-                        self.miss(s, step);
-                        Ok(Vec::new())
-                    }
-                };
-                let end = end.map(|jobs| self.send(jobs));
-                let live = refused.filter(|_| !s.replaying);
-                (
-                    step,
-                    live.map_or(end, |e| {
-                        self.late(s, e);
-                        Ok(())
-                    }),
-                )
-            }
+            Record::StepEnd { step, blocks } => (step, self.end_step(s, step, blocks)),
             Record::StepDiscard { step } => {
-                let refused = s.refused.remove(&step).is_some();
-                if !refused && self.steps.get(&step).is_some_and(|k| k.has(s.row.session)) {
+                let mine = s.refused.remove(&step).is_none();
+                if mine && self.steps.get(&step).is_some_and(|k| k.has(s.row.session)) {
                     let e = Error::new(
                         Code::Cancelled,
                         format!("step {step} was discarded by rank {}", s.row.rank),
@@ -159,8 +143,11 @@ impl Intake {
             _ => (0, Ok(())),
         };
         if let Err(e) = outcome {
-            self.late(s, e.clone());
-            self.give_up(step, e, Some(s));
+            let e = e.within(format!("step {step} is given up"));
+            match self.steps.contains_key(&step) {
+                true => self.spoil(step, e, Some(s)),
+                false => self.late(s, e),
+            }
         }
         Keep::Step(step, seq)
     }
@@ -173,9 +160,11 @@ impl Intake {
             s.refused.insert(step, Error::new(Code::Conflict, text));
             return Ok(());
         }
-        // Lost in another rank already, see `miss`.
-        if let Some((_, why)) = self.given_up.iter().find(|g| s.replaying && g.0 == step) {
-            s.refused.insert(step, why.clone());
+        // Another rank's attempt at this step has failed meanwhile: this is the same attempt.
+        let failed = self.given_up.iter_mut().find(|g| g.step == step && !g.ranks.contains(&s.row.rank));
+        if let Some(g) = failed {
+            g.ranks.insert(s.row.rank);
+            s.refused.insert(step, g.why.clone());
             return Ok(());
         }
         let size = s.row.size;
@@ -183,6 +172,25 @@ impl Intake {
         let begun = known.begin(s.row.rank, s.row.session);
         if let Err(e) = begun {
             s.refused.insert(step, e);
+        }
+        Ok(())
+    }
+
+    /// A rank ends a step. One that was refused is not the one of that number that is on its way.
+    fn end_step(&mut self, s: &mut Session, step: i64, blocks: u32) -> Result<()> {
+        if let Some(e) = s.refused.remove(&step) {
+            // What a rank discarded on purpose is nobody's error.
+            if !s.replaying && e.code() != Code::Cancelled {
+                self.late(s, e);
+            }
+            return Ok(());
+        }
+        match self.steps.get_mut(&step) {
+            Some(known) if known.has(s.row.session) => {
+                let jobs = known.end(s.row.rank, blocks)?;
+                self.send(jobs);
+            }
+            _ => self.miss(s, step),
         }
         Ok(())
     }
@@ -217,7 +225,7 @@ impl Intake {
     /// A record of a step whose beginning is not in the ring any more: blocks of it were let go before
     /// it was complete, and the owner that had written them is dead.
     fn miss(&mut self, s: &Session, step: i64) {
-        let told = self.given_up.iter().any(|g| g.0 == step) || s.refused.contains_key(&step);
+        let told = self.given_up.iter().any(|g| g.step == step) || s.refused.contains_key(&step);
         let listed = || matches!(catalog::step_row(self.catalog.conn(), step), Ok(Some(_)));
         if s.replaying && !told && !listed() {
             let text = format!(
@@ -225,8 +233,8 @@ impl Intake {
             );
             let why = Error::new(Code::ServerLost, text);
             self.give_up(step, why.clone(), Some(s));
-            if !self.given_up.iter().any(|g| g.0 == step) {
-                self.remember_given_up(step, why);
+            if !self.given_up.iter().any(|g| g.step == step) {
+                self.remember_given_up(step, why, [s.row.rank].into());
             }
         }
     }
@@ -252,6 +260,22 @@ impl Intake {
         }
     }
 
+    /// Gives a step up for a fault: all ranks that take part hear of it at their next call.
+    pub(super) fn spoil(&mut self, step: i64, why: Error, current: Option<&Session>) {
+        let Some(known) = self.steps.get(&step) else { return };
+        let mut said = false;
+        for n in known.sessions() {
+            let s = current.filter(|s| s.row.session == n).or_else(|| self.sessions.get(&n));
+            let Some(s) = s.filter(|s| !s.recovered && !s.hung) else { continue };
+            if !said {
+                s.sink.message(n, 3, -1, why.text());
+                said = true;
+            }
+            self.tell(s, &why);
+        }
+        self.give_up(step, why, current);
+    }
+
     /// Gives a step up: its blocks go back, its file goes, whoever waits is told why.
     pub(super) fn give_up(&mut self, step: i64, why: Error, current: Option<&Session>) {
         let Some(known) = self.steps.remove(&step) else { return };
@@ -263,18 +287,22 @@ impl Intake {
         }
         let _ = self.jobs.send(Job::Discard(step));
         self.figures.discarded += 1;
-        self.remember_given_up(step, why);
+        self.remember_given_up(step, why, known.begun());
     }
 
-    fn remember_given_up(&mut self, step: i64, why: Error) {
+    fn remember_given_up(&mut self, step: i64, why: Error, ranks: BTreeSet<u32>) {
         if self.given_up.len() == GIVEN_UP {
             self.given_up.pop_front();
         }
-        self.given_up.push_back((step, why));
+        self.given_up.push_back(GivenUp { step, why, ranks });
     }
 
     pub(super) fn late(&self, s: &Session, e: Error) {
         s.sink.message(s.row.session, 3, -1, e.text());
+        self.tell(s, &e);
+    }
+
+    fn tell(&self, s: &Session, e: &Error) {
         let _ = self.downs.post(s.row.session, &Notice::Late { code: e.code() as u32, text: e.text() });
     }
 }
@@ -285,7 +313,7 @@ enum When {
     Group,
     /// Its answer depends on the steps before it; at closing the mark "finished" must come after the
     /// steps, each of which takes it away.
-    AfterSteps,
+    AfterSteps { leaves: bool },
     /// It has nothing to do with the catalog, and must not wait for a disk that is full.
     AtOnce(Ask),
 }
@@ -294,7 +322,8 @@ impl When {
     fn of(record: &Record) -> When {
         let Record::Ask { json } = record else { return When::Group };
         match serde_json::from_str(json) {
-            Ok(Ask::Restart | Ask::Checkpoint { .. } | Ask::Close { .. }) => When::AfterSteps,
+            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. }) => When::AfterSteps { leaves: false },
+            Ok(Ask::Close { .. }) => When::AfterSteps { leaves: true },
             Ok(ask @ (Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats)) => When::AtOnce(ask),
             _ => When::Group,
         }

@@ -44,7 +44,9 @@ pub(super) struct Session {
     pub mates: Option<u64>,
     /// It hung up, is read to its end, and waits at most for steps that living ranks may end.
     pub settled: bool,
-    /// The rank said good-bye.
+    /// The rank has asked to leave: it begins and ends no more steps.
+    pub leaving: bool,
+    /// The rank said good-bye, and was answered.
     pub clean: bool,
     /// Its end is in the group.
     pub closing: bool,
@@ -82,6 +84,7 @@ impl Session {
             hung: false,
             mates: None,
             settled: false,
+            leaving: false,
             clean: false,
             closing: false,
             broken: false,
@@ -97,6 +100,16 @@ impl Session {
     /// Whether its ring may be read now.
     pub fn is_readable(&self) -> bool {
         self.put.is_none() && self.deferred.is_none() && !self.broken
+    }
+
+    /// Whether nothing more of it is to be read.
+    pub fn is_read(&mut self) -> bool {
+        self.broken || self.is_readable() && !self.consumer.pending()
+    }
+
+    /// Whether it can end no step any more.
+    pub fn is_over(&mut self) -> bool {
+        self.leaving || (self.hung || self.clean) && self.is_read()
     }
 
     /// The segment a block reference means.

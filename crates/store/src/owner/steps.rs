@@ -2,6 +2,7 @@
 //! complete. Pure: records in, jobs out; nothing here touches a file or a ring.
 
 use super::drain::{Data, Job, Part};
+use super::pieces::Pieces;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,6 +35,7 @@ struct Named {
     meta: ArrayMeta,
     place: u8,
     first: u32,
+    pieces: Pieces,
     append: Append,
 }
 
@@ -110,7 +112,8 @@ impl Step {
         };
         if !self.names.contains_key(b.name) {
             self.check_paths(b.name)?;
-            let named = Named { meta: whole, place, first: rank, append: Append::default() };
+            let (pieces, append) = (Pieces::default(), Append::default());
+            let named = Named { meta: whole, place, first: rank, pieces, append };
             self.names.insert(b.name.to_owned(), named);
         }
         let named = self.names.get_mut(b.name).ok_or_else(|| Error::internal("a name just added is gone"))?;
@@ -132,6 +135,9 @@ impl Step {
             Place::At { offset, .. } => offset,
             _ => Shape::new(&[0; forebay_types::limits::RANK][..b.meta.shape.rank()])?,
         };
+        if place == 1 && b.part == 0 {
+            named.pieces.add(b.name, &whole, rank, offset, b.meta.shape)?;
+        }
         let part = Part {
             name: b.name.to_owned(),
             unit: b.unit.to_owned(),
@@ -178,12 +184,13 @@ impl Step {
     fn settle(&mut self) -> Result<Vec<Job>> {
         let everybody = self.ranks.len() == self.size as usize;
         let mut jobs = Vec::new();
-        for named in self.names.values_mut().filter(|n| n.place == 2 && !n.append.waiting.is_empty()) {
+        let appended = self.names.iter_mut().filter(|(_, n)| n.place == 2 && !n.append.waiting.is_empty());
+        for (name, named) in appended {
             let known = |rank: &u32, r: &Rank| r.ended || named.append.locals.contains_key(rank);
             if !everybody || !self.ranks.iter().all(|(rank, r)| known(rank, r)) {
                 continue;
             }
-            named.meta.shape = joined(&named.append.locals)?;
+            named.meta.shape = joined(name, &named.append.locals)?;
             named.append.laid = true;
             for mut part in named.append.waiting.drain(..) {
                 let mut offset = part.offset.extents().to_vec();
@@ -209,6 +216,10 @@ impl Step {
             ));
         }
         known.ended = true;
+        if self.is_complete() {
+            let put = self.names.iter().filter(|(_, n)| n.place == 1);
+            put.clone().try_for_each(|(name, n)| n.pieces.complete(name, &n.meta))?;
+        }
         self.settle()
     }
 
@@ -243,21 +254,41 @@ impl Step {
         self.ranks.len() == self.size as usize && self.ranks.values().all(|r| r.ended)
     }
 
-    /// Ranks that have ended it.
-    pub fn ended(&self) -> BTreeSet<u32> {
-        self.ranks.iter().filter(|(_, r)| r.ended).map(|(rank, _)| *rank).collect()
+    /// Whether some rank has ended it and waits for the others.
+    pub fn is_awaited(&self) -> bool {
+        !self.finishing && self.ranks.values().any(|r| r.ended)
+    }
+
+    /// Ranks that have not ended it.
+    pub fn lacking(&self) -> impl Iterator<Item = u32> {
+        (0..self.size).filter(|rank| !self.ranks.get(rank).is_some_and(|r| r.ended))
+    }
+
+    /// Ranks that have begun it.
+    pub fn begun(&self) -> BTreeSet<u32> {
+        self.ranks.keys().copied().collect()
+    }
+
+    /// The session through which a rank takes part.
+    pub fn session_of(&self, rank: u32) -> Option<u64> {
+        self.ranks.get(&rank).map(|r| r.session)
+    }
+
+    /// Sessions that take part.
+    pub fn sessions(&self) -> Vec<u64> {
+        self.ranks.values().map(|r| r.session).collect()
     }
 }
 
 /// The shape of pieces behind one another along axis 0.
-fn joined(locals: &BTreeMap<u32, Shape>) -> Result<Shape> {
-    let mut all = locals.values();
-    let Some(first) = all.next() else { return Ok(Shape::scalar()) };
+fn joined(name: &str, locals: &BTreeMap<u32, Shape>) -> Result<Shape> {
+    let mut all = locals.iter();
+    let Some((one, first)) = all.next() else { return Ok(Shape::scalar()) };
     let mut extents = first.extents().to_vec();
-    for s in all {
+    for (rank, s) in all {
         if s.rank() != extents.len() || s.extents()[1..] != extents[1..] {
             return Err(Error::bad(format!(
-                "pieces of shapes {first} and {s} cannot be appended; only axis 0 may differ"
+                "{name:?}: rank {one} appends {first} and rank {rank} {s}; only axis 0 may differ"
             )));
         }
         extents[0] = extents[0]

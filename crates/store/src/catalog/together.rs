@@ -1,0 +1,175 @@
+//! What all ranks of a run's life do together though each asks by itself: they go back to one
+//! step, and they close the run as finished. A *life* goes from the first rank that opens the run
+//! until the last one has left, deaths of owners included.
+
+use super::steps::{go_back_to, last_step, mark_finished, newest, restart};
+use super::{now, sql_error};
+use forebay_types::control::Restarted;
+use forebay_types::{Code, Error, Result};
+use rusqlite::{Connection, OptionalExtension, params};
+
+fn failed(e: rusqlite::Error) -> Error {
+    sql_error("what the ranks did together cannot be noted", e)
+}
+
+/// A new life: nobody has gone back or finished in it.
+pub fn begin_life(conn: &Connection) -> Result<()> {
+    conn.execute("DELETE FROM fb_together", ()).map(|_| ()).map_err(failed)
+}
+
+fn rank_and_size(conn: &Connection, session: u64) -> Result<(u32, u32)> {
+    conn.query_row("SELECT rank, size FROM fb_sessions WHERE session = ?1", [session as i64], |r| {
+        Ok((r.get(0)?, r.get(1)?))
+    })
+    .map_err(failed)
+}
+
+/// Where a restart leads, and the steps that are listed no more.
+pub type Back = (Option<Restarted>, Vec<i64>);
+
+/// A rank goes back. The n-th time of each rank is one going back of all: the first one to ask
+/// takes the run back, the others follow and nothing is removed twice.
+pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>) -> Result<Back> {
+    let (rank, _) = rank_and_size(conn, session)?;
+    let round: i64 = conn
+        .query_row(
+            "SELECT coalesce(max(round), 0) + 1 FROM fb_together WHERE session = ?1",
+            [session as i64],
+            |r| r.get(0),
+        )
+        .map_err(failed)?;
+    type Row = (u32, Option<String>, Option<i64>);
+    let first: Option<Row> = conn
+        .query_row(
+            "SELECT rank, tag, step FROM fb_together WHERE round = ?1 ORDER BY id LIMIT 1",
+            [round],
+            |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)),
+        )
+        .optional()
+        .map_err(failed)?;
+    let mut aside = Vec::new();
+    let mut is = round;
+    let back = match first {
+        Some((by, of, _)) if of.as_deref() != tag => return Err(differs(rank, tag, by, of.as_deref())),
+        Some((_, _, step)) if step == last_step(conn)? => newest(conn)?,
+        Some(_) => {
+            // The others have gone on since: this rank came back alone, and follows them.
+            is = conn.query_row("SELECT max(round) FROM fb_together", (), |r| r.get(0)).map_err(failed)?;
+            newest(conn)?
+        }
+        None => {
+            if let Some(tag) = tag {
+                aside = go_back_to(conn, tag)?;
+            }
+            restart(conn)?
+        }
+    };
+    conn.execute(
+        "INSERT INTO fb_together(session, rank, round, tag, step, made) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+        params![session as i64, rank, is, tag, back.as_ref().map(|b| b.step), now()],
+    )
+    .map_err(failed)?;
+    Ok((back, aside))
+}
+
+fn differs(rank: u32, tag: Option<&str>, by: u32, of: Option<&str>) -> Error {
+    let to = |t: Option<&str>| t.map_or("the last step".into(), |t| format!("the checkpoint {t:?}"));
+    Error::new(
+        Code::Conflict,
+        format!(
+            "rank {rank} goes back to {}, and rank {by} went back to {}; call restart alike in all ranks",
+            to(tag),
+            to(of)
+        ),
+    )
+}
+
+/// A rank closes the run. It is finished when all ranks of its life say so.
+pub fn close_as(conn: &Connection, session: u64, finished: bool) -> Result<()> {
+    let (rank, size) = rank_and_size(conn, session)?;
+    if !finished {
+        conn.execute("DELETE FROM fb_together WHERE round = 0", ()).map_err(failed)?;
+        return mark_finished(conn, false);
+    }
+    conn.execute(
+        "INSERT INTO fb_together(session, rank, round, made) VALUES(?1, ?2, 0, ?3)",
+        params![session as i64, rank, now()],
+    )
+    .map_err(failed)?;
+    let said: u32 = conn
+        .query_row("SELECT count(DISTINCT rank) FROM fb_together WHERE round = 0", (), |r| r.get(0))
+        .map_err(failed)?;
+    if said >= size { mark_finished(conn, true) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{add_checkpoint, add_step, finished, open_session, scratch};
+    use crate::stepfile::Manifest;
+
+    fn ranks(conn: &Connection, size: u32) -> Vec<u64> {
+        begin_life(conn).unwrap();
+        let open = |r| open_session(conn, r, size, "test", |n| format!("s{n}")).unwrap().session;
+        (0..size).map(open).collect()
+    }
+
+    fn step(conn: &Connection, step: i64) {
+        add_step(conn, "f", &Manifest { step, ..Manifest::default() }).unwrap();
+    }
+
+    #[test]
+    fn all_ranks_go_back_to_one_step_however_late_they_ask() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let r = ranks(tx, 3);
+            let to = |n: usize| go_back(tx, r[n], None).map(|b| b.0.map(|b| b.step));
+            assert_eq!((to(0)?, to(1)?), (None, None));
+            step(tx, 0);
+            step(tx, 5);
+            assert_eq!(to(2)?, Some(5), "a rank that comes back alone follows the others");
+            assert_eq!((to(1)?, to(0)?, to(2)?), (Some(5), Some(5), Some(5)));
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn ranks_that_ask_for_different_checkpoints_are_told() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            step(tx, 1);
+            add_checkpoint(tx, Some("a"))?;
+            step(tx, 2);
+            let r = ranks(tx, 2);
+            assert_eq!(go_back(tx, r[0], Some("a"))?.1, [2]);
+            let e = go_back(tx, r[1], None).unwrap_err();
+            assert!(
+                e.code() == Code::Conflict && e.text().contains("rank 0 went back to the checkpoint \"a\""),
+                "{e}"
+            );
+            let (back, aside) = go_back(tx, r[1], Some("a"))?;
+            assert!(back.unwrap().step == 1 && aside.is_empty(), "done once");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_run_is_finished_when_every_rank_says_so() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let r = ranks(tx, 2);
+            close_as(tx, r[0], true)?;
+            assert!(!finished(tx)?);
+            close_as(tx, r[1], true)?;
+            assert!(finished(tx)?);
+            let r = ranks(tx, 2);
+            close_as(tx, r[1], false)?;
+            close_as(tx, r[0], true)?;
+            assert!(!finished(tx)?, "one rank failed");
+            Ok(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,147 @@
+//! Ranks that are not there, and the steps that lack them.
+//!
+//! | a rank that has not ended a step | the step |
+//! | --- | --- |
+//! | lives | waits for it, however long |
+//! | has closed the run, asks to close it, or is gone | is given up at once |
+//! | never opened the run | waits for it for the time given, once in the life of the run |
+//!
+//! A step that is given up is so as a whole; all ranks that took part hear of it, with what was missing.
+
+use super::intake::Intake;
+use super::session::Session;
+use super::steps::Step;
+use forebay_types::{Code, Error};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Most ranks that an error names.
+const NAMED: usize = 8;
+
+impl Intake {
+    /// Gives up the steps that lack a rank which cannot end them any more.
+    pub(super) fn tear_steps(&mut self) {
+        if self.steps.is_empty() {
+            return;
+        }
+        let over: BTreeMap<u64, bool> = self.sessions.iter_mut().map(|(n, s)| (*n, s.is_over())).collect();
+        self.look_for_late_ranks();
+        let torn: Vec<(i64, Error)> = self
+            .steps
+            .values()
+            .filter(|k| !k.finishing && !k.is_complete())
+            .filter_map(|k| Some((k.step, self.why_torn(k, &over)?)))
+            .collect();
+        for (step, why) in torn {
+            self.spoil(step, why, None);
+        }
+    }
+
+    /// The time for ranks that never came runs from the first step that waits for them.
+    fn look_for_late_ranks(&mut self) {
+        let awaits = |k: &Step| k.is_awaited() && k.lacking().any(|r| self.never_came(r));
+        match (self.steps.values().any(awaits), self.lacking_since) {
+            (true, None) => self.lacking_since = Some(Instant::now()),
+            (false, Some(_)) if self.steps.values().all(|k| k.lacking().all(|r| !self.never_came(r))) => {
+                self.lacking_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn never_came(&self, rank: u32) -> bool {
+        !self.left.contains_key(&rank) && !self.sessions.values().any(|s| s.row.rank == rank)
+    }
+
+    /// Why a step cannot be completed, or nothing.
+    fn why_torn(&self, k: &Step, over: &BTreeMap<u64, bool>) -> Option<Error> {
+        let mut why: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for rank in k.lacking() {
+            if let Some(reason) = self.absence(k, rank, over) {
+                why.entry(reason).or_default().push(rank);
+            }
+        }
+        if why.is_empty() {
+            return None;
+        }
+        let reasons: Vec<String> =
+            why.iter().map(|(reason, ranks)| format!("{} of {} {reason}", named(ranks), k.size)).collect();
+        Some(Error::new(
+            Code::ServerLost,
+            format!(
+                "step {} is given up: {}; a step needs every rank, so start them all and let each end the step before it closes the run",
+                k.step,
+                reasons.join(", ")
+            ),
+        ))
+    }
+
+    /// Why a rank will not end this step, or nothing when it still may.
+    fn absence(&self, k: &Step, rank: u32, over: &BTreeMap<u64, bool>) -> Option<String> {
+        let is_over = |n: u64| over.get(&n).copied().unwrap_or(true);
+        // Sessions of a later life of the program end no steps of this one.
+        let mates = k.sessions().iter().filter_map(|n| self.sessions.get(n)?.mates).min().unwrap_or(u64::MAX);
+        let of_life = || self.sessions.values().filter(|s| s.row.session <= mates);
+        let of_rank = || of_life().filter(|s| s.row.rank == rank);
+        let (session, present) = match k.session_of(rank) {
+            Some(n) => (self.sessions.get(&n), !is_over(n)),
+            None => (of_rank().next_back(), of_rank().any(|s| !is_over(s.row.session))),
+        };
+        if present {
+            return None;
+        }
+        if let Some(s) = session {
+            return Some(how(s));
+        }
+        if let Some(how) = self.left.get(&rank) {
+            return Some(how.clone());
+        }
+        // Somebody must be there for whom it is worth waiting.
+        let watched = of_life().any(|s| !s.hung && !s.recovered) && !self.stopping;
+        let over = self.lacking_since.is_some_and(|t| t.elapsed() >= self.late_ranks);
+        match watched {
+            true if !over => None,
+            true => Some(format!("has not opened the run within {} s", self.late_ranks.as_secs_f64())),
+            false => Some("did not open the run".into()),
+        }
+    }
+
+    /// A rank's session has ended: remembered for the steps to come.
+    pub(super) fn note_leaving(&mut self, s: &Session) {
+        if !s.recovered {
+            self.left.insert(s.row.rank, how(s));
+            // A later session of that rank begins its own attempts.
+            self.given_up.iter_mut().for_each(|g| g.ranks.extend([s.row.rank]));
+        }
+    }
+}
+
+fn how(s: &Session) -> String {
+    match s.leaving || s.clean {
+        true => "closed the run without it".into(),
+        false => format!("is gone (process {})", s.segment.creator().pid),
+    }
+}
+
+/// "rank 3", "ranks 1, 2 and 7".
+fn named(ranks: &[u32]) -> String {
+    let words: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
+    match (words.as_slice(), ranks.len() - words.len()) {
+        ([one], 0) => format!("rank {one}"),
+        ([most @ .., last], 0) => format!("ranks {} and {last}", most.join(", ")),
+        (all, more) => format!("ranks {} and {more} more", all.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_named_as_people_do_and_not_by_the_thousand() {
+        assert_eq!(named(&[3]), "rank 3");
+        assert_eq!(named(&[1, 2, 7]), "ranks 1, 2 and 7");
+        let many: Vec<u32> = (0..1000).collect();
+        assert!(named(&many).ends_with("6, 7 and 992 more"), "{}", named(&many));
+    }
+}
