@@ -3,7 +3,9 @@
 
 mod support;
 
-use forebay::{Code, Error, Kept, Mode, OpenOptions, Piece, Place, Run, Shape, Snapshot, View};
+use forebay::{
+    Code, Error, Kept, Mode, OpenOptions, Piece, Place, Run, Selection, Shape, Slice, Snapshot, View,
+};
 use support::{Sandbox, sandbox};
 
 fn open(s: &Sandbox, rank: u32, size: u32) -> Run {
@@ -208,24 +210,6 @@ fn pieces_that_do_not_fit_together_are_told_to_all_ranks_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_fault_that_nobody_waits_for_is_told_at_close() {
-    sandbox("a_fault_that_nobody_waits_for_is_told_at_close", |s| {
-        if let Some((rank, size)) = part(s) {
-            let run = open(s, rank, size);
-            let snapshot = run.snapshot(3, None).unwrap();
-            put_box(&snapshot, "E", &[u64::from(rank) * 2], &[2], &[5]);
-            snapshot.end().unwrap();
-            together(s, "ended", rank, size);
-            let e = run.close().unwrap_err();
-            assert!(e.text().contains("lacks 1 of its 5"), "{e}");
-            return assert!(run.closed());
-        }
-        play(s, 2);
-        assert!(reopened(s).snapshots().unwrap().is_empty());
-    });
-}
-
-#[test]
 fn a_rank_that_opens_otherwise_is_refused_with_what_differs() {
     sandbox("a_rank_that_opens_otherwise_is_refused_with_what_differs", |s| {
         if s.role == "first" {
@@ -256,5 +240,109 @@ fn a_rank_that_opens_otherwise_is_refused_with_what_differs() {
         s.tell("tried");
         run.close().unwrap();
         assert!(first.wait().success());
+    });
+}
+
+/// The time that ranks which do not come are waited for, for an agent started from here.
+const LATE: [(&str, &str); 1] = [("FOREBAY_LATE_RANKS", "0.5")];
+
+#[test]
+fn a_rank_that_never_comes_or_never_ends_a_step_holds_nobody_for_ever() {
+    sandbox("a_rank_that_never_comes_or_never_ends_a_step_holds_nobody_for_ever", |s| {
+        let half = |run: &Run, step, rank: u64| {
+            let snapshot = run.snapshot(step, None).unwrap();
+            put_box(&snapshot, "E", &[rank * 2], &[2], &[4]);
+            snapshot.end().unwrap();
+            snapshot
+        };
+        if s.role == "first" {
+            let run = open(s, 0, 2);
+            let _ = half(&run, 0, 0);
+            let e = run.close().unwrap_err();
+            assert!(e.text().contains("rank 1 of 2 has not opened the run within 0.5 s"), "{e}");
+            assert!(run.closed());
+            let run = open(s, 0, 2);
+            s.tell("again");
+            s.hear("there");
+            let _ = half(&run, 1, 0);
+            let e = run.close().unwrap_err();
+            assert!(e.code() == Code::Timeout && e.text().contains("step 1 waits for rank 1 of 2"), "{e}");
+            return assert!(run.closed());
+        }
+        if s.role == "slow" {
+            s.hear("again");
+            let run = open(s, 1, 2);
+            s.tell("there");
+            s.hear("left");
+            half(&run, 1, 1).wait(None).unwrap();
+            return run.close().unwrap();
+        }
+        let (mut first, mut slow) = (s.start_with("first", &LATE), s.start_with("slow", &LATE));
+        assert!(first.wait().success());
+        s.tell("left");
+        assert!(slow.wait().success());
+        let run = reopened(s);
+        let kept = run.snapshots().unwrap();
+        assert_eq!(kept.numbers(), [1], "the part of the rank that left was kept for the other one");
+        whole(&kept.at(1).unwrap(), "E", &[4]);
+    });
+}
+
+/// Takes three steps, or goes back and finds what other numbers of ranks have left.
+fn goes_on(s: &Sandbox, rank: u32, size: u32) {
+    let run = open(s, rank, size);
+    let (r, n) = (u64::from(rank), u64::from(size));
+    let back = match size {
+        4 => run.restart_from("early").unwrap(),
+        _ => run.restart().unwrap(),
+    };
+    let begin = back.as_ref().map_or(0, |b| b.snapshot.step() + 1);
+    assert_eq!(begin, [0, 0, 3, 0, 2][size as usize], "the same step in all ranks");
+    if let Some(back) = &back {
+        // Blocks are read as the whole array or as any part of it.
+        whole(&back.snapshot, "line", &[1200]);
+        let (start, count) = (r * 1200 / n, 1200 / n);
+        let piece = Selection(vec![Slice { start, count, step: 1, squeeze: false }]);
+        let mine = back.snapshot.get("line", Some(&piece)).unwrap().to_f64().unwrap();
+        assert_eq!((mine.len() as u64, mine[0]), (count, value(back.snapshot.step(), start)));
+    }
+    together(s, &format!("back{size}"), rank, size);
+    for step in begin..begin + 3 {
+        let snapshot = run.snapshot(step, None).unwrap();
+        let (a, b) = (r * 1200 / n, (r + 1) * 1200 / n);
+        put_box(&snapshot, "line", &[a], &[b - a], &[1200]);
+        append(&snapshot, "x", &particles(rank, step)).unwrap();
+        snapshot.end().unwrap();
+        snapshot.wait(None).unwrap();
+        if step == 1 {
+            assert_eq!(run.checkpoint(Some("early")).unwrap(), 1);
+        }
+        together(s, &format!("step{size}-{step}"), rank, size);
+    }
+    run.close().unwrap();
+}
+
+#[test]
+fn a_run_goes_on_with_another_number_of_ranks_from_its_last_step_or_a_checkpoint() {
+    sandbox("a_run_goes_on_with_another_number_of_ranks_from_its_last_step_or_a_checkpoint", |s| {
+        if let Some((rank, size)) = part(s) {
+            return goes_on(s, rank, size);
+        }
+        play(s, 1);
+        play(s, 2);
+        assert_eq!(reopened(s).snapshots().unwrap().numbers(), [0, 1, 2, 3, 4, 5]);
+        play(s, 4);
+        let run = reopened(s);
+        let kept = run.snapshots().unwrap();
+        assert_eq!(kept.numbers(), [0, 1, 2, 3, 4]);
+        for step in 0..5 {
+            let k = kept.at(step).unwrap();
+            whole(&k, "line", &[1200]);
+            let ranks = if step < 2 { 1 } else { 4 };
+            let x: Vec<f64> = (0..ranks).flat_map(|r| particles(r, step)).collect();
+            assert!(k.get("x", None).unwrap().to_f64().unwrap() == x, "step {step}");
+        }
+        let marks = run.checkpoints().unwrap();
+        assert_eq!(marks.iter().map(|c| (c.step, c.kept)).collect::<Vec<_>>(), [(1, true)]);
     });
 }

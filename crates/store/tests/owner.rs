@@ -266,3 +266,70 @@ fn what_cannot_be_opened_says_why() {
     let wiped = Owner::open(&run, with(Mode::Write)).unwrap();
     assert!(wiped.created());
 }
+
+#[test]
+fn a_rank_that_runs_ahead_opens_a_bounded_number_of_files_and_gets_room_for_large_steps() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let mut ranks = [Rank::open(&owner, 0, 2, 4 << 20), Rank::open(&owner, 1, 2, 4 << 20)];
+    let open_files = || {
+        let files = std::fs::read_dir(run.join("steps")).unwrap().flatten();
+        files.filter(|f| f.path().extension().is_some_and(|e| e == "tmp")).count()
+    };
+    // One more than fits the arena, let go of before its end.
+    let (ahead, large) = (150, 6 << 20);
+    let one = |r: &mut Rank, step: i64| {
+        let n = if step == ahead { large / 8 } else { 50 };
+        let at = u64::from(r.rank) * n;
+        r.begin(step);
+        if step == ahead {
+            r.publish(&Record::StepEarly { step });
+        }
+        let place = Place::At { offset: shape(&[at]), global: shape(&[2 * n]) };
+        let blocks = r.array(step, "x", &f64s(n, at), place, 1 << 20);
+        r.end(step, blocks);
+    };
+    (0..=ahead).for_each(|step| one(&mut ranks[0], step));
+    ranks[0].ask(&Ask::Stats).unwrap();
+    wait_for("the files of steps ahead", || (open_files() >= 32).then_some(()));
+    for step in 0..=ahead {
+        one(&mut ranks[1], step);
+        assert!(open_files() <= 34, "{} files are open", open_files());
+    }
+    ranks.iter_mut().for_each(|r| drop(r.ask(&Ask::Flush).unwrap()));
+    let reader = Reader::open(&run).unwrap();
+    assert_eq!(reader.steps().unwrap().len() as i64, ahead + 1);
+    for (step, n) in [(0, 50), (77, 50), (ahead, large / 8)] {
+        let whole = [f64s(n, 0), f64s(n, n)].concat();
+        assert!(reader.step_get(step, "x", &all()).unwrap().bytes == whole, "step {step}");
+    }
+    owner.close().unwrap();
+}
+
+#[test]
+fn a_step_begun_again_while_it_is_on_its_way_is_refused_and_the_first_one_is_whole() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let mut a = Rank::open(&owner, 0, 2, 4 << 20);
+    let mut b = Rank::open(&owner, 1, 2, 4 << 20);
+    let one = |r: &mut Rank, seed| {
+        let at = u64::from(r.rank) * 8;
+        r.begin(5);
+        let place = Place::At { offset: shape(&[at]), global: shape(&[16]) };
+        let n = r.array(5, "x", &f64s(8, seed + at), place, usize::MAX);
+        r.end(5, n);
+    };
+    one(&mut a, 0);
+    one(&mut a, 100);
+    a.begin(5);
+    a.publish(&Record::StepDiscard { step: 5 });
+    one(&mut b, 0);
+    b.ask(&Ask::WaitStep { step: 5 }).unwrap();
+    a.ask(&Ask::Flush).unwrap();
+    assert!(a.late.iter().any(|e| e.code() == Code::Conflict), "{:?}", a.late);
+    assert!(
+        Reader::open(&run).unwrap().step_get(5, "x", &all()).unwrap().bytes
+            == [f64s(8, 0), f64s(8, 8)].concat()
+    );
+    owner.close().unwrap();
+}

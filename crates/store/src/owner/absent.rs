@@ -2,12 +2,13 @@
 //!
 //! | a rank that has not ended a step | the step |
 //! | --- | --- |
-//! | lives | waits for it, however long |
+//! | lives | waits for it, however long; a rank that closes the run waits only for the time given, and the owner keeps its part |
 //! | has closed the run, asks to close it, or is gone | is given up at once |
 //! | never opened the run | waits for it for the time given, once in the life of the run |
 //!
 //! A step that is given up is so as a whole; all ranks that took part hear of it, with what was missing.
 
+use super::apply::Item;
 use super::intake::Intake;
 use super::session::Session;
 use super::steps::Step;
@@ -47,6 +48,48 @@ impl Intake {
             }
             _ => {}
         }
+    }
+
+    /// A rank that closes the run waits for living ones only so long: it is let go with an error, its
+    /// part of the steps stays here, and they are listed when the others have ended them.
+    pub(super) fn release_leavers(&mut self) {
+        let awaited = |n: u64| self.steps.values().find(|k| k.has(n) && !k.is_open_in(n) && !k.is_complete());
+        let late =
+            |s: &&Session| s.leaving.is_some_and(|t| t.elapsed() >= self.late_ranks) && s.deferred.is_some();
+        let found: Vec<(u64, Error)> = self
+            .sessions
+            .values()
+            .filter(late)
+            .filter_map(|s| Some((s.row.session, self.still_awaited(awaited(s.row.session)?))))
+            .collect();
+        for (n, why) in found {
+            let close = self.sessions.get_mut(&n).and_then(|s| s.deferred.take());
+            if let Some((session, seq)) = close.as_ref().and_then(Item::source) {
+                self.answer(session, seq, Err(why));
+            }
+        }
+    }
+
+    fn still_awaited(&self, k: &Step) -> Error {
+        let ranks: Vec<u32> = k.lacking().collect();
+        let pids: Vec<String> = self
+            .sessions
+            .values()
+            .filter(|s| ranks.contains(&s.row.rank))
+            .take(NAMED)
+            .map(|s| s.segment.creator().pid.to_string())
+            .collect();
+        Error::new(
+            Code::Timeout,
+            format!(
+                "step {} waits for {} of {} (process {}) since {} s; what this rank put is safe with the owner of the run, which lists the step when they end it and gives it up when they leave",
+                k.step,
+                named(&ranks),
+                k.size,
+                pids.join(", "),
+                self.late_ranks.as_secs_f64()
+            ),
+        )
     }
 
     fn never_came(&self, rank: u32) -> bool {
@@ -117,7 +160,7 @@ impl Intake {
 }
 
 fn how(s: &Session) -> String {
-    match s.leaving || s.clean {
+    match s.leaving.is_some() || s.clean {
         true => "closed the run without it".into(),
         false => format!("is gone (process {})", s.segment.creator().pid),
     }

@@ -46,7 +46,7 @@ impl Item {
     pub fn is_restart(&self) -> bool {
         let Item::Record { bytes, .. } = self else { return false };
         let Ok((_, Record::Ask { json })) = Record::decode(bytes) else { return false };
-        matches!(serde_json::from_str(json), Ok(Ask::Restart))
+        matches!(serde_json::from_str(json), Ok(Ask::Restart { .. }))
     }
 
     /// Bytes of the record.

@@ -1,6 +1,9 @@
 //! The drain: one thread that writes arrays from the ranks' own pages into files, behind their
 //! backs. It knows files and nothing of records; what it did it says in events.
 //!
+//! So many steps have open files at once; what comes of more waits in its blocks until the step is
+//! complete, or until a rank needs the room.
+//!
 //! A full disk is waited for, with a warning, and the same bytes are tried again: nothing that
 //! was acknowledged is dropped. Any other failure costs the step, and is told.
 
@@ -15,6 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+
+/// Most steps whose files are open at once.
+const OPEN_FILES: usize = 32;
 
 /// Bytes on their way.
 pub(super) enum Data {
@@ -63,6 +69,8 @@ pub(super) enum Job {
     Write(i64, Box<Part>),
     Finish(Box<Facts>),
     Discard(i64),
+    /// A rank needs the room that this step takes: what waits of it is written.
+    Hurry(i64),
     Put(Box<LargePut>),
     Stop,
 }
@@ -103,6 +111,10 @@ pub(super) struct Drain<F: Fn(Event)> {
     pub jobs: Receiver<Job>,
     pub patient: Patient<F>,
     pub files: HashMap<i64, Writer>,
+    /// What waits of steps that have no open file.
+    pub waiting: HashMap<i64, Vec<Part>>,
+    /// Steps whose room a rank needs: they do not wait.
+    pub hurried: HashSet<i64>,
     pub turn: Arc<Turn>,
     /// Steps of which something could not be written: what still comes of them is passed over
     /// until they are discarded, or half a step would be taken for a whole one.
@@ -115,15 +127,29 @@ impl<F: Fn(Event)> Drain<F> {
             let start = Instant::now();
             let mut bytes = 0;
             match job {
+                Job::Write(step, part) if self.must_wait(step) => {
+                    self.waiting.entry(step).or_default().push(*part);
+                }
                 Job::Write(step, _) if !self.goes_on(step) => {}
                 Job::Finish(facts) if !self.goes_on(facts.step) => {}
                 Job::Write(step, part) => {
                     bytes = part.len;
                     self.write(step, &part);
                 }
-                Job::Finish(facts) => self.finish(&facts),
+                Job::Hurry(step) => {
+                    self.hurried.insert(step);
+                    bytes = self.write_waiting(step);
+                }
+                Job::Finish(facts) => {
+                    bytes = self.write_waiting(facts.step);
+                    if self.goes_on(facts.step) {
+                        self.finish(&facts);
+                    }
+                }
                 Job::Discard(step) => {
                     self.files.remove(&step);
+                    self.waiting.remove(&step);
+                    self.hurried.remove(&step);
                     self.failed.remove(&step);
                     self.turn.end(step);
                 }
@@ -138,6 +164,21 @@ impl<F: Fn(Event)> Drain<F> {
             }
             self.tell(Event::Worked(start.elapsed(), bytes));
         }
+    }
+
+    fn must_wait(&self, step: i64) -> bool {
+        self.files.len() >= OPEN_FILES && !self.files.contains_key(&step) && !self.hurried.contains(&step)
+    }
+
+    /// Writes what waits of a step; its bytes.
+    fn write_waiting(&mut self, step: i64) -> u64 {
+        let parts = self.waiting.remove(&step).unwrap_or_default();
+        for part in &parts {
+            if self.goes_on(step) {
+                self.write(step, part);
+            }
+        }
+        parts.iter().map(|p| p.len).sum()
     }
 
     fn write(&mut self, step: i64, part: &Part) {
@@ -193,6 +234,7 @@ impl<F: Fn(Event)> Drain<F> {
         match done {
             Ok(manifest) => {
                 self.files.remove(&facts.step);
+                self.hurried.remove(&facts.step);
                 self.tell(Event::Durable { manifest: Box::new(manifest), file });
             }
             Err(error) => self.fail(facts.step, error),

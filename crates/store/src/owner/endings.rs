@@ -139,6 +139,7 @@ impl Intake {
             s.mates = newest;
         }
         self.tear_steps();
+        self.release_leavers();
         let over = |s: &mut Session| (s.hung || s.clean) && s.is_read() && !s.closing;
         let over: Vec<u64> = self.sessions.iter_mut().filter_map(|(n, s)| over(s).then_some(*n)).collect();
         for n in over {
@@ -181,7 +182,7 @@ impl Intake {
         let refused: Vec<Item> = deferred.chain(self.group.extract_if(.., is_closing)).collect();
         for (session, seq) in refused.iter().filter_map(Item::source) {
             if let Some(s) = self.sessions.get_mut(&session) {
-                s.leaving = false;
+                s.leaving = None;
             }
             self.answer(session, seq, Err(e.clone()));
         }

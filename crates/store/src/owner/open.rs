@@ -278,6 +278,8 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
         files: HashMap::new(),
         turn: turn.clone(),
         failed: HashSet::new(),
+        waiting: HashMap::new(),
+        hurried: HashSet::new(),
     };
     let ends = Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned, turn };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;

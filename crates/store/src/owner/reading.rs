@@ -11,6 +11,7 @@ use forebay_types::control::Ask;
 use forebay_types::record::{Notice, Payload, Record, StepBlock};
 use forebay_types::{Code, Error, Result};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// Most records of one session in a group, so that everybody gets a turn.
 const TURN: usize = 1024;
@@ -106,7 +107,7 @@ impl Intake {
                 match When::of(&record) {
                     When::Group => self.group.push(item),
                     When::AfterSteps { leaves } => {
-                        s.leaving |= leaves;
+                        s.leaving = leaves.then(Instant::now).or(s.leaving);
                         s.deferred = Some(item);
                     }
                     When::AtOnce(_) if s.recovered => {}
@@ -251,6 +252,7 @@ impl Intake {
             s.release(&h.block);
             h.released = true;
         }
+        self.send(vec![Job::Hurry(step)]);
         Ok(())
     }
 

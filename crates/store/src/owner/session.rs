@@ -9,6 +9,7 @@ use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Why a stretch of the ring cannot be given back yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub(super) struct Session {
     pub mates: Option<u64>,
     /// It hung up, is read to its end, and waits at most for steps that living ranks may end.
     pub settled: bool,
-    /// The rank has asked to leave: it begins and ends no more steps.
-    pub leaving: bool,
+    /// Since when the rank has asked to leave: it begins and ends no more steps.
+    pub leaving: Option<Instant>,
     /// The rank said good-bye, and was answered.
     pub clean: bool,
     /// Its end is in the group.
@@ -84,7 +85,7 @@ impl Session {
             hung: false,
             mates: None,
             settled: false,
-            leaving: false,
+            leaving: None,
             clean: false,
             closing: false,
             broken: false,
@@ -109,7 +110,7 @@ impl Session {
 
     /// Whether it can end no step any more.
     pub fn is_over(&mut self) -> bool {
-        self.leaving || (self.hung || self.clean) && self.is_read()
+        self.leaving.is_some() || (self.hung || self.clean) && self.is_read()
     }
 
     /// The segment a block reference means.
