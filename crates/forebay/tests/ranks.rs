@@ -210,6 +210,24 @@ fn pieces_that_do_not_fit_together_are_told_to_all_ranks_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_fault_that_nobody_waits_for_is_told_at_close() {
+    sandbox("a_fault_that_nobody_waits_for_is_told_at_close", |s| {
+        if let Some((rank, size)) = part(s) {
+            let run = open(s, rank, size);
+            let snapshot = run.snapshot(3, None).unwrap();
+            put_box(&snapshot, "E", &[u64::from(rank) * 2], &[2], &[5]);
+            snapshot.end().unwrap();
+            together(s, "ended", rank, size);
+            let e = run.close().unwrap_err();
+            assert!(e.text().contains("lacks 1 of its 5"), "{e}");
+            return assert!(run.closed());
+        }
+        play(s, 2);
+        assert!(reopened(s).snapshots().unwrap().is_empty());
+    });
+}
+
+#[test]
 fn a_rank_that_opens_otherwise_is_refused_with_what_differs() {
     sandbox("a_rank_that_opens_otherwise_is_refused_with_what_differs", |s| {
         if s.role == "first" {

@@ -99,9 +99,9 @@ impl Core {
         if e.code() != Code::ServerLost {
             return e;
         }
+        // It is told as late still: the answer may have come just before the owner went.
         self.down
-            .late()
-            .err()
+            .said()
             .map_or(e.clone(), |why| Error::new(e.code(), format!("{}: {}", e.text(), why.text())))
     }
 

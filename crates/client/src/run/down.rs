@@ -149,6 +149,13 @@ impl Down {
         error.map_or(Ok(()), Err)
     }
 
+    /// The first of these errors, which stays to be reported.
+    pub fn said(&self) -> Option<Error> {
+        let mut state = self.lock();
+        self.read_all(&mut state);
+        state.late.front().cloned()
+    }
+
     /// That error has been told as the answer to a request: it is not told late as well.
     pub fn told(&self, error: &Error) {
         let mut state = self.lock();

@@ -87,6 +87,7 @@ impl Catalog {
             return Err(lost(known, self.fence));
         }
         self.guarded(|| {
+            together::ensure_table(&self.conn)?;
             self.conn
                 .execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
                 .map_err(|e| sql_error("cannot claim the catalog", e))

@@ -12,6 +12,16 @@ fn failed(e: rusqlite::Error) -> Error {
     sql_error("what the ranks did together cannot be noted", e)
 }
 
+/// Runs that were made before there was such a table get it.
+pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS fb_together(
+             id INTEGER PRIMARY KEY, session INTEGER NOT NULL, rank INTEGER NOT NULL, round INTEGER NOT NULL,
+             tag TEXT, step INTEGER, made REAL NOT NULL)",
+    )
+    .map_err(failed)
+}
+
 /// A new life: nobody has gone back or finished in it.
 pub fn begin_life(conn: &Connection) -> Result<()> {
     conn.execute("DELETE FROM fb_together", ()).map(|_| ()).map_err(failed)
