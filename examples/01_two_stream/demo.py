@@ -113,8 +113,8 @@ def wait(process: subprocess.Popen[bytes]) -> int:
         except KeyboardInterrupt:
             interrupted = True
             continue
-        # Launchers of MPI have statuses of their own for ranks that were interrupted.
-        return 130 if interrupted and status else status
+        # Launchers of MPI have statuses of their own for ranks that were interrupted, 0 among them.
+        return 130 if interrupted else status
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -46,7 +46,9 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Run::snapshots", "fb_snapshots"),
     ("Run::last_snapshot", "fb_snapshot_last"),
     ("Run::restart", "fb_restart"),
+    ("Run::restart_from", "fb_restart_from"),
     ("Run::checkpoint", "fb_checkpoint"),
+    ("Run::checkpoints", "fb_checkpoints"),
     ("Run::flush", "fb_flush"),
     ("Run::stats", "fb_run_stats"),
     ("Run::steps", "fb_step fb_steps_from"),
@@ -144,6 +146,8 @@ const COUNTERPARTS: &[(&str, &str)] = &[
 const WITHOUT: &[(&str, &str)] = &[
     ("locator", "for servers and clients made in Rust; C gives the broker's path to each"),
     ("Run::closed", "a closed run's handle answers FB_CLOSED"),
+    ("Run::abandon", "for interpreters that end on Ctrl-C; C ends by the signal itself"),
+    ("Run::interrupted", "as Run::abandon"),
     ("Run::on_wait", "for interpreters, which look for Ctrl-C while a call waits; C has signals"),
     ("KeptSnapshots::nth", "counting from the end is an index into what fb_snapshots gives"),
     ("Table::name", "the program gave it"),

@@ -482,6 +482,22 @@ fb_status fb_snapshot_free(fb_snapshot *snapshot);
 
 /* --- complete snapshots -------------------------------------------------------------------- */
 
+/* A step marked as restart point. */
+typedef struct {
+    /* Its tag, or "". */
+    char tag[FB_NAME_ROOM];
+    /* Its number, from 1. */
+    int64_t id;
+    /* The checkpoint before, on the way the run took; 0: none. */
+    int64_t parent;
+    /* The step. */
+    int64_t step;
+    /* Time of the step; NAN when none was given. */
+    double time;
+    /* Whether its step is in the run still, so that fb_restart_from can go back to it. */
+    int kept;
+} fb_checkpoint_info;
+
 /* What a complete snapshot is. */
 typedef struct {
     /* sizeof(fb_step_info), set before the call. */
@@ -512,9 +528,16 @@ fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
    when there is none: begin at 0. Free it with fb_snapshot_free. */
 fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
 
+/* The same to the step of a checkpoint: later snapshots are listed no more, their files stay in the
+   run's directory. FB_NOT_FOUND names the checkpoints there are. */
+fb_status fb_restart_from(fb_run *run, const char *tag, fb_snapshot **snapshot);
+
 /* Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
    may be NULL. */
 fb_status fb_checkpoint(fb_run *run, const char *tag, int64_t *step);
+
+/* The checkpoints, in the order they were made; free them, in one piece, with fb_free. */
+fb_status fb_checkpoints(fb_run *run, fb_checkpoint_info **checkpoints, int64_t *count);
 
 /* Number, time and size of a complete snapshot. */
 fb_status fb_snapshot_step(fb_snapshot *snapshot, fb_step_info *info);

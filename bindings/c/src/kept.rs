@@ -2,11 +2,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use forebay::{Checkpoint, Restart, Result};
 use serde_json::Value;
 
-use crate::data::{Target, describe, fb_info, selection};
+use crate::data::{NAME, Target, describe, fb_info, letters, selection};
 use crate::fault::{fb_status, status};
 use crate::kinds::{fb_dtype, fb_order, fb_run, fb_snapshot};
+use crate::run::RunObject;
 use crate::snapshot::SnapshotObject;
 use crate::{given, handle, memory};
 
@@ -59,15 +61,36 @@ pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) 
     status(|| {
         let object = handle::get(run)?;
         let out = given::out(snapshot, "snapshot")?;
-        out.set(match object.run.restart()? {
-            Some(back) => {
-                let (snapshot, finished) = (back.snapshot, back.finished);
-                handle::give(SnapshotObject::Kept { snapshot, finished }, object.owner)?
-            }
-            None => std::ptr::null_mut(),
-        });
-        object.refresh()
+        let back = object.run.restart()?;
+        gone_back(&object, back, out)
     })
+}
+
+/// The same to the step of a checkpoint: later snapshots are listed no more, their files stay in the
+/// run's directory. FB_NOT_FOUND names the checkpoints there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_restart_from(
+    run: *mut fb_run,
+    tag: *const c_char,
+    snapshot: *mut *mut fb_snapshot,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (tag, out) = (given::text(tag, "tag")?, given::out(snapshot, "snapshot")?);
+        let back = object.run.restart_from(tag)?;
+        gone_back(&object, back, out)
+    })
+}
+
+/// Gives the snapshot gone back to; the program's variables get the parameters of its step.
+fn gone_back(object: &RunObject, back: Option<Restart>, out: given::Out<*mut fb_snapshot>) -> Result<()> {
+    out.set(match back {
+        Some(Restart { snapshot, finished, .. }) => {
+            handle::give(SnapshotObject::Kept { snapshot, finished }, object.owner)?
+        }
+        None => std::ptr::null_mut(),
+    });
+    object.refresh()
 }
 
 /// Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
@@ -78,6 +101,54 @@ pub extern "C" fn fb_checkpoint(run: *mut fb_run, tag: *const c_char, step: *mut
         let object = handle::get(run)?;
         let out = given::optional_out(step, "step")?;
         out.set(object.run.checkpoint(given::optional_text(tag, "tag")?)?);
+        Ok(())
+    })
+}
+
+/// A step marked as restart point.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_checkpoint_info {
+    /// Its tag, or "".
+    pub tag: [c_char; NAME],
+    /// Its number, from 1.
+    pub id: i64,
+    /// The checkpoint before, on the way the run took; 0: none.
+    pub parent: i64,
+    /// The step.
+    pub step: i64,
+    /// Time of the step; NAN when none was given.
+    pub time: f64,
+    /// Whether its step is in the run still, so that fb_restart_from can go back to it.
+    pub kept: c_int,
+}
+
+impl fb_checkpoint_info {
+    fn of(checkpoint: &Checkpoint) -> fb_checkpoint_info {
+        fb_checkpoint_info {
+            tag: letters(checkpoint.tag.as_deref().unwrap_or("")),
+            id: checkpoint.id,
+            parent: checkpoint.parent.unwrap_or(0),
+            step: checkpoint.step,
+            time: checkpoint.time.unwrap_or(f64::NAN),
+            kept: checkpoint.kept.into(),
+        }
+    }
+}
+
+/// The checkpoints, in the order they were made; free them, in one piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_checkpoints(
+    run: *mut fb_run,
+    checkpoints: *mut *mut fb_checkpoint_info,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (checkpoints, count) = (given::out(checkpoints, "checkpoints")?, given::out(count, "count")?);
+        let found: Vec<_> = object.run.checkpoints()?.iter().map(fb_checkpoint_info::of).collect();
+        count.set(found.len() as i64);
+        checkpoints.set(memory::give_values(found)?);
         Ok(())
     })
 }

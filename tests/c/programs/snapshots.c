@@ -94,6 +94,26 @@ static void bad_takers(fb_run *run)
     FAILS(FB_NOT_FOUND, "98", fb_snapshot_at(run, 98, &snapshot));
 }
 
+static void back_to_a_checkpoint(fb_run *run)
+{
+    fb_snapshot *snapshot = NULL;
+    fb_checkpoint_info *found = NULL;
+    int64_t count = 0;
+    take(run, 20);
+    OK(fb_checkpoint(run, NULL, NULL));
+    FAILS(FB_NOT_FOUND, "before the wave breaks", fb_restart_from(run, "the wave", &snapshot));
+    OK(fb_restart_from(run, "before the wave breaks", &snapshot));
+    fb_step_info about = { .size = sizeof about };
+    OK(fb_snapshot_step(snapshot, &about));
+    CHECK(about.step == 10);
+    OK(fb_checkpoints(run, &found, &count));
+    CHECK(count == 2 && found[1].id == 2 && found[1].parent == 1 && found[1].step == 20 && !found[1].kept);
+    CHECK(strcmp(found[0].tag, "before the wave breaks") == 0 && strcmp(found[1].tag, "") == 0);
+    CHECK(found[0].id == 1 && found[0].parent == 0 && found[0].step == 10 && found[0].time == 5.0 && found[0].kept);
+    OK(fb_free(found));
+    FAILS(FB_NOT_FOUND, "20", fb_snapshot_at(run, 20, &snapshot));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -148,6 +168,7 @@ int main(int argc, char **argv)
     OK(fb_restart(run, &snapshot));
     OK(fb_snapshot_step(snapshot, &about));
     CHECK(about.step == 10 && about.finished == 1);
+    back_to_a_checkpoint(run);
     OK(fb_run_close(run));
     NOTHING_IN_USE();
     puts("done");
