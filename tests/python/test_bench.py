@@ -90,3 +90,16 @@ def test_a_target_is_held_by_a_figure_up_to_it_and_not_above() -> None:
         return [held for *_, held in targets.judged([visible])]
 
     assert (judged(10.0), judged(10.1)) == ([True], [False])
+
+
+def test_a_target_may_depend_on_how_fast_the_machine_is() -> None:
+    def judged(call: float, ping_pong: float) -> list[bool]:
+        void = Figure(
+            "calls", "void call, active, median", "Forebay, C", call, "us", "spin ping-pong", call / ping_pong
+        )
+        return [held for *_, held in targets.judged([void])]
+
+    assert judged(0.5, 0.1) == [True]
+    assert judged(0.6, 0.1) == [False]
+    assert judged(1.5, 0.5) == [True]
+    assert judged(1.6, 0.5) == [False]
