@@ -62,6 +62,20 @@ pub trait Disk: Send + Sync {
     }
 }
 
+/// Has another library write; the seam to the disk is asked before and told after.
+pub fn foreign<T>(
+    disk: &dyn Disk,
+    what: Foreign,
+    path: &Path,
+    act: impl FnOnce() -> forebay_types::Result<T>,
+) -> forebay_types::Result<T> {
+    let wrong = |e| forebay_types::Error::io(format!("{} cannot be written", path.display()), e);
+    disk.before(what, path).map_err(wrong)?;
+    let done = act()?;
+    disk.after(what, path);
+    Ok(done)
+}
+
 /// The operating system's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;

@@ -37,7 +37,7 @@ pub use watch::{
     parameter_values, parameters, points,
 };
 
-use crate::disk::{Disk, Foreign};
+use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -64,9 +64,9 @@ impl Catalog {
         for end in ["", "-journal"] {
             disk.remove(&with_end(&tmp, end)).map_err(failed)?;
         }
-        disk.before(Foreign::Commit, &tmp).map_err(failed)?;
-        fill(&tmp, run_id).map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))?;
-        disk.after(Foreign::Commit, &tmp);
+        foreign(&**disk, Foreign::Commit, &tmp, || {
+            fill(&tmp, run_id).map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))
+        })?;
         disk.rename(&tmp, &path).map_err(failed)?;
         disk.sync_dir(layout.root()).map_err(failed)?;
         Catalog::open(disk, layout, fence)
@@ -97,10 +97,7 @@ impl Catalog {
 
     /// Asks the seam to the disk before SQLite writes, and tells it after.
     fn guarded<T>(&self, write: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.disk.before(Foreign::Commit, &self.path).map_err(|e| io_error(&self.path, e))?;
-        let done = write()?;
-        self.disk.after(Foreign::Commit, &self.path);
-        Ok(done)
+        foreign(&*self.disk, Foreign::Commit, &self.path, write)
     }
 
     /// The run's identity.
@@ -138,9 +135,7 @@ impl Catalog {
             return Err(lost(known.parse().unwrap_or(0), self.fence));
         }
         let value = work(&tx)?;
-        self.disk.before(Foreign::Commit, &self.path).map_err(|e| io_error(&self.path, e))?;
-        tx.commit().map_err(failed)?;
-        self.disk.after(Foreign::Commit, &self.path);
+        foreign(&*self.disk, Foreign::Commit, &self.path, || tx.commit().map_err(failed))?;
         Ok(value)
     }
 

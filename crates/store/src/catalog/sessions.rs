@@ -59,8 +59,13 @@ const ANSWERS: u32 = 256;
 
 /// Keeps the answer of a request that changed something, in the transaction of the change: a rank whose
 /// owner dies before it has the answer gets it from the successor.
-pub fn keep_answer(conn: &Connection, session: u64, seq: u64, outcome: &Result<String>) -> Result<()> {
-    let (code, text) = match outcome {
+pub fn keep_answer(
+    conn: &Connection,
+    session: u64,
+    seq: u64,
+    outcome: std::result::Result<String, &Error>,
+) -> Result<()> {
+    let (code, text) = match &outcome {
         Ok(text) => (0, text.as_str()),
         Err(e) => (e.code() as u32, e.text()),
     };
@@ -80,8 +85,11 @@ pub fn keep_answer(conn: &Connection, session: u64, seq: u64, outcome: &Result<S
 pub fn answers(conn: &Connection, session: u64) -> Result<Vec<(u64, Result<String>)>> {
     let read = |r: &Row| {
         let (seq, code, text): (i64, u32, String) = (r.get(0)?, r.get(1)?, r.get(2)?);
-        let code = (code != 0).then(|| Code::from_number(code).unwrap_or(Code::Internal));
-        Ok((seq as u64, code.map_or_else(|| Ok(text.clone()), |c| Err(Error::new(c, text.clone())))))
+        let outcome = match code {
+            0 => Ok(text),
+            n => Err(Error::new(Code::from_number(n).unwrap_or(Code::Internal), text)),
+        };
+        Ok((seq as u64, outcome))
     };
     conn.prepare_cached("SELECT seq, code, text FROM fb_answers WHERE session = ?1 ORDER BY seq")
         .and_then(|mut s| s.query_map([session as i64], read)?.collect())

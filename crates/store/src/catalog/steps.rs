@@ -120,22 +120,21 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
 /// it or to later steps go (the step is the state *before* its computation), parameters get the
 /// values they had.
 pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
-    let Some(last) = last_step(conn)? else { return Ok(None) };
-    let row = step_row(conn, last)?.ok_or_else(|| Error::internal("the last step has no row"))?;
+    let Some(back) = newest(conn)? else { return Ok(None) };
     let broken = |e| sql_error("cannot go back to the last step", e);
     for t in tables(conn)?.iter().filter(|t| t.history) {
         let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
-        conn.execute(&sql, [last]).map_err(broken)?;
+        conn.execute(&sql, [back.step]).map_err(broken)?;
     }
-    conn.execute("DELETE FROM fb_points WHERE step >= ?1", [last]).map_err(broken)?;
-    for (name, value) in &row.parameters {
+    conn.execute("DELETE FROM fb_points WHERE step >= ?1", [back.step]).map_err(broken)?;
+    for (name, value) in &back.parameters {
         conn.execute(
             "UPDATE fb_parameters SET value = ?2, step = ?3 WHERE name = ?1",
-            params![name, value.to_string(), last],
+            params![name, value.to_string(), back.step],
         )
         .map_err(broken)?;
     }
-    newest(conn)
+    Ok(Some(back))
 }
 
 /// The last complete step, with nothing changed.
@@ -216,13 +215,20 @@ pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
             "no step is complete yet, so there is nothing to mark; take a snapshot first",
         )
     })?;
-    let before = checkpoints(conn)?.into_iter().rfind(|c| c.kept);
-    if before.as_ref().is_some_and(|c| c.step == last && c.tag.as_deref() == tag) {
+    let before: Option<(i64, i64, Option<String>)> = conn
+        .prepare_cached(
+            "SELECT id, step, tag FROM fb_checkpoints c WHERE EXISTS
+                 (SELECT 1 FROM fb_steps s WHERE s.step = c.step AND s.committed <= c.made)
+             ORDER BY id DESC LIMIT 1",
+        )
+        .and_then(|mut s| s.query_row((), |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional())
+        .map_err(failed)?;
+    if before.as_ref().is_some_and(|(_, step, known)| *step == last && known.as_deref() == tag) {
         return Ok(last);
     }
     conn.execute(
         "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made) SELECT step, ?2, ?3, parameters, ?4 FROM fb_steps WHERE step = ?1",
-        params![last, tag, before.map(|c| c.id), now()],
+        params![last, tag, before.map(|b| b.0), now()],
     )
     .map_err(broken)?;
     Ok(last)

@@ -98,9 +98,11 @@ impl Intake {
 
     /// Why a step cannot be completed, or nothing.
     fn why_torn(&self, k: &Step, over: &BTreeMap<u64, bool>) -> Option<Error> {
+        // Sessions of a later life of the program end no steps of this one.
+        let mates = k.sessions().iter().filter_map(|n| self.sessions.get(n)?.mates).min().unwrap_or(u64::MAX);
         let mut why: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for rank in k.lacking() {
-            if let Some(reason) = self.absence(k, rank, over) {
+            if let Some(reason) = self.absence(k, rank, mates, over) {
                 why.entry(reason).or_default().push(rank);
             }
         }
@@ -119,11 +121,10 @@ impl Intake {
         ))
     }
 
-    /// Why a rank will not end this step, or nothing when it still may.
-    fn absence(&self, k: &Step, rank: u32, over: &BTreeMap<u64, bool>) -> Option<String> {
+    /// Why a rank will not end this step, or nothing when it still may. `mates` is the last session of
+    /// the life of the program that began the step.
+    fn absence(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Option<String> {
         let is_over = |n: u64| over.get(&n).copied().unwrap_or(true);
-        // Sessions of a later life of the program end no steps of this one.
-        let mates = k.sessions().iter().filter_map(|n| self.sessions.get(n)?.mates).min().unwrap_or(u64::MAX);
         let of_life = || self.sessions.values().filter(|s| s.row.session <= mates);
         let of_rank = || of_life().filter(|s| s.row.rank == rank);
         let (session, present) = match k.session_of(rank) {

@@ -10,7 +10,7 @@ use forebay_types::record::{Payload, Record};
 use forebay_types::watch::{Act, Declare};
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 /// A record that waits for its group.
 pub(super) enum Item {
@@ -19,7 +19,7 @@ pub(super) enum Item {
     /// A put whose bytes are in a file now, with the record it came by.
     Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
     /// A put whose file could not be written.
-    Failed { session: u64, seq: u64, error: Error },
+    Failed { session: u64, seq: u64, bytes: Vec<u8>, error: Error },
     /// The session is over.
     Closed { session: u64, seq: u64 },
     /// The file of a step is durable under its name.
@@ -42,17 +42,31 @@ impl Item {
         }
     }
 
+    /// What a rank asks by it.
+    pub fn ask(&self) -> Option<Ask> {
+        let Item::Record { bytes, .. } = self else { return None };
+        match Record::decode(bytes) {
+            Ok((_, Record::Ask { json })) => serde_json::from_str(json).ok(),
+            _ => None,
+        }
+    }
+
     /// Whether somebody asks to go back to the last complete step.
     pub fn is_restart(&self) -> bool {
-        let Item::Record { bytes, .. } = self else { return false };
-        let Ok((_, Record::Ask { json })) = Record::decode(bytes) else { return false };
-        matches!(serde_json::from_str(json), Ok(Ask::Restart { .. }))
+        matches!(self.ask(), Some(Ask::Restart { .. }))
+    }
+
+    /// Whether somebody asks to close the session.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.ask(), Some(Ask::Close { .. }))
     }
 
     /// Bytes of the record.
     pub fn bytes(&self) -> usize {
         match self {
-            Item::Record { bytes, .. } | Item::Stored { bytes, .. } => bytes.len(),
+            Item::Record { bytes, .. } | Item::Stored { bytes, .. } | Item::Failed { bytes, .. } => {
+                bytes.len()
+            }
             _ => 0,
         }
     }
@@ -82,7 +96,7 @@ pub(super) enum Effect {
     Answer {
         session: u64,
         seq: u64,
-        result: Result<serde_json::Value>,
+        result: Result<Json>,
     },
     /// The request waits for the drain, or asks for something beyond the catalog.
     Later {
@@ -193,15 +207,12 @@ pub(super) fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -
 
 /// Keeps what a rank waits for, so that a successor can tell it.
 fn keep(conn: &Connection, effect: &Effect) -> Result<()> {
-    match effect {
-        Effect::Answer { session, seq, result } => {
-            catalog::keep_answer(conn, *session, *seq, &result.clone().map(|v| v.to_string()))
-        }
-        Effect::Version { session, seq, outcome } => {
-            catalog::keep_answer(conn, *session, *seq, &outcome.clone().map(|v| v.to_string()))
-        }
-        _ => Ok(()),
-    }
+    let (session, seq, outcome) = match effect {
+        Effect::Answer { session, seq, result } => (session, seq, result.as_ref().map(Json::to_string)),
+        Effect::Version { session, seq, outcome } => (session, seq, outcome.as_ref().map(u64::to_string)),
+        _ => return Ok(()),
+    };
+    catalog::keep_answer(conn, *session, *seq, outcome)
 }
 
 /// How the rank hears of a failure: as the answer to its request, or late.
@@ -210,7 +221,7 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
         return Some(Effect::Unlisted { step: manifest.step, error });
     }
     let (session, seq) = item.source()?;
-    if let Item::Record { bytes, .. } | Item::Stored { bytes, .. } = item {
+    if let Item::Record { bytes, .. } | Item::Stored { bytes, .. } | Item::Failed { bytes, .. } = item {
         match Record::decode(bytes) {
             Ok((_, Record::Ask { .. })) => {
                 return Some(Effect::Answer { session, seq, result: Err(error) });

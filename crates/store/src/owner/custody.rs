@@ -61,7 +61,7 @@ impl Intake {
         };
         self.sessions.values().for_each(|s| s.sink.message(s.row.session, level, -1, text));
         if let Some(s) = self.sessions.values().next() {
-            s.sink.trouble(text, error.is_none());
+            s.sink.trouble(text);
         }
         match error {
             Some(e) => self.waits = self.waits.take().or(Some((Instant::now(), e))),
@@ -90,7 +90,7 @@ impl Intake {
         let Some(Item::Record { bytes, .. }) = s.put.take() else { return };
         self.group.push(match result {
             Ok(stored) => Item::Stored { session, seq, bytes, stored },
-            Err(error) => Item::Failed { session, seq, error },
+            Err(error) => Item::Failed { session, seq, bytes, error },
         });
     }
 
@@ -177,13 +177,11 @@ impl Intake {
 
     /// The block of a large data set is in its file, or never will be.
     pub(super) fn release_put_block(&mut self, item: &Item) {
-        let bytes = match item {
-            Item::Stored { bytes, .. } => bytes,
-            _ => return,
+        let (Item::Stored { session, bytes, .. } | Item::Failed { session, bytes, .. }) = item else {
+            return;
         };
-        let session = item.source().and_then(|(session, _)| self.sessions.get(&session));
         if let (Ok((_, Record::Put { payload: Payload::Block(b), .. })), Some(s)) =
-            (Record::decode(bytes), session)
+            (Record::decode(bytes), self.sessions.get(session))
         {
             s.release(&b);
         }

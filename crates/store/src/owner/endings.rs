@@ -7,10 +7,9 @@ use super::intake::{Intake, Wait, Waiter};
 use super::session::Session;
 use super::steps::Step;
 use crate::catalog;
-use crate::layout::step_file;
+use crate::layout::{step_file, with_end};
 use crate::stepfile::Facts;
-use forebay_types::control::{Ask, word};
-use forebay_types::record::Record;
+use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -116,11 +115,7 @@ impl Intake {
     pub(super) fn went_back(&mut self, aside: &[i64]) {
         for step in aside {
             let Ok(path) = self.layout.file(&step_file(*step)) else { continue };
-            let name = |n: u32| {
-                let mut other = path.as_os_str().to_owned();
-                other.push(format!(".aside{n}"));
-                std::path::PathBuf::from(other)
-            };
+            let name = |n: u32| with_end(&path, &format!(".aside{n}"));
             // One that cannot be renamed is listed again at the next opening.
             if let Some(free) = (1..).map(name).find(|other| !other.exists()) {
                 let _ = self.disk.rename(&path, &free);
@@ -177,9 +172,9 @@ impl Intake {
         if self.stopping && self.lost.is_none() {
             return self.abandon(e.within("what is missing is in shared memory until `forebay recover`"));
         }
-        let is_closing = |i: &mut Item| matches!(i, Item::Record { bytes, .. } if closes(bytes));
-        let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take_if(is_closing));
-        let refused: Vec<Item> = deferred.chain(self.group.extract_if(.., is_closing)).collect();
+        let closes = |i: &mut Item| i.is_closing();
+        let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take_if(closes));
+        let refused: Vec<Item> = deferred.chain(self.group.extract_if(.., closes)).collect();
         for (session, seq) in refused.iter().filter_map(Item::source) {
             if let Some(s) = self.sessions.get_mut(&session) {
                 s.leaving = None;
@@ -199,13 +194,4 @@ impl Intake {
     pub(super) fn is_drained(&self) -> bool {
         self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty()
     }
-}
-
-/// Whether a record asks to close the session.
-fn closes(bytes: &[u8]) -> bool {
-    let json = match Record::decode(bytes) {
-        Ok((_, Record::Ask { json })) => json,
-        _ => return false,
-    };
-    matches!(serde_json::from_str(json), Ok(Ask::Close { .. }))
 }

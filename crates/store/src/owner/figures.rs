@@ -33,16 +33,21 @@ pub(super) struct Figures {
 impl Figures {
     /// Counts an overflow segment that is there.
     pub fn take(&mut self, s: &Segment, layout: &Layout) {
-        let beside = s.path().is_some_and(|p| p.starts_with(layout.root()));
-        let count = if beside { &mut self.spilt } else { &mut self.overflow };
-        *count += s.block_bytes();
+        *self.count(s, layout) += s.block_bytes();
     }
 
     /// Counts one that goes.
     pub fn give_back(&mut self, s: &Segment, layout: &Layout) {
-        let beside = s.path().is_some_and(|p| p.starts_with(layout.root()));
-        let count = if beside { &mut self.spilt } else { &mut self.overflow };
+        let count = self.count(s, layout);
         *count = count.saturating_sub(s.block_bytes());
+    }
+
+    /// Where a segment counts: one beside the run's files is spilt.
+    fn count(&mut self, s: &Segment, layout: &Layout) -> &mut u64 {
+        match s.path().is_some_and(|p| p.starts_with(layout.root())) {
+            true => &mut self.spilt,
+            false => &mut self.overflow,
+        }
     }
 
     /// As `Ask::Stats` answers.

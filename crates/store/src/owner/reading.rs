@@ -74,17 +74,17 @@ impl Intake {
             | Record::StepDiscard { .. }
             | Record::StepEarly { .. } => self.take_step_record(s, seq, record),
             Record::Put { payload: Payload::Block(b), .. } if seq <= s.applied => {
-                let _ = s.block(&b);
                 s.release(&b);
                 Keep::Group
             }
             _ if seq <= s.applied => Keep::Group,
             Record::Put { payload: Payload::Block(b), name, set, meta, unit, .. } => {
-                s.put = Some(Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() });
+                let (session, bytes) = (s.row.session, bytes.to_vec());
                 match s.block(&b) {
                     Ok(block) => {
+                        s.put = Some(Item::Record { session, seq, bytes });
                         let put = LargePut {
-                            session: s.row.session,
+                            session,
                             seq,
                             name: name.to_owned(),
                             set,
@@ -95,10 +95,7 @@ impl Intake {
                         };
                         let _ = self.jobs.send(Job::Put(Box::new(put)));
                     }
-                    Err(error) => {
-                        s.put = None;
-                        self.group.push(Item::Failed { session: s.row.session, seq, error });
-                    }
+                    Err(error) => self.group.push(Item::Failed { session, seq, bytes, error }),
                 }
                 Keep::Put(seq)
             }
@@ -204,7 +201,6 @@ impl Intake {
             // The step was refused or given up: its blocks go back at once.
             self.miss(s, b.step);
             if let Payload::Block(r) = b.payload {
-                let _ = s.block(&r);
                 s.release(&r);
             }
             return Ok(());

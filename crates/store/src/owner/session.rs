@@ -149,11 +149,8 @@ impl Session {
 
     /// Gives a block back to the rank.
     pub fn release(&self, b: &HeldBlock) {
-        let of = match b.segment {
-            0 => Some(&self.segment),
-            n => self.overflow.get(n as usize - 1),
-        };
-        let _ = of.map(|s| s.release_made(b.index, b.made));
+        // A reference that means nothing has nothing to give back.
+        let _ = self.segment_of(b.segment).and_then(|s| s.release_made(b.index, b.made));
     }
 
     /// Gives the ring back up to the first stretch that must stay.

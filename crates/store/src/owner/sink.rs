@@ -24,10 +24,10 @@ pub trait Sink: Send + Sync {
     fn message(&self, session: u64, level: u8, step: i64, text: &str) {
         let _ = (session, level, step, text);
     }
-    /// Everything waits for the disk (the text says why), or goes on again (`over`): for whoever
-    /// sits at the terminal.
-    fn trouble(&self, text: &str, over: bool) {
-        let _ = (text, over);
+    /// Everything waits for the disk (the text says why), or goes on again: for whoever sits at the
+    /// terminal.
+    fn trouble(&self, text: &str) {
+        let _ = text;
     }
     /// A request the store does not know. `None`: the sink answers itself, by `Owner::post`.
     fn ask(&self, session: u64, seq: u64, ask: &Ask) -> Option<Result<serde_json::Value>> {

@@ -217,8 +217,8 @@ impl Step {
         }
         known.ended = true;
         if self.is_complete() {
-            let put = self.names.iter().filter(|(_, n)| n.place == 1);
-            put.clone().try_for_each(|(name, n)| n.pieces.complete(name, &n.meta))?;
+            let mut put = self.names.iter().filter(|(_, n)| n.place == 1);
+            put.try_for_each(|(name, n)| n.pieces.complete(name, &n.meta))?;
         }
         self.settle()
     }

@@ -3,7 +3,7 @@
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Entry, MANIFEST, Manifest, Piece};
-use crate::disk::{Disk, DualFile, Foreign};
+use crate::disk::{Disk, DualFile, Foreign, foreign};
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::collections::BTreeMap;
@@ -195,8 +195,6 @@ impl Writer {
         if let Some(frame) = &self.frame {
             spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
             framed(&*self.disk, &self.tmp, || frame.flush(&self.tmp))?;
-        }
-        if self.frame.is_some() {
             // Asked for while there is still a frame to try again with.
             self.disk.before(Foreign::Frame, &self.tmp).map_err(|e| wrong("write", e))?;
         }
@@ -258,13 +256,9 @@ fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<(
     }
 }
 
-/// HDF5 writes on its own; the seam to the disk is asked before and told after.
+/// HDF5 writes on its own.
 fn framed<T>(disk: &dyn Disk, tmp: &Path, act: impl FnOnce() -> Result<T>) -> Result<T> {
-    let wrong = |e| Error::io(format!("cannot write {}", tmp.display()), e);
-    disk.before(Foreign::Frame, tmp).map_err(wrong)?;
-    let done = act()?;
-    disk.after(Foreign::Frame, tmp);
-    Ok(done)
+    foreign(disk, Foreign::Frame, tmp, act)
 }
 
 fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {
