@@ -1,17 +1,8 @@
 /* call_forebay BROKER: void calls from C to the server of the bench `call`, both sides active:
  * the median and the fastest of batches of 100. */
-#include "common.h"
-
-#include <forebay.h>
+#include "ours.h"
 
 enum { BATCHES = 5000, BATCH = 100 };
-
-static void done(fb_status status) {
-    if (status != FB_OK) {
-        fprintf(stderr, "error: %s\n", fb_last_error());
-        exit(1);
-    }
-}
 
 int main(int argc, char **argv) {
     check(argc > 1, "reading the arguments");

@@ -1,14 +1,5 @@
 /* small_forebay RUN COUNT: small data sets, one by one, into a run; then flushed, then read again. */
-#include "common.h"
-
-#include <forebay.h>
-
-static void done(fb_status status) {
-    if (status != FB_OK) {
-        fprintf(stderr, "error: %s\n", fb_last_error());
-        exit(1);
-    }
-}
+#include "ours.h"
 
 int main(int argc, char **argv) {
     check(argc > 2, "reading the arguments");

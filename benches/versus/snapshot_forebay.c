@@ -1,16 +1,7 @@
 /* snapshot_forebay put|allocate DIRECTORY STEPS MIB SECONDS [RANK RANKS BUFFER_MIB]: four arrays a
  * step, MIB in all, of this rank; computing SECONDS between. `allocate` fills its arrays in place,
  * as a simulation would that keeps them there: filling them is not counted. */
-#include "common.h"
-
-#include <forebay.h>
-
-static void done(fb_status status) {
-    if (status != FB_OK) {
-        fprintf(stderr, "error: %s\n", fb_last_error());
-        exit(1);
-    }
-}
+#include "ours.h"
 
 int main(int argc, char **argv) {
     check(argc > 5, "reading the arguments");

@@ -97,6 +97,13 @@ class Home(Place):
         env.pop("FOREBAY_EXE", None)
         return env
 
+    def start_ready(self, program: Path, *words: str | Path) -> subprocess.Popen[str]:
+        """Starts a program here that says when it is ready; it has said so when this returns."""
+        process = self.start(program, *words)
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        return process
+
     def run(
         self,
         program: Path,

@@ -54,9 +54,7 @@ def test_valgrind_finds_nothing_in_calls_and_their_server(kit: Kit, home: Home) 
 
 
 def test_a_server_serves_another_program_until_it_is_told_to_end(kit: Kit, home: Home) -> None:
-    server = home.start(kit.compile(PROGRAMS / "server.c"))
-    assert server.stdout is not None and server.stderr is not None
-    assert server.stdout.readline() == "ready\n", server.stderr.read()
+    server = home.start_ready(kit.compile(PROGRAMS / "server.c"))
     client = kit.compile(PROGRAMS / "calls.c")
     assert home.run(client, "there") == "done\n"
     server.terminate()
@@ -65,9 +63,7 @@ def test_a_server_serves_another_program_until_it_is_told_to_end(kit: Kit, home:
 
 
 def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
-    program = home.start(kit.compile(PROGRAMS / "watch.c"), run_path)
-    assert program.stdout is not None and program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    program = home.start_ready(kit.compile(PROGRAMS / "watch.c"), run_path)
 
     def steer(*words: str, status: int = 0) -> str:
         return home.command("steer", run_path, *words, status=status)
@@ -88,9 +84,7 @@ def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
 @pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
 def test_calls_in_the_wrong_place_are_refused(kit: Kit, home: Home, run_path: Path, how: str) -> None:
     flags = SANITIZERS if how != "plainly" else []
-    program = home.start(kit.compile(PROGRAMS / "misuse.c", *flags), run_path)
-    assert program.stdout is not None and program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    program = home.start_ready(kit.compile(PROGRAMS / "misuse.c", *flags), run_path)
     home.command("steer", run_path, "save")
     out, err = program.communicate(timeout=30)
     assert (program.returncode, out) == (0, "done\n"), err
@@ -102,9 +96,7 @@ def test_what_was_put_is_not_lost_when_a_program_ends_with_everything_open(
     misuse = kit.compile(PROGRAMS / "misuse.c")
     # The second time the run is made anew, and acts upon it are counted anew.
     for _ in range(2):
-        program = home.start(misuse, run_path, "end")
-        assert program.stdout is not None and program.stderr is not None
-        assert program.stdout.readline() == "ready\n", program.stderr.read()
+        program = home.start_ready(misuse, run_path, "end")
         saved = re.search(r"saved at step (\d+)", home.command("steer", run_path, "save"))
         assert saved is not None
         out, err = program.communicate(timeout=30)
@@ -118,9 +110,7 @@ def test_what_was_put_is_not_lost_when_a_program_ends_with_everything_open(
 
 
 def test_a_run_closed_in_its_own_loop_ends_the_loop(kit: Kit, home: Home, run_path: Path) -> None:
-    program = home.start(kit.compile(PROGRAMS / "misuse.c"), run_path, "close")
-    assert program.stdout is not None and program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    program = home.start_ready(kit.compile(PROGRAMS / "misuse.c"), run_path, "close")
     home.start(kit.prefix / "bin" / "forebay", "steer", run_path, "save")
     out, err = program.communicate(timeout=30)
     assert program.returncode == 0 and out.startswith("done"), err

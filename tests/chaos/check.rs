@@ -1,8 +1,9 @@
 //! What was acknowledged, against what is there.
 
-use forebay::{Cell, Code, Mode, OpenOptions, Result, Run};
+use forebay::{Cell, Code, Result, Run};
 
 use crate::program::{LARGE, PIECE, Part, field, highest, lost, read_log};
+use crate::twin::read;
 
 /// What this rank finds, against what was acknowledged before.
 pub fn check(part: &Part, run: &Run, before: &[(char, String)], back: i64, rows: i64) -> Result<()> {
@@ -93,8 +94,7 @@ pub fn check_step(run: &Run, size: u32, step: i64) -> Result<()> {
 
 /// The whole run, after it was closed.
 pub fn check_all(part: &Part) -> Result<i64> {
-    let run =
-        forebay::open(&part.dir.join("chaos").display().to_string(), Mode::Read, OpenOptions::default())?;
+    let run = read(part)?;
     let log: Vec<_> = (0..part.size).map(|r| read_log(&part.dir, r)).collect();
     let last = run.snapshots()?.numbers().last().copied().unwrap_or(-1);
     check(part, &run, &log[0], last, last)?;

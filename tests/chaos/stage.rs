@@ -64,16 +64,18 @@ impl Stage {
 
     /// Starts all ranks.
     pub fn start_ranks(&mut self) -> Result<(), String> {
-        self.starts += 1;
         let acknowledged = self.acknowledged().to_string();
+        self.start_all("CHAOS_ACKNOWLEDGED", &acknowledged)
+    }
+
+    /// The same, with one more variable for each.
+    fn start_all(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.starts += 1;
         for rank in 0..self.size {
             let mut command = self.start(self.tongues[rank as usize], "rank");
-            command
-                .env("CHAOS_RANK", rank.to_string())
-                .env("CHAOS_START", self.starts.to_string())
-                .env("CHAOS_ACKNOWLEDGED", &acknowledged);
-            self.ranks
-                .push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|e| e.to_string())?);
+            command.env("CHAOS_RANK", rank.to_string()).env("CHAOS_START", self.starts.to_string());
+            command.env(name, value).stdin(Stdio::null()).stdout(Stdio::null());
+            self.ranks.push(command.spawn().map_err(|e| e.to_string())?);
         }
         Ok(())
     }
@@ -111,12 +113,7 @@ impl Stage {
             std::fs::create_dir(&dir).and_then(|()| std::fs::write(dir.join("stop"), last.to_string()));
         written.map_err(|e| e.to_string())?;
         let mut twin = Stage::new(&dir, vec![Tongue::Rust; self.size as usize], self.calls);
-        for rank in 0..twin.size {
-            let mut command = twin.start(Tongue::Rust, "rank");
-            command.env("CHAOS_RANK", rank.to_string()).env("CHAOS_START", "1").env("CHAOS_CALM", "1");
-            twin.ranks
-                .push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|e| e.to_string())?);
-        }
+        twin.start_all("CHAOS_CALM", "1")?;
         Ok(twin)
     }
 

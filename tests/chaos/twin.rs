@@ -5,7 +5,8 @@ use forebay::{Mode, OpenOptions, Result, Run};
 
 use crate::program::{Part, lost};
 
-fn read(part: &Part) -> Result<Run> {
+/// The run of a stage, to be read.
+pub fn read(part: &Part) -> Result<Run> {
     forebay::open(&part.dir.join("chaos").display().to_string(), Mode::Read, OpenOptions::default())
 }
 

@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import forebay as fb
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from places import EXAMPLE, ROOT, Place
+from places import EXAMPLE, ROOT, Place, _worker_place, run_dir
+
+__all__ = ["_worker_place", "run_dir"]
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release"
 
@@ -89,6 +92,15 @@ class TiedPlace(Place):
                     os.kill(int(line.split(":", 1)[0]), signal.SIGKILL)
 
 
+def latest(path: Path) -> int:
+    """Number of the last complete step, -1 before the first."""
+    try:
+        with fb.open(path, "r") as run:
+            return run.snapshots.numbers[-1] if len(run.snapshots) else -1
+    except fb.NotFound:
+        return -1
+
+
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The example in C: for each launcher, `alone` without MPI, and the server."""
@@ -113,24 +125,9 @@ def two_stream(mpi: Mpi, programs: dict[str, Path]) -> Path:
     return programs[mpi.name]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _worker_place() -> Iterator[Place]:
-    """What the tests of one worker share that run in its own process."""
-    place = Place()
-    os.environ.update(place.variables)
-    yield place
-    place.close()
-
-
 @pytest.fixture
 def place() -> Iterator[Place]:
     """A place of the test's own."""
     made = TiedPlace()
     yield made
     made.close()
-
-
-@pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    """Where the test's run is."""
-    return tmp_path / "test.fb"

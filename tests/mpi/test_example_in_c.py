@@ -16,18 +16,14 @@ from typing import Any
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import TIED, Mpi, TiedPlace
-from places import EXAMPLE, Place, until
+from conftest import TIED, Mpi, TiedPlace, latest
+from places import EXAMPLE, Place, servers, until
 
 DECK = EXAMPLE / "two_stream.toml"
 MANY = "100000"  # steps: more than any test waits for, and yet an end
 # Enough for the growth rate; a later --steps says otherwise.
 FEW = ["--deck", DECK, "--particles", "20000", "--no-monitor", "--steps", "300"]
 PYTHON = [sys.executable, EXAMPLE / "python" / "two_stream.py"]
-
-
-def servers(place: Place) -> list[subprocess.Popen[str]]:
-    return [place.serve(EXAMPLE / "python" / "poisson1d.py", f"poisson1d-{n}") for n in (1, 2)]
 
 
 def finish(process: subprocess.Popen[str], timeout: float = 60) -> str:
@@ -162,15 +158,6 @@ def test_a_run_goes_on_in_the_other_language(
     out = run_to_end(place, run_dir, PYTHON)
     assert "going on from step 205" in out
     assert abs(growth(out) / growth(python[0]) - 1) < 0.01
-
-
-def latest(path: Path) -> int:
-    """Number of the last complete step, -1 before the first."""
-    try:
-        with fb.open(path, "r") as run:
-            return run.snapshots.numbers[-1] if len(run.snapshots) else -1
-    except fb.NotFound:
-        return -1
 
 
 def reached(path: Path, step: int) -> Callable[[], bool]:

@@ -15,7 +15,7 @@ from typing import Any
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Mpi
+from conftest import Mpi, latest
 from places import Place, until
 
 RANK = Path(__file__).with_name("rank.py")
@@ -76,15 +76,6 @@ def test_plain_processes_are_ranks_by_their_environment(place: Place, run_dir: P
     said = finish(*start_plain(place, 3, run_dir, 20, 0))
     assert [line["size"] for line in said] == [3, 3, 3]
     check_steps(run_dir, list(range(20)), lambda _: 3)
-
-
-def latest(path: Path) -> int:
-    """Number of the last complete step, -1 before the first."""
-    try:
-        with fb.open(path, "r") as run:
-            return run.snapshots.numbers[-1] if len(run.snapshots) else -1
-    except fb.NotFound:
-        return -1
 
 
 def steer_through(place: Place, run_dir: Path) -> None:

@@ -1,7 +1,7 @@
 """Each worker of the tests lives in a place of its own: directories, names of segments, agents.
 
 At the end of a worker nothing of it may be left: no process, no segment, no socket. The suites share
-what stands here; their fixtures are in their `conftest.py`.
+what stands here; fixtures of their own are in their `conftest.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -153,3 +153,23 @@ class Place:
             Path("/dev/shm", name).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         assert not left, f"left behind: {left}"
+
+
+def servers(place: Place) -> list[subprocess.Popen[str]]:
+    """The two servers of the example, in Python."""
+    return [place.serve(EXAMPLE / "python" / "poisson1d.py", f"poisson1d-{n}") for n in (1, 2)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _worker_place() -> Iterator[Place]:
+    """What the tests of one worker share that run in its own process."""
+    place = Place()
+    os.environ.update(place.variables)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """Where the test's run is."""
+    return tmp_path / "test.fb"

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benches" / "suite"))
 
-import programs  # noqa: E402
-import report  # noqa: E402
-import targets  # noqa: E402
-from report import Figure  # noqa: E402
+import programs
+import report
+import targets
+from report import Figure
 
 
 @pytest.fixture(scope="module")

@@ -16,16 +16,13 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import EXAMPLE, Place, until
+from places import servers
 
 FEW = ["--particles", "20000", "--no-monitor"]
 
 
 def client(place: Place, run: Path, *more: str) -> subprocess.Popen[str]:
     return place.start(sys.executable, EXAMPLE / "python" / "two_stream.py", "--run", run, *FEW, *more)
-
-
-def servers(place: Place) -> list[subprocess.Popen[str]]:
-    return [place.serve(EXAMPLE / "python" / "poisson1d.py", f"poisson1d-{n}") for n in (1, 2)]
 
 
 def content(path: Path) -> dict[str, Any]:

@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 
 use forebay::{Mode, OpenOptions};
 use forebay_arena::{Process as Known, place};
-use support::{agent_pid, sandbox, signal, until};
-
-/// Two seconds are promised; a machine busy with other tests is given five.
-const LATE: Duration = Duration::from_secs(5);
+use support::{LATE, agent_pid, sandbox, signal, until};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

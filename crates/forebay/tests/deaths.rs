@@ -6,10 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use forebay::{Code, Mode, OpenOptions, Piece, PutOptions, View};
-use support::{agent_pid, check, sandbox, signal, take};
-
-/// Two seconds are promised; a machine busy with other tests is given five.
-const LATE: Duration = Duration::from_secs(5);
+use support::{LATE, agent_pid, check, sandbox, signal, take};
 
 const N: usize = 200_000;
 

@@ -6,16 +6,14 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use forebay::{Code, Error, Mode, OpenOptions};
 use forebay_link::{Header, Peer, frame};
 use forebay_types::control::WIRE_VERSION;
-use support::{Sandbox, sandbox, take};
+use support::{LATE, Sandbox, sandbox, take};
 
 const OTHER: u32 = WIRE_VERSION + 1;
-/// Two seconds are promised; a machine busy with other tests is given five.
-const LATE: Duration = Duration::from_secs(5);
 
 /// A frame as the other version writes it: its number in the header, its name in the greeting.
 fn frame_of(kind: u16, header_version: u32) -> Vec<u8> {

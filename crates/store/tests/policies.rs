@@ -212,13 +212,12 @@ fn an_owner_that_is_to_end_on_a_disk_that_stays_full_leaves_the_rest_for_recover
 }
 
 /// Puts a step into an overflow segment, as a client does.
-fn step_over(rank: &mut Rank, over: &Segment, step: i64) {
-    let bytes = f64s(20_000, step as u64);
+fn step_over(rank: &mut Rank, over: &Segment, step: i64, bytes: &[u8], place: Place) {
     let mut room = over.allocator();
     let block = room.alloc(bytes.len() as u64).unwrap();
-    block.write_from(0, &bytes);
+    block.write_from(0, bytes);
     let held = HeldBlock { segment: 1, index: block.index(), made: block.made(), bytes: bytes.len() as u64 };
-    let (meta, place) = (ArrayMeta::new(DType::F64, shape(&[20_000])), Place::Whole);
+    let meta = ArrayMeta::new(DType::F64, shape(&[bytes.len() as u64 / 8]));
     let payload = Payload::Block(held);
     rank.begin(step);
     rank.publish(&Record::StepBlock(StepBlock { step, name: "x", unit: "m", meta, place, part: 0, payload }));
@@ -238,7 +237,7 @@ fn what_is_spilt_into_the_runs_directory_is_drained_in_order_and_found_after_a_d
     assert!(rank.ask(&ask(true, 1)).unwrap().is_null(), "the limit is used up");
     assert_eq!(owner.stats().unwrap()["spilt_bytes"], 64 << 20);
     rank.step(0, &f64s(20_000, 0));
-    step_over(&mut rank, &Segment::open(&path).unwrap(), 1);
+    step_over(&mut rank, &Segment::open(&path).unwrap(), 1, &f64s(20_000, 1), Place::Whole);
     rank.step(2, &f64s(20_000, 2));
     waits(&owner);
     owner.abandon().unwrap();
@@ -260,26 +259,8 @@ fn overflow_of_several_ranks_is_found_after_a_death() {
         let path = r.ask(&Ask::Overflow { bytes: 1 << 20, spill: false, known: 0 }).unwrap();
         let over = Segment::open(Path::new(path.as_str().unwrap())).unwrap();
         assert_eq!(over.kind(), forebay_arena::place::kind::OVERFLOW);
-        let bytes = f64s(10_000, i as u64 * 10_000);
-        let mut room = over.allocator();
-        let block = room.alloc(bytes.len() as u64).unwrap();
-        block.write_from(0, &bytes);
-        let held =
-            HeldBlock { segment: 1, index: block.index(), made: block.made(), bytes: bytes.len() as u64 };
-        let meta = ArrayMeta::new(DType::F64, shape(&[10_000]));
         let place = Place::At { offset: shape(&[i as u64 * 10_000]), global: shape(&[20_000]) };
-        r.begin(4);
-        let payload = Payload::Block(held);
-        r.publish(&Record::StepBlock(StepBlock {
-            step: 4,
-            name: "x",
-            unit: "m",
-            meta,
-            place,
-            part: 0,
-            payload,
-        }));
-        r.end(4, 1);
+        step_over(r, &over, 4, &f64s(10_000, i as u64 * 10_000), place);
         paths.push(PathBuf::from(path.as_str().unwrap()));
     }
     waits(&owner);

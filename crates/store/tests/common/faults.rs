@@ -44,7 +44,6 @@ pub struct Left {
 #[derive(Default)]
 struct State {
     places: Vec<String>,
-    full_until: usize,
     acknowledged: usize,
     begun: usize,
     /// Contents of files as they were last made durable, by number of the file.

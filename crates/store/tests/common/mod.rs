@@ -11,7 +11,6 @@ use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
 use forebay_types::record::{HeldBlock, Notice, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -204,8 +203,4 @@ impl Rank {
     pub fn is_unlinked(&self) -> bool {
         !self.segment.path().unwrap().exists()
     }
-}
-
-pub fn fd_is_open(fd: impl AsFd) -> bool {
-    rustix::fs::fstat(fd).is_ok()
 }
