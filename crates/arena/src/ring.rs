@@ -100,8 +100,21 @@ fn head(len: u32, position: u64) -> u64 {
 
 /// Where the line of a position lies.
 #[inline]
-fn line(position: u64, capacity: u64) -> u64 {
+pub(crate) fn line(position: u64, capacity: u64) -> u64 {
     position & (capacity - 1) & !(LINE - 1)
+}
+
+/// The first word of the record at a position.
+#[inline]
+fn word_at<M: RingMemory>(memory: &M, position: u64) -> &AtomicU64 {
+    memory.head(line(position, memory.capacity()))
+}
+
+/// The length that a first word tells, if it is that of a record at the position.
+#[inline]
+fn announced(word: u64, position: u64) -> Option<u64> {
+    let len = word as u32;
+    (word == head(len, position) && len as usize <= limits::RECORD_BYTES).then_some(len.into())
 }
 
 /// A position as it stands in shared memory: whatever it is, it is taken for that of a line.
@@ -116,12 +129,8 @@ pub fn waiting<M: RingMemory>(memory: &M) -> u64 {
     let (mut passed, mut count) = (0, 0);
     while passed < capacity {
         let at = begin.wrapping_add(passed);
-        let word = memory.head(line(at, capacity)).load(Ordering::Acquire);
-        let len = word as u32;
-        if word != head(len, at) || len as usize > limits::RECORD_BYTES {
-            break;
-        }
-        passed += footprint(len.into());
+        let Some(len) = announced(word_at(memory, at).load(Ordering::Acquire), at) else { break };
+        passed += footprint(len);
         count += 1;
     }
     count
@@ -151,19 +160,11 @@ impl<M: RingMemory> Producer<M> {
     /// A producer that was killed may have published a record and not said so in `tail`.
     fn catch_up(&mut self) {
         while self.cached_free() > LINE {
-            let word = self.head_at(self.tail).load(Ordering::Acquire);
-            let len = word as u32;
-            if word != head(len, self.tail) || len as usize > limits::RECORD_BYTES {
-                break;
-            }
-            self.tail = self.tail.wrapping_add(footprint(len.into()));
+            let word = word_at(&self.memory, self.tail).load(Ordering::Acquire);
+            let Some(len) = announced(word, self.tail) else { break };
+            self.tail = self.tail.wrapping_add(footprint(len));
         }
         self.memory.tail().store(self.tail, Ordering::Release);
-    }
-
-    #[inline]
-    fn head_at(&self, position: u64) -> &AtomicU64 {
-        self.memory.head(line(position, self.memory.capacity()))
     }
 
     /// Publishes one record, made of the parts one behind the other: whole or not at all.
@@ -183,13 +184,13 @@ impl<M: RingMemory> Producer<M> {
         }
         let begin = self.tail;
         self.tail = begin.wrapping_add(needed);
-        self.head_at(self.tail).store(0, Ordering::Relaxed);
+        word_at(&self.memory, self.tail).store(0, Ordering::Relaxed);
         let mut at = begin.wrapping_add(HEADER);
         for part in parts {
             self.store(at, part);
             at = at.wrapping_add(part.len() as u64);
         }
-        self.head_at(begin).store(head(len as u32, begin), Ordering::Release);
+        word_at(&self.memory, begin).store(head(len as u32, begin), Ordering::Release);
         self.memory.tail().store(self.tail, Ordering::Release);
         Ok(())
     }
@@ -258,25 +259,19 @@ impl<M: RingMemory> Consumer<M> {
     /// more use.
     #[inline]
     pub fn next(&mut self, buf: &mut Vec<u8>) -> Result<Option<u64>> {
-        let word = self.head_at_cursor().load(Ordering::Acquire);
+        let word = word_at(&self.memory, self.cursor).load(Ordering::Acquire);
         if word == 0 {
             return Ok(None);
         }
-        let len = word as u32;
-        let needed = footprint(len.into());
         let room = self.memory.capacity().saturating_sub(self.cursor.wrapping_sub(self.mark));
-        if len as usize > limits::RECORD_BYTES || needed > room || word != head(len, self.cursor) {
+        let Some(len) = announced(word, self.cursor).filter(|len| footprint(*len) <= room) else {
+            let len = word as u32;
             return Err(self.corrupt(&format!("a record announces {len} bytes by the word {word:#x}")));
-        }
+        };
         buf.resize(len as usize, 0); // what it held is overwritten, so it is not cleared first
         self.load(self.cursor.wrapping_add(HEADER), buf);
-        self.cursor = self.cursor.wrapping_add(needed);
+        self.cursor = self.cursor.wrapping_add(footprint(len));
         Ok(Some(self.cursor))
-    }
-
-    #[inline]
-    fn head_at_cursor(&self) -> &AtomicU64 {
-        self.memory.head(line(self.cursor, self.memory.capacity()))
     }
 
     #[cold]
@@ -301,7 +296,7 @@ impl<M: RingMemory> Consumer<M> {
     /// Whether there is a record to read: one load of shared memory.
     #[inline]
     pub fn pending(&mut self) -> bool {
-        self.head_at_cursor().load(Ordering::Acquire) != 0
+        word_at(&self.memory, self.cursor).load(Ordering::Acquire) != 0
     }
 
     /// Gives the producer the room up to a position that [`Consumer::next`] returned. Positions

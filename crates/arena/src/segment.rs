@@ -331,8 +331,7 @@ impl Segment {
     #[inline]
     pub fn has_record(&self, which: Direction, position: u64) -> bool {
         let (at, bytes) = self.inner.layout.rings[which.index()];
-        bytes > 0
-            && self.inner.map.atomic_u64(at + (position & (bytes - 1) & !63)).load(Ordering::Acquire) != 0
+        bytes > 0 && self.inner.map.atomic_u64(at + ring::line(position, bytes)).load(Ordering::Acquire) != 0
     }
 
     /// How many records of a ring wait for their reader.

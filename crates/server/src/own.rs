@@ -17,7 +17,7 @@ pub(crate) fn services() -> Result<QuickMap<String, Arc<Service>>> {
     let mut services = QuickMap::default();
     for (text, body) in all {
         let signature = Signature::parse(text)?;
-        services.insert(signature.name().as_str().to_owned(), Arc::new(Service::own(signature, body)));
+        services.insert(signature.name().as_str().to_owned(), Arc::new(Service::new(signature, body)));
     }
     Ok(services)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use forebay_types::held::OWN;
 use forebay_types::{Result, Signature};
 
 use crate::Call;
@@ -19,8 +20,6 @@ const CLOCKLESS: u32 = 15;
 pub(crate) struct Service {
     pub signature: Arc<Signature>,
     pub body: Box<Body>,
-    /// Whether it is a service of every server's; its errors keep their codes.
-    pub is_own: bool,
     usual_ns: AtomicU64,
     /// Calls until the clock is read again for one whose client does not ask for it.
     unread: AtomicU32,
@@ -31,15 +30,14 @@ impl Service {
         Service {
             signature: Arc::new(signature),
             body,
-            is_own: false,
             usual_ns: AtomicU64::new(LONG_NS + 1),
             unread: AtomicU32::new(0),
         }
     }
 
-    /// A service of every server's.
-    pub fn own(signature: Signature, body: Box<Body>) -> Service {
-        Service { is_own: true, ..Service::new(signature, body) }
+    /// Whether it is a service of every server's; its errors keep their codes.
+    pub fn is_own(&self) -> bool {
+        self.signature.name().as_str().starts_with(OWN)
     }
 
     /// Whether it pays to wake another worker before running it. Unknown means yes.

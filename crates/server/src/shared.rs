@@ -146,7 +146,7 @@ impl Shared {
     pub fn service(&self, name: &str) -> Result<Arc<Service>> {
         let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         services.get(name).cloned().ok_or_else(|| {
-            let offered = services.iter().filter(|(_, s)| !s.is_own).map(|(name, _)| name.as_str());
+            let offered = services.iter().filter(|(_, s)| !s.is_own()).map(|(name, _)| name.as_str());
             let mut offered: Vec<&str> = offered.collect();
             offered.sort();
             Error::new(
@@ -167,7 +167,7 @@ impl Shared {
 
     pub fn info(&self) -> ServerInfo {
         let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let offered = services.values().filter(|s| !s.is_own);
+        let offered = services.values().filter(|s| !s.is_own());
         let mut texts: Vec<String> = offered.map(|s| s.signature.to_string()).collect();
         texts.sort();
         ServerInfo {

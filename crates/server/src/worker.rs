@@ -212,7 +212,7 @@ fn find(shared: &Shared, last: &mut Option<(u64, Arc<Service>)>, name: &str) -> 
 fn run_body(service: &Service, call: &mut Call) -> Result<()> {
     match catch_unwind(AssertUnwindSafe(|| (service.body)(call))) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(e)) if service.is_own || e.code() == Code::Cancelled => Err(e),
+        Ok(Err(e)) if service.is_own() || e.code() == Code::Cancelled => Err(e),
         Ok(Err(e)) => Err(Error::new(Code::RemoteError, e.text())),
         Err(panic) => {
             let text = panic

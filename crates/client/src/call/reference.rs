@@ -152,7 +152,7 @@ impl Inner {
                 && !tried.contains(&home.0.info.incarnation)
                 && name.is_none_or(|n| *home.0.name == *n)
         };
-        if let Some(home) = newest.clone().filter(fits) {
+        if let Some(home) = newest.filter(fits) {
             return Ok(home);
         }
         let mut tried = tried.to_vec();
@@ -320,13 +320,17 @@ fn together(part: &Strided) -> Result<Strided> {
     Strided::new(item, part.offset(), row, &[item as i64], part.offset() + bytes)
 }
 
-/// Whether all that a call refers to is still there; otherwise nobody can do it.
-pub(super) fn not_lost(args: &[Arg]) -> Result<()> {
-    let references = args.iter().filter_map(|arg| match arg {
+/// What a call refers to.
+fn references<'r>(args: &'r [Arg<'_>]) -> impl Iterator<Item = &'r Reference> {
+    args.iter().filter_map(|arg| match arg {
         Arg::Ref(_, reference) => Some(*reference),
         _ => None,
-    });
-    for reference in references {
+    })
+}
+
+/// Whether all that a call refers to is still there; otherwise nobody can do it.
+pub(super) fn not_lost(args: &[Arg]) -> Result<()> {
+    for reference in references(args) {
         if let Some(e) = reference.home.0.lost() {
             let text = format!("{reference} is lost: {e}; make it anew on another server");
             return Err(Error::new(Code::ServerLost, text));
@@ -342,14 +346,10 @@ pub(super) fn holder(
     offer: &mut Arc<Offer>,
     args: &[Arg],
 ) -> Result<Option<Arc<Connection>>> {
-    let mut references = args.iter().filter_map(|arg| match arg {
-        Arg::Ref(_, reference) => Some(*reference),
-        _ => None,
-    });
-    let Some(first) = references.next() else { return Ok(None) };
+    let Some(first) = references(args).next() else { return Ok(None) };
     let name = offer.signature.name().as_str().to_owned();
     let fault = |why: String| Err(Error::bad(format!("{name}: {why}")));
-    for reference in std::iter::once(first).chain(references) {
+    for reference in references(args) {
         if !Arc::ptr_eq(&reference.inner, inner) {
             return fault(format!("{reference} is another client's; put the array with this client"));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
 use forebay_link::Wire;
-use forebay_types::control::{Ask, OpenRun, RunOpened, WhenFull, word};
+use forebay_types::control::{Ask, OpenRun, RunOpened, word};
 use forebay_types::record::Record;
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
@@ -35,11 +35,8 @@ pub struct Core {
     pub successor: OnceLock<Successor>,
     /// What was declared, for a successor.
     pub declared: Mutex<Vec<Declare>>,
-    pub rank: u32,
-    pub size: u32,
-    pub full: WhenFull,
     pub segment: Segment,
-    pub life: Arc<Life>,
+    pub life: Life,
     pub log: Log,
     pub down: Down,
     pub rooms: Mutex<Rooms>,

@@ -31,7 +31,7 @@ const LEAST_BUFFER: u64 = 1 << 20;
 /// How long the owner may take to greet.
 const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to open a run: recovery of an earlier session may be part of it.
-pub(super) const OPENING: Duration = Duration::from_secs(120);
+const OPENING: Duration = Duration::from_secs(120);
 
 impl Session {
     /// Greets the owner that listens at `socket`. `NotFound` or `ServerLost`: nobody is there (any
@@ -42,11 +42,7 @@ impl Session {
 
     /// Opens a run at the owner that was greeted.
     pub fn open(mut wire: Wire, open: &OpenRun) -> Result<Session> {
-        let request = RunRequest::OpenRun(open.clone());
-        let (answer, _) = wire.ask_with(&request, &[], OPENING)?;
-        let opened: RunOpened = serde_json::from_value(answer).map_err(|e| {
-            Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}"))
-        })?;
+        let opened = ask_for(&mut wire, &RunRequest::OpenRun(open.clone()))?;
         let segment = make_segment(&opened, open)?;
         match Session::attach(wire, open, opened, segment.clone()) {
             Ok(session) => {
@@ -65,20 +61,14 @@ impl Session {
     }
 
     fn attach(mut wire: Wire, open: &OpenRun, opened: RunOpened, segment: Segment) -> Result<Session> {
-        let (_, mut events) = wire.ask_with(&RunRequest::Attach, &[segment.fd()], OPENING)?;
-        if let Some(event) = events.pop() {
-            segment.bell(Direction::Up).attach_eventfd(event);
-        }
-        let life = Arc::new(Life::new(opened.owner_pid, &open.path));
+        hand_over(&mut wire, &segment)?;
+        let life = Life::new(opened.owner_pid, &open.path);
         let socket = wire.watch_fd()?;
         let core = Core {
             open: open.clone(),
             wire: Mutex::new(Some(wire)),
             successor: OnceLock::new(),
             declared: Mutex::default(),
-            rank: open.rank,
-            size: open.size,
-            full: open.full,
             life,
             log: Log::new(&segment),
             down: Down::new(&segment),
@@ -101,6 +91,22 @@ impl Session {
         let watcher = Watcher::start(core.clone(), socket)?;
         Ok(Session::new(core, watcher))
     }
+}
+
+/// Asks an owner for the run: newly, or as a session that goes on.
+pub(super) fn ask_for(wire: &mut Wire, request: &RunRequest) -> Result<RunOpened> {
+    let (answer, _) = wire.ask_with(request, &[], OPENING)?;
+    serde_json::from_value(answer)
+        .map_err(|e| Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}")))
+}
+
+/// Gives the owner the segment, whose upper bell rings there from now on.
+pub(super) fn hand_over(wire: &mut Wire, segment: &Segment) -> Result<()> {
+    let (_, mut events) = wire.ask_with(&RunRequest::Attach, &[segment.fd()], OPENING)?;
+    if let Some(event) = events.pop() {
+        segment.bell(Direction::Up).attach_eventfd(event);
+    }
+    Ok(())
 }
 
 fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {

@@ -9,19 +9,19 @@
 //! What was published is in the ring, where the successor reads it; what is asked and not answered goes
 //! along by number; what was declared is declared again, for the page begins anew.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forebay_arena::Direction;
 use forebay_link::Wire;
-use forebay_types::control::{OpenRun, Resume, RunOpened, RunRequest, word};
+use forebay_types::control::{Resume, RunRequest, word};
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result};
 
 use super::core::Core;
-use super::open::OPENING;
+use super::open::{ask_for, hand_over};
 
 /// A successor that dies in turn, or a death that is not over yet, is tried again for so long.
 const TRYING: Duration = Duration::from_millis(1500);
@@ -55,25 +55,18 @@ impl Core {
         let find = self.successor.get().ok_or_else(|| Error::internal("nobody finds a successor"))?;
         let mut wire = find()?;
         let resume = Resume {
-            open: OpenRun { ..self.open.clone() },
+            open: self.open.clone(),
             run_id: self.opened.run_id.clone(),
             session: self.opened.session,
             asks: self.down.awaited(),
         };
-        let (answer, _) = wire.ask_with(&RunRequest::Resume(resume), &[], OPENING)?;
-        let opened: RunOpened = serde_json::from_value(answer).map_err(|e| {
-            Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}"))
-        })?;
-        let (_, mut events) = wire.ask_with(&RunRequest::Attach, &[self.segment.fd().as_fd()], OPENING)?;
-        let bell = self.segment.bell(Direction::Up);
-        if let Some(event) = events.pop() {
-            bell.attach_eventfd(event);
-        }
+        let opened = ask_for(&mut wire, &RunRequest::Resume(resume))?;
+        hand_over(&mut wire, &self.segment)?;
         let socket = wire.watch_fd()?;
         *self.wire.lock().unwrap_or_else(|e| e.into_inner()) = Some(wire);
         self.life.revived(opened.owner_pid);
         // Rung before the new bell was there, perhaps.
-        bell.ring();
+        self.segment.bell(Direction::Up).ring();
         self.declare_again();
         Ok(socket)
     }

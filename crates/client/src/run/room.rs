@@ -153,7 +153,7 @@ impl Core {
             }
             rooms.overflow.len()
         };
-        let spill = self.full == WhenFull::Spill;
+        let spill = self.open.full == WhenFull::Spill;
         let path: Option<PathBuf> = self.ask(&Ask::Overflow { bytes, spill, known: known as u32 })?;
         let mut rooms = self.rooms();
         if rooms.overflow.len() > known {

@@ -54,7 +54,7 @@ impl Session {
 
     /// This rank and the number of ranks.
     pub fn rank_and_size(&self) -> (u32, u32) {
-        (self.core.rank, self.core.size)
+        (self.core.open.rank, self.core.open.size)
     }
 
     /// Fails when the session is of no use now, or with an error that came late.
@@ -134,7 +134,7 @@ impl Session {
     pub fn settle_steps(&self) -> Result<()> {
         self.core.enter()?;
         let last = self.core.last_ended.load(Ordering::Relaxed);
-        if self.core.size != 1 || last == i64::MIN {
+        if self.core.open.size != 1 || last == i64::MIN {
             return Ok(());
         }
         self.core.ask(&Ask::WaitStep { step: last })
@@ -391,7 +391,7 @@ impl Session {
     /// Where the data are when a closing was interrupted.
     fn unfinished(&self, e: Error) -> Error {
         let segment = self.core.segment.path().map_or_else(String::new, |p| p.display().to_string());
-        let run = self.core.life.directory();
+        let run = &self.core.open.path;
         Error::new(
             e.code(),
             format!(

@@ -289,7 +289,7 @@ impl StepWriter {
             if core.overflow(bytes)? {
                 continue;
             }
-            match core.full {
+            match core.open.full {
                 WhenFull::DropNewest => return Ok(None),
                 WhenFull::DropOldest if asked.is_none_or(|at| at.elapsed() > ASK_AGAIN) => {
                     asked = Some(Instant::now());
@@ -420,7 +420,7 @@ impl StepWriter {
                 return Err(Error::new(Code::NotFound, format!("the snapshot {} was given up", self.step)));
             }
         }
-        if self.core.size == 1
+        if self.core.open.size == 1
             && self.core.segment.word(word::DURABLE).load(Ordering::Acquire) == self.step as u64 + 1
         {
             return Ok(());
