@@ -23,11 +23,14 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# compiles HEADER COMPILER [FLAG ...]: whether there is that compiler, and it finds the header.
+compiles() { have "$2" && echo "#include <$1>" | "$2" -fsyntax-only -x c "${@:3}" - >/dev/null 2>&1; }
+
 # mpi_of: the compiler of MPI and the launcher that belongs to it.
 mpi_of() {
     local kind
     for kind in .openmpi .mpich ""; do
-        if have "mpiexec$kind" && have "mpicc$kind" && echo '#include <mpi.h>' | "mpicc$kind" -fsyntax-only -x c - 2>/dev/null; then
+        if have "mpiexec$kind" && compiles mpi.h "mpicc$kind"; then
             echo "mpicc$kind" "mpiexec$kind"
             return 0
         fi

@@ -3,12 +3,9 @@ whose figures get their yardsticks here."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from programs import TARGET, alone
 from report import ROOT, Figure, times_slower
@@ -93,23 +90,8 @@ def from_python(spin: float) -> list[Figure]:
 
 def watching() -> list[Figure]:
     """What the loop head and an unwatched curve cost in Rust."""
-    command = [
-        "cargo",
-        "bench",
-        "--quiet",
-        "--locked",
-        "--package",
-        "forebay-client",
-        "--bench",
-        "run",
-        "--",
-        "--json",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        sys.exit(f"error: the bench of the client crate failed:\n{done.stderr.strip()[-500:]}")
-    rows: dict[str, Any] = json.loads(lines[-1])
+    cargo = ["cargo", "bench", "--quiet", "--locked", "--manifest-path", str(ROOT / "Cargo.toml")]
+    rows = alone([*cargo, "--package", "forebay-client", "--bench", "run", "--", "--json"])
     names = {"loop_head": "loop head", "unwatched_update": "unwatched diagram.update"}
     return [
         Figure("watching", what, "Forebay, Rust", rows[key], "ns")

@@ -31,8 +31,12 @@ PLAIN = {
     "grid.color": "#E3E3E3",
     "axes.axisbelow": True,
     "ytick.major.size": 0,
-    "svg.fonttype": "none",
 }
+
+
+def _legend(ax: Axes, columns: int = 1) -> None:
+    """Below the axes."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=columns, frameon=False, fontsize=7.5)
 
 
 def _colour(figure: Figure) -> str:
@@ -96,7 +100,7 @@ def snapshots(ax: Axes, figures: list[Figure]) -> None:
     _rows(ax, [f.who for f in rows], [f.ours() for f in rows])
     _beside(ax, -0.5, "mean  × memcpy", "bold")
     ax.set_title("a  Snapshots while a simulation computes")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False, fontsize=7.5)
+    _legend(ax, 2)
 
 
 def bars(ax: Axes, figures: list[Figure], title: str) -> None:
@@ -111,7 +115,7 @@ def bars(ax: Axes, figures: list[Figure], title: str) -> None:
     ax.set_xlabel("rate until durable [GB/s]")
     _rows(ax, [f.who for f in rows], [f.ours() for f in rows])
     ax.set_title(title)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), frameon=False, fontsize=7.5)
+    _legend(ax)
 
 
 def small(ax: Axes, figures: list[Figure]) -> None:
@@ -151,7 +155,7 @@ def small(ax: Axes, figures: list[Figure]) -> None:
     )
     _beside(ax, -0.5, "put / get [µs]", "bold")
     ax.set_title("c  Small data sets, one by one")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize=7.5)
+    _legend(ax, 3)
 
 
 def processes(ax: Axes, figures: list[Figure]) -> None:
@@ -177,7 +181,7 @@ def processes(ax: Axes, figures: list[Figure]) -> None:
     _rows(ax, [f.what.split(", ")[1] for f in rows], [True] * len(rows))
     _beside(ax, -0.5, "× memcpy", "bold")
     ax.set_title("d  256 MiB from several processes")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False, fontsize=7.5)
+    _legend(ax, 2)
 
 
 def calls(ax: Axes, figures: list[Figure]) -> None:
@@ -202,7 +206,7 @@ def calls(ax: Axes, figures: list[Figure]) -> None:
     ]
     _rows(ax, short, [True] * len(rows))
     ax.set_title("e  Void calls")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False, fontsize=7.5)
+    _legend(ax, 2)
 
 
 def distances(ax: Axes, figures: list[Figure]) -> None:

@@ -47,14 +47,10 @@ impl Reference {
     ) -> PyResult<Reference> {
         let raise = |e| errors::raise(py, &e);
         let client = client.get().inner();
-        let other = match &on {
-            Some(Where::With(other)) => Some(other.inner.clone()),
-            _ => None,
-        };
-        let on = match (&on, &other) {
-            (Some(Where::Named(name)), _) => On::Server(name),
-            (_, Some(other)) => On::With(other),
-            _ => On::Any,
+        let on = match &on {
+            Some(Where::Named(name)) => On::Server(name),
+            Some(Where::With(other)) => On::With(&other.inner),
+            None => On::Any,
         };
         let inner = match value {
             Some(value) => {
@@ -82,10 +78,9 @@ impl Reference {
         self.inner.meta().dtype.name()
     }
 
-    /// Name and pid of the server that holds it.
-    fn holder(&self) -> (String, u32) {
-        let (name, pid) = self.inner.server();
-        (name.to_owned(), pid)
+    /// Name of the server that holds it.
+    fn holder(&self) -> &str {
+        self.inner.server().0
     }
 
     /// Writes a part of it.

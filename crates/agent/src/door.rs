@@ -167,22 +167,29 @@ impl Connection<'_> {
                     )),
                 };
             }
-            Request::Run(first @ (RunRequest::OpenRun(_) | RunRequest::Resume(_))) => {
-                if self.opened.is_some() || self.session.is_some() {
-                    return Err(Error::bad("this connection has a session already; make another connection"));
-                }
-                let pid = self.wire.process().map_or(0, |p| p.pid);
-                let (session, opened) = match first {
-                    RunRequest::Resume(what) => self.shared.runs.resume(self.shared, what, pid)?,
-                    RunRequest::OpenRun(open) => self.shared.runs.open(self.shared, &open, pid)?,
-                    RunRequest::Attach => return Ok(Value::Null),
-                };
-                self.opened = Some((session, opened.clone()));
-                serde_json::to_value(opened)
+            Request::Run(RunRequest::OpenRun(open)) => {
+                serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, pid))?)
+            }
+            Request::Run(RunRequest::Resume(what)) => {
+                serde_json::to_value(self.seat(|s, pid| s.runs.resume(s, what, pid))?)
             }
             Request::Run(RunRequest::Attach) => Ok(Value::Null),
         };
         value.map_err(|e| Error::internal(format!("an answer cannot be written as JSON: {e}")))
+    }
+
+    /// Gives this connection its session, the only one.
+    fn seat(
+        &mut self,
+        way: impl FnOnce(&Arc<Shared>, u32) -> Result<(Session, RunOpened)>,
+    ) -> Result<RunOpened> {
+        if self.opened.is_some() || self.session.is_some() {
+            return Err(Error::bad("this connection has a session already; make another connection"));
+        }
+        let pid = self.wire.process().map_or(0, |p| p.pid);
+        let (session, opened) = way(self.shared, pid)?;
+        self.opened = Some((session, opened.clone()));
+        Ok(opened)
     }
 
     /// The rank hands over its segment and gets the doorbell of the owner.

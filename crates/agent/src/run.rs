@@ -56,11 +56,27 @@ impl Seat {
 /// The run while its store is open.
 struct Life {
     owner: Arc<Owner>,
-    size: u32,
     terms: Terms,
     came: BTreeSet<u32>,
     seats: BTreeMap<u64, Seat>,
     empty_since: Option<Instant>,
+}
+
+impl Life {
+    /// Everything a session left is applied. Its seat is free when its connection ends; a rank that was
+    /// awaited in vain has none, so its seat is free now.
+    fn applied(&mut self, session: u64, clean: bool) {
+        match self.seats.get_mut(&session) {
+            Some(seat) if seat.awaited => {
+                self.seats.remove(&session);
+                if self.seats.is_empty() {
+                    self.empty_since = Some(Instant::now());
+                }
+            }
+            Some(seat) => (seat.gone, seat.clean) = (true, clean),
+            None => {}
+        }
+    }
 }
 
 #[derive(Default)]
@@ -73,7 +89,7 @@ impl State {
     /// Whether a seat is about to become free, or somebody who died has left something: that is applied
     /// before anybody begins behind it.
     fn is_taken(&self, open: &OpenRun, pid: u32) -> bool {
-        let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.size != open.size);
+        let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.terms.size != open.size);
         self.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)))
     }
 
@@ -202,19 +218,14 @@ impl Run {
             self.close_store(shared);
         }
         let created = match self.owner() {
-            Some(_) => {
-                self.may_join(open, pid)?;
-                false
-            }
+            Some(_) => false,
             None => {
                 // Others of this program may be here whose owner died: what they write is not wiped.
                 let joins = open.mode == Mode::Write && forebay_store::has_living_ranks(&self.path);
-                let created =
-                    self.open_store(shared, open, pid, if joins { Mode::ReadWrite } else { open.mode })?;
-                self.may_join(open, pid)?;
-                created
+                self.open_store(shared, open, pid, if joins { Mode::ReadWrite } else { open.mode })?
             }
         };
+        self.may_join(open, pid)?;
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let opened = owner.admit(open)?;
         if let Some(life) = lock(&self.state).life.as_mut() {
@@ -267,7 +278,7 @@ impl Run {
         lock(&self.state).life.as_mut().is_some_and(|life| {
             // Nobody closes the connection of a rank that died before it came to this owner.
             life.seats.retain(|_, s| !(s.awaited && s.is_dead()));
-            life.seats.is_empty() && (life.size != open.size || life.came.contains(&open.rank))
+            life.seats.is_empty() && (life.terms.size != open.size || life.came.contains(&open.rank))
         })
     }
 
@@ -299,7 +310,6 @@ impl Run {
         };
         lock(&self.state).life = Some(Life {
             owner: Arc::new(owner),
-            size: open.size,
             terms: Terms::of(open, pid),
             // Ranks that are not among them came, too, or will; when all have left, the run is over.
             came: if orphans.is_empty() { BTreeSet::new() } else { (0..open.size).collect() },
@@ -380,7 +390,7 @@ impl Run {
             let life = state.life.as_ref();
             let life =
                 life.ok_or_else(|| Error::new(Code::Closed, "the run was closed meanwhile; open it again"))?;
-            (life.owner.clone(), life.size)
+            (life.owner.clone(), life.terms.size)
         };
         let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
         let attach = Attach { session: session.number, segment: segment.clone() };
@@ -401,23 +411,10 @@ impl Run {
         if let Some(page) = self.page() {
             page.rank_left(rank);
         }
-        if let Some(seat) = lock(&self.state).life.as_mut().and_then(|l| l.seats.get_mut(&session)) {
-            (seat.gone, seat.clean) = (true, clean);
+        if let Some(life) = lock(&self.state).life.as_mut() {
+            life.applied(session, clean);
         }
         self.changed.notify_all();
-        self.end_awaited(session);
-    }
-
-    /// A session whose rank was awaited in vain has no connection that ends; its seat goes all the same.
-    fn end_awaited(&self, session: u64) {
-        let mut state = lock(&self.state);
-        let Some(life) = state.life.as_mut() else { return };
-        if life.seats.get(&session).is_some_and(|s| s.awaited) {
-            life.seats.remove(&session);
-            if life.seats.is_empty() {
-                life.empty_since = Some(Instant::now());
-            }
-        }
     }
 
     /// The connection of a session has ended. What it published is applied before its seat is free.
@@ -438,7 +435,7 @@ impl Run {
             }
             if life.seats.is_empty() {
                 life.empty_since = Some(Instant::now());
-                all_left = life.came.len() == life.size as usize;
+                all_left = life.came.len() == life.terms.size as usize;
             }
         }
         drop(state);

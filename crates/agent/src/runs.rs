@@ -29,8 +29,7 @@ impl Runs {
 
     /// A rank whose owner died goes on here.
     pub fn resume(&self, shared: &Arc<Shared>, what: Resume, pid: u32) -> Result<(Session, RunOpened)> {
-        let open = what.open.clone();
-        self.enter(shared, &open, |run| run.resume(shared, &what, pid), Some(what.clone()))
+        self.enter(shared, &what.open, |run| run.resume(shared, &what, pid), Some(what.clone()))
     }
 
     fn enter(

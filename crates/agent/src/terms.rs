@@ -11,7 +11,8 @@ use std::path::Path;
 pub struct Terms {
     rank: u32,
     pid: u32,
-    size: u32,
+    /// Number of ranks.
+    pub size: u32,
     mode: Mode,
     full: WhenFull,
     scratch: bool,

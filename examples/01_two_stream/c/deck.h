@@ -382,50 +382,48 @@ static void deck_number(double value, char *out, size_t room)
 }
 
 /* Called for each key of the deck with the text of its value. */
-typedef int deck_visit(void *user, const char *key, const char *value);
+typedef void deck_visit(void *user, const char *key, const char *value);
 
-static int deck_visit_f64(deck_visit *visit, void *user, const char *key, double value)
+static void deck_visit_f64(deck_visit *visit, void *user, const char *key, double value)
 {
     char text[40];
     deck_number(value, text, sizeof text);
-    return visit(user, key, text);
+    visit(user, key, text);
 }
 
-static int deck_visit_i64(deck_visit *visit, void *user, const char *key, int64_t value)
+static void deck_visit_i64(deck_visit *visit, void *user, const char *key, int64_t value)
 {
     char text[40];
     snprintf(text, sizeof text, "%" PRId64, value);
-    return visit(user, key, text);
+    visit(user, key, text);
 }
 
-static int deck_visit_beam(const struct beam *beam, deck_visit *visit, void *user)
+static void deck_visit_beam(const struct beam *beam, deck_visit *visit, void *user)
 {
     char key[DECK_NAME + 32];
-    int bad = 0;
 #define KEY(word) (snprintf(key, sizeof key, "%s.%s", beam->name, word), key)
-    bad = bad ? bad : deck_visit_f64(visit, user, KEY("plasma_frequency"), beam->plasma_frequency);
-    bad = bad ? bad : deck_visit_f64(visit, user, KEY("charge_to_mass"), beam->charge_to_mass);
-    bad = bad ? bad : deck_visit_f64(visit, user, KEY("drift"), beam->drift);
-    bad = bad ? bad : deck_visit_i64(visit, user, KEY("mode"), beam->mode);
-    bad = bad ? bad : deck_visit_f64(visit, user, KEY("displacement"), beam->displacement);
-    bad = bad ? bad : deck_visit_i64(visit, user, KEY("count"), beam->count);
+    deck_visit_f64(visit, user, KEY("plasma_frequency"), beam->plasma_frequency);
+    deck_visit_f64(visit, user, KEY("charge_to_mass"), beam->charge_to_mass);
+    deck_visit_f64(visit, user, KEY("drift"), beam->drift);
+    deck_visit_i64(visit, user, KEY("mode"), beam->mode);
+    deck_visit_f64(visit, user, KEY("displacement"), beam->displacement);
+    deck_visit_i64(visit, user, KEY("count"), beam->count);
 #undef KEY
-    return bad;
 }
 
-/* Visits all keys in order; stops at the first visit that returns something else than 0. */
-static int deck_flat(const struct deck *deck, deck_visit *visit, void *user)
+/* Visits all keys in order. */
+static void deck_flat(const struct deck *deck, deck_visit *visit, void *user)
 {
-    int bad = deck_visit_f64(visit, user, "length", deck->length);
-    bad = bad ? bad : deck_visit_i64(visit, user, "grid", deck->grid);
-    bad = bad ? bad : deck_visit_f64(visit, user, "dt", deck->dt);
-    bad = bad ? bad : deck_visit_i64(visit, user, "steps", deck->steps);
-    bad = bad ? bad : deck_visit_i64(visit, user, "snapshot_every", deck->snapshot_every);
-    for (int b = 0; b < deck->beams && !bad; b++)
-        bad = deck_visit_beam(&deck->beam[b], visit, user);
-    bad = bad ? bad : deck_visit_f64(visit, user, "field_amplitude", deck->field_amplitude);
-    bad = bad ? bad : deck_visit_i64(visit, user, "field_mode", deck->field_mode);
-    return bad ? bad : deck_visit_f64(visit, user, "field_limit", deck->field_limit);
+    deck_visit_f64(visit, user, "length", deck->length);
+    deck_visit_i64(visit, user, "grid", deck->grid);
+    deck_visit_f64(visit, user, "dt", deck->dt);
+    deck_visit_i64(visit, user, "steps", deck->steps);
+    deck_visit_i64(visit, user, "snapshot_every", deck->snapshot_every);
+    for (int b = 0; b < deck->beams; b++)
+        deck_visit_beam(&deck->beam[b], visit, user);
+    deck_visit_f64(visit, user, "field_amplitude", deck->field_amplitude);
+    deck_visit_i64(visit, user, "field_mode", deck->field_mode);
+    deck_visit_f64(visit, user, "field_limit", deck->field_limit);
 }
 
 #endif

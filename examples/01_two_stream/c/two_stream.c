@@ -86,13 +86,12 @@ static double *numbers(int64_t n)
 
 /* --- the run: opened, of this deck, with its tables, diagrams and parameter -------------------- */
 
-static int add_key(void *sum, const char *key, const char *value)
+static void add_key(void *sum, const char *key, const char *value)
 {
     const char *texts[] = {key, "=", value, "\n"};
     for (int t = 0; t < 4; t++)
         for (const char *c = texts[t]; *c; c++)
             *(double *)sum = fmod(*(double *)sum * 257 + (unsigned char)*c, 2147483647);
-    return 0;
 }
 
 /* Ranks with different decks would wait for each other in vain. */
@@ -145,11 +144,10 @@ static int has_table(fb_run *run, const char *name)
     return found;
 }
 
-static int keep_key(void *table, const char *key, const char *value)
+static void keep_key(void *table, const char *key, const char *value)
 {
     fb_values row[] = {{"key", FB_STR, &key}, {"value", FB_STR, &value}};
     check(fb_table_insert(table, 1, row, 2));
-    return 0;
 }
 
 /* Keeps the deck in the table `input`, if it is not there. */
@@ -165,7 +163,7 @@ static void keep_deck(fb_run *run, const struct deck *deck)
     fb_table_free(table);
 }
 
-static int same_key(void *table, const char *key, const char *value)
+static void same_key(void *table, const char *key, const char *value)
 {
     const char *columns[] = {"value"}, *old = NULL;
     fb_arg which = FB_IN_STR(key);
@@ -184,7 +182,6 @@ static int same_key(void *table, const char *key, const char *value)
         fail(text);
     }
     fb_rows_free(rows);
-    return 0;
 }
 
 /* A run that exists goes on only with the deck it was begun with (the number of steps may grow). */

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
+    from ._index import Axis
+
 
 class Reference(_forebay.Reference):
     """An array that a server holds; made by :meth:`Client.array` and :meth:`Client.put`.
@@ -47,7 +49,7 @@ class Reference(_forebay.Reference):
     @property
     def server(self) -> str:
         """Name of the server that holds it."""
-        return self.holder()[0]
+        return self.holder()
 
     def put(self, array: Any, sel: Selection = ...) -> None:
         """Writes the part ``sel`` (all of it by default; a basic index of NumPy's).
@@ -58,7 +60,7 @@ class Reference(_forebay.Reference):
         value = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=self.dtype)
         axes, after = plan(sel, self.shape)
         if after is not None:
-            turned = np.empty([count for _, count, _, squeeze in axes if not squeeze], dtype=self.dtype)
+            turned = self._room(axes)
             view = turned[after]
             if view.shape != value.shape:
                 raise _forebay.BadArgument(
@@ -77,13 +79,17 @@ class Reference(_forebay.Reference):
         found: NDArray[Any] = self.read(axes)
         return found if after is None else found[after]
 
+    def _room(self, axes: list[Axis]) -> NDArray[Any]:
+        """An array for a part, its content undefined."""
+        return np.empty([count for _, count, _, squeeze in axes if not squeeze], dtype=self.dtype)
+
     def __getitem__(self, sel: Selection) -> NDArray[Any]:
         return self.get(sel)
 
     def __setitem__(self, sel: Selection, value: Any) -> None:
         """As NumPy does it: the value is converted and repeated as needed."""
         axes, after = plan(sel, self.shape)
-        part = np.empty([count for _, count, _, squeeze in axes if not squeeze], dtype=self.dtype)
+        part = self._room(axes)
         (part if after is None else part[after])[...] = value
         self.write(part, axes)
 
