@@ -41,6 +41,12 @@ def test_a_child_of_fork_is_told_and_harms_nothing(kit: Kit, home: Home, run_pat
     assert home.run(kit.compile(PROGRAMS / "fork.c"), run_path) == "done\n"
 
 
+def test_children_of_a_program_that_is_busy_writing_write_runs_of_their_own(
+    kit: Kit, home: Home, run_path: Path
+) -> None:
+    assert home.run(kit.compile(PROGRAMS / "fork_busy.c"), run_path) == "done\n"
+
+
 def test_a_program_calls_its_own_server(kit: Kit, home: Home) -> None:
     assert home.run(kit.compile(PROGRAMS / "calls.c")) == "done\n"
 

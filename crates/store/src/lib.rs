@@ -12,6 +12,7 @@ mod burst;
 mod care;
 pub mod catalog;
 pub mod disk;
+mod fork;
 pub mod layout;
 pub mod lock;
 pub mod owner;

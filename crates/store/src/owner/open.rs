@@ -74,6 +74,7 @@ impl Owner {
         if !options.mode.writes() {
             return Err(Error::bad("a run opened with mode \"r\" has no owner; use a reader"));
         }
+        crate::fork::prepare();
         let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
         let fresh = admits(&layout, options.mode)?;
         layout.create(&*options.disk)?;
