@@ -7,7 +7,8 @@
 //! | `FOREBAY_HOME` | `~/.forebay` | rendezvous files |
 //! | `FOREBAY_SHM_DIR` | `/dev/shm` | named segments |
 //! | `FOREBAY_SHM_PREFIX` | `forebay-UID` | first part of their names |
-//! | `FOREBAY_BROKER` | none | socket of an agent |
+//! | `FOREBAY_BROKER` | none | socket of an agent, or its address `fb://HOST:PORT` |
+//! | `FOREBAY_SILENCE` | 10 | seconds without a word after which a process on another host is lost |
 //! | `FOREBAY_EXE` | none | the `forebay` program |
 //! | `FOREBAY_LATE_RANKS` | 60 | seconds that a snapshot waits for ranks that have not opened the run |
 
@@ -33,6 +34,19 @@ pub fn late_ranks() -> Result<Duration> {
     let seconds = text.to_str().and_then(|t| t.trim().parse::<f64>().ok());
     seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
         Error::bad(format!("FOREBAY_LATE_RANKS is {text:?}; give a number of seconds, for example 60"))
+    })
+}
+
+/// How long a process on another host may be silent before it is lost. A network that is cut for
+/// half of that heals: TCP tries again after 0.2, 0.4, 0.8 and so on seconds.
+pub fn silence() -> Result<Duration> {
+    let Some(text) = variable("FOREBAY_SILENCE") else { return Ok(Duration::from_secs(10)) };
+    let seconds =
+        text.to_str().and_then(|t| t.trim().parse::<f64>().ok()).filter(|s| *s >= 1.0 && *s <= 3600.0);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        Error::bad(format!(
+            "FOREBAY_SILENCE is {text:?}; give a number of seconds from 1 to 3600, for example 10"
+        ))
     })
 }
 

@@ -54,6 +54,10 @@ pub mod kind {
     pub const ERROR: u16 = 5;
     /// A message that nobody answers.
     pub const NOTE: u16 = 6;
+    /// On the network, the answer to a hello: prove who you are.
+    pub const CHALLENGE: u16 = 7;
+    /// The answer to that; a welcome or an error follows.
+    pub const PROOF: u16 = 8;
 }
 
 /// The header of a frame.

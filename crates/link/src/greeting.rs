@@ -69,15 +69,20 @@ fn heard(message: &Message, expected: u16) -> Result<Peer> {
         ));
     }
     let peer: Peer = message.parse()?;
-    if peer.version != WIRE_VERSION {
-        return Err(Error::new(
-            Code::VersionMismatch,
-            format!(
-                "the other side (pid {}, Forebay {}) speaks version {} of the wire, this program version {WIRE_VERSION}; \
-                 use the same version of Forebay on both sides",
-                peer.pid, peer.program, peer.version
-            ),
-        ));
-    }
+    check_version(peer.version, format_args!("the other side (pid {}, Forebay {})", peer.pid, peer.program))?;
     Ok(peer)
+}
+
+/// Both sides speak the same version.
+pub(crate) fn check_version(theirs: u32, who: impl std::fmt::Display) -> Result<()> {
+    if theirs == WIRE_VERSION {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::VersionMismatch,
+        format!(
+            "{who} speaks version {theirs} of the wire, this program version {WIRE_VERSION}; \
+             use the same version of Forebay on both sides"
+        ),
+    ))
 }

@@ -3,7 +3,8 @@
 //! | module | what | waits by |
 //! | --- | --- | --- |
 //! | [`frame`] | the bytes of a frame, one codec for all transports | - |
-//! | [`wire`] | control connection: JSON frames and descriptors over a Unix socket | poll, with deadlines |
+//! | [`wire`] | control connection: JSON frames, over a Unix socket with descriptors, over the network without | poll, with deadlines |
+//! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
 //! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or eventfd |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
 //!
@@ -13,12 +14,14 @@
 //! runs nor brokers.
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod frame;
 mod greeting;
 pub mod hash;
 pub mod link;
 mod listener;
 mod locate;
+pub mod net;
 pub mod shm;
 pub mod watch;
 pub mod wire;

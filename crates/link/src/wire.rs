@@ -1,25 +1,23 @@
-//! A control connection: JSON frames and descriptors over a Unix socket, with deadlines.
+//! A control connection: JSON frames and descriptors over a Unix socket, or without descriptors
+//! over the network, with deadlines.
 //!
 //! One side connects and asks, the other one answers; either may send notes. Descriptors travel
 //! beside the frame that announces their number. The socket is used without blocking and waited
 //! for with `poll`, so a [`Wire`] may as well stand in epoll or tokio by its [`AsFd`] and be
 //! emptied with [`Wire::try_receive`].
 
+use crate::channel::Channel;
 use crate::frame::{HEADER_BYTES, Header, kind};
 use crate::greeting::{self, Peer};
+use crate::net::{self, Address, Keys, NetStream};
 use forebay_arena::{Process, place};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -39,7 +37,7 @@ const NOTES: usize = 4096;
 /// A control connection, greeted.
 #[derive(Debug)]
 pub struct Wire {
-    stream: UnixStream,
+    stream: Channel,
     peer: Option<Peer>,
     process: Option<Process>,
     received: Vec<u8>,
@@ -55,6 +53,8 @@ pub struct Message {
     pub kind: u16,
     /// Its request id.
     pub id: u64,
+    /// Properties by kind.
+    pub flags: u32,
     /// Its JSON.
     pub json: Vec<u8>,
     /// The descriptors that came with it.
@@ -62,9 +62,9 @@ pub struct Message {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Failure {
-    code: u32,
-    text: String,
+pub(crate) struct Failure {
+    pub code: u32,
+    pub text: String,
 }
 
 impl Message {
@@ -113,16 +113,41 @@ impl Wire {
     }
 
     pub(crate) fn over(stream: UnixStream) -> Result<Wire> {
-        let pid = peer_pid(&stream);
-        Ok(Wire {
+        let process = peer_pid(&stream).and_then(Process::of_pid);
+        Ok(Wire::new(Channel::Unix(stream), process))
+    }
+
+    /// Connects to a process on the network; both prove that they know the secret of one of the keys.
+    pub fn connect_net(address: &Address, role: &str, keys: &Keys, timeout: Duration) -> Result<Wire> {
+        let (stream, peer) = net::connect(address, role, keys, Instant::now() + timeout)?;
+        Wire::greeted(stream, peer)
+    }
+
+    /// A connection over the network that has come through its handshake.
+    pub(crate) fn greeted(stream: NetStream, peer: Peer) -> Result<Wire> {
+        let mut wire = Wire::new(Channel::Net(Box::new(stream)), None);
+        wire.met(peer);
+        Ok(wire)
+    }
+
+    fn new(stream: Channel, process: Option<Process>) -> Wire {
+        Wire {
             stream,
             peer: None,
-            process: pid.and_then(Process::of_pid),
+            process,
             received: Vec::new(),
             descriptors: VecDeque::new(),
             notes: VecDeque::new(),
             next_id: 1,
-        })
+        }
+    }
+
+    /// The connection over the network, if this is one.
+    pub fn net(&self) -> Option<&NetStream> {
+        match &self.stream {
+            Channel::Net(stream) => Some(stream),
+            Channel::Unix(_) => None,
+        }
     }
 
     pub(crate) fn met(&mut self, peer: Peer) {
@@ -263,23 +288,25 @@ impl Wire {
         if (HEADER_BYTES + json.len()) as u64 > FRAME_LIMIT {
             return Err(Error::bad(format!("a message of {} bytes exceeds {FRAME_LIMIT}", json.len())));
         }
+        if !fds.is_empty() && self.net().is_some() {
+            return Err(Error::bad("descriptors do not travel over the network"));
+        }
         let head = header.encode();
         let mut sent = 0;
         let total = head.len() + json.len();
-        while sent < total {
+        loop {
             let parts = [
                 IoSlice::new(&head[sent.min(HEADER_BYTES)..]),
                 IoSlice::new(&json[sent.saturating_sub(HEADER_BYTES)..]),
             ];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-            let mut beside = SendAncillaryBuffer::new(&mut space);
-            if sent == 0 && !fds.is_empty() {
-                beside.push(SendAncillaryMessage::ScmRights(fds));
-            }
-            match sendmsg(&self.stream, &parts, &mut beside, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            let done = match sent < total {
+                true => self.stream.send(&parts, if sent == 0 { fds } else { &[] }),
+                false if self.stream.flush().map_err(|e| self.broken(e))? => return Ok(()),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            };
+            match done {
                 Ok(n) => sent += n,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if !poll_for(self.stream.as_fd(), PollFlags::OUT, Some(deadline))? {
                         return Err(Error::new(
                             Code::Timeout,
@@ -287,11 +314,17 @@ impl Wire {
                         ));
                     }
                 }
-                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Err(self.lost()),
-                Err(e) => return Err(Error::io("cannot send on a control connection", e)),
+                Err(e) => return Err(self.broken(e)),
             }
         }
-        Ok(())
+    }
+
+    fn broken(&self, e: io::Error) -> Error {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
+        match e.kind() {
+            BrokenPipe | ConnectionReset | NotConnected | ConnectionAborted | TimedOut => self.lost(),
+            _ => Error::io("a control connection failed", e),
+        }
     }
 
     /// The next frame, waiting until the deadline.
@@ -337,36 +370,23 @@ impl Wire {
         let json = self.received[HEADER_BYTES..HEADER_BYTES + header.json as usize].to_vec();
         self.received.drain(..total);
         let fds = self.descriptors.drain(..count).collect();
-        Ok(Some(Message { kind: header.kind, id: header.id, json, fds }))
+        Ok(Some(Message { kind: header.kind, id: header.id, flags: header.flags, json, fds }))
     }
 
     /// Receives what is there; says whether there was anything.
     fn fetch(&mut self) -> Result<bool> {
         let mut chunk = [0; 16 * 1024];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let got = loop {
-            match recvmsg(&self.stream, &mut [IoSliceMut::new(&mut chunk)], &mut beside, flags) {
-                Ok(got) => break got,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(Errno::CONNRESET | Errno::PIPE) => return Err(self.lost()),
-                Err(e) => return Err(Error::io("cannot receive on a control connection", e)),
-            }
+        let got = match self.stream.receive(&mut chunk, &mut self.descriptors) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            got => got.map_err(|e| self.broken(e))?,
         };
-        for message in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.descriptors.extend(fds);
-            }
-        }
         if self.descriptors.len() > 4 * DESCRIPTORS {
             return Err(Error::new(Code::Corrupt, "more descriptors came than any frame announced"));
         }
-        if got.bytes == 0 {
+        if got == 0 {
             return Err(self.lost());
         }
-        self.received.extend_from_slice(&chunk[..got.bytes]);
+        self.received.extend_from_slice(&chunk[..got]);
         Ok(true)
     }
 }

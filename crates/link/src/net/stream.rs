@@ -1,0 +1,273 @@
+//! A socket, plain or with TLS on it, that never blocks: what cannot be done now is `WouldBlock`,
+//! and its user waits in `poll`.
+
+use super::address::Address;
+use super::key::{BYTES, Bytes, Fingerprint};
+use super::tls;
+use forebay_arena::place;
+use forebay_types::{Code, Error, Result};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
+use rustls::Connection;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Most bytes that TLS takes before some have left.
+const TLS_BUFFER: usize = 320 * 1024;
+
+/// A connection to a process on another host. Any thread may use it; one reads at a time, and one
+/// writes.
+#[derive(Debug)]
+pub struct NetStream {
+    socket: TcpStream,
+    tls: Option<Mutex<Connection>>,
+    peer: SocketAddr,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl NetStream {
+    /// Connects to the first address of a host that answers.
+    pub(crate) fn dial(address: &Address, deadline: Instant) -> Result<NetStream> {
+        let known = (address.host.as_str(), address.port).to_socket_addrs().map_err(|e| {
+            Error::new(Code::NotFound, format!("the host of {address} is not known: {e}; check its name"))
+        })?;
+        let mut why = None;
+        for at in known {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            match TcpStream::connect_timeout(&at, left) {
+                Ok(socket) => return NetStream::over(socket),
+                Err(e) => why = Some(e),
+            }
+        }
+        let why = why.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
+        Err(match why.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                Error::new(Code::ServerLost, format!("nobody listens at {address}; is the agent still up?"))
+            }
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Error::new(
+                Code::Timeout,
+                format!("{address} does not answer; check the address, the network and firewalls"),
+            ),
+            _ => Error::new(Code::ServerLost, format!("{address} cannot be reached: {why}")),
+        })
+    }
+
+    /// A socket that is connected, plain for now.
+    pub(crate) fn over(socket: TcpStream) -> Result<NetStream> {
+        let failed = |e| Error::io("cannot set up a network connection", e);
+        let peer = socket.peer_addr().map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        // A host that vanishes is noticed also by who only listens.
+        let silence = place::silence()?;
+        let failed = |e| Error::io("cannot set up a network connection", e);
+        sockopt::set_socket_keepalive(&socket, true).map_err(failed)?;
+        sockopt::set_tcp_keepidle(&socket, (silence / 2).max(Duration::from_secs(1))).map_err(failed)?;
+        sockopt::set_tcp_keepintvl(&socket, (silence / 4).max(Duration::from_secs(1))).map_err(failed)?;
+        sockopt::set_tcp_keepcnt(&socket, 3).map_err(failed)?;
+        sockopt::set_tcp_user_timeout(&socket, (silence * 3 / 2).as_millis() as u32).map_err(failed)?;
+        Ok(NetStream { socket, tls: None, peer })
+    }
+
+    /// From now on TLS is spoken.
+    pub(crate) fn secure(&mut self, mut connection: Connection) {
+        connection.set_buffer_limit(Some(TLS_BUFFER));
+        self.tls = Some(Mutex::new(connection));
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Which of this host's addresses is this end.
+    pub fn local(&self) -> Result<SocketAddr> {
+        self.socket.local_addr().map_err(|e| Error::io("cannot learn the address of a socket", e))
+    }
+
+    /// Whether both ends are on this host's loopback.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.peer.ip().to_canonical().is_loopback()
+    }
+
+    /// The first byte that waits to be read, left where it is.
+    pub(crate) fn peek(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        match rustix::net::recv(&self.socket, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?.0 {
+            0 => Ok(None),
+            _ => Ok(Some(byte[0])),
+        }
+    }
+
+    /// Goes on with the TLS handshake; whether it is done.
+    pub(crate) fn shake(&self, seen: &OnceLock<Fingerprint>) -> Result<bool> {
+        let Some(tls) = &self.tls else { return Ok(true) };
+        let mut tls = lock(tls);
+        let failed = |e: io::Error| match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
+            Some(fault) => tls::explain(fault, seen.get()),
+            None => {
+                Error::new(Code::ServerLost, format!("the other side left during the TLS handshake: {e}"))
+            }
+        };
+        while tls.is_handshaking() {
+            let outcome = self.flush(&mut tls).and_then(|flushed| match (flushed, tls.is_handshaking()) {
+                (_, false) => Ok(true),
+                (true, true) => self.fetch(&mut tls),
+                (false, true) => Ok(false),
+            });
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(e) => {
+                    // The alert that says why, as far as it goes.
+                    let _ = self.flush(&mut tls);
+                    return Err(failed(e));
+                }
+            }
+        }
+        self.flush(&mut tls).map_err(failed)
+    }
+
+    /// What proofs on this connection are bound to; zero without TLS.
+    pub(crate) fn channel(&self) -> Result<Bytes> {
+        self.tls.as_ref().map_or(Ok([0; BYTES]), |tls| tls::channel(&lock(tls)))
+    }
+
+    /// Reads what is there into the buffers, one after the other; 0 at the end of the connection.
+    pub fn try_read(&self, buffers: &mut [IoSliceMut]) -> io::Result<usize> {
+        let Some(tls) = &self.tls else { return receive(&self.socket, buffers) };
+        let mut tls = lock(tls);
+        let mut total = 0;
+        for buffer in buffers {
+            let mut at = 0;
+            while at < buffer.len() {
+                match tls.reader().read(&mut buffer[at..]) {
+                    Ok(0) => return Ok(total),
+                    Ok(n) => (at, total) = (at + n, total + n),
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(total),
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => match self.fetch(&mut tls) {
+                        Ok(true) => {}
+                        Ok(false) if total > 0 => return Ok(total),
+                        Ok(false) => return Err(io::ErrorKind::WouldBlock.into()),
+                        Err(e) => return Err(e),
+                    },
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    /// Writes as much as goes now. What TLS has taken leaves with this or a later
+    /// [`NetStream::try_flush`].
+    #[inline]
+    pub fn try_write(&self, buffers: &[IoSlice]) -> io::Result<usize> {
+        let Some(tls) = &self.tls else { return send(&self.socket, buffers) };
+        let mut tls = lock(tls);
+        if !self.flush(&mut tls)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let n = tls.writer().write_vectored(buffers)?;
+        self.flush(&mut tls)?;
+        Ok(n)
+    }
+
+    /// Whether everything that was written has gone to the system.
+    pub fn try_flush(&self) -> io::Result<bool> {
+        self.tls.as_ref().map_or(Ok(true), |tls| self.flush(&mut lock(tls)))
+    }
+
+    fn flush(&self, tls: &mut Connection) -> io::Result<bool> {
+        while tls.wants_write() {
+            match tls.write_tls(&mut Plain(&self.socket)) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in what has come; whether something has. The end counts: reading finds it.
+    fn fetch(&self, tls: &mut Connection) -> io::Result<bool> {
+        match tls.read_tls(&mut Plain(&self.socket)) {
+            Ok(0) if tls.is_handshaking() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        tls.process_new_packets().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        Ok(true)
+    }
+}
+
+impl AsFd for NetStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The socket under TLS.
+struct Plain<'a>(&'a TcpStream);
+
+impl Read for Plain<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        receive(self.0, &mut [IoSliceMut::new(buffer)])
+    }
+}
+
+impl Write for Plain<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        send(self.0, &[IoSlice::new(buffer)])
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        send(self.0, buffers)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[inline]
+fn receive(socket: &TcpStream, buffers: &mut [IoSliceMut]) -> io::Result<usize> {
+    loop {
+        let got = match &mut *buffers {
+            [one] => rustix::net::recv(socket, &mut one[..], RecvFlags::DONTWAIT).map(|(n, _)| n),
+            many => rustix::io::readv(socket, many),
+        };
+        match got {
+            Err(rustix::io::Errno::INTR) => {}
+            got => return Ok(got?),
+        }
+    }
+}
+
+/// Without SIGPIPE, which would end a program that is not ours.
+#[inline]
+fn send(socket: &TcpStream, buffers: &[IoSlice]) -> io::Result<usize> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        let sent = match buffers {
+            [one] => rustix::net::send(socket, one, flags),
+            many => rustix::net::sendmsg(socket, many, &mut Default::default(), flags),
+        };
+        match sent {
+            Err(rustix::io::Errno::INTR) => {}
+            sent => return Ok(sent?),
+        }
+    }
+}
+
+pub(crate) type Seen = Arc<OnceLock<Fingerprint>>;
