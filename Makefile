@@ -41,4 +41,4 @@ clean: ## remove what was built
 	@scripts/clean
 
 tidy: ## only the checks of the house rules (seconds)
-	@cargo test --quiet --package forebay-tests --test tidy
+	@cargo test --quiet --release --package forebay-tidy

@@ -1,5 +1,6 @@
 //! The rules of the house, held by machine. Each rule is one file; each message says which file
-//! breaks it, where, and what to do instead. `make tidy` runs them alone in a few seconds.
+//! breaks it, where, and what to do instead. `make tidy` runs them alone in seconds:
+//! they are a package that builds nothing of what it judges.
 //!
 //! [`tree`] hands out the tracked files; the other modules judge them.
 #![forbid(unsafe_code)]

@@ -27,7 +27,11 @@ impl File {
 
 /// The root of the tree.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("tests/tidy lies two levels deep")
+        .to_owned()
 }
 
 /// All tracked text files. Files that vanished and files that are not UTF-8 are left out.

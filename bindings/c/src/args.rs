@@ -152,8 +152,7 @@ impl fb_arg {
 
     /// What the array is, without its strides.
     fn meta(&self, what: &str) -> Result<ArrayMeta> {
-        let (dtype, order) = (given::dtype(self.dtype)?, given::order(self.order)?);
-        Ok(ArrayMeta { dtype, shape: given::shape(self.ndim, self.shape.as_ptr(), what)?, order })
+        given::meta(self.dtype, self.order, self.ndim, self.shape.as_ptr(), what)
     }
 }
 
@@ -339,15 +338,15 @@ impl Around {
 
 impl Back {
     /// Writes the results: all of them, or, if one has no room, none of those that are no arrays.
-    pub fn fill(&self, values: &[Value]) -> Result<()> {
+    pub fn fill(&self, values: Vec<Value>) -> Result<()> {
         if values.len() != self.values.len() {
             return Err(Error::internal(format!("{} results came for {}", values.len(), self.values.len())));
         }
         let ready: Vec<Vec<u8>> =
             self.values.iter().zip(values).map(|(place, value)| place.fit(value)).collect::<Result<_>>()?;
-        for (place, (bytes, value)) in self.values.iter().zip(ready.iter().zip(values)) {
-            given::slice_mut(place.data.cast::<u8>(), bytes.len() as i64, "data")?.copy_from_slice(bytes);
-            let zero = i64::from(matches!(value, Value::Str(_)));
+        for (place, bytes) in self.values.iter().zip(ready) {
+            given::slice_mut(place.data.cast::<u8>(), bytes.len() as i64, "data")?.copy_from_slice(&bytes);
+            let zero = i64::from(place.dtype == DType::Str);
             given::optional_out(place.length, "length")?.set(bytes.len() as i64 - zero);
         }
         Ok(())
@@ -356,7 +355,7 @@ impl Back {
 
 impl Place {
     /// A result as the bytes of its variable.
-    fn fit(&self, value: &Value) -> Result<Vec<u8>> {
+    fn fit(&self, value: Value) -> Result<Vec<u8>> {
         let bytes = match value {
             Value::Scalar(scalar) => {
                 return match scalar.convert(self.dtype) {
@@ -365,11 +364,11 @@ impl Place {
                 };
             }
             Value::Str(text) => {
-                let mut letters = text.clone().into_bytes();
+                let mut letters = text.into_bytes();
                 letters.push(0);
                 letters
             }
-            Value::Bytes(bytes) => bytes.clone(),
+            Value::Bytes(bytes) => bytes,
         };
         match bytes.len() as i64 <= self.capacity {
             true => Ok(bytes),

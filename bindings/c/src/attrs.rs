@@ -100,8 +100,7 @@ pub extern "C" fn fb_attr_set_json(
 ) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
-        given::text(json, "json")?;
-        object.run.set_attrs(&target(name, set)?, data::attrs_of(json)?.unwrap_or_default())
+        object.run.set_attrs(&target(name, set)?, data::attrs_of(given::text(json, "json")?)?)
     })
 }
 

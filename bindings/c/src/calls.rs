@@ -73,7 +73,7 @@ fn call(
     let timeout = given::timeout(timeout)?;
     let (back, mut future) = send(&object, name, args, timeout, timeout.is_some())?;
     let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
-    back.fill(&future.wait(left)?)
+    back.fill(future.wait(left)?)
 }
 
 /// Sends a call; what comes back goes where `Back` says. A clock is read only for one that is `timed`.

@@ -1,10 +1,10 @@
 //! Data sets: arrays under a name and a set number.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
 
 use forebay::{
-    Array, ArrayMeta, DataSet, Error, Order, PutOptions, Result, Selection, Shape, Slice, Strided, View,
-    limits,
+    Array, ArrayMeta, DataSet, Error, Order, PutOptions, Result, Selection, Slice, Strided, View, limits,
 };
 use serde_json::{Map, Value};
 
@@ -105,16 +105,13 @@ pub fn view<'a>(
     shape: *const i64,
     data: *const c_void,
 ) -> Result<View<'a>> {
-    let shape = given::shape(ndim, shape, "the shape")?;
-    let meta = ArrayMeta { dtype: given::dtype(dtype)?, shape, order: given::order(order)? };
+    let meta = given::meta(dtype, order, ndim, shape, "the shape")?;
     View::new(meta, given::bytes(&meta, data, "data")?)
 }
 
 /// Attributes as JSON text.
-pub fn attrs_of(text: *const c_char) -> Result<Option<Map<String, Value>>> {
-    let Some(text) = given::optional_text(text, "attrs")? else { return Ok(None) };
+pub fn attrs_of(text: &str) -> Result<Map<String, Value>> {
     serde_json::from_str(text)
-        .map(Some)
         .map_err(|e| Error::bad(format!("the attributes {text:?} are no JSON object: {e}")))
 }
 
@@ -137,12 +134,7 @@ pub extern "C" fn fb_put(
     shape: *const i64,
     data: *const c_void,
 ) -> fb_status {
-    status(|| {
-        let object = handle::get(run)?;
-        let name = given::text(name, "name")?;
-        let view = view(dtype, 0, ndim, shape, data)?;
-        object.run.put(name, view, PutOptions { set, ..PutOptions::default() })
-    })
+    fb_put_with(run, name, set, dtype, ndim, shape, data, ptr::null())
 }
 
 /// The same with a unit, an order of elements or attributes; `opts` may be NULL.
@@ -162,7 +154,7 @@ pub extern "C" fn fb_put_with(
         let name = given::text(name, "name")?;
         let opts = given::options(opts, "fb_put_opts")?;
         let view = view(dtype, opts.order, ndim, shape, data)?;
-        let attrs = attrs_of(opts.attrs)?;
+        let attrs = given::optional_text(opts.attrs, "attrs")?.map(attrs_of).transpose()?;
         let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
         object.run.put(name, view, PutOptions { set, unit, attrs: attrs.as_ref() })
     })
@@ -189,7 +181,7 @@ pub extern "C" fn fb_put_if_version(
         let out = given::optional_out(new_version, "new_version")?;
         let opts = given::options(opts, "fb_put_opts")?;
         let view = view(dtype, opts.order, ndim, shape, data)?;
-        let attrs = attrs_of(opts.attrs)?;
+        let attrs = given::optional_text(opts.attrs, "attrs")?.map(attrs_of).transpose()?;
         let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
         let options = PutOptions { set, unit, attrs: attrs.as_ref() };
         out.set(object.run.put_if_version(name, view, options, version)?);
@@ -246,23 +238,14 @@ pub extern "C" fn fb_get_part(
 pub fn selection(ndim: c_int, offset: *const i64, count: *const i64, step: *const i64) -> Result<Selection> {
     let offset = given::shape(ndim, offset, "the offset")?;
     let count = given::shape(ndim, count, "the count")?;
-    let step = match step.is_null() {
-        true => [1; limits::RANK],
-        false => {
-            let mut steps = [1; limits::RANK];
-            let found = given::shape(ndim, step, "the step")?;
-            steps.iter_mut().zip(found.extents()).for_each(|(own, step)| *own = *step);
-            steps
-        }
-    };
-    let axes = offset.extents().iter().zip(count.extents()).zip(step);
-    let slice = |((start, count), step): ((&u64, &u64), u64)| Slice {
-        start: *start,
-        count: *count,
-        step,
+    let step = if step.is_null() { None } else { Some(given::shape(ndim, step, "the step")?) };
+    let slice = |axis| Slice {
+        start: offset.extents()[axis],
+        count: count.extents()[axis],
+        step: step.map_or(1, |step| step.extents()[axis]),
         squeeze: false,
     };
-    Ok(Selection(axes.map(slice).collect()))
+    Ok(Selection((0..count.rank()).map(slice).collect()))
 }
 
 /// The caller's array that is read into.
@@ -285,8 +268,7 @@ impl Target<'_> {
         shape: *const i64,
         data: *mut c_void,
     ) -> Result<Target<'a>> {
-        let shape = given::shape(ndim, shape, "the shape")?;
-        Target::of(ArrayMeta { dtype: given::dtype(dtype)?, shape, order: given::order(order)? }, data)
+        Target::of(given::meta(dtype, order, ndim, shape, "the shape")?, data)
     }
 
     /// Takes what was read, if it is what the caller expects.
@@ -297,7 +279,7 @@ impl Target<'_> {
                 found.meta, self.meta
             )));
         }
-        match found.meta.order == self.meta.order || is_line(&self.meta.shape) {
+        match found.meta.order == self.meta.order {
             true => self.bytes.copy_from_slice(&found.bytes),
             // Read from column-major, or written to it.
             false if found.meta.order == Order::F => {
@@ -307,11 +289,6 @@ impl Target<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether both orders are the same: at most one extent is more than 1.
-pub fn is_line(shape: &Shape) -> bool {
-    shape.extents().iter().filter(|n| **n > 1).count() < 2
 }
 
 /// Describes a data set.

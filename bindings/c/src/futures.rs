@@ -69,9 +69,9 @@ impl FutureObject {
 fn in_slices<T>(timeout: Option<Duration>, mut look: impl FnMut(Option<Duration>) -> Option<T>) -> Option<T> {
     let end = timeout.and_then(|t| Instant::now().checked_add(t));
     loop {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let found = look(Some(left.map_or(LOOK, |left| left.min(LOOK))));
-        if found.is_some() || left.is_some_and(|left| left <= LOOK) {
+        let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+        let found = look(Some(left.min(LOOK)));
+        if found.is_some() || left <= LOOK {
             return found;
         }
     }
@@ -86,7 +86,7 @@ impl State {
         let outcome = match self.future.wait(timeout) {
             Err(e) if e.code() == Code::Timeout && !self.future.done() => return Err(e),
             Err(e) => Err(e),
-            Ok(values) => self.back.fill(&values),
+            Ok(values) => self.back.fill(values),
         };
         self.outcome = Some(outcome.clone());
         outcome
@@ -102,13 +102,12 @@ pub extern "C" fn fb_wait(future: *mut fb_future, timeout: f64) -> fb_status {
         let object = handle::get(future)?;
         let timeout = given::timeout(timeout)?;
         let mut state = object.state()?;
-        let mut still = Ok(());
-        let outcome = in_slices(timeout, |slice| {
+        in_slices(timeout, |slice| {
             object.heed(&mut state);
-            still = state.look(slice);
+            let _ = state.look(slice);
             state.outcome.clone()
-        });
-        outcome.unwrap_or(still)
+        })
+        .unwrap_or_else(|| state.look(Some(Duration::ZERO)))
     })
 }
 

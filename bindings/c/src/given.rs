@@ -229,6 +229,12 @@ pub fn shape(ndim: c_int, extents: *const i64, what: &str) -> Result<Shape> {
     Shape::new(&own[..given.len()])
 }
 
+/// What an array of C is: type, order, and extents, which are `what` in errors.
+pub fn meta(dtype: c_int, order: c_int, ndim: c_int, extents: *const i64, what: &str) -> Result<ArrayMeta> {
+    let shape = shape(ndim, extents, what)?;
+    Ok(ArrayMeta { dtype: self::dtype(dtype)?, shape, order: self::order(order)? })
+}
+
 /// The bytes of an array.
 pub fn bytes<'a>(meta: &ArrayMeta, data: *const c_void, what: &str) -> Result<&'a [u8]> {
     slice(data.cast(), meta.bytes()? as i64, what)

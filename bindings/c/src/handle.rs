@@ -54,11 +54,16 @@ struct Boxed<T> {
 struct Free {
     indices: Vec<u32>,
     used: u32,
-    open: usize,
+}
+
+impl Free {
+    fn open(&self) -> usize {
+        self.used as usize - self.indices.len()
+    }
 }
 
 static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static FREE: Mutex<Free> = Mutex::new(Free { indices: Vec::new(), used: 0, open: 0 });
+static FREE: Mutex<Free> = Mutex::new(Free { indices: Vec::new(), used: 0 });
 
 fn free_list() -> std::sync::MutexGuard<'static, Free> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -123,9 +128,7 @@ fn bury(slot: &'static Slot, index: u32, state: u64) {
     // SAFETY: `give` put a box here whose head says how to drop it; the exchange above made this
     // thread the only one that takes it out.
     unsafe { ((*object).drop)(object) };
-    let mut free = free_list();
-    free.open -= 1;
-    free.indices.push(index);
+    free_list().indices.push(index);
 }
 
 /// Takes an object in; its handle.
@@ -149,7 +152,6 @@ pub fn give<P: Opaque>(object: P::Object, owner: u64) -> Result<*mut P> {
             ));
         }
         free.used = free.used.max(index + 1);
-        free.open += 1;
         index
     };
     let slot = new_slot(index);
@@ -244,7 +246,7 @@ pub fn free_owned(owner: u64) {
 
 /// How many handles are open.
 pub fn open() -> usize {
-    free_list().open
+    free_list().open()
 }
 
 #[cfg(test)]

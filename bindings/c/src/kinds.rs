@@ -39,26 +39,16 @@ pub fn name_of(kind: u64) -> Option<&'static str> {
     NAMES.iter().find(|(k, _)| *k as u64 == kind).map(|(_, name)| *name)
 }
 
-const NAMES: [(Kind, &str); 9] = [
-    (Kind::Run, fb_run::NAME),
-    (Kind::Snapshot, fb_snapshot::NAME),
-    (Kind::Table, fb_table::NAME),
-    (Kind::Rows, fb_rows::NAME),
-    (Kind::Diagram, fb_diagram::NAME),
-    (Kind::Client, fb_client::NAME),
-    (Kind::Future, fb_future::NAME),
-    (Kind::Server, fb_server::NAME),
-    (Kind::Ref, fb_ref::NAME),
-];
-
 macro_rules! opaque {
-    ($($name:ident = $kind:ident: $object:ty;)*) => {$(
-        impl Opaque for $name {
+    ($($name:ident = $kind:ident: $object:ty;)*) => {
+        const NAMES: &[(Kind, &str)] = &[$((Kind::$kind, stringify!($name)),)*];
+
+        $(impl Opaque for $name {
             type Object = $object;
             const KIND: Kind = Kind::$kind;
             const NAME: &'static str = stringify!($name);
-        }
-    )*};
+        })*
+    };
 }
 
 opaque! {

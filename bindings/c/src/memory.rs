@@ -65,12 +65,11 @@ pub fn take_back<T>(memory: *mut T) -> Result<()> {
         // Nothing is held for a program that holds nothing: tools that look for leaks find none.
         *given = HashMap::new();
     }
-    match found {
-        Some(_) => Ok(()),
-        None => Err(Error::bad(format!(
+    found.map(drop).ok_or_else(|| {
+        Error::bad(format!(
             "{memory:p} is no memory that Forebay gave, or it was freed before; handles have functions of their own"
-        ))),
-    }
+        ))
+    })
 }
 
 /// How many pieces are out.

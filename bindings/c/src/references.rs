@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use forebay::{Array, ArrayMeta, On, Reference, Result, Selection, View};
+use forebay::{Array, On, Reference, Result, Selection, View};
 
 use crate::data::{Target, describe_array, fb_info, selection, view};
 use crate::fault::{fb_status, status};
@@ -53,11 +53,7 @@ pub extern "C" fn fb_ref_create(
             (None, None) => On::Any,
         };
         let made = match data.is_null() {
-            true => {
-                let shape = given::shape(ndim, shape, "the shape")?;
-                let meta = ArrayMeta { dtype: given::dtype(dtype)?, shape, order: given::order(opts.order)? };
-                client.array(meta, on)?
-            }
+            true => client.array(given::meta(dtype, opts.order, ndim, shape, "the shape")?, on)?,
             false => client.put(view(dtype, opts.order, ndim, shape, data)?, on)?,
         };
         out.set(handle::give(Arc::new(made), 0)?);

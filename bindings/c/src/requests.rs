@@ -37,14 +37,14 @@ impl<'a> Request<'a> {
     }
 
     /// What the function said of it.
-    pub fn outcome(self, code: fb_status, name: &str) -> Result<()> {
+    pub fn outcome(self, code: fb_status) -> Result<()> {
         match (self.failure, code) {
             (Some(failure), _) => Err(failure),
             (None, fault::OK) => Ok(()),
             (None, code) => {
                 let told = fault::last_of(code).map(|e| e.text().to_owned());
                 let told = told.unwrap_or_else(|| format!("the function returned {code}"));
-                Err(Error::new(Code::RemoteError, format!("{name}: {told}")))
+                Err(Error::new(Code::RemoteError, format!("{}: {told}", self.call.signature().name())))
             }
         }
     }

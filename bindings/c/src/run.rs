@@ -105,26 +105,23 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
 /// tried again: then the handle stays good (fb_rank answers).
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_run_close(run: *mut fb_run) -> fb_status {
-    close(run, None)
+    close(run, Run::close)
 }
 
 /// The same for a program that did not come to its end: the run is not marked as finished, so that
 /// fb_restart goes on with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_run_close_unfinished(run: *mut fb_run) -> fb_status {
-    close(run, Some(false))
+    close(run, |run| run.close_as(false))
 }
 
-fn close(handle: *mut fb_run, finished: Option<bool>) -> fb_status {
+fn close(handle: *mut fb_run, how: impl FnOnce(&Run) -> Result<()>) -> fb_status {
     status(|| {
         if handle.is_null() {
             return Ok(());
         }
         let object = handle::get(handle)?;
-        let outcome = match finished {
-            None => object.run.close(),
-            Some(finished) => object.run.close_as(finished),
-        };
+        let outcome = how(&object.run);
         if object.run.closed() {
             handle::free(handle)?;
             handle::free_owned(object.owner);

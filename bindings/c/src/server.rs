@@ -123,10 +123,9 @@ unsafe impl Sync for Body {}
 
 impl Body {
     fn run(&self, call: &mut Call) -> Result<()> {
-        let name = call.signature().name().as_str().to_owned();
         let mut request = Request::new(call);
         let code = requests::during(&mut request, |handle| (self.function)(handle, self.user));
-        request.outcome(code, &name)
+        request.outcome(code)
     }
 }
 
@@ -145,11 +144,7 @@ pub extern "C" fn fb_service_register(
         let signature = Signature::parse(given::text(signature, "signature")?)?;
         let function = function.ok_or_else(|| Error::bad("the function is NULL; it must be given"))?;
         let body = Body { function, user };
-        let run = Box::new(move |call: &mut Call| {
-            // The whole of it goes into the closure, and with it that threads may share it.
-            let whole: &Body = &body;
-            whole.run(call)
-        });
+        let run = Box::new(move |call: &mut Call| body.run(call));
         match &mut *object.lock() {
             State::Made(server) => server.add(signature, run),
             State::Runs(running) => running.add(signature, run),

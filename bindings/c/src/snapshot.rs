@@ -1,10 +1,11 @@
 //! Snapshots being taken.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{Allocated, ArrayMeta, Code, Error, Kept, Piece, Place, Result, Snapshot};
+use forebay::{Allocated, Code, Error, Kept, Piece, Place, Result, Snapshot};
 
 use crate::data::view;
 use crate::fault::{fb_status, status};
@@ -130,12 +131,7 @@ pub extern "C" fn fb_snapshot_put(
     global: *const i64,
     data: *const c_void,
 ) -> fb_status {
-    status(|| {
-        let object = handle::get(snapshot)?;
-        let name = given::text(name, "name")?;
-        let view = view(dtype, 0, ndim, local, data)?;
-        object.taken()?.0.put(name, view, Piece { unit: "", place: place(ndim, offset, global)? })
-    })
+    fb_snapshot_put_with(snapshot, name, dtype, ndim, local, offset, global, data, ptr::null())
 }
 
 /// The same with a unit or an order of elements; `opts` may be NULL.
@@ -182,8 +178,7 @@ pub extern "C" fn fb_snapshot_allocate(
         let out = given::out(data, "data")?;
         let opts = given::options(opts, "fb_piece_opts")?;
         let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
-        let shape = given::shape(ndim, local, "the shape")?;
-        let meta = ArrayMeta { dtype: given::dtype(dtype)?, shape, order: given::order(opts.order)? };
+        let meta = given::meta(dtype, opts.order, ndim, local, "the shape")?;
         let (snapshot, rooms) = object.taken()?;
         let room = snapshot.allocate(name, meta, Piece { unit, place: place(ndim, offset, global)? })?;
         out.set(room.as_mut_ptr().cast());

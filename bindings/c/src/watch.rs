@@ -137,11 +137,7 @@ impl Callback {
 fn callback(function: fb_callback, user: *mut c_void) -> Result<impl FnMut(i64) -> Result<()> + Send> {
     let function = function.ok_or_else(|| Error::bad("the function is NULL; it must be given"))?;
     let callback = Callback { function, user };
-    Ok(move |step| {
-        // The whole of it goes into the closure, and with it that it may be sent.
-        let whole: &Callback = &callback;
-        whole.call(step)
-    })
+    Ok(move |step| callback.call(step))
 }
 
 /// What Save does.
