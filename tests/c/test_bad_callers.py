@@ -38,7 +38,8 @@ static void expect(const char *what, int status, int wanted)
     /* fb_step tells its failure as a negative number. */
     if (status < 0) status = -status;
     if (wanted >= 0 ? status == wanted : status != FB_OK) {
-        if (status == FB_OK || (text[0] != 0 && fb_status_name((fb_status)status) != NULL)) return;
+        if (status == FB_OK) return;
+        if (text[0] != 0 && fb_status_name((fb_status)status) != NULL && !speaks_python(text)) return;
     }
     fprintf(stderr, "%s gave %d (%s), wanted %d\n", what, status, text, wanted);
     failures += 1;

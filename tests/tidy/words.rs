@@ -151,3 +151,61 @@ fn one_thing_has_one_word() {
     }
     judge("one thing has one word, spelt one way:", breaches);
 }
+
+/// Whether a text of a program says what to do as the programs of one language write it: an argument by
+/// its name, a method of an object, a function of a module.
+fn speaks_a_language(text: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let by_name = |at: usize| text[..at].ends_with(letter) && text[at + 1..].starts_with("\\\"");
+    let of_an_object = |at: usize| {
+        let rest = &text[at + 1..];
+        let name = rest.split(|c| !letter(c)).next().unwrap_or("");
+        text[..at].ends_with(letter) && !name.is_empty() && rest[name.len()..].starts_with('(')
+    };
+    let of_ours = |(at, _): (usize, &str)| {
+        !text[..at].ends_with(|c| letter(c) || c == '.') && text[at + 3..].starts_with(letter)
+    };
+    text.match_indices('=').any(|(at, _)| by_name(at))
+        || text.match_indices('.').any(|(at, _)| of_an_object(at))
+        || text.match_indices("fb.").any(of_ours)
+}
+
+/// The string literals that begin and end in a line, as they are written there.
+fn literals(line: &str) -> Vec<&str> {
+    let (mut found, mut start, mut escaped) = (Vec::new(), None, false);
+    for (at, c) in line.char_indices() {
+        match c {
+            _ if std::mem::take(&mut escaped) => {}
+            '\\' => escaped = true,
+            '"' if let Some(from) = start.take() => found.push(&line[from..at]),
+            '"' => start = Some(at + 1),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn errors_speak_no_programming_language() {
+    assert!(speaks_a_language("open it with mode=\\\"a\\\""));
+    assert!(speaks_a_language("call run.close() again") && speaks_a_language("use fb.open"));
+    assert!(!speaks_a_language("two_stream.fb has mode \\\"a\\\" (`docker run --shm-size=...`)"));
+    // The command, and the page's server, speak in languages of their own.
+    let elsewhere = ["crates/forebay/src/cli/", "crates/monitor/"];
+    let mut breaches = Vec::new();
+    for file in files().iter().filter(|f| f.is(&["rs"]) && f.path.starts_with("crates/")) {
+        if !file.path.contains("/src/") || elsewhere.iter().any(|e| file.path.starts_with(e)) {
+            continue;
+        }
+        for (number, line) in file.lines().take_while(|(_, l)| !l.starts_with("#[cfg(test)]")) {
+            let code = !line.trim_start().starts_with("//");
+            for text in literals(line).into_iter().filter(|t| code && speaks_a_language(t)) {
+                breaches.push(format!(
+                    "{}:{number} says {text:?}: callers write in C, Python and others, say it in words",
+                    file.path
+                ));
+            }
+        }
+    }
+    judge("errors tell what to do in words:", breaches);
+}

@@ -1065,8 +1065,8 @@ fb_status fb_service_remove(fb_server *server, const char *name);
 /* Starts a server: when it returns, clients of the broker find its services. */
 fb_status fb_server_start(fb_server *server);
 
-/* Stops a server: it leaves the broker and ends what it began. Stopping twice does nothing. Not from
-   within a service. */
+/* Stops a server: it leaves the broker and ends what it began. Stopping twice does nothing. FB_CONFLICT
+   from within a service of its own. */
 fb_status fb_server_stop(fb_server *server);
 
 /* Starts a server if it does not run, and serves until fb_server_stop, SIGTERM or SIGINT; then it is

@@ -77,11 +77,6 @@ pub fn during(request: &mut Request<'_>, run: impl FnOnce(*mut fb_request) -> fb
     code
 }
 
-/// Whether this thread runs a service just now.
-pub fn within() -> bool {
-    CURRENT.get().0 != 0
-}
-
 /// Works on the request of a handle.
 fn with<T>(handle: *mut fb_request, work: impl FnOnce(&mut Request<'_>) -> Result<T>) -> Result<T> {
     let (number, place) = CURRENT.get();

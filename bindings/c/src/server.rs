@@ -2,17 +2,16 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use forebay::serve::{Call, Running, Server};
-use forebay::{Code, Error, Result, Signature};
+use forebay::serve::{Call, Host, Load, Server, Signals};
+use forebay::{Error, Result, Signature};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
 use crate::handle;
 use crate::kinds::{fb_request, fb_server};
 use crate::requests::{self, Request};
-use crate::signals::{Flag, Signals};
+use crate::signals::Taken;
 
 /// How a server is made. Zero is the default of every member.
 #[repr(C)]
@@ -36,47 +35,7 @@ unsafe impl Sized0 for fb_server_opts {}
 /// What is behind an `fb_server`.
 pub struct ServerObject {
     broker: Option<PathBuf>,
-    state: Mutex<State>,
-    stopped: Flag,
-}
-
-enum State {
-    Made(Server),
-    Runs(Running),
-    Stopped,
-}
-
-impl ServerObject {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn start(&self) -> Result<()> {
-        let mut state = self.lock();
-        match std::mem::replace(&mut *state, State::Stopped) {
-            State::Made(server) => {
-                *state = State::Runs(server.start(forebay::locator(self.broker.as_deref()))?);
-                Ok(())
-            }
-            State::Runs(running) => {
-                *state = State::Runs(running);
-                Err(Error::new(Code::Conflict, "the server runs already"))
-            }
-            State::Stopped => Err(is_stopped()),
-        }
-    }
-
-    fn stop(&self) {
-        let state = std::mem::replace(&mut *self.lock(), State::Stopped);
-        self.stopped.raise();
-        if let State::Runs(running) = state {
-            running.stop();
-        }
-    }
-}
-
-fn is_stopped() -> Error {
-    Error::new(Code::Closed, "the server was stopped; make another")
+    host: Host,
 }
 
 /// Makes a server; `opts` may be NULL. Give it services, then start it with fb_serve or
@@ -93,12 +52,8 @@ pub extern "C" fn fb_server_create(opts: *const fb_server_opts, server: *mut *mu
         if opts.memory != 0 {
             made = made.memory(opts.memory);
         }
-        let object = ServerObject {
-            broker: given::optional_text(opts.broker, "broker")?.map(PathBuf::from),
-            state: Mutex::new(State::Made(made)),
-            stopped: Flag::new()?,
-        };
-        out.set(handle::give(object, 0)?);
+        let broker = given::optional_text(opts.broker, "broker")?.map(PathBuf::from);
+        out.set(handle::give(ServerObject { broker, host: Host::new(made)? }, 0)?);
         Ok(())
     })
 }
@@ -144,12 +99,7 @@ pub extern "C" fn fb_service_register(
         let signature = Signature::parse(given::text(signature, "signature")?)?;
         let function = function.ok_or_else(|| Error::bad("the function is NULL; it must be given"))?;
         let body = Body { function, user };
-        let run = Box::new(move |call: &mut Call| body.run(call));
-        match &mut *object.lock() {
-            State::Made(server) => server.add(signature, run),
-            State::Runs(running) => running.add(signature, run),
-            State::Stopped => Err(is_stopped()),
-        }
+        object.host.add(signature, Box::new(move |call: &mut Call| body.run(call)))
     })
 }
 
@@ -158,38 +108,24 @@ pub extern "C" fn fb_service_register(
 pub extern "C" fn fb_service_remove(server: *mut fb_server, name: *const c_char) -> fb_status {
     status(|| {
         let object = handle::get(server)?;
-        let name = given::text(name, "name")?;
-        match &*object.lock() {
-            State::Runs(running) => running.remove(name),
-            State::Made(_) => {
-                Err(Error::bad(format!("the server does not run yet; do not register {name:?}")))
-            }
-            State::Stopped => Err(is_stopped()),
-        }
+        object.host.remove(given::text(name, "name")?)
     })
 }
 
 /// Starts a server: when it returns, clients of the broker find its services.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_server_start(server: *mut fb_server) -> fb_status {
-    status(|| handle::get(server)?.start())
-}
-
-/// Stops a server: it leaves the broker and ends what it began. Stopping twice does nothing. Not from
-/// within a service.
-#[unsafe(no_mangle)]
-pub extern "C" fn fb_server_stop(server: *mut fb_server) -> fb_status {
     status(|| {
         let object = handle::get(server)?;
-        if requests::within() {
-            return Err(Error::new(
-                Code::Conflict,
-                "a service cannot stop its own server; let another thread do it",
-            ));
-        }
-        object.stop();
-        Ok(())
+        object.host.start(object.broker.as_deref())
     })
+}
+
+/// Stops a server: it leaves the broker and ends what it began. Stopping twice does nothing. FB_CONFLICT
+/// from within a service of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_server_stop(server: *mut fb_server) -> fb_status {
+    status(|| handle::get(server)?.host.stop())
 }
 
 /// Starts a server if it does not run, and serves until fb_server_stop, SIGTERM or SIGINT; then it is
@@ -198,13 +134,8 @@ pub extern "C" fn fb_server_stop(server: *mut fb_server) -> fb_status {
 pub extern "C" fn fb_serve(server: *mut fb_server) -> fb_status {
     status(|| {
         let object = handle::get(server)?;
-        let signals = Signals::take()?;
-        if !matches!(*object.lock(), State::Runs(_)) {
-            object.start()?;
-        }
-        signals.wait(&object.stopped)?;
-        object.stop();
-        Ok(())
+        let taken = Taken::take()?;
+        object.host.serve(object.broker.as_deref(), &Signals::Event(taken.event()))
     })
 }
 
@@ -230,13 +161,9 @@ unsafe impl Sized0 for fb_server_load {}
 pub extern "C" fn fb_load(server: *mut fb_server, load: *mut fb_server_load) -> fb_status {
     status(|| {
         let object = handle::get(server)?;
-        let mut found =
-            fb_server_load { size: size_of::<fb_server_load>(), running: 0, queued: 0, served: 0 };
-        if let State::Runs(running) = &*object.lock() {
-            let load = running.load();
-            (found.running, found.queued, found.served) = (load.running, load.queued, load.served);
-        }
-        given::fill(load, found, "fb_server_load")
+        let Load { running, queued, served } = object.host.load();
+        let size = size_of::<fb_server_load>();
+        given::fill(load, fb_server_load { size, running, queued, served }, "fb_server_load")
     })
 }
 
@@ -244,14 +171,7 @@ pub extern "C" fn fb_load(server: *mut fb_server, load: *mut fb_server_load) -> 
 /// status, with its text as this thread's last error. FB_OK while there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_server_trouble(server: *mut fb_server) -> fb_status {
-    status(|| {
-        let object = handle::get(server)?;
-        let trouble = match &*object.lock() {
-            State::Runs(running) => running.trouble(),
-            State::Made(_) | State::Stopped => None,
-        };
-        trouble.map_or(Ok(()), Err)
-    })
+    status(|| handle::get(server)?.host.trouble().map_or(Ok(()), Err))
 }
 
 /// Stops and frees a server. NULL is nothing.
@@ -261,15 +181,8 @@ pub extern "C" fn fb_server_free(server: *mut fb_server) -> fb_status {
         if server.is_null() {
             return Ok(());
         }
-        if requests::within() {
-            return Err(Error::new(
-                Code::Conflict,
-                "a service cannot free its own server; let another thread do it",
-            ));
-        }
         let object = handle::get(server)?;
-        handle::free(server)?;
-        object.stop();
-        Ok(())
+        object.host.stop()?;
+        handle::free(server)
     })
 }

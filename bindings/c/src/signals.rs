@@ -1,5 +1,5 @@
 //! SIGTERM and SIGINT while a server serves: they become a readable event, so that the server can end
-//! in order. Signals that the program handles or ignores stay with it.
+//! in order (`forebay::serve::Host`). Signals that the program handles or ignores stay with it.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay::{Error, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, eventfd};
 
 const SIGNALS: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
 
@@ -30,31 +29,13 @@ fn listening() -> MutexGuard<'static, Listening> {
     LISTENING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A flag that can be waited for together with the signals.
-pub struct Flag {
-    event: OwnedFd,
-}
-
-impl Flag {
-    /// One that is not up.
-    pub fn new() -> Result<Flag> {
-        Ok(Flag { event: new_event()? })
-    }
-
-    /// Puts it up.
-    pub fn raise(&self) {
-        // A counter that is full is up already.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-    }
-}
-
 fn new_event() -> Result<OwnedFd> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(|e| Error::io("cannot make an event to wait for", e))
 }
 
 /// While it lives, SIGTERM and SIGINT are events instead of the end of the program.
-pub struct Signals(());
+pub struct Taken(());
 
 extern "C" fn note(_signal: c_int) {
     let event = EVENT.load(Ordering::Acquire);
@@ -66,9 +47,9 @@ extern "C" fn note(_signal: c_int) {
     }
 }
 
-impl Signals {
+impl Taken {
     /// Takes the signals that would end the program.
-    pub fn take() -> Result<Signals> {
+    pub fn take() -> Result<Taken> {
         let mut listening = listening();
         if listening.count == 0 {
             if listening.event.is_none() {
@@ -80,29 +61,17 @@ impl Signals {
             listening.before = before;
         }
         listening.count += 1;
-        Ok(Signals(()))
+        Ok(Taken(()))
     }
 
-    /// Waits until one of them comes or the flag is up.
-    pub fn wait(&self, flag: &Flag) -> Result<()> {
-        let listening = listening();
-        let Some(event) = &listening.event else { return Ok(()) };
-        // SAFETY: the event is never closed (see above).
-        let event = unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(event)) };
-        drop(listening);
-        let mut both =
-            [PollFd::from_borrowed_fd(event, PollFlags::IN), PollFd::new(&flag.event, PollFlags::IN)];
-        loop {
-            match poll(&mut both, None) {
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::io("cannot wait for the end of the server", e)),
-                Ok(_) => return Ok(()),
-            }
-        }
+    /// Readable when one of them has come.
+    pub fn event(&self) -> BorrowedFd<'static> {
+        // SAFETY: once made, the event is never closed.
+        unsafe { BorrowedFd::borrow_raw(EVENT.load(Ordering::Acquire)) }
     }
 }
 
-impl Drop for Signals {
+impl Drop for Taken {
     fn drop(&mut self) {
         let mut listening = listening();
         listening.count -= 1;

@@ -10,27 +10,21 @@
 
 use std::any::Any;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use forebay::serve::{Arg, Call, Running};
+use forebay::serve::{Arg, Call, Host, Signals};
 use forebay::{Array, Code, Error, Scalar, Signature};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
-use crate::waits::released;
+use crate::waits::{released, signals};
 use crate::{arrays, errors, ffi, scalar};
 
 /// A server: made, then started, then stopped.
 #[pyclass(frozen)]
 pub struct Server {
-    state: Mutex<State>,
-}
-
-enum State {
-    Made(forebay::serve::Server),
-    Runs(Running),
-    Stopped,
+    host: Host,
 }
 
 /// Keeps a client's segment mapped, as the owner of arrays over it.
@@ -45,11 +39,12 @@ impl Server {
     #[new]
     #[pyo3(signature = (name, workers, memory))]
     fn new(py: Python<'_>, name: &str, workers: usize, memory: Option<&str>) -> PyResult<Server> {
+        let raise = |e| errors::raise(py, &e);
         let mut server = forebay::serve::Server::new(name).workers(workers);
         if let Some(memory) = memory {
-            server = server.memory(forebay::parse_bytes(memory).map_err(|e| errors::raise(py, &e))?);
+            server = server.memory(forebay::parse_bytes(memory).map_err(raise)?);
         }
-        Ok(Server { state: Mutex::new(State::Made(server)) })
+        Ok(Server { host: Host::new(server).map_err(raise)? })
     }
 
     /// Offers a function under a signature.
@@ -63,71 +58,46 @@ impl Server {
     ) -> PyResult<()> {
         let raise = |e| errors::raise(py, &e);
         let signature = Signature::of(name, parameters).map_err(raise)?.with_effects(effects);
-        let body = Box::new(move |call: &mut Call| serve(&function, call));
-        match &mut *self.lock() {
-            State::Made(server) => server.add(signature, body).map_err(raise),
-            State::Runs(running) => running.add(signature, body).map_err(raise),
-            State::Stopped => Err(raise(stopped())),
-        }
+        self.host.add(signature, Box::new(move |call: &mut Call| serve(&function, call))).map_err(raise)
     }
 
     /// Listens, works and is announced from now on.
     fn start(&self, py: Python<'_>, broker: Option<PathBuf>) -> PyResult<()> {
-        released(py, || {
-            let mut state = self.lock();
-            match std::mem::replace(&mut *state, State::Stopped) {
-                State::Made(server) => {
-                    *state = State::Runs(server.start(forebay::locator(broker.as_deref()))?);
-                    Ok(())
-                }
-                State::Runs(running) => {
-                    *state = State::Runs(running);
-                    Err(Error::new(Code::Conflict, "the server runs already"))
-                }
-                State::Stopped => Err(stopped()),
-            }
-        })
+        released(py, || self.host.start(broker.as_deref()))
+    }
+
+    /// Starts it if it does not run, and serves until it is to stop or a handler of a signal raises.
+    fn serve(&self, py: Python<'_>, broker: Option<PathBuf>) -> PyResult<()> {
+        released(py, || self.host.serve(broker.as_deref(), &Signals::Check(&signals)))
+    }
+
+    /// Lets `serve` come to its end; waits for nothing, so that handlers of signals may call it.
+    fn ask_to_stop(&self) {
+        self.host.ask_to_stop();
     }
 
     /// Ends what it began and lets go; stopping twice does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        released(py, || {
-            let state = std::mem::replace(&mut *self.lock(), State::Stopped);
-            if let State::Runs(running) = state {
-                running.stop();
-            }
-            Ok(())
-        })
+        released(py, || self.host.stop())
     }
 
     /// Requests running, waiting and served so far.
-    fn load(&self) -> (u32, u32, u64) {
-        match &*self.lock() {
-            State::Runs(running) => {
-                let load = running.load();
-                (load.running, load.queued, load.served)
-            }
-            _ => (0, 0, 0),
-        }
+    fn load(&self, py: Python<'_>) -> (u32, u32, u64) {
+        let load = py.detach(|| self.host.load());
+        (load.running, load.queued, load.served)
     }
 
     /// What goes wrong behind the scenes, while it does.
-    fn trouble(&self) -> Option<String> {
-        match &*self.lock() {
-            State::Runs(running) => running.trouble().map(|e| e.text().to_owned()),
-            _ => None,
-        }
+    fn trouble(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| self.host.trouble()).map(|e| e.text().to_owned())
     }
 }
 
-impl Server {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its threads may be in Python, and end only when they get the interpreter.
+        let _ = Python::try_attach(|py| py.detach(|| self.host.stop()));
     }
-}
-
-fn stopped() -> Error {
-    Error::new(Code::Closed, "the server was stopped; make another")
 }
 
 /// One call, on a thread of the server.

@@ -15,7 +15,9 @@ pub mod call {
 
 /// Offering services.
 pub mod serve {
+    pub use crate::host::{Host, Signals};
     pub use forebay_server::{Arg, Body, Call, Running, Server};
+    pub use forebay_types::directory::Load;
 }
 
 /// Where the broker is: the path given, else `FOREBAY_BROKER`, else the node's agent, which is

@@ -31,11 +31,8 @@ fn rank_and_size_in(
         (Some(r), Some(s)) => (r, s),
         (None, None) => from_environment(&env)?.unwrap_or((0, 1)),
         (None, Some(1)) => (0, 1),
-        (r, s) => {
-            return Err(Error::bad(format!(
-                "rank {r:?} and size {s:?}: give both, or neither to take them from the launcher"
-            )));
-        }
+        (Some(rank), None) => return Err(one_alone(&format!("the rank {rank}"))),
+        (None, Some(size)) => return Err(one_alone(&format!("the number of ranks, {size},"))),
     };
     if size == 0 || rank >= size || size as usize > limits::RANKS {
         return Err(Error::bad(format!(
@@ -44,6 +41,12 @@ fn rank_and_size_in(
         )));
     }
     Ok((rank, size))
+}
+
+fn one_alone(what: &str) -> Error {
+    Error::bad(format!(
+        "{what} was given alone: give rank and number of ranks, or neither to take them from the launcher"
+    ))
 }
 
 fn from_environment(env: &impl Fn(&str) -> Option<String>) -> Result<Option<(u32, u32)>> {

@@ -25,6 +25,7 @@
 
 mod calls;
 mod data;
+mod host;
 mod kept;
 pub mod launcher;
 mod options;

@@ -163,6 +163,12 @@ impl Running {
         lock(&self.shared.trouble).clone()
     }
 
+    /// Whether the calling thread is one of its own, as that of a service is.
+    pub fn runs_this_thread(&self) -> bool {
+        let here = std::thread::current().id();
+        self.threads.iter().any(|t| t.thread().id() == here)
+    }
+
     /// Offers one more service; the broker learns of it at once.
     pub fn add(&self, signature: Signature, body: Box<Body>) -> Result<()> {
         let mut services = self.shared.services.write().unwrap_or_else(std::sync::PoisonError::into_inner);

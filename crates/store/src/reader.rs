@@ -50,7 +50,7 @@ impl Reader {
             Found::Nothing | Found::Empty => {
                 return Err(Error::new(
                     Code::NotFound,
-                    format!("there is no run {}; `mode=\"a\"` creates one", dir.display()),
+                    format!("there is no run {}; mode \"a\" creates one", dir.display()),
                 ));
             }
         }

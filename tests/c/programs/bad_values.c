@@ -53,6 +53,29 @@ static void arrays(fb_run *run, fb_snapshot *snapshot, fb_client *client)
     FAILS(FB_NOT_FOUND, "y", fb_get(run, "y", 0, FB_F64, 1, four, x));
 }
 
+/* What only a program in need of advice hears: the advice must be of use in C. */
+static void advice(fb_run *run, fb_snapshot *snapshot)
+{
+    fb_run *none = NULL;
+    fb_snapshot *another = NULL;
+    fb_diagram *history = NULL;
+    void *place = NULL;
+    double many[2] = { 0, 1 };
+    const int64_t endless[1] = { 1 << 27 };
+    CHECK(speaks_python("mode=\"a\"") && speaks_python("call run.close() again") && speaks_python("is None."));
+    CHECK(!speaks_python("give rank and ranks (`docker run --shm-size=...`) of run.fb"));
+    FAILS(FB_NOT_FOUND, "mode \"a\"", fb_run_open("nowhere", "r", NULL, &none));
+    FAILS(FB_FULL, "larger buffer", fb_snapshot_allocate(snapshot, "large", FB_F64, 1, endless, NULL, NULL, NULL, &place));
+    FAILS(FB_CONFLICT, "not ended", fb_snapshot_begin(run, 1, NAN, &another));
+    const fb_diagram_opts kind = { .size = sizeof kind, .kind = "history" };
+    OK(fb_diagram_open(run, "energies", &kind, &history));
+    FAILS(FB_BAD_ARGUMENT, "append", fb_curve_update(history, NULL, 2, many, many));
+    OK(fb_diagram_free(history));
+    const fb_open_opts alone = { .size = sizeof alone, .rank = 1 };
+    FAILS(FB_BAD_ARGUMENT, "rank 1 of 0", fb_run_open("nowhere", "w", &alone, &none));
+    CHECK(none == NULL && another == NULL && place == NULL);
+}
+
 static void names(fb_run *run, fb_snapshot *snapshot)
 {
     char endless_name[1000];
@@ -133,9 +156,11 @@ int main(int argc, char **argv)
     names(run, snapshot);
     options(run);
     pointers(run);
+    advice(run, snapshot);
     FAILS(FB_BAD_ARGUMENT, "not a number", fb_snapshot_wait(snapshot, NAN));
     OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, four, NULL, NULL, x));
     OK(fb_snapshot_end(snapshot));
+    FAILS(FB_CONFLICT, "already", fb_snapshot_begin(run, 0, NAN, &snapshot));
     OK(fb_disconnect(client));
     OK(fb_run_close(run));
     NOTHING_IN_USE();

@@ -12,7 +12,7 @@ import threading
 from types import ModuleType
 
 from . import _forebay
-from ._services import serve_until, services_in
+from ._services import Server, serve_until_stopped, services_in
 
 EXAMPLE = "example:\n  python -m forebay serve poisson1d.py --workers 2"
 
@@ -50,14 +50,14 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _watch_stdin(done: threading.Event) -> None:
-    """Sets ``done`` when whoever started this process closes our input, or is gone."""
+def _watch_stdin(server: Server) -> None:
+    """Stops the server when whoever started this process closes our input, or is gone."""
 
     def watch() -> None:
         # The descriptor itself: a buffered reader would be locked when the interpreter ends.
         while os.read(0, 4096):
             pass
-        done.set()
+        server._native.ask_to_stop()
 
     threading.Thread(target=watch, name="stdin", daemon=True).start()
 
@@ -65,16 +65,15 @@ def _watch_stdin(done: threading.Event) -> None:
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
     args = options(argv)
-    done = threading.Event()
-    if args.stop_with_stdin:
-        _watch_stdin(done)
     try:
         services = services_in(load(args.file))
         if not services:
             raise _forebay.NotFound(f"{args.file} defines no service; mark a function with @forebay.service")
         name = args.name or os.path.splitext(os.path.basename(args.file))[0]
-        options_given = {"broker": args.broker, "workers": args.workers, "memory": args.memory}
-        serve_until(done, services, name=name, **options_given)
+        server = Server(*services, workers=args.workers, name=name, memory=args.memory)
+        if args.stop_with_stdin:
+            _watch_stdin(server)
+        serve_until_stopped(server, args.broker)
     except _forebay.Error as error:
         print(f"forebay: {error}", file=sys.stderr)
         return 1

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -135,38 +135,26 @@ def serve(
     memory: str | int | None = None,
 ) -> None:
     """Offers services until Ctrl-C or SIGTERM, then ends gracefully."""
-    serve_until(threading.Event(), services, broker=broker, workers=workers, name=name, memory=memory)
+    serve_until_stopped(Server(*services, workers=workers, name=name, memory=memory), broker)
 
 
-def serve_until(
-    done: threading.Event,
-    services: Iterable[Callable[..., Any]],
-    *,
-    broker: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    name: str | None = None,
-    memory: str | int | None = None,
-) -> None:
-    """As :func:`serve`, and until ``done`` is set."""
-    before = _end_on_signals(done)
+def serve_until_stopped(server: Server, broker: str | os.PathLike[str] | None = None) -> None:
+    """As :func:`serve`, and until the server is asked to stop."""
+    before = _end_on_signals(server)
     try:
-        server = Server(*services, workers=workers, name=name, memory=memory).start(broker)
-        try:
-            done.wait()
-        finally:
-            server.stop()
+        server._native.serve(None if broker is None else os.fspath(broker))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _end_on_signals(done: threading.Event) -> dict[int, Any]:
-    """Lets Ctrl-C and SIGTERM set ``done``; returns the handlers that were there. Only the main thread may."""
+def _end_on_signals(server: Server) -> dict[int, Any]:
+    """Lets Ctrl-C and SIGTERM stop the server; returns the handlers that were there. Only the main thread may."""
     if threading.current_thread() is not threading.main_thread():
         return {}
 
     def end(number: int, frame: FrameType | None) -> None:
-        done.set()
+        server._native.ask_to_stop()
 
     return {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
 

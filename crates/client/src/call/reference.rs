@@ -356,7 +356,7 @@ pub(super) fn holder(
         reference.alive().map_err(|e| e.within(&name))?;
         if reference.home.0.info.incarnation != first.home.0.info.incarnation {
             return fault(format!(
-                "{first} and {reference} are held by different servers; put one of them where the other is: put(array, on=other)"
+                "{first} and {reference} are held by different servers; put one of them on the server that holds the other"
             ));
         }
     }

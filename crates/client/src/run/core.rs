@@ -83,18 +83,31 @@ impl Core {
     pub fn enter(&self) -> Result<()> {
         self.living().map_err(|e| self.explained(e))?;
         if self.closing.load(Ordering::Relaxed) != 0 {
-            return Err(Error::new(
-                Code::Closed,
-                "the run is being closed, which was interrupted; call close again",
-            ));
+            return Err(self.is_closing());
         }
         self.down.late()
     }
 
-    /// What the owner said before it went, if it said anything, else the error itself.
+    #[cold]
+    pub fn is_closing(&self) -> Error {
+        let run = self.life.directory();
+        Error::new(
+            Code::Closed,
+            format!(
+                "the run {run} is being closed; open it again, or close it again if that was interrupted"
+            ),
+        )
+    }
+
+    /// What the owner said before it went, if it said anything, else the error itself. While another
+    /// thread closes the session its end is no loss.
     pub fn explained(&self, e: Error) -> Error {
         if e.code() != Code::ServerLost {
             return e;
+        }
+        if self.closing.load(Ordering::Relaxed) != 0 {
+            // The owner let go of the session because this side asked for it.
+            return self.is_closing();
         }
         // It is told as late still: the answer may have come just before the owner went.
         self.down

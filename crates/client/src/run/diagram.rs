@@ -88,7 +88,7 @@ impl Diagram {
         inner.core.enter()?;
         if inner.declared.kind == Kind::History {
             return Err(Error::bad(format!(
-                "{:?} is a history; give it points with append(t, name=value)",
+                "{:?} is a history; append points to it instead of replacing them",
                 inner.declared.title
             )));
         }

@@ -139,6 +139,11 @@ impl Core {
                     if self.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0 {
                         return Err(self.explained(self.life.taken()));
                     }
+                    // What comes behind the request to close may not be read any more.
+                    let closing = self.closing.load(Ordering::Relaxed);
+                    if closing != 0 && closing < seq {
+                        return Err(self.is_closing());
+                    }
                     return Ok(seq);
                 }
                 Err(full) if full.for_ever() => return Err(Error::from(full)),

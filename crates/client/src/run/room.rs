@@ -216,7 +216,7 @@ impl Core {
         Error::new(
             Code::Full,
             format!(
-                "{what} needs {bytes} bytes in one piece and the buffer of this rank has {capacity}, {} of them free; open the run with a larger buffer, for example buffer=\"{}MiB\"",
+                "{what} needs {bytes} bytes in one piece and the buffer of this rank has {capacity}, {} of them free; open the run with a larger buffer, for example of {} MiB",
                 rooms.largest(),
                 ((bytes.max(capacity) >> 20) + 1) * 2
             ),

@@ -406,18 +406,23 @@ impl Session {
         let mut seq = core.closing.load(Ordering::Relaxed);
         let mut sent = Ok(());
         if seq == 0 {
-            sent = core.send_ask(&Ask::Close { finished }, &mut |number| seq = number).map(drop);
-            core.closing.store(if sent.is_ok() { seq } else { 0 }, Ordering::Relaxed);
+            // Known before the owner can see it: what other threads are told from then on depends on it.
+            let mut known = |number| {
+                seq = number;
+                core.closing.store(number, Ordering::Relaxed);
+            };
+            sent = core.send_ask(&Ask::Close { finished }, &mut known).map(drop);
         }
-        match sent.and_then(|()| core.await_answer(seq, None)) {
-            Err(e) if e.code() == Code::Cancelled && core.life.good() => Err(e),
-            Err(e) => {
-                // The request is answered: closing again is another one.
-                core.closing.store(0, Ordering::Relaxed);
-                core.last_words(seq, e).map(drop)
-            }
+        let outcome = match sent.and_then(|()| core.await_answer(seq, None)) {
+            Err(e) if e.code() == Code::Cancelled && core.life.good() => return Err(e),
+            Err(e) => core.last_words(seq, e).map(drop),
             Ok(_) => Ok(()),
-        }
+        };
+        outcome.map_err(|e| {
+            // The request is answered: closing again is another one. Who asked hears of a dead owner.
+            core.closing.store(0, Ordering::Relaxed);
+            core.life.check().map_err(|lost| core.explained(lost)).err().unwrap_or(e)
+        })
     }
 
     /// Whether a close was interrupted and not repeated.

@@ -223,7 +223,11 @@ impl Core {
     fn call(&self, name: &str, step: i64) -> Result<()> {
         let found = self.steer.lock().callbacks.get_mut(name).and_then(Option::take);
         let Some(mut callback) = found else {
-            let what = if name == SAVE { "Save; it calls run.saves(...) for that" } else { name };
+            let what = if name == SAVE {
+                "Save; a program says what Save does before its loop begins"
+            } else {
+                name
+            };
             return Err(Error::new(Code::NotFound, format!("this program registered nothing for {what}")));
         };
         let done = callback(step);

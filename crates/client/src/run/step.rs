@@ -131,7 +131,7 @@ impl StepWriter {
             return Err(Error::new(
                 Code::Conflict,
                 format!(
-                    "step {step} is in the run already; go on behind the last one with run.restart(), or open the run with mode \"w\""
+                    "step {step} is in the run already; go on behind the last one after a restart, or open the run with mode \"w\""
                 ),
             ));
         }
@@ -224,7 +224,7 @@ impl StepWriter {
             return Err(Error::new(
                 Code::Full,
                 format!(
-                    "the buffers are full, so the snapshot {} is dropped as full=\"drop_newest\" says",
+                    "the buffers are full, so the snapshot {} is dropped as the policy \"drop_newest\" says",
                     self.step
                 ),
             ));

@@ -57,7 +57,7 @@ impl Intake {
         whole.sort_by_key(|k| (k.ended_at.is_none(), k.ended_at, k.step));
         let step = whole.into_iter().map(|k| k.step).find(|step| self.turn.give_up(*step))?;
         let text = format!(
-            "step {step} is dropped: it was the oldest that waited for the disk when the buffers were full, as full=\"drop_oldest\" says"
+            "step {step} is dropped: it was the oldest that waited for the disk when the buffers were full, as the policy \"drop_oldest\" says"
         );
         self.sessions.values().for_each(|s| s.sink.message(s.row.session, 2, step, &text));
         self.give_up(step, Error::new(Code::Full, text), None);

@@ -121,7 +121,7 @@ impl Step {
             named.place == place && named.meta.dtype == whole.dtype && named.meta.order == whole.order;
         if place == 0 && named.first != rank {
             return Err(Error::bad(format!(
-                "ranks {} and {rank} both put {:?} whole; give each piece its offset and the whole's shape, or offset=\"append\"",
+                "ranks {} and {rank} both put {:?} whole; give each piece its offset and the whole's shape, or append the pieces in the order of ranks",
                 named.first, b.name
             )));
         }

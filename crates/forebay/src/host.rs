@@ -1,0 +1,167 @@
+//! The life of a server, as the bindings hold one: made, given its services, started, serving until it is
+//! stopped or a signal comes, stopped. Any thread may use it.
+//!
+//! ```text
+//! Made --start--> Runs --stop, a signal--> Stopped
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forebay_server::{Body, Running, Server};
+use forebay_types::directory::Load;
+use forebay_types::{Code, Error, Result, Signature};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+use crate::calls::locator;
+
+/// How often a language is asked whether a signal came.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// A server from its making to its end.
+pub struct Host {
+    state: Mutex<State>,
+    /// Readable from the moment it is to stop.
+    stopping: OwnedFd,
+}
+
+enum State {
+    Made(Server),
+    Runs(Running),
+    Stopped,
+}
+
+/// How a language hears of the signals that end a server.
+pub enum Signals<'a> {
+    /// This becomes readable.
+    Event(BorrowedFd<'a>),
+    /// This is asked every 100 ms, and whenever a signal has come; its error ends the serving.
+    Check(&'a (dyn Fn() -> Result<()> + Sync)),
+}
+
+impl Host {
+    /// A server that has not started yet.
+    pub fn new(server: Server) -> Result<Host> {
+        let stopping = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| Error::io("cannot make an event to wait for", e))?;
+        Ok(Host { state: Mutex::new(State::Made(server)), stopping })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Offers a service, before or after the start.
+    pub fn add(&self, signature: Signature, body: Box<Body>) -> Result<()> {
+        match &mut *self.lock() {
+            State::Made(server) => server.add(signature, body),
+            State::Runs(running) => running.add(signature, body),
+            State::Stopped => Err(is_stopped()),
+        }
+    }
+
+    /// Offers a service of a running server no more.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match &*self.lock() {
+            State::Runs(running) => running.remove(name),
+            State::Made(_) => {
+                Err(Error::bad(format!("the server does not run yet; do not register {name:?}")))
+            }
+            State::Stopped => Err(is_stopped()),
+        }
+    }
+
+    /// Starts it: clients of the broker find its services when this returns.
+    pub fn start(&self, broker: Option<&Path>) -> Result<()> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut *state, State::Stopped) {
+            State::Made(server) => {
+                *state = State::Runs(server.start(locator(broker))?);
+                Ok(())
+            }
+            State::Runs(running) => {
+                *state = State::Runs(running);
+                Err(Error::new(Code::Conflict, "the server runs already"))
+            }
+            State::Stopped => Err(is_stopped()),
+        }
+    }
+
+    /// Starts it if it does not run, serves until it is to stop or a signal comes, and stops it.
+    pub fn serve(&self, broker: Option<&Path>, signals: &Signals) -> Result<()> {
+        if !matches!(*self.lock(), State::Runs(_)) {
+            self.start(broker)?;
+        }
+        let heard = self.wait(signals);
+        let stopped = self.stop();
+        heard.and(stopped)
+    }
+
+    fn wait(&self, signals: &Signals) -> Result<()> {
+        let stopping = PollFd::new(&self.stopping, PollFlags::IN);
+        loop {
+            let found = match signals {
+                Signals::Event(event) => poll(
+                    &mut [stopping.clone(), PollFd::from_borrowed_fd(event.as_fd(), PollFlags::IN)],
+                    None,
+                ),
+                Signals::Check(check) => {
+                    check()?;
+                    poll(&mut [stopping.clone()], Some(&LOOK))
+                }
+            };
+            match found {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(e) => return Err(Error::io("cannot wait for the end of the server", e)),
+            }
+        }
+    }
+
+    /// Lets [`Host::serve`] come to its end, without waiting for that.
+    pub fn ask_to_stop(&self) {
+        // A counter that is full is readable already.
+        let _ = rustix::io::write(&self.stopping, &1u64.to_ne_bytes());
+    }
+
+    /// Stops it: it leaves the broker and ends what it began. Stopping twice does nothing; a service cannot
+    /// stop the server that runs it.
+    pub fn stop(&self) -> Result<()> {
+        let mut state = self.lock();
+        if matches!(&*state, State::Runs(running) if running.runs_this_thread()) {
+            return Err(Error::new(
+                Code::Conflict,
+                "a service cannot stop its own server; let another thread do it",
+            ));
+        }
+        let before = std::mem::replace(&mut *state, State::Stopped);
+        drop(state);
+        self.ask_to_stop();
+        if let State::Runs(running) = before {
+            running.stop();
+        }
+        Ok(())
+    }
+
+    /// How busy it is; nothing when it does not run.
+    pub fn load(&self) -> Load {
+        match &*self.lock() {
+            State::Runs(running) => running.load(),
+            State::Made(_) | State::Stopped => Load::default(),
+        }
+    }
+
+    /// The trouble behind the scenes (a broker that does not answer), while it lasts.
+    pub fn trouble(&self) -> Option<Error> {
+        match &*self.lock() {
+            State::Runs(running) => running.trouble(),
+            State::Made(_) | State::Stopped => None,
+        }
+    }
+}
+
+fn is_stopped() -> Error {
+    Error::new(Code::Closed, "the server was stopped; make another")
+}

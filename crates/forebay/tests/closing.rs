@@ -1,0 +1,100 @@
+//! Closing a run while other threads use it: they hear that it is closed, never of a lost owner, and what
+//! they were told is kept is kept.
+
+mod support;
+
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
+use support::{sandbox, until};
+
+const ROUNDS: i64 = 25;
+
+/// What a thread does again and again until the run is closed.
+type Work = fn(&Run, i64) -> Result<()>;
+
+fn small(run: &Run, i: i64) -> Result<()> {
+    run.put("small", View::of(&[i], &[1])?, PutOptions::default())
+}
+
+fn large(run: &Run, i: i64) -> Result<()> {
+    run.put("large", View::of(&vec![i; 3000], &[3000])?, PutOptions::default())
+}
+
+fn snapshot(run: &Run, i: i64) -> Result<()> {
+    let snapshot = run.snapshot(i, None)?;
+    snapshot.put("E", View::of(&[i], &[1])?, Piece::default())?;
+    snapshot.end()?;
+    snapshot.wait(None)
+}
+
+fn ask(run: &Run, i: i64) -> Result<()> {
+    run.put("asked", View::of(&[i], &[1])?, PutOptions::default())?;
+    run.list("asked", None).map(drop)
+}
+
+const WORKS: [Work; 4] = [small, large, snapshot, ask];
+
+/// Works until it fails; the last number that was well, and the error.
+fn work(run: &Run, work: Work, done: &AtomicI64) -> (i64, Error) {
+    let mut last = -1;
+    loop {
+        match work(run, last + 1) {
+            Ok(()) => last += 1,
+            Err(e) => return (last, e),
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// At least what was acknowledged, and no more than what was tried.
+fn kept(run: &Run, name: &str, last: i64) {
+    if last >= 0 {
+        let found = run.get(name, 0, None).unwrap().bytes;
+        let found = i64::from_ne_bytes(found[..8].try_into().unwrap());
+        assert!(found == last || found == last + 1, "{name}: {last} was acknowledged, {found} is there");
+    }
+}
+
+fn race(place: &str) {
+    for round in 0..ROUNDS {
+        let options = OpenOptions { buffer: 4 << 20, ..OpenOptions::default() };
+        let run = forebay::open(place, Mode::Write, options).unwrap();
+        let done = AtomicI64::new(0);
+        let ends = std::thread::scope(|scope| {
+            let (run, done) = (&run, &done);
+            let threads = WORKS.map(|w| scope.spawn(move || work(run, w, done)));
+            // At a different moment each time.
+            until("work", || done.load(Ordering::Relaxed) >= round * 17);
+            if let Err(e) = run.close() {
+                assert!(e.text().contains("closed the run without it"), "of a snapshot not ended: {e}");
+            }
+            threads.map(|t| t.join().unwrap())
+        });
+        for (what, (_, e)) in ends.iter().enumerate() {
+            assert_eq!(e.code(), Code::Closed, "round {round}, thread {what}: {e}");
+        }
+        let run = forebay::open(place, Mode::Read, OpenOptions::default()).unwrap();
+        for (name, at) in [("small", 0), ("large", 1), ("asked", 3)] {
+            kept(&run, name, ends[at].0);
+        }
+        let numbers = run.snapshots().unwrap().numbers().to_vec();
+        let ended = (ends[2].0 + 1) as usize;
+        assert!(numbers.len() == ended || numbers.len() == ended + 1, "{ended} ended, {numbers:?} are there");
+    }
+}
+
+#[test]
+fn who_uses_a_run_while_another_thread_closes_it_hears_that_it_is_closed() {
+    sandbox("who_uses_a_run_while_another_thread_closes_it_hears_that_it_is_closed", |s| race(&s.run("own")));
+}
+
+#[test]
+fn the_same_when_an_agent_owns_the_run() {
+    sandbox("the_same_when_an_agent_owns_the_run", |s| {
+        let up = Command::new(env!("CARGO_BIN_EXE_forebay")).arg("up").status().unwrap();
+        assert!(up.success());
+        race(&s.run("theirs"));
+    });
+}
