@@ -90,7 +90,7 @@ impl Core {
 
     #[cold]
     pub fn is_closing(&self) -> Error {
-        let run = self.life.directory();
+        let run = &self.open.path;
         Error::new(
             Code::Closed,
             format!(
