@@ -1,7 +1,7 @@
 # One line of work each; what it takes stands in scripts/. `make help` lists them.
 # Long lines of a recipe are not echoed: each script says itself what it does.
 
-.PHONY: help setup web build demo test chaos bench install clean tidy
+.PHONY: help setup web build demo test chaos bench install wheel docs clean tidy
 .DEFAULT_GOAL := help
 
 CLIENT ?= python
@@ -9,6 +9,7 @@ RANKS ?= 1
 SEED ?=
 KILLS ?= 300
 PREFIX ?= /usr/local
+GLIBC ?=
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -36,6 +37,12 @@ bench: ## measure, beside others and the machine's own limits (QUICK=1 shorter, 
 
 install: ## put command, C library and header under PREFIX (default /usr/local), below DESTDIR if that is set
 	@scripts/install "$(PREFIX)"
+
+wheel: ## a Python wheel with everything in it, in out/wheel (GLIBC=2.28: for machines with that C library)
+	@GLIBC="$(GLIBC)" scripts/wheel
+
+docs: ## the guide and the references as pages, in out/docs
+	@scripts/docs
 
 clean: ## remove what was built
 	@scripts/clean

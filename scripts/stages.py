@@ -36,6 +36,9 @@ STAGES = [
     Stage("python", pytest("tests/python"), 6, needs="tests/python"),
     Stage("mpi", pytest("tests/mpi"), 6, needs="tests/mpi"),
     Stage("c", pytest("tests/c"), 4, needs="tests/c"),
+    Stage("docs", ["scripts/docs"], 2),
+    Stage("wheel", ["scripts/wheel"], 2),
+    Stage("guide", pytest("tests/guide"), 4, needs="tests/guide"),
     Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
 ]
 

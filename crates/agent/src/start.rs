@@ -248,23 +248,21 @@ fn last_line(path: &Path) -> String {
     text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("it said nothing").to_owned()
 }
 
-/// The `forebay` program: named by the environment, beside this one, of the installation that the
-/// library comes from (`lib/libforebay.so` and `bin/forebay`), or on the path.
+/// The `forebay` program: named by the environment, this one, of the installation that the library
+/// comes from (`lib/libforebay.so`, or the module in Python's `lib/python3/site-packages/forebay`, and
+/// `bin/forebay`), beside this one, or on the path.
 fn program() -> Result<PathBuf> {
     if let Some(exe) = place::exe() {
         return Ok(exe);
     }
-    if let Ok(this) = std::env::current_exe() {
-        if this.file_name().is_some_and(|n| n == "forebay") {
-            return Ok(this);
-        }
-        let beside = this.with_file_name("forebay");
-        if beside.is_file() {
-            return Ok(beside);
-        }
+    let this = std::env::current_exe().ok();
+    if let Some(this) = this.as_ref().filter(|p| p.file_name().is_some_and(|n| n == "forebay")) {
+        return Ok(this.clone());
     }
-    let installed = library().and_then(|lib| Some(lib.parent()?.parent()?.join("bin/forebay")));
-    if let Some(installed) = installed.filter(|p| p.is_file()) {
+    let library = library();
+    let above = library.iter().flat_map(|lib| lib.ancestors()).skip(1).map(|dir| dir.join("bin/forebay"));
+    let beside = this.iter().map(|exe| exe.with_file_name("forebay"));
+    if let Some(installed) = above.chain(beside).find(|p| p.is_file()) {
         return Ok(installed);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();

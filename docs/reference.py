@@ -1,0 +1,171 @@
+"""The references, made from the sources: of C from `forebay.h`, of Fortran from the module's sources, of
+Python from the docstrings (by Sphinx), and the table of errors from `errors.toml`.
+
+`python docs/reference.py` writes `docs/guide/errors.md`, which is in the tree; a test holds it
+against its source. The others are written whenever the pages are built.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
+FORTRAN = ROOT / "bindings" / "fortran" / "src"
+ERRORS = ROOT / "docs" / "guide" / "errors.md"
+
+SECTION = re.compile(r"^/\* -{3} (.*?) -+ \*/$", re.M)
+# A comment and what it stands before, up to the end of the declaration.
+DECLARED = re.compile(
+    r"^/\*(?P<said>(?:[^*]|\*(?!/))*)\*/\n(?P<code>(?:typedef (?:struct|enum) \{.*?^\}.*?;|[^\n/].*?;|#define .*?(?<!\\)$))",
+    re.M | re.S,
+)
+FUNCTION = re.compile(r"^(?:fb_status|int|const char \*) ?fb_[a-z0-9_]+\(")
+
+
+def version() -> str:
+    """The version of the library, as the header says it."""
+    found = re.search(r'^#define FB_VERSION "(.*)"$', HEADER.read_text(), re.M)
+    assert found is not None
+    return found[1]
+
+
+def plain(comment: str) -> str:
+    """The text of a comment of C, its paragraphs kept; names of the library as code."""
+    lines = [line.strip() for line in comment.strip().splitlines()]
+    text = "\n".join(lines).replace("NULL", "`NULL`")
+    return re.sub(r"(?<![`\w])((?:fb|FB)_[A-Za-z0-9_]+)(?![`\w])", r"`\1`", text)
+
+
+def sections(header: str) -> Iterator[tuple[str, str]]:
+    """The parts of the header by their titles."""
+    marks = list(SECTION.finditer(header))
+    ends = [m.start() for m in marks[1:]] + [len(header)]
+    yield "Handles, types and constants", header[: marks[0].start()]
+    for mark, end in zip(marks, ends, strict=True):
+        yield mark[1].strip().capitalize(), header[mark.end() : end]
+
+
+def c() -> str:
+    """The page of C."""
+    page = ["# C\n\nMade from `forebay.h`. [The guide](../guide/c.md) shows them at work.\n"]
+    for title, part in sections(HEADER.read_text()):
+        page.append(f"## {title}\n")
+        for found in DECLARED.finditer(part):
+            code, said = found["code"].strip(), plain(found["said"])
+            if FUNCTION.match(code):
+                page.append(f"```{{c:function}} {' '.join(code.rstrip(';').split())}\n```\n\n{said}\n")
+            else:
+                page.append(f"{said}\n\n```c\n{code}\n```\n")
+    return "\n".join(page)
+
+
+PROCEDURE = re.compile(
+    r"(?P<said>(?:^ *!> ?.*\n(?: *! ?.*\n)*|(?:^ *!!? .*\n)+))^ *(?P<code>(?:interface|(?:[a-z_0-9() =]*)(?:subroutine|function)|type(?:,[^:]*)? ::) *(?P<name>fb_[a-z0-9_]+)[^\n]*(?:&\n[^\n]*)*)",
+    re.M,
+)
+
+
+def fortran() -> str:
+    """The page of Fortran."""
+    page = [
+        "# Fortran\n\nMade from the sources of the module `forebay`. [The guide](../guide/fortran.md) shows them at work.\n"
+    ]
+    for source in sorted(FORTRAN.glob("forebay*.f90")):
+        found = list(PROCEDURE.finditer(source.read_text()))
+        if not found:
+            continue
+        page.append(f"## {source.stem}\n")
+        for one in found:
+            said = "\n".join(line.strip().lstrip("!> ") for line in one["said"].splitlines())
+            code = "\n".join(line.strip() for line in one["code"].splitlines())
+            page.append(f"```fortran\n{code}\n```\n\n{plain(said)}\n")
+    return "\n".join(page)
+
+
+def python() -> str:
+    """The page of Python, filled by autodoc."""
+    names = re.search(
+        r"__all__ = \[(.*?)\]", (ROOT / "bindings/python/python/forebay/__init__.py").read_text(), re.S
+    )
+    assert names is not None
+    classes, functions, errors = [], [], []
+    for name in re.findall(r'"(\w+)"', names[1]):
+        is_class = name[0].isupper()
+        (errors if name in codes() or name == "Error" else classes if is_class else functions).append(name)
+    order = [
+        "Run",
+        "Snapshot",
+        "StoredSnapshots",
+        "StoredSnapshot",
+        "Table",
+        "Diagram",
+        "Parameter",
+        "Client",
+        "Future",
+        "Reference",
+        "Server",
+    ]
+    classes.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
+    page = [
+        "Python\n======\n",
+        "Made from the docstrings of the package ``forebay``.\n",
+        ".. currentmodule:: forebay\n",
+    ]
+    for title, group, directive in (
+        ("Functions", functions, "autofunction"),
+        ("Classes", classes, "autoclass"),
+        ("Errors", errors, "autoexception"),
+    ):
+        page.append(f"{title}\n{'-' * len(title)}\n")
+        page += [f".. {directive}:: {name}\n" for name in group]
+    return "\n".join(page)
+
+
+def table() -> list[dict[str, object]]:
+    """The codes, as `errors.toml` has them."""
+    return list(tomllib.loads((ROOT / "spec" / "errors.toml").read_text())["code"])
+
+
+def codes() -> set[str]:
+    """Their names."""
+    return {str(code["name"]) for code in table()}
+
+
+def errors() -> str:
+    """The page of the errors."""
+    page = [
+        "# Every error, and its remedy\n",
+        "An error has a code, the same in every language, and a text that says what happened, the value, and what to do. This page is made from",
+        "[the table of codes](../../spec/errors.toml). Numbers never change their meaning; they travel between processes and are what C programs compare.\n",
+    ]
+    for code in table():
+        name, number = str(code["name"]), code["number"]
+        in_c = "FB_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+        page.append(f"## {name}\n\n`forebay.{name}` in Python, `{in_c}` in C and Fortran; number {number}.\n")
+        page.append(f"{code['meaning']}\n\n**What to do.** {code['remedy']}\n")
+    return "\n".join(page)
+
+
+def write(folder: Path) -> None:
+    """Writes what is not in the tree."""
+    folder.mkdir(exist_ok=True)
+    pages = {"c.md": c(), "python.rst": python()}
+    if FORTRAN.is_dir():
+        pages["fortran.md"] = fortran()
+    for name, text in pages.items():
+        place = folder / name
+        if not place.exists() or place.read_text() != text:
+            place.write_text(text)
+
+
+if __name__ == "__main__":
+    ERRORS.write_text(errors())

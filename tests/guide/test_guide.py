@@ -1,0 +1,46 @@
+"""The guide: all it shows is typed as a newcomer would, with the wheel and nothing else of Forebay."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from pages import BLOCK, GUIDE, ROOT, Reader, blocks
+
+sys.path.insert(0, str(ROOT / "docs"))
+
+import reference
+
+PAGES = sorted(
+    page for page in GUIDE.glob("*.md") if any(b.language in ("python", "console") for b in blocks(page))
+)
+# Pages whose passages in C and Fortran are tested as one program, in tests/c and tests/fortran.
+PASSAGES = {"c.md": "c", "fortran.md": "fortran"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_works(reader: Reader, wheel: Path, page: Path) -> None:
+    for file in (wheel, *(ROOT / "tests" / "guide" / "beside").glob("*")):
+        shutil.copy(file, reader.folder)
+    assert reader.read(page) > 0
+
+
+def test_every_block_of_code_is_run_by_a_test() -> None:
+    for page in sorted(GUIDE.glob("*.md")):
+        for block in blocks(page):
+            known = ("python", "console", "text", PASSAGES.get(page.name))
+            named = re.match(r"^(#|//|!|/\*) \S+\.\w+", block.text)
+            assert block.language in known or named, (
+                f"{page.name}, line {block.line}: {block.language} is run by nobody"
+            )
+        indented = re.search(r"(?<=\n\n) {4}\S.*", BLOCK.sub("", page.read_text()))
+        assert page.name in PASSAGES or indented is None, (
+            f"{page.name}: {indented and indented[0]!r} is run by nobody"
+        )
+
+
+def test_the_page_of_errors_is_that_of_the_table() -> None:
+    assert reference.ERRORS.read_text() == reference.errors(), "run  python docs/reference.py"
