@@ -51,6 +51,8 @@ fn nothing_is_promised_for_later() {
     for file in files().iter().filter(|f| f.is(SOURCES) || f.path.starts_with("scripts/")) {
         for (number, line) in file.lines() {
             let mut low = line.to_lowercase();
+            // Part of the name of Sphinx's extension.
+            low = low.replace(&["auto", "doc"].concat(), "");
             if file.path.starts_with("web/") {
                 // There it is also the name of an attribute of an input field.
                 low = low.replace(&["place", "holder:"].concat(), "");

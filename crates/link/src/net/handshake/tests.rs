@@ -1,3 +1,5 @@
+//! The way in, with both sides in one process: who is let in, and what the others are told.
+
 use super::super::key::Fingerprint;
 use super::super::lobby::{Listen, Lobby};
 use super::*;
