@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -337,6 +339,23 @@ def test_a_signal_is_heard_while_a_stopped_server_lets_nobody_in(place: Place, c
         client.call("void")
     server.send_signal(signal.SIGCONT)
     client.call("void", timeout=10)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_a_signal_is_heard_while_a_stopped_agent_lets_nobody_in(place: Place) -> None:
+    agent = int(re.findall(r"pid (\d+)", place.command("up"))[0])
+    broker = Path(place.variables["FOREBAY_RUNTIME_DIR"]) / "agent.sock"
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        begin = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Enough):
+            fb.connect(broker)
+        # Without that it is told after 1.9 s that the agent is stopped.
+        assert time.monotonic() - begin < 1.5
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    fb.connect(broker)
 
 
 @pytest.mark.usefixtures("alarm")

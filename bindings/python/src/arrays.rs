@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! ndarray of a known dtype, dense (C or Fortran)  -> its own bytes, no copy
+//! ndarray of a known dtype, of any other layout   -> the bytes around its elements, no copy (puts only)
 //! str, bytes                                      -> their own bytes, no copy
-//! anything else: lists, scalars, strided views, other byte orders, arrays of strings
+//! anything else: lists, scalars, other byte orders, arrays of strings; strided arrays in calls
 //!     -> forebay._arrays.dense (one copy) -> as above
 //! ```
 
@@ -85,6 +86,50 @@ impl<'py> Given<'py> {
             }
             Given::Text(text) => Ok(View::text(text.to_str()?)),
             Given::Bytes(bytes) => Ok(View::raw(bytes.as_bytes())),
+        }
+    }
+}
+
+/// What is to be stored: read where it lies, whatever its layout, if its elements can be.
+pub enum Source<'py> {
+    /// Dense, or copied to be so.
+    Given(Given<'py>),
+    /// An array whose elements lie apart.
+    Apart {
+        /// The object.
+        array: Bound<'py, PyUntypedArray>,
+        /// Type of its elements.
+        dtype: DType,
+    },
+}
+
+impl<'py> Source<'py> {
+    /// Looks at an argument.
+    pub fn new(value: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
+        if let Some(given) = Given::as_it_is(value)? {
+            return Ok(Source::Given(given));
+        }
+        if let Ok(array) = value.cast::<PyUntypedArray>()
+            && let Some(dtype) = dtype_of(&array.dtype())
+        {
+            return Ok(Source::Apart { array: array.clone(), dtype });
+        }
+        Given::copy(value).map(Source::Given)
+    }
+
+    /// The facade's view of it.
+    pub fn view(&self, py: Python<'_>) -> PyResult<View<'_>> {
+        let raise = |e| errors::raise(py, &e);
+        match self {
+            Source::Given(given) => given.view(py),
+            Source::Apart { array, dtype } => {
+                let shape = shape_of(array).map_err(raise)?;
+                let (bytes, offset) = ffi::around(array).ok_or_else(|| {
+                    errors::bad(py, "the array's elements lie beyond what can be addressed")
+                })?;
+                let strides: Vec<i64> = array.strides().iter().map(|n| *n as i64).collect();
+                View::strided(*dtype, shape, &strides, offset, bytes).map_err(raise)
+            }
         }
     }
 }

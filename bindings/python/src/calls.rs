@@ -21,11 +21,8 @@ use crate::arrays::Given;
 use crate::ffi::held::{Held, HeldFuture};
 use crate::notify::Notify;
 use crate::reference::Reference;
-use crate::waits::{duration, released, signals};
+use crate::waits::{SLICE, duration, released, released_from, signals};
 use crate::{errors, ffi, scalar};
-
-/// Signals are looked at so often while a call is waited for.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// A server as Python sees it: name, pid, host.
 type Offering = (String, u32, String);
@@ -205,7 +202,7 @@ fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
 impl Client {
     #[new]
     fn new(py: Python<'_>, broker: Option<PathBuf>) -> PyResult<Client> {
-        let inner = released(py, || forebay::connect(broker.as_deref()))?;
+        let inner = released_from(py, move || forebay::connect(broker.as_deref()))?;
         inner.on_wait(signals);
         Ok(Client { inner })
     }

@@ -6,7 +6,7 @@ use forebay::{
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
-use crate::arrays::{self, Given};
+use crate::arrays::{self, Source};
 use crate::kept::{Kept, KeptSnapshots};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, rows_to_python};
@@ -129,8 +129,8 @@ impl Run {
         attrs: Option<&str>,
         if_version: Option<u64>,
     ) -> PyResult<Option<u64>> {
-        let given = Given::new(value)?;
-        let view = given.view(py)?;
+        let source = Source::new(value)?;
+        let view = source.view(py)?;
         let attrs = attrs.map(|text| json::object(py, text)).transpose()?;
         let options = PutOptions { set, unit, attrs: attrs.as_ref() };
         released(py, || match if_version {

@@ -68,5 +68,5 @@ fn of_zero_rank(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Scalar>> {
     }
     let given = arrays::Given::new(array.as_any())?;
     let view = given.view(array.py())?;
-    Scalar::from_bytes(view.meta().dtype, view.bytes()).map(Some).map_err(|e| errors::raise(array.py(), &e))
+    Scalar::from_bytes(view.meta().dtype, &view.bytes()).map(Some).map_err(|e| errors::raise(array.py(), &e))
 }

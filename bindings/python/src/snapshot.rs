@@ -3,7 +3,7 @@
 use forebay::{ArrayMeta, DType, Order, Piece, Place, Shape};
 use pyo3::prelude::*;
 
-use crate::arrays::Given;
+use crate::arrays::Source;
 use crate::waits::{duration, released};
 use crate::{errors, ffi};
 
@@ -61,8 +61,8 @@ impl Snapshot {
         offset: Option<Vec<u64>>,
         shape: Option<Vec<u64>>,
     ) -> PyResult<()> {
-        let given = Given::new(value)?;
-        let view = given.view(py)?;
+        let source = Source::new(value)?;
+        let view = source.view(py)?;
         let piece = Piece { unit, place: place(py, append, offset, shape)? };
         released(py, || self.inner.put(name, view, piece))
     }

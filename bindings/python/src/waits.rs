@@ -5,12 +5,16 @@
 //! was raised in, and [`released`] raises it when the facade has returned.
 
 use std::cell::RefCell;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use forebay::{Code, Error, Result};
 use pyo3::prelude::*;
 
 use crate::errors;
+
+/// Signals are looked at so often.
+pub const SLICE: Duration = Duration::from_millis(100);
 
 thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
@@ -23,6 +27,30 @@ pub fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send
         return Err(raised);
     }
     outcome.map_err(|e| errors::raise(py, &e))
+}
+
+/// The same for work that cannot ask for signals itself while it waits: another thread does it, and is left
+/// to its end when a handler raises.
+pub fn released_from<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    released(py, || {
+        let (tell, told) = mpsc::sync_channel(1);
+        std::thread::Builder::new()
+            .name("fb-work".into())
+            .spawn(move || drop(tell.send(work())))
+            .map_err(|e| Error::io("cannot start a thread to wait in", e))?;
+        loop {
+            match told.recv_timeout(SLICE) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Timeout) => signals()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::internal("the thread that waited has ended without a word"));
+                }
+            }
+        }
+    })
 }
 
 /// Runs the handlers of signals that have come; an error ends the wait it was asked in.

@@ -109,7 +109,8 @@ impl<'py> Points<'py> {
             return Ok(Cow::Borrowed(values));
         }
         let view = self.given.view(py)?;
-        let chunks = view.bytes().chunks_exact(8);
+        let bytes = view.bytes();
+        let chunks = bytes.chunks_exact(8);
         Ok(Cow::Owned(chunks.map(|c| f64::from_ne_bytes(c.try_into().expect("eight bytes"))).collect()))
     }
 }

@@ -65,7 +65,7 @@ fn main() {
     let large = vec![1.0f64; 64 * MIB / 8];
     let mut warm = vec![0u8; 64 * MIB];
     let bytes = View::of(&large, &[large.len() as u64]).unwrap().bytes();
-    let copy = each(9, 1, || black_box(&mut warm).copy_from_slice(black_box(bytes)));
+    let copy = each(9, 1, || black_box(&mut warm).copy_from_slice(black_box(&bytes)));
     let mut times = Vec::new();
     for step in 0..13 {
         let snapshot = run.snapshot(step, None).unwrap();

@@ -214,7 +214,7 @@ fn arrays_filled_in_place_are_kept() {
         let snapshot = run.snapshot(4, None).unwrap();
         let view = View::of(&values, &[50_000]).unwrap();
         let place = snapshot.allocate("rho", *view.meta(), Piece::default()).unwrap();
-        place.write_at(0, view.bytes()).unwrap();
+        place.write_at(0, &view.bytes()).unwrap();
         snapshot.end().unwrap();
         let kept = run.snapshots().unwrap().nth(-1).unwrap();
         assert_eq!(kept.get("rho", None).unwrap().to_f64().unwrap(), values);

@@ -10,6 +10,8 @@
 //! assert_eq!(out, [2, 4, 6]);
 //! ```
 
+use std::ops::Range;
+
 use crate::array::Slice;
 use crate::{ArrayMeta, Error, Order, Result, Shape, limits};
 
@@ -129,7 +131,16 @@ impl Strided {
     /// When `from` has less room than was said, or `out` not exactly [`Strided::bytes`].
     pub fn gather(&self, from: &[u8], out: &mut [u8]) {
         assert_eq!(out.len(), self.bytes(), "bytes of the dense side");
-        self.each_row(|at, stride, count, run, dense| {
+        self.gather_part(from, 0, out);
+    }
+
+    /// The same of a part: as many bytes as `out` has, from that byte of the dense side on.
+    ///
+    /// # Panics
+    /// When `from` has less room than was said, or the part leaves the dense side.
+    pub fn gather_part(&self, from: &[u8], begin: usize, out: &mut [u8]) {
+        assert!(out.len() <= self.bytes() && begin <= self.bytes() - out.len(), "a part of the dense side");
+        self.each_row(begin..begin + out.len(), |at, stride, count, run, dense| {
             let row = &mut out[dense..dense + count * run];
             rows(run, row, |i, piece| {
                 let at = (at + i as isize * stride) as usize;
@@ -144,7 +155,7 @@ impl Strided {
     /// When `into` has less room than was said, or `from` not exactly [`Strided::bytes`].
     pub fn scatter(&self, from: &[u8], into: &mut [u8]) {
         assert_eq!(from.len(), self.bytes(), "bytes of the dense side");
-        self.each_row(|at, stride, count, run, dense| {
+        self.each_row(0..from.len(), |at, stride, count, run, dense| {
             for i in 0..count {
                 let at = (at + i as isize * stride) as usize;
                 let piece = &from[dense + i * run..dense + (i + 1) * run];
@@ -158,9 +169,11 @@ impl Strided {
         });
     }
 
-    /// Calls `row` with first byte, stride, count, bytes of a run, and the first byte on the dense side.
-    fn each_row(&self, mut row: impl FnMut(isize, isize, usize, usize, usize)) {
-        if self.bytes() == 0 {
+    /// Calls `row` for the rows of a part of the dense side, with first byte, stride, count, bytes of a run,
+    /// and the first byte on the dense side, counted from the part's own. Rows and runs at the ends of the
+    /// part are cut.
+    fn each_row(&self, part: Range<usize>, mut row: impl FnMut(isize, isize, usize, usize, usize)) {
+        if part.is_empty() {
             return;
         }
         let Walk { run, axes } = self.walk();
@@ -169,10 +182,35 @@ impl Strided {
             None => ((1, 0), &[][..]),
         };
         let mut index = [0usize; limits::RANK];
-        let (mut at, mut dense) = (self.offset as isize, 0);
+        let (mut at, length) = (self.offset as isize, inner.0 * run);
+        let mut number = part.start / length;
+        for ((count, stride), index) in outer.iter().zip(&mut index) {
+            *index = number % count;
+            number /= count;
+            at += *index as isize * stride;
+        }
+        let mut dense = part.start / length * length;
         loop {
-            row(at, inner.1, inner.0, run, dense);
-            dense += inner.0 * run;
+            let (begin, end) = (part.start.max(dense) - dense, part.end.min(dense + length) - dense);
+            let to = dense + begin - part.start;
+            let (first, last) = (begin.div_ceil(run), end / run);
+            let place = |i: usize| at + i as isize * inner.1;
+            if first > last {
+                row(place(last) + (begin % run) as isize, 0, 1, end - begin, to);
+            } else {
+                let (head, tail) = (first * run - begin, end - last * run);
+                if head > 0 {
+                    row(place(first - 1) + (run - head) as isize, 0, 1, head, to);
+                }
+                row(place(first), inner.1, last - first, run, to + head);
+                if tail > 0 {
+                    row(place(last), 0, 1, tail, to + end - begin - tail);
+                }
+            }
+            dense += length;
+            if dense >= part.end {
+                return;
+            }
             let mut axis = 0;
             loop {
                 let Some((count, stride)) = outer.get(axis) else { return };
@@ -194,6 +232,9 @@ impl Strided {
 fn rows(run: usize, row: &mut [u8], mut copy: impl FnMut(usize, &mut [u8])) {
     match run {
         8 => row.chunks_exact_mut(8).enumerate().for_each(|(i, p)| copy(i, &mut p[..8])),
+        16 => row.chunks_exact_mut(16).enumerate().for_each(|(i, p)| copy(i, &mut p[..16])),
+        2 => row.chunks_exact_mut(2).enumerate().for_each(|(i, p)| copy(i, &mut p[..2])),
+        1 => row.chunks_exact_mut(1).enumerate().for_each(|(i, p)| copy(i, &mut p[..1])),
         4 => row.chunks_exact_mut(4).enumerate().for_each(|(i, p)| copy(i, &mut p[..4])),
         _ => row.chunks_exact_mut(run).enumerate().for_each(|(i, p)| copy(i, p)),
     }
@@ -225,7 +266,7 @@ mod tests {
         fn parts_are_gathered_and_scattered_as_the_definition_says(
             extents in proptest::collection::vec(0u64..5, 0..4),
             picks in proptest::collection::vec((0u64..5, 0u64..5, 1u64..3, any::<bool>()), 4),
-            item in 0usize..3, column_major: bool,
+            item in 0usize..3, column_major: bool, begin: usize, end: usize,
         ) {
             let dtype = [DType::U8, DType::F64, DType::C128][item];
             let order = if column_major { Order::F } else { Order::C };
@@ -242,6 +283,11 @@ mod tests {
             let mut out = vec![0; part.bytes()];
             part.gather(&bytes, &mut out);
             prop_assert_eq!(&out, &by_hand(&part, &bytes));
+            let (begin, end) = (begin % (out.len() + 1), end % (out.len() + 1));
+            let (begin, end) = (begin.min(end), begin.max(end));
+            let mut piece = vec![0; end - begin];
+            part.gather_part(&bytes, begin, &mut piece);
+            prop_assert_eq!(&piece, &out[begin..end]);
             let mut back = vec![0xee; bytes.len()];
             part.scatter(&out, &mut back);
             prop_assert_eq!(by_hand(&part, &back), out);

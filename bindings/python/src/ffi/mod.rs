@@ -36,6 +36,27 @@ pub fn bytes<'a>(array: &'a Bound<'_, PyUntypedArray>, order: Order) -> Option<&
     }
 }
 
+/// The bytes around the elements of an array of any layout, and where the one of index 0 lies in them; none
+/// when there are more than can be addressed.
+pub fn around<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<(&'a [u8], u64)> {
+    if array.len() == 0 {
+        return Some((&[], 0));
+    }
+    let (mut low, mut high) = (0isize, isize::try_from(array.dtype().itemsize()).ok()?);
+    for (extent, stride) in array.shape().iter().zip(array.strides()) {
+        let reach = isize::try_from(extent - 1).ok()?.checked_mul(*stride)?;
+        low = low.checked_add(reach.min(0))?;
+        high = high.checked_add(reach.max(0))?;
+    }
+    let length = usize::try_from(high.checked_sub(low)?).ok()?;
+    // SAFETY: the elements of an array of NumPy's lie in the memory of its base, of which these are the bytes
+    // from the lowest to the end of the highest; the borrow keeps the array alive. Otherwise as for `bytes`.
+    unsafe {
+        let data = (*array.as_array_ptr()).data as *const u8;
+        Some((std::slice::from_raw_parts(data.offset(low), length), low.unsigned_abs() as u64))
+    }
+}
+
 /// The numbers of a dense `float64` array; none when it is something else or not aligned.
 pub fn reals<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<&'a [f64]> {
     let dtype = array.dtype();

@@ -94,7 +94,7 @@ impl Client {
                 On::With(other) if Arc::ptr_eq(&other.inner, inner) => Ok(other.home.clone()),
                 On::With(_) => {
                     return Err(Error::bad(
-                        "the reference given for `on` is another client's; give one of this client's",
+                        "the array that the new one is to lie beside is another client's; give one of this client's",
                     ));
                 }
                 On::Server(name) => inner.home(Some(name), &tried),
@@ -215,13 +215,15 @@ impl Reference {
             )));
         }
         let bytes = flat(strided.bytes())?;
-        if given.order == self.meta.order && strided.is_dense(given.order) {
+        let (source, apart) = data.parts();
+        if apart.is_none() && given.order == self.meta.order && strided.is_dense(given.order) {
             let whole = together(&strided)?;
-            return self.copy(&own()?.put, &whole, Arg::In(bytes, data.bytes()));
+            return self.copy(&own()?.put, &whole, Arg::In(bytes, source));
         }
-        let data = match given.order {
-            Order::C => Arg::In(bytes, data.bytes()),
-            Order::F => Arg::Strided(bytes, Strided::dense(given)?, data.bytes()),
+        let data = match (apart, given.order) {
+            (Some(apart), _) => Arg::Strided(bytes, *apart, source),
+            (None, Order::C) => Arg::In(bytes, source),
+            (None, Order::F) => Arg::Strided(bytes, Strided::dense(given)?, source),
         };
         self.copy(&own()?.put, &strided, data)
     }

@@ -90,7 +90,7 @@ impl Session {
         Name::new(name)?;
         check_unit(o.unit)?;
         let attrs = o.attrs.map(to_json).transpose()?.unwrap_or_default();
-        let bytes = view.bytes();
+        let bytes = view.nbytes();
         let record = |payload| Record::Put {
             name,
             set: o.set,
@@ -100,12 +100,12 @@ impl Session {
             if_version,
             payload,
         };
-        core.counts.put_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if bytes.len() <= limits::SMALL_BYTES {
-            return core.publish(&record(Payload::Inline(bytes)));
+        core.counts.put_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if bytes <= limits::SMALL_BYTES {
+            return core.publish(&record(Payload::Inline(&view.bytes())));
         }
-        let placed: Placed = core.place_put(name, bytes.len() as u64)?;
-        placed.block.write_from(0, bytes);
+        let mut placed: Placed = core.place_put(name, bytes as u64)?;
+        view.fill(&mut placed.block, 0);
         core.publish(&record(Payload::Block(placed.reference())))
     }
 

@@ -174,8 +174,8 @@ impl StepWriter {
         if !self.admit(&mut state, name, view.meta(), &piece)? {
             return Ok(());
         }
-        let bytes = view.bytes();
-        self.core.counts.snapshot_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let bytes = view.nbytes() as u64;
+        self.core.counts.snapshot_bytes.fetch_add(bytes, Ordering::Relaxed);
         let block = |part: u64, payload| {
             Record::StepBlock(StepBlock {
                 step: self.step,
@@ -187,18 +187,18 @@ impl StepWriter {
                 payload,
             })
         };
-        if bytes.len() <= limits::INLINE_BYTES {
-            self.core.publish(&block(0, Payload::Inline(bytes)))?;
+        if bytes <= limits::INLINE_BYTES as u64 {
+            self.core.publish(&block(0, Payload::Inline(&view.bytes())))?;
             state.records += 1;
             return Ok(());
         }
         let mut part = 0;
-        while part < bytes.len() as u64 {
-            let Some(placed) = self.place(&mut state, name, bytes.len() as u64 - part, true)? else {
+        while part < bytes {
+            let Some(mut placed) = self.place(&mut state, name, bytes - part, true)? else {
                 return self.give_up(&mut state, Phase::Dropped);
             };
             let end = part + placed.block.len();
-            placed.block.write_from(0, &bytes[part as usize..end as usize]);
+            view.fill(&mut placed.block, part as usize);
             self.core.publish(&block(part, Payload::Block(placed.reference())))?;
             self.core.rooms().of_step += 1;
             state.records += 1;

@@ -1,12 +1,18 @@
-//! Arrays as the user hands them over: by reference, dense, with what they are.
+//! Arrays as the user hands them over: by reference, with what they are and where their elements lie.
+//! Elements that lie apart are gathered on their way into the arena: no copy is made before.
 
-use forebay_types::{ArrayMeta, DType, Element, Error, Order, Result, Shape};
+use std::borrow::Cow;
 
-/// An array of the user's: what it is, and its bytes, dense in the order given.
+use forebay_arena::Block;
+use forebay_types::{ArrayMeta, DType, Element, Error, Order, Result, Shape, Strided};
+
+/// An array of the user's: what it is, and its bytes, dense in the order given or apart.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     meta: ArrayMeta,
     bytes: &'a [u8],
+    /// Where the elements lie in the bytes; none when these are dense.
+    apart: Option<Strided>,
 }
 
 impl<'a> View<'a> {
@@ -19,7 +25,22 @@ impl<'a> View<'a> {
                 bytes.len()
             )));
         }
-        Ok(View { meta, bytes })
+        Ok(View { meta, bytes, apart: None })
+    }
+
+    /// Elements that lie apart, `strides` bytes from neighbour to neighbour along each axis, the first one at
+    /// `offset`. They are kept row-major.
+    pub fn strided(
+        dtype: DType,
+        shape: Shape,
+        strides: &[i64],
+        offset: u64,
+        bytes: &'a [u8],
+    ) -> Result<View<'a>> {
+        let meta = ArrayMeta::new(dtype, shape);
+        meta.bytes()?;
+        let apart = Strided::new(dtype.size(), offset, shape, strides, bytes.len() as u64)?;
+        Ok(View { meta, bytes, apart: Some(apart) })
     }
 
     /// Numbers, row-major.
@@ -39,12 +60,15 @@ impl<'a> View<'a> {
 
     fn flat(dtype: DType, bytes: &'a [u8]) -> View<'a> {
         let shape = Shape::new(&[bytes.len() as u64]).expect("the length of a slice is below 2^63");
-        View { meta: ArrayMeta::new(dtype, shape), bytes }
+        View { meta: ArrayMeta::new(dtype, shape), bytes, apart: None }
     }
 
-    /// Column-major instead of row-major: the bytes stay, the first index runs fastest.
+    /// Column-major instead of row-major: the bytes stay, the first index runs fastest. Nothing to elements
+    /// that lie apart.
     pub fn column_major(mut self) -> View<'a> {
-        self.meta.order = Order::F;
+        if self.apart.is_none() {
+            self.meta.order = Order::F;
+        }
         self
     }
 
@@ -53,9 +77,31 @@ impl<'a> View<'a> {
         &self.meta
     }
 
-    /// Its bytes.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
+    /// How many bytes its elements are.
+    pub fn nbytes(&self) -> usize {
+        self.apart.as_ref().map_or(self.bytes.len(), Strided::bytes)
+    }
+
+    /// Its elements one behind the other.
+    pub fn bytes(&self) -> Cow<'a, [u8]> {
+        let Some(apart) = &self.apart else { return Cow::Borrowed(self.bytes) };
+        let mut out = vec![0; apart.bytes()];
+        apart.gather(self.bytes, &mut out);
+        Cow::Owned(out)
+    }
+
+    /// The bytes as they lie, and where the elements are in them; none when they are dense.
+    pub(crate) fn parts(&self) -> (&'a [u8], Option<&Strided>) {
+        (self.bytes, self.apart.as_ref())
+    }
+
+    /// Fills a block with the elements that begin at that byte of them all.
+    pub(super) fn fill(&self, block: &mut Block, from: usize) {
+        let length = block.len() as usize;
+        match &self.apart {
+            None => block.write_from(0, &self.bytes[from..from + length]),
+            Some(apart) => apart.gather_part(self.bytes, from, &mut block.bytes_mut()[..length]),
+        }
     }
 }
 
@@ -70,5 +116,16 @@ mod tests {
         let e = View::of(&v, &[2, 2]).unwrap_err();
         assert!(e.text().contains("32 bytes") && e.text().contains("24"), "{e}");
         assert_eq!(View::text("ä").meta().shape.extents(), [2]);
+    }
+
+    #[test]
+    fn elements_that_lie_apart_are_read_from_where_they_lie() {
+        let v = [1.0f64, 2.0, 3.0, 4.0];
+        let bytes = bytemuck::cast_slice(&v);
+        let shape = Shape::new(&[2]).unwrap();
+        let backwards = View::strided(DType::F64, shape, &[-16], 24, bytes).unwrap();
+        assert_eq!(backwards.nbytes(), 16);
+        assert_eq!(*backwards.bytes(), *bytemuck::cast_slice::<f64, u8>(&[4.0, 2.0]));
+        assert!(View::strided(DType::F64, shape, &[-16], 8, bytes).is_err());
     }
 }

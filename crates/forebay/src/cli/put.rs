@@ -56,7 +56,7 @@ impl Put {
                 self.value
             )));
         };
-        let run = forebay::open(&self.run, Mode::Append, super::room(view.bytes().len() as u64))?;
+        let run = forebay::open(&self.run, Mode::Append, super::room(view.nbytes() as u64))?;
         let options = PutOptions { set: self.set, unit: &self.unit, attrs: attrs.as_ref() };
         run.put(&self.name, view, options)?;
         run.flush()?;

@@ -1,0 +1,95 @@
+"""Restart points: made by the program, listed as a tree, and gone back to by their tags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+
+
+def take(run: fb.Run, steps: range) -> None:
+    for step in run.steps(steps.stop, start=steps.start):
+        with run.snapshot(step, time=step * 0.5) as s:
+            s.put("x", np.full(3, float(step)))
+
+
+def test_a_checkpoint_says_which_step_it_is_and_when_and_with_which_parameters(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        nu = run.parameter("nu", 0.25)
+        take(run, range(3))
+        assert nu.value == 0.25
+        assert run.checkpoint("early") == 2
+        assert run.checkpoint() == 2
+        early, nameless = run.checkpoints
+    assert (early.number, early.step, early.tag, early.parent, early.time) == (1, 2, "early", None, 1.0)
+    assert early.parameters == {"nu": 0.25}
+    assert early.kept and early.made > 1.7e9
+    assert (nameless.number, nameless.tag, nameless.parent) == (2, None, 1)
+    assert "early" in repr(early) and "made" not in repr(early)
+
+
+def test_there_is_nothing_to_mark_before_the_first_snapshot(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.NotFound):
+            run.checkpoint("too early")
+        assert list(run.checkpoints) == []
+
+
+def test_a_restart_from_a_tag_goes_back_behind_later_steps(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        history = run.table("energies", {"w": "f64"}, history=True)
+        for step in run.steps(6):
+            history.insert([{"w": float(step)}])
+            with run.snapshot(step) as s:
+                s.put("x", np.full(3, float(step)))
+            if step in (2, 4):
+                run.checkpoint(f"step{step}")
+    with fb.open(run_dir) as run:
+        back = run.restart("step2")
+        assert back is not None and back.step == 2
+        np.testing.assert_array_equal(back["x"], np.full(3, 2.0))
+        assert list(run.snapshots.numbers) == [0, 1, 2]
+        assert [c.kept for c in run.checkpoints] == [True, False]
+        assert max(row["w"] for row in run.table("energies").select()) <= 2.0
+        take(run, range(3, 5))
+        run.checkpoint("branch")
+        assert list(run.snapshots.numbers) == [0, 1, 2, 3, 4]
+        branch = run.checkpoints[-1]
+        assert (branch.step, branch.tag, branch.parent) == (4, "branch", 1)
+    # Another program finds the same, reading only.
+    with fb.open(run_dir, "r") as run:
+        assert [(c.tag, c.step, c.parent) for c in run.checkpoints] == [
+            ("step2", 2, None),
+            ("step4", 4, 1),
+            ("branch", 4, 1),
+        ]
+
+
+def test_parameters_have_their_values_of_the_checkpoint_again(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.parameter("nu", 0.25)
+        take(run, range(2))
+        run.checkpoint("quarter")
+    with fb.open(run_dir) as run:
+        back = run.restart("quarter")
+        assert back is not None and back.parameters == {"nu": 0.25}
+        assert run.parameter("nu", 8.0).value == 0.25
+
+
+def test_an_unknown_tag_is_refused_with_those_there_are(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        take(run, range(2))
+        run.checkpoint("known")
+        with pytest.raises(fb.NotFound, match="known"):
+            run.restart("unknown")
+        # Nothing was lost by the attempt.
+        assert list(run.snapshots.numbers) == [0, 1]
+
+
+def test_a_run_that_is_read_makes_no_checkpoints(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        take(run, range(1))
+    with fb.open(run_dir, "r") as run, pytest.raises(fb.ReadOnly):
+        run.checkpoint("no")
