@@ -5,6 +5,7 @@ use crate::start::running;
 use crate::words::{AdminRequest, Status, Steered};
 use forebay_arena::{Process, place};
 use forebay_link::Wire;
+use forebay_link::net::{Address as NetAddress, Keys};
 use forebay_types::control::PageLinks;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
@@ -14,11 +15,16 @@ use std::time::{Duration, Instant};
 
 /// How long an owner may take to greet.
 const GREETING: Duration = Duration::from_millis(1900);
+/// How long it may take to reach another host.
+const CALLING: Duration = Duration::from_secs(5);
 /// How long it may take to answer beyond what is waited for on purpose.
 const ANSWER: Duration = Duration::from_secs(10);
 
 fn ask<T: DeserializeOwned>(socket: &Path, request: &AdminRequest, wait: Duration) -> Result<T> {
-    let mut wire = Wire::connect_as(socket, "cli", GREETING)?;
+    ask_over(Wire::connect_as(socket, "cli", GREETING)?, request, wait)
+}
+
+fn ask_over<T: DeserializeOwned>(mut wire: Wire, request: &AdminRequest, wait: Duration) -> Result<T> {
     let (answer, _) = wire.ask_with(request, &[], wait + ANSWER)?;
     serde_json::from_value(answer).map_err(|e| {
         Error::new(
@@ -62,6 +68,11 @@ pub fn stay() -> Result<Status> {
     let socket = agent()?;
     ask::<()>(&socket, &AdminRequest::Stay, Duration::ZERO)?;
     ask(&socket, &AdminRequest::Status, Duration::ZERO)
+}
+
+/// Tells the agent under which directory it takes runs that ranks on other hosts write.
+pub fn take_runs(dir: &Path) -> Result<()> {
+    ask(&agent()?, &AdminRequest::TakeRuns { dir: dir.to_owned() }, Duration::ZERO)
 }
 
 /// Tells the agent to drain and go, and waits until its process has ended. Gives its pid.
@@ -122,6 +133,21 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration) -> Result<Steered>
     let request =
         AdminRequest::Steer { run: text(run)?, who: who.to_owned(), act, wait_ms: wait.as_millis() as u64 };
     ask(&owner_of(run)?, &request, wait)
+}
+
+/// The links of the page of a run on another host, where they are meant.
+pub fn links_of_far(address: &NetAddress, name: &str) -> Result<PageLinks> {
+    ask_over(call(address)?, &AdminRequest::Links { run: name.to_owned() }, Duration::ZERO)
+}
+
+/// Steers a run on another host.
+pub fn steer_far(address: &NetAddress, name: &str, who: &str, act: Act, wait: Duration) -> Result<Steered> {
+    let (run, who, wait_ms) = (name.to_owned(), who.to_owned(), wait.as_millis() as u64);
+    ask_over(call(address)?, &AdminRequest::Steer { run, who, act, wait_ms }, wait)
+}
+
+fn call(address: &NetAddress) -> Result<Wire> {
+    Wire::connect_net(address, "cli", &Keys::of_home()?, CALLING)
 }
 
 fn text(path: &Path) -> Result<String> {

@@ -14,6 +14,7 @@ use crate::words::AdminRequest;
 use forebay_link::{Incoming, Listener, Message, Wire};
 use forebay_types::control::{RunOpened, RunRequest};
 use forebay_types::directory::BrokerRequest;
+use forebay_types::line::LineRequest;
 use forebay_types::{Code, Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,6 +35,7 @@ enum Request {
     Run(RunRequest),
     Broker(BrokerRequest),
     Admin(AdminRequest),
+    Line(LineRequest),
 }
 
 /// Takes what has arrived. Returns when the owner stops.
@@ -73,7 +75,9 @@ fn admit_one(shared: &Arc<Shared>, incoming: Incoming) {
     let theirs = shared.clone();
     let spawned = std::thread::Builder::new().name("fb-peer".into()).spawn(move || {
         match incoming.greet(theirs.role, GREETING) {
-            Ok(wire) => Connection { shared: &theirs, wire, number, opened: None, session: None }.serve(),
+            Ok(wire) => {
+                Connection { shared: &theirs, wire, number, opened: None, session: None, line: None }.serve()
+            }
             Err(e) => theirs.diary.line(format_args!("a connection was not greeted: {e}")),
         }
         theirs.leave_connection();
@@ -90,11 +94,13 @@ struct Connection<'a> {
     number: u64,
     opened: Option<(Session, RunOpened)>,
     session: Option<Session>,
+    /// It goes on as a line to another host: the id of the request that said so, and what for.
+    line: Option<(u64, LineRequest)>,
 }
 
 impl Connection<'_> {
     fn serve(mut self) {
-        loop {
+        while self.line.is_none() {
             match self.wire.try_receive() {
                 Ok(Some(message)) => {
                     if let Err(e) = self.handle(message) {
@@ -122,6 +128,12 @@ impl Connection<'_> {
         if let Some(session) = self.session.take() {
             session.end(self.shared);
         }
+        if let Some((id, request)) = self.line.take() {
+            match self.wire.into_stream() {
+                Ok(stream) => crate::far::serve(self.shared, stream, id, request),
+                Err(e) => self.shared.diary.line(format_args!("a line failed: {e}")),
+            }
+        }
     }
 
     fn handle(&mut self, mut message: Message) -> Result<()> {
@@ -131,6 +143,10 @@ impl Connection<'_> {
         let fds = std::mem::take(&mut message.fds);
         match message.parse::<Request>() {
             Ok(Request::Run(RunRequest::Attach)) => self.attach(message.id, fds),
+            Ok(Request::Line(request)) => {
+                self.line = Some((message.id, request));
+                Ok(())
+            }
             Ok(request) => {
                 let last = matches!(request, Request::Admin(AdminRequest::Down { .. }));
                 let answer = self.answer(request);
@@ -155,6 +171,9 @@ impl Connection<'_> {
 
     fn answer(&mut self, request: Request) -> Result<Value> {
         let value = match request {
+            Request::Admin(request) if self.wire.net().is_some() => {
+                return self.shared.admin(crate::far::admin(self.shared, request)?);
+            }
             Request::Admin(request) => return self.shared.admin(request),
             Request::Broker(request) => {
                 return match &self.shared.broker {
@@ -173,7 +192,7 @@ impl Connection<'_> {
             Request::Run(RunRequest::Resume(what)) => {
                 serde_json::to_value(self.seat(|s, pid| s.runs.resume(s, what, pid))?)
             }
-            Request::Run(RunRequest::Attach) => Ok(Value::Null),
+            Request::Run(RunRequest::Attach) | Request::Line(_) => Ok(Value::Null),
         };
         value.map_err(|e| Error::internal(format!("an answer cannot be written as JSON: {e}")))
     }

@@ -39,6 +39,12 @@ struct Rank {
 }
 
 impl Rank {
+    /// Whether its words are as fresh as its gate: those of a rank on another host come later.
+    fn has_heard(&self) -> bool {
+        let word = |w| self.segment.word(w).load(Ordering::SeqCst);
+        word(word::MIRROR) == 0 || word(word::ECHO) == word(word::EPOCH)
+    }
+
     fn step(&self) -> Option<i64> {
         (self.segment.word(word::STEP).load(Ordering::SeqCst) as i64).checked_sub(1).filter(|s| *s >= 0)
     }
@@ -93,7 +99,7 @@ impl Helm {
             let (segment, bell) = (o.segment.clone(), o.segment.bell(Direction::Down));
             inner.ranks.insert(o.rank, Rank { session: o.session, segment, bell });
         }
-        let seen = steps(&inner.ranks);
+        let seen = now(&inner.ranks);
         self.drive(&mut inner, out, |m, actions| m.take_over(size, &seen, held, actions));
     }
 
@@ -136,8 +142,9 @@ impl Helm {
     /// Reads the steps of all ranks.
     pub fn look(&self, out: &dyn Outside) {
         let mut inner = lock(&self.inner);
-        let seen = steps(&inner.ranks);
-        self.drive(&mut inner, out, |m, actions| m.looked(&seen, actions));
+        if let Some(seen) = steps(&inner.ranks) {
+            self.drive(&mut inner, out, |m, actions| m.looked(&seen, actions));
+        }
     }
 
     /// Whether ranks are on their way to a step where something is to happen.
@@ -148,9 +155,10 @@ impl Helm {
     /// State and foremost step as they are now.
     pub fn glance(&self) -> StateInfo {
         let mut inner = lock(&self.inner);
-        let seen = steps(&inner.ranks);
         // What a look brings about is carried out by the heart; here only the words count.
-        if !inner.machine.in_motion() {
+        if !inner.machine.in_motion()
+            && let Some(seen) = steps(&inner.ranks)
+        {
             inner.machine.looked(&seen, &mut Vec::new());
         }
         info(&inner)
@@ -216,12 +224,15 @@ impl Helm {
                 if let Some(r) = inner.ranks.get(&rank) {
                     let gate = step.map_or(u64::MAX, |s| s.max(0) as u64);
                     r.segment.word(word::GATE).store(gate, Ordering::SeqCst);
+                    r.segment.word(word::EPOCH).fetch_add(1, Ordering::SeqCst);
                     r.bell.ring();
                 }
             }
             Action::Look => {
-                let seen = steps(&inner.ranks);
-                inner.machine.looked(&seen, more);
+                // Otherwise the heart looks again when the word has come.
+                if let Some(seen) = steps(&inner.ranks) {
+                    inner.machine.looked(&seen, more);
+                }
             }
             Action::Post { rank, id, step, act } => {
                 let Some(session) = inner.ranks.get(&rank).map(|r| r.session) else { return };
@@ -249,7 +260,13 @@ impl Helm {
     }
 }
 
-fn steps(ranks: &BTreeMap<u32, Rank>) -> Vec<Seen> {
+/// The steps of all ranks, read after every one of them has its gate; `None` while one on another
+/// host has not said so.
+fn steps(ranks: &BTreeMap<u32, Rank>) -> Option<Vec<Seen>> {
+    ranks.values().all(Rank::has_heard).then(|| now(ranks))
+}
+
+fn now(ranks: &BTreeMap<u32, Rank>) -> Vec<Seen> {
     ranks.iter().map(|(rank, r)| Seen { rank: *rank, step: r.step() }).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::diary::Diary;
 use crate::rendezvous::Address;
-use crate::service::{Options, Service, Shared};
+use crate::service::{Options, Service, Shared, lock};
 use crate::start::{Gate, Reign};
 use forebay_arena::{place, process};
 use forebay_types::{Error, Result};
@@ -15,12 +15,14 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(10);
 
 /// How an agent is run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HostOptions {
     /// It leaves by itself when nothing needs it.
     pub by_need: bool,
     /// It becomes the leader of a session of its own, with nothing inherited.
     pub detach: bool,
+    /// Where runs of other hosts are, absolute; none are taken without it.
+    pub runs: Option<std::path::PathBuf>,
 }
 
 /// Runs an agent in this process until it is told to go, by `forebay down` or a signal, or until
@@ -43,6 +45,7 @@ pub fn host(options: HostOptions) -> Result<()> {
         diary,
     })?;
     let shared = service.shared().clone();
+    *lock(&shared.far_runs) = options.runs;
     shared.address.write(&rendezvous)?;
     diary.line(format_args!("agent {} listens at {}", shared.address.pid, shared.address.socket.display()));
     heed_signals(&shared)?;

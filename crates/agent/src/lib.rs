@@ -9,6 +9,7 @@ mod directory;
 mod door;
 mod ears;
 mod embedded;
+mod far;
 mod heart;
 mod helm;
 mod host;
@@ -23,7 +24,7 @@ mod stop;
 mod terms;
 mod words;
 
-pub use ask::{down, links, owner_of, status, stay, steer};
+pub use ask::{down, links, links_of_far, owner_of, status, stay, steer, steer_far, take_runs};
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};
 pub use rendezvous::Address;

@@ -4,6 +4,7 @@
 use crate::diary::Diary;
 use crate::directory::Host;
 use crate::door;
+use crate::far::Deputies;
 use crate::heart::{self, Heart};
 use crate::rendezvous::Address;
 use crate::runs::Runs;
@@ -41,6 +42,9 @@ pub struct Shared {
     pub numbers: AtomicU64,
     pub connections: AtomicUsize,
     pub by_need: AtomicBool,
+    /// Where runs of other hosts are; none are taken without it.
+    pub far_runs: Mutex<Option<PathBuf>>,
+    pub deputies: Deputies,
     page: Mutex<Option<Monitor>>,
     began: Instant,
     leaving: Mutex<bool>,
@@ -103,6 +107,10 @@ impl Shared {
             AdminRequest::Status => serde_json::to_value(self.status()),
             AdminRequest::Stay => {
                 self.by_need.store(false, Ordering::Release);
+                Ok(Value::Null)
+            }
+            AdminRequest::TakeRuns { dir } => {
+                *lock(&self.far_runs) = Some(dir);
                 Ok(Value::Null)
             }
             AdminRequest::Down { force } => return self.may_go(force).map(|()| Value::Null),
@@ -201,6 +209,8 @@ impl Service {
             numbers: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
             by_need: AtomicBool::new(options.by_need),
+            far_runs: Mutex::default(),
+            deputies: Deputies::default(),
             page: Mutex::new(None),
             began: Instant::now(),
             leaving: Mutex::new(false),

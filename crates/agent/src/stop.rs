@@ -9,6 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
 /// Shared by all threads of an owner.
 #[derive(Clone)]
 pub struct Stop {

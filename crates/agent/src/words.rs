@@ -13,6 +13,11 @@ pub enum AdminRequest {
     Status,
     /// An agent started by need stays until it is told to go. Answer: null.
     Stay,
+    /// Take runs that ranks on other hosts write. Answer: null.
+    TakeRuns {
+        /// The directory, absolute, under which they are.
+        dir: std::path::PathBuf,
+    },
     /// Drain everything and go. Answer: null, before it goes; `Conflict` while programs write runs.
     Down {
         /// Go nevertheless.

@@ -7,6 +7,8 @@
 use crate::copy::copy_streaming;
 use crate::map::Map;
 use crate::segment::Segment;
+use crate::sync::Ordering;
+use crate::table::COMING;
 use forebay_types::{Error, Result};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -73,6 +75,11 @@ impl Block {
     #[inline]
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Whether all its bytes are there: always, but for a block of a mirror ([`crate::Mirror`]).
+    pub fn is_there(&self) -> bool {
+        self.map.atomic_u32(crate::table::state_at(self.index)).load(Ordering::Acquire) != COMING
     }
 
     /// Whether it holds nothing.

@@ -46,7 +46,7 @@ mod ring;
 mod sync;
 mod triple;
 
-pub use ring::{Full, RingMemory};
+pub use ring::{Full, RingMemory, footprint};
 
 #[cfg(not(loom))]
 mod alloc;
@@ -60,6 +60,8 @@ mod layout;
 mod map;
 #[cfg(not(loom))]
 pub mod measure;
+#[cfg(not(loom))]
+mod mirror;
 #[cfg(not(loom))]
 pub mod place;
 #[cfg(not(loom))]
@@ -81,6 +83,8 @@ pub use block::{Block, Plain};
 pub use copy::copy_streaming;
 #[cfg(not(loom))]
 pub use layout::{Direction, SegmentSpec, WORDS};
+#[cfg(not(loom))]
+pub use mirror::Mirror;
 #[cfg(not(loom))]
 pub use process::{Process, ProcessState};
 #[cfg(not(loom))]

@@ -50,6 +50,15 @@ pub fn silence() -> Result<Duration> {
     })
 }
 
+/// How long a cut line to the store of a run is tried again before the session is given up.
+pub fn line_patience() -> Result<Duration> {
+    let Some(text) = variable("FOREBAY_LINE_PATIENCE") else { return Ok(Duration::from_secs(30)) };
+    let seconds = text.to_str().and_then(|t| t.trim().parse::<f64>().ok());
+    seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
+        Error::bad(format!("FOREBAY_LINE_PATIENCE is {text:?}; give a number of seconds, for example 30"))
+    })
+}
+
 fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }

@@ -88,7 +88,7 @@ impl From<Full> for Error {
 
 /// Bytes a record of that length takes in a ring.
 #[inline]
-fn footprint(len: u64) -> u64 {
+pub fn footprint(len: u64) -> u64 {
     (HEADER + len).next_multiple_of(LINE)
 }
 

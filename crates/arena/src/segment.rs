@@ -9,6 +9,7 @@ use crate::bell::{Bell, Doorbell};
 use crate::block::Block;
 use crate::layout::{Cursor, Direction, HEADER_BYTES, Layout, MAGIC, PAGE, SegmentSpec, WORDS};
 use crate::map::Map;
+use crate::mirror::Mirror;
 use crate::place;
 use crate::process::Process;
 use crate::ring::{self, RingMemory};
@@ -326,6 +327,12 @@ impl Segment {
         self.inner.map.atomic_u64(Layout::cursor(Cursor::tail(which))).load(Ordering::Acquire)
     }
 
+    /// Up to where the reader of a ring has given it back.
+    #[inline]
+    pub fn released(&self, which: Direction) -> u64 {
+        self.inner.map.atomic_u64(Layout::cursor(Cursor::mark(which))).load(Ordering::Acquire)
+    }
+
     /// Whether a ring has a record at a position, for who looks for news without its reading end:
     /// the position is the one behind the last record read.
     #[inline]
@@ -357,6 +364,29 @@ impl Segment {
         let held = self.inner.allocator.swap(true, Ordering::AcqRel);
         assert!(!held, "a segment has one allocator");
         Allocator::new(self.clone())
+    }
+
+    /// In place of the allocator: this segment mirrors one of another host.
+    ///
+    /// # Panics
+    /// When it has been handed out, or the allocator, and still lives.
+    pub fn mirror(&self) -> Mirror {
+        let held = self.inner.allocator.swap(true, Ordering::AcqRel);
+        assert!(!held, "a segment has one allocator");
+        Mirror::new(self.clone())
+    }
+
+    /// What it was made of, for who makes a mirror of it; the name is left out.
+    pub fn spec(&self) -> SegmentSpec {
+        let layout = self.layout();
+        SegmentSpec {
+            name: String::new(),
+            kind: layout.kind,
+            up_bytes: layout.rings[0].1,
+            down_bytes: layout.rings[1].1,
+            block_bytes: layout.block_bytes,
+            blocks: layout.blocks,
+        }
     }
 
     /// A block that the creating side published.

@@ -6,7 +6,8 @@
 //!
 //! The creating side writes offset, length and generation, then the state `LIVE` with release
 //! order; the other side turns `LIVE` into `RELEASED` by one atomic exchange, and only the
-//! creating side turns that into `EMPTY`. What the creator needs to know it keeps to itself, so
+//! creating side turns that into `EMPTY`. In the mirror of a segment of another host a block is
+//! `COMING` until its last byte is there. What the creator needs to know it keeps to itself, so
 //! a table scribbled over by a broken peer harms no other block.
 
 use crate::layout::{Cursor, ENTRY_BYTES, Layout, TABLE_AT};
@@ -17,6 +18,12 @@ use forebay_types::{Code, Error, Result};
 pub(crate) const EMPTY: u32 = 0;
 pub(crate) const LIVE: u32 = 1;
 pub(crate) const RELEASED: u32 = 2;
+pub(crate) const COMING: u32 = 3;
+
+/// Where the state of an entry lies in the segment.
+pub(crate) fn state_at(index: u32) -> u64 {
+    TABLE_AT + index as u64 * ENTRY_BYTES + 16
+}
 
 /// The table of one segment.
 #[derive(Clone, Copy)]
@@ -31,7 +38,7 @@ impl<'a> Table<'a> {
     }
 
     pub fn state(&self, index: u32) -> &'a AtomicU32 {
-        self.map.atomic_u32(self.entry(index) + 16)
+        self.map.atomic_u32(state_at(index))
     }
 
     /// Count of releases; tells the allocator whether a look at the states is worth while.
@@ -58,6 +65,25 @@ impl<'a> Table<'a> {
         self.state(index).store(LIVE, Ordering::Release);
     }
 
+    /// Publishes a block of a mirrored segment whose bytes are to come.
+    pub fn announce(&self, index: u32, made: u32, offset: u64, len: u64) {
+        let at = self.entry(index);
+        self.map.atomic_u64(at).store(offset, Ordering::Relaxed);
+        self.map.atomic_u64(at + 8).store(len, Ordering::Relaxed);
+        self.map.atomic_u32(at + 20).store(made, Ordering::Relaxed);
+        self.state(index).store(COMING, Ordering::Release);
+    }
+
+    /// The creating side takes a released entry back.
+    pub fn retire(&self, index: u32) {
+        self.state(index).store(EMPTY, Ordering::Release);
+    }
+
+    /// The last byte of a block is there; false when the other side has let go of it meanwhile.
+    pub fn arrived(&self, index: u32) -> bool {
+        self.state(index).compare_exchange(COMING, LIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     fn check(&self, index: u32) -> Result<()> {
         if index >= self.layout.blocks {
             return Err(corrupt(format!("block {index} is beyond the {} of the table", self.layout.blocks)));
@@ -65,10 +91,10 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Offset and length of a live block, copied out and checked.
+    /// Offset and length of a block that is live or coming, copied out and checked.
     pub fn look_up(&self, index: u32) -> Result<(u64, u64)> {
         self.check(index)?;
-        if self.state(index).load(Ordering::Acquire) != LIVE {
+        if !matches!(self.state(index).load(Ordering::Acquire), LIVE | COMING) {
             return Err(corrupt(format!("block {index} is not handed out")));
         }
         let at = self.entry(index);
@@ -93,8 +119,11 @@ impl<'a> Table<'a> {
     /// The other side is done with a block. Once or twice is the same.
     pub fn release(&self, index: u32) -> Result<()> {
         self.check(index)?;
-        let done = self.state(index).compare_exchange(LIVE, RELEASED, Ordering::AcqRel, Ordering::Relaxed);
-        if done.is_ok() {
+        let free = |from| {
+            self.state(index).compare_exchange(from, RELEASED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        // In this order: one that is coming may become live, and never the other way round.
+        if free(COMING) || free(LIVE) {
             self.releases().fetch_add(1, Ordering::Release);
         }
         Ok(())

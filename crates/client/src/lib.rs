@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod remote;
 pub mod run;

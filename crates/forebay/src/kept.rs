@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_store::Reader;
+use crate::reads::Reads;
 use forebay_store::catalog::StepRow;
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use crate::{Array, DataSet};
 /// The complete snapshots of a run at the moment it was asked.
 #[derive(Clone)]
 pub struct KeptSnapshots {
-    reader: Arc<Reader>,
+    reader: Arc<Reads>,
     rows: Arc<[StepRow]>,
     numbers: Arc<[i64]>,
 }
@@ -20,7 +20,7 @@ pub struct KeptSnapshots {
 /// A complete snapshot.
 #[derive(Clone)]
 pub struct Kept {
-    reader: Arc<Reader>,
+    reader: Arc<Reads>,
     row: StepRow,
 }
 
@@ -36,7 +36,7 @@ pub struct Restart {
 }
 
 impl KeptSnapshots {
-    pub(crate) fn of(reader: Arc<Reader>) -> Result<KeptSnapshots> {
+    pub(crate) fn of(reader: Arc<Reads>) -> Result<KeptSnapshots> {
         let rows: Arc<[StepRow]> = reader.steps()?.into();
         let numbers = rows.iter().map(|r| r.step).collect();
         Ok(KeptSnapshots { reader, rows, numbers })
@@ -94,7 +94,7 @@ impl KeptSnapshots {
 }
 
 impl Kept {
-    pub(crate) fn at(reader: Arc<Reader>, step: i64) -> Result<Kept> {
+    pub(crate) fn at(reader: Arc<Reads>, step: i64) -> Result<Kept> {
         let row = reader.step(step)?;
         Ok(Kept { reader, row })
     }
@@ -141,6 +141,6 @@ impl Kept {
     /// Reads an array, or with a selection only that part of it.
     pub fn get(&self, name: &str, selection: Option<&Selection>) -> Result<Array> {
         let whole = Selection::default();
-        self.reader.step_get(self.row.step, name, selection.unwrap_or(&whole)).map(Array::from)
+        self.reader.step_get(self.row.step, name, selection.unwrap_or(&whole))
     }
 }

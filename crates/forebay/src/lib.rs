@@ -25,17 +25,20 @@
 
 mod calls;
 mod data;
+mod far;
 mod host;
 mod kept;
 pub mod launcher;
 mod options;
 mod owner;
+mod reads;
 mod run;
 mod table;
 mod watch;
 
 pub use calls::{call, connect, locator, serve};
 pub use data::{Array, DataSet};
+pub use far::{named as far_name, recover as recover_far};
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
     Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use forebay_types::control::WhenFull;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Error, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
 #[derive(Clone, Debug)]
@@ -77,13 +77,10 @@ pub fn run_dir(place: &str) -> Result<PathBuf> {
         return Err(Error::bad("the name of a run is empty; give a path such as \"two_stream\""));
     }
     if place.contains("://") {
-        return Err(Error::new(
-            Code::BadArgument,
-            format!(
-                "{place:?} names a run over the network, which this version does not reach; open it on its own host by its path, for example {:?}",
-                place.rsplit('/').next().filter(|n| !n.is_empty()).unwrap_or("two_stream")
-            ),
-        ));
+        return Err(Error::bad(format!(
+            "{place:?} names a run on another host, and this is done with the run's directory; do it there, for example with {:?}",
+            place.rsplit('/').next().filter(|n| !n.is_empty()).unwrap_or("two_stream")
+        )));
     }
     let path = Path::new(place);
     let is_run = path.extension().is_some_and(|e| e == "fb") || path.join("catalog.sqlite").is_file();

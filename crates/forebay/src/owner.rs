@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use forebay_agent::{Embedded, EmbeddedOptions};
+use forebay_client::remote::Far;
 use forebay_client::run::Session;
 use forebay_link::Wire;
 use forebay_types::control::{Mode, OpenRun};
@@ -49,16 +50,7 @@ pub fn session(
     let path = dir.to_str().ok_or_else(|| {
         Error::bad(format!("the path {} is not UTF-8; choose another name for the run", dir.display()))
     })?;
-    let request = OpenRun {
-        path: path.to_owned(),
-        mode,
-        rank,
-        size,
-        full: options.full,
-        scratch: options.scratch,
-        buffer: options.buffer,
-        program: options.program.clone().unwrap_or_else(program),
-    };
+    let request = request(path, mode, options, (rank, size));
     let agent = forebay_agent::running()?;
     if let Some(wire) = agent.map(|socket| greeted(&socket)).transpose()?.flatten() {
         return Ok((with_successor(Session::open(wire, &request)?), None));
@@ -86,6 +78,33 @@ pub fn session(
                 ));
             }
         }
+    }
+}
+
+/// Opens the session of a rank whose run is on another host.
+pub fn session_from_afar(
+    far: &Far,
+    mode: Mode,
+    options: &OpenOptions,
+    rank_and_size: (u32, u32),
+) -> Result<Session> {
+    if !matches!(mode, Mode::Write | Mode::Create) {
+        crate::far::send_rest(far)?;
+    }
+    let wire = forebay_client::remote::start(far.clone())?;
+    Session::open(wire, &request(&far.url, mode, options, rank_and_size))
+}
+
+fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u32)) -> OpenRun {
+    OpenRun {
+        path: path.to_owned(),
+        mode,
+        rank,
+        size,
+        full: options.full,
+        scratch: options.scratch,
+        buffer: options.buffer,
+        program: options.program.clone().unwrap_or_else(program),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use forebay_client::remote::{Far, FarReader};
 use forebay_client::run::Session;
 use forebay_store::Reader;
 use forebay_types::control::{Mode, PageLinks, Target};
@@ -12,11 +13,12 @@ use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as Declar
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
+use crate::far::Place;
 use crate::owner::Owner;
+use crate::reads::Reads;
 use crate::{
     Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
     ParameterOptions, PutOptions, Restart, Rows, Snapshot, Steps, Table, TableOptions, View, launcher,
-    run_dir,
 };
 
 /// An open run. Cheap to clone, usable from every thread; the last clone that goes closes it.
@@ -26,11 +28,16 @@ pub struct Run {
 }
 
 struct Inner {
+    /// Its directory, or its address.
     dir: PathBuf,
+    /// How it is reached when it is on another host.
+    far: Option<Far>,
     rank_and_size: (u32, u32),
     /// `None` in mode `r`.
     session: Option<Session>,
-    reader: Mutex<Option<Arc<Reader>>>,
+    reader: Mutex<Option<Arc<Reads>>>,
+    /// What waiting reads look at now and then.
+    check: Mutex<Option<forebay_client::run::Check>>,
     closed: AtomicBool,
     /// A closing was interrupted.
     interrupted: AtomicBool,
@@ -45,16 +52,22 @@ struct Inner {
 /// Fails with `NotFound` (mode `r`, `r+`), `Conflict` (mode `x`, or another process writes the
 /// run: the text names pid and host), `VersionMismatch` (a newer format), `ReadOnly`.
 pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
-    let dir = run_dir(place)?;
     let rank_and_size = launcher::rank_and_size(options.rank, options.size)?;
+    let (dir, far) = match Place::parse(place)? {
+        Place::Here(dir) => (dir, None),
+        Place::There(far) => (PathBuf::from(&far.url), Some(far)),
+    };
     if !mode.writes() {
-        let reader = Arc::new(Reader::open(&dir)?);
-        return Ok(Run::new(dir, rank_and_size, None, Some(reader), None));
+        let run = Run::new(dir, far, rank_and_size, None, None);
+        return run.reader().map(|_| run);
     }
     crate::options::check_buffer(options.buffer)?;
-    let (session, owner) = crate::owner::session(&dir, mode, &options, rank_and_size)?;
+    let (session, owner) = match &far {
+        None => crate::owner::session(&dir, mode, &options, rank_and_size)?,
+        Some(far) => (crate::owner::session_from_afar(far, mode, &options, rank_and_size)?, None),
+    };
     let last = session.opened().last_step;
-    let run = Run::new(dir, rank_and_size, Some(session), None, owner);
+    let run = Run::new(dir, far, rank_and_size, Some(session), owner);
     if last.is_some() {
         let steps = run.reader()?.steps()?;
         run.session()?.know_steps(steps.iter().map(|s| s.step));
@@ -65,14 +78,26 @@ pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
 impl Run {
     fn new(
         dir: PathBuf,
+        far: Option<Far>,
         rank_and_size: (u32, u32),
         session: Option<Session>,
-        reader: Option<Arc<Reader>>,
         owner: Option<Owner>,
     ) -> Run {
-        let (reader, owner) = (Mutex::new(reader), Mutex::new(owner));
+        let (reader, owner) = (Mutex::new(None), Mutex::new(owner));
         let [closed, interrupted] = [AtomicBool::new(false), AtomicBool::new(false)];
-        Run { inner: Arc::new(Inner { dir, rank_and_size, session, reader, closed, interrupted, owner }) }
+        Run {
+            inner: Arc::new(Inner {
+                dir,
+                far,
+                rank_and_size,
+                session,
+                reader,
+                check: Mutex::new(None),
+                closed,
+                interrupted,
+                owner,
+            }),
+        }
     }
 
     /// The session of a run that may be written.
@@ -100,23 +125,28 @@ impl Run {
     }
 
     /// The reader, opened when first asked for.
-    pub(crate) fn reader(&self) -> Result<Arc<Reader>> {
+    pub(crate) fn reader(&self) -> Result<Arc<Reads>> {
         self.open()?;
         let mut reader = self.inner.reader.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(reader) = &*reader {
             return Ok(reader.clone());
         }
-        let opened = Reader::open(&self.inner.dir)?;
-        let opened = Arc::new(match &self.inner.session {
-            Some(session) => opened.following(session.commits()),
-            None => opened,
+        let opened = Arc::new(match (&self.inner.far, &self.inner.session) {
+            (Some(far), _) => {
+                let reader = FarReader::open(far.clone())?;
+                let check = self.inner.check.lock().unwrap_or_else(|e| e.into_inner()).clone();
+                check.into_iter().for_each(|check| reader.on_wait(check));
+                Reads::There(reader)
+            }
+            (None, Some(session)) => Reads::Here(Reader::open(&self.inner.dir)?.following(session.commits())),
+            (None, None) => Reads::Here(Reader::open(&self.inner.dir)?),
         });
         *reader = Some(opened.clone());
         Ok(opened)
     }
 
     /// The reader, after everything this process put is committed.
-    pub(crate) fn settled(&self) -> Result<Arc<Reader>> {
+    pub(crate) fn settled(&self) -> Result<Arc<Reads>> {
         if let Some(session) = &self.inner.session {
             self.open()?;
             session.settle()?;
@@ -124,7 +154,7 @@ impl Run {
         self.reader()
     }
 
-    /// Its directory, absolute.
+    /// Its directory, absolute; its address (`fb://host:port/name`) when it is on another host.
     pub fn path(&self) -> &Path {
         &self.inner.dir
     }
@@ -165,7 +195,13 @@ impl Run {
             session.settle_data(name, set)?;
         }
         let (reader, whole) = (self.reader()?, Selection::default());
-        reader.get(name, set, selection.unwrap_or(&whole)).map(Array::from)
+        reader.get(name, set, selection.unwrap_or(&whole))
+    }
+
+    /// Reads many data sets whole, in the order of the names. Over a network all questions are
+    /// under way together, so it costs little more than one.
+    pub fn get_many(&self, names: &[(&str, i64)]) -> Result<Vec<Array>> {
+        self.settled()?.get_many(names)
     }
 
     /// Describes one data set; `NotFound` if there is none.
@@ -342,8 +378,16 @@ impl Run {
     /// A check that waiting calls make every 100 ms in the waiting thread, for example for
     /// Ctrl-C; its error (code `Cancelled`) ends the wait and is returned from the call.
     pub fn on_wait(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        let check: forebay_client::run::Check = Arc::new(check);
         if let Some(session) = &self.inner.session {
-            session.on_wait(check);
+            let check = check.clone();
+            session.on_wait(move || check());
+        }
+        *self.inner.check.lock().unwrap_or_else(|e| e.into_inner()) = Some(check.clone());
+        if let Some(Reads::There(reader)) =
+            self.inner.reader.lock().unwrap_or_else(|e| e.into_inner()).as_deref()
+        {
+            reader.on_wait(check);
         }
     }
 

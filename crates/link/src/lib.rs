@@ -5,6 +5,7 @@
 //! | [`frame`] | the bytes of a frame, one codec for all transports | - |
 //! | [`wire`] | control connection: JSON frames, over a Unix socket with descriptors, over the network without | poll, with deadlines |
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
+//! | [`line`] | frames and bytes of blocks over a stream to another host | poll, by whoever owns it |
 //! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or eventfd |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
 //!
@@ -18,6 +19,7 @@ mod channel;
 pub mod frame;
 mod greeting;
 pub mod hash;
+pub mod line;
 pub mod link;
 mod listener;
 mod locate;
@@ -29,6 +31,7 @@ pub mod wire;
 pub use frame::{Frame, Header};
 pub use greeting::Peer;
 pub use hash::QuickMap;
+pub use line::{Duplex, Line, Received};
 pub use link::Link;
 pub use listener::{Incoming, Listener};
 pub use locate::Locator;

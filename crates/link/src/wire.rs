@@ -9,6 +9,7 @@
 use crate::channel::Channel;
 use crate::frame::{HEADER_BYTES, Header, kind};
 use crate::greeting::{self, Peer};
+use crate::line::Duplex;
 use crate::net::{self, Address, Keys, NetStream};
 use forebay_arena::{Process, place};
 use forebay_types::{Code, Error, Result};
@@ -110,6 +111,32 @@ impl Wire {
         let peer = greeting::hello(&mut wire, role, deadline).map_err(|e| e.within(path.display()))?;
         wire.met(peer);
         Ok(wire)
+    }
+
+    /// Two ends of a connection within this process, greeted: for an owner of a run that is not
+    /// behind a socket.
+    pub fn pair(role: &str) -> Result<(Wire, Wire)> {
+        let (a, b) = UnixStream::pair().map_err(|e| Error::io("cannot make a pair of sockets", e))?;
+        let mut ends = [Wire::over(a)?, Wire::over(b)?];
+        ends.iter_mut().for_each(|end| end.met(Peer::ourselves(role)));
+        let [a, b] = ends;
+        Ok((a, b))
+    }
+
+    /// The stream itself, for who speaks otherwise from here on. Refused while something that
+    /// came is not read.
+    pub fn into_stream(self) -> Result<Box<dyn Duplex>> {
+        if !self.received.is_empty() || !self.notes.is_empty() {
+            return Err(Error::new(Code::Corrupt, "more came on a connection than was asked for"));
+        }
+        match self.stream {
+            Channel::Unix(stream) => {
+                let failed = |e| Error::io("cannot use a socket without blocking", e);
+                stream.set_nonblocking(true).map_err(failed)?;
+                Ok(Box::new(stream))
+            }
+            Channel::Net(stream) => Ok(stream),
+        }
     }
 
     pub(crate) fn over(stream: UnixStream) -> Result<Wire> {

@@ -108,6 +108,22 @@ impl Reader {
         }
     }
 
+    /// The whole of a data set that lies in the catalog or has at most so many bytes; `None` for a
+    /// larger one.
+    pub fn get_small(&self, name: &str, set: i64, most: u64) -> Result<Option<Array>> {
+        let conn = self.conn_of_burst()?;
+        let found = catalog::find(&conn, name, set)?;
+        drop(conn);
+        let catalog::Found { meta, unit, bytes } = found.ok_or_else(|| absent(name, set))?;
+        match bytes {
+            Bytes::Small(bytes) if bytes.len() as u64 == meta.bytes()? => {
+                Ok(Some(Array { meta, unit, bytes }))
+            }
+            _ if meta.bytes()? <= most => self.get(name, set, &Selection::default()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     fn get_by(&self, conn: Asking, name: &str, set: i64, sel: &Selection) -> Result<Array> {
         let found = catalog::find(&conn, name, set)?;
         drop(conn);
@@ -203,6 +219,11 @@ impl Reader {
         let file = self.open_file(&self.step(step)?.file)?;
         let (shape, bytes) = read_selection(&Source::File(&file, entry.offset), &entry.meta, sel)?;
         Ok(Array { meta: ArrayMeta { shape, ..entry.meta }, unit: entry.unit, bytes })
+    }
+
+    /// Rank and size of a session, how far its small records are applied, and whether it is over.
+    pub fn session(&self, number: u64) -> Result<Option<(u32, u32, u64, bool)>> {
+        catalog::session(&self.conn(), number)
     }
 
     /// Checkpoints, in order.

@@ -1,6 +1,7 @@
 //! Shapes, element order and selections.
 
 use crate::{DType, Error, Result, limits};
+use serde::{Deserialize, Serialize};
 
 /// Whether the last index runs fastest (C, NumPy) or the first one (Fortran).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -111,7 +112,8 @@ impl std::fmt::Debug for Shape {
 }
 
 /// What an array is, without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "PlainMeta", into = "PlainMeta")]
 pub struct ArrayMeta {
     /// Type of the elements.
     pub dtype: DType,
@@ -119,6 +121,32 @@ pub struct ArrayMeta {
     pub shape: Shape,
     /// Which index runs fastest.
     pub order: Order,
+}
+
+/// The JSON of what an array is.
+#[derive(Serialize, Deserialize)]
+struct PlainMeta {
+    dtype: String,
+    shape: Vec<u64>,
+    #[serde(default)]
+    column_major: bool,
+}
+
+impl From<ArrayMeta> for PlainMeta {
+    fn from(m: ArrayMeta) -> PlainMeta {
+        let shape = m.shape.extents().to_vec();
+        PlainMeta { dtype: m.dtype.to_string(), shape, column_major: m.order == Order::F }
+    }
+}
+
+impl TryFrom<PlainMeta> for ArrayMeta {
+    type Error = Error;
+
+    fn try_from(m: PlainMeta) -> Result<ArrayMeta> {
+        let order = if m.column_major { Order::F } else { Order::C };
+        let meta = ArrayMeta { dtype: DType::parse(&m.dtype)?, shape: Shape::new(&m.shape)?, order };
+        meta.bytes().map(|_| meta)
+    }
 }
 
 impl ArrayMeta {
@@ -192,6 +220,19 @@ impl Selection {
         Shape::new(&extents)
     }
 
+    /// Parts of at most so many bytes (or of one element) which one behind the other are the whole
+    /// selection, in the order of the array's elements.
+    pub fn slabs(&self, meta: &ArrayMeta, most: u64) -> Result<Vec<Selection>> {
+        let slices = self.resolve(&meta.shape)?;
+        let axes: Vec<usize> = match meta.order {
+            Order::C => (0..slices.len()).collect(),
+            Order::F => (0..slices.len()).rev().collect(),
+        };
+        let mut slabs = Vec::new();
+        cut(&slices, &axes, meta.dtype.size() as u64, most, &mut slabs);
+        Ok(slabs)
+    }
+
     /// Reads `0:10,:,3` as NumPy would: `start:stop:step` with negative values counted from the end.
     pub fn parse(text: &str, shape: &Shape) -> Result<Selection> {
         let wrong = |part: &str| {
@@ -246,9 +287,69 @@ impl Selection {
     }
 }
 
+/// Cuts a resolved selection along the outermost of these axes that has more than one index.
+fn cut(slices: &[Slice], axes: &[usize], item: u64, most: u64, slabs: &mut Vec<Selection>) {
+    let inner = |axes: &[usize]| axes.iter().map(|a| slices[*a].count).product::<u64>() * item;
+    let Some((axis, rest)) = axes.split_first() else {
+        return slabs.push(Selection(slices.to_vec()));
+    };
+    if inner(axes) <= most {
+        return slabs.push(Selection(slices.to_vec()));
+    }
+    let s = slices[*axis];
+    let each = (most / inner(rest).max(1)).max(1);
+    let mut done = 0;
+    while done < s.count {
+        let count = each.min(s.count - done);
+        let mut part = slices.to_vec();
+        part[*axis] = Slice { start: s.start + done * s.step, count, ..s };
+        cut(&part, rest_of(count, axes, rest), item, most, slabs);
+        done += count;
+    }
+}
+
+/// One index may be too large still; several are cut to size already.
+fn rest_of<'a>(count: u64, axes: &'a [usize], rest: &'a [usize]) -> &'a [usize] {
+    if count == 1 { rest } else { &axes[..0] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slabs_of_a_selection_are_small_and_together_the_whole_in_the_order_of_the_elements() {
+        let shape = Shape::new(&[7, 6, 6]).unwrap();
+        let step = Slice { start: 1, count: 3, step: 2, squeeze: false };
+        let one = Slice { start: 4, count: 1, step: 1, squeeze: true };
+        for order in [Order::C, Order::F] {
+            let meta = ArrayMeta { order, ..ArrayMeta::new(DType::F64, shape) };
+            for sel in [Selection::default(), Selection(vec![step, one]), Selection(vec![step, step, step])] {
+                let list = |sel: &Selection| {
+                    let s = sel.resolve(&shape).unwrap();
+                    let axis =
+                        |i: usize| (0..s[i].count).map(|n| s[i].start + n * s[i].step).collect::<Vec<_>>();
+                    let (a, b, c) = (axis(0), axis(1), axis(2));
+                    let mut all = Vec::new();
+                    match order {
+                        Order::C => a.iter().for_each(|x| {
+                            b.iter().for_each(|y| c.iter().for_each(|z| all.push((*x, *y, *z))))
+                        }),
+                        Order::F => c.iter().for_each(|z| {
+                            b.iter().for_each(|y| a.iter().for_each(|x| all.push((*x, *y, *z))))
+                        }),
+                    }
+                    all
+                };
+                for most in [1, 8, 40, 100, 300, 10_000] {
+                    let slabs = sel.slabs(&meta, most).unwrap();
+                    assert!(slabs.iter().all(|s| list(s).len() as u64 * 8 <= most.max(8)), "{most}");
+                    let together: Vec<_> = slabs.iter().flat_map(&list).collect();
+                    assert_eq!(together, list(&sel), "{order:?} {most}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_shape_beyond_the_limits_is_refused() {

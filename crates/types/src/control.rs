@@ -34,6 +34,13 @@ pub mod word {
     pub const LEFT: usize = 11;
     /// Owner: counts the commits of the catalog, each before anybody is told of it.
     pub const COMMITS: usize = 12;
+    /// Owner: counts the gates it has set, each before it looks at the step.
+    pub const EPOCH: usize = 13;
+    /// Rank's side: [`EPOCH`] of the gate that was in force when [`STEP`] was loaded. Only in the
+    /// mirror of a segment of another host, where it is how far the rank has heard.
+    pub const ECHO: usize = 14;
+    /// Rank's side: 1 in the mirror of a segment of another host.
+    pub const MIRROR: usize = 15;
 }
 
 /// How a run is opened, as in h5py.

@@ -91,6 +91,7 @@ impl Steering {
     /// Whether something is under way that only the steps of the ranks can tell.
     pub fn in_motion(&self) -> bool {
         matches!(self.state(), State::Holding | State::Stepping | State::Saving)
+            || self.tentative.is_some()
             || self.acts.iter().any(|a| !a.told)
     }
 

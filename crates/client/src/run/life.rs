@@ -89,6 +89,11 @@ impl Life {
         self.check().err().unwrap_or_else(|| self.fault(DEAD))
     }
 
+    /// Whether the run is on another host.
+    pub fn is_far(&self) -> bool {
+        self.directory.starts_with("fb://")
+    }
+
     /// This side has closed it. Says whether it was open.
     pub fn close(&self) -> bool {
         let was = self.state.swap(CLOSED, Ordering::AcqRel);
@@ -168,6 +173,12 @@ impl Life {
         let why = why.unwrap_or_default();
         match state {
             CLOSED => Error::new(Code::Closed, format!("the run {run} is closed; open it again")),
+            _ if self.is_far() => Error::new(
+                Code::ServerLost,
+                format!(
+                    "the store of the run {run} is lost; open the run again, or use `forebay recover {run}`: nothing acknowledged is lost"
+                ),
+            ),
             STOPPED => Error::new(
                 Code::ServerLost,
                 format!(

@@ -31,6 +31,7 @@ mod steer;
 mod step;
 mod view;
 
+pub use core::Check;
 pub use diagram::Diagram;
 pub use looping::LoopHead;
 pub use revive::Successor;

@@ -121,7 +121,10 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
         // One block an array that does not travel in the record.
         blocks: (buffer / (16 << 10)).clamp(256, 16 << 10) as u32,
     };
-    let segment = Segment::create_or_in(&spec, Path::new(&open.path))?;
+    let run = Path::new(&open.path);
+    // The directory of a run on another host is there.
+    let temporary = std::env::temp_dir();
+    let segment = Segment::create_or_in(&spec, if run.is_absolute() { run } else { &temporary })?;
     segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
     Ok(segment)
 }

@@ -123,6 +123,16 @@ impl Compact {
 impl Recover {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
+        if let Some(run) = self.run.as_deref().filter(|run| run.contains("://")) {
+            let count = forebay::recover_far(run)?;
+            return out.either(
+                || json!({"run": run, "sessions": count}),
+                || match count {
+                    0 => format!("{run}: nothing of it was left on this host"),
+                    n => format!("{run}: the rest of {n} sessions was sent"),
+                },
+            );
+        }
         if let Some(run) = &self.run {
             let dir = run_dir(run)?;
             existing(&dir)?;

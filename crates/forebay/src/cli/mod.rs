@@ -97,6 +97,11 @@ fn room(bytes: u64) -> forebay::OpenOptions {
     forebay::OpenOptions { buffer: bytes.saturating_add(1 << 20), ..Default::default() }
 }
 
+/// Address and name of a run on another host; `None` for one that is meant here.
+fn far(run: &str) -> Result<Option<(forebay_link::net::Address, String)>> {
+    forebay_link::net::Address::is_meant(run).then(|| forebay::far_name(run)).transpose()
+}
+
 /// Runs this command again with another runtime directory, which is read from the environment.
 fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
     use std::os::unix::process::CommandExt;

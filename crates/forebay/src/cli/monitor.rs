@@ -1,5 +1,6 @@
 //! `forebay monitor`: the page of a run.
 
+use super::far;
 use super::out::Out;
 use forebay::{Error, Result, run_dir};
 use serde_json::json;
@@ -16,10 +17,26 @@ pub struct Monitor {
     open: bool,
 }
 
+/// How a page that is bound to another host's loopback is reached.
+fn reach(link: &str, host: &str) -> String {
+    let port = link.split("://").nth(1).and_then(|rest| rest.split('/').next()?.rsplit(':').next());
+    let port = port.unwrap_or("PORT");
+    format!(
+        "the page is served on {host} for itself only; before you open a link here: ssh -N -L {port}:127.0.0.1:{port} {host}"
+    )
+}
+
 impl Monitor {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let links = forebay_agent::links(&run_dir(&self.run)?)?;
+        let there = far(&self.run)?;
+        let links = match &there {
+            Some((address, name)) => forebay_agent::links_of_far(address, name)?,
+            None => forebay_agent::links(&run_dir(&self.run)?)?,
+        };
+        if let (Some((address, _)), false) = (&there, out.json) {
+            out.line(reach(&links.operator, &address.host))?;
+        }
         out.either(
             || json!(links),
             || {

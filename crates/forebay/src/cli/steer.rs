@@ -1,5 +1,6 @@
 //! `forebay steer`: the buttons of the page, from a script.
 
+use super::far;
 use super::out::Out;
 use forebay::{Error, Result, run_dir};
 use forebay_types::watch::Act;
@@ -79,7 +80,13 @@ impl Steer {
     pub fn run(&self, out: &Out) -> Result<()> {
         let wait = Duration::try_from_secs_f64(self.timeout)
             .map_err(|_| Error::bad(format!("{} is no number of seconds to wait", self.timeout)))?;
-        let done = forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait)?;
+        let done = match far(&self.run)? {
+            Some((address, name)) => {
+                let who = format!("{} on {}", who(), forebay_arena::place::host());
+                forebay_agent::steer_far(&address, &name, &who, self.verb.act(), wait)?
+            }
+            None => forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait)?,
+        };
         let state = json!(done.state);
         out.either(
             || json!(done),

@@ -17,6 +17,9 @@ pub struct Up {
     /// Runtime directory: sockets, locks, log. By default as FOREBAY_RUNTIME_DIR says.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Where runs of other hosts are kept, with --listen. By default the working directory.
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    runs: Option<PathBuf>,
     /// Stay in the foreground, with the log on standard error, until Ctrl-C.
     #[arg(long)]
     foreground: bool,
@@ -43,7 +46,11 @@ impl Up {
             return super::again_in(dir, "--dir");
         }
         if self.by_need || self.foreground {
-            return host(HostOptions { by_need: self.by_need, detach: self.by_need || self.detach });
+            return host(HostOptions {
+                by_need: self.by_need,
+                detach: self.by_need || self.detach,
+                runs: self.runs.clone(),
+            });
         }
         forebay_agent::start_to_stay()?;
         let s = forebay_agent::stay()?;

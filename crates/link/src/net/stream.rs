@@ -30,6 +30,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Read for NetStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.try_read(&mut [IoSliceMut::new(out)])
+    }
+}
+
+impl Write for NetStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice]) -> io::Result<usize> {
+        self.try_write(buffers)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.try_flush()? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+}
+
 impl NetStream {
     /// Connects to the first address of a host that answers.
     pub(crate) fn dial(address: &Address, deadline: Instant) -> Result<NetStream> {

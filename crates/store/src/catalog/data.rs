@@ -3,9 +3,10 @@
 use super::sql_error;
 use forebay_types::{ArrayMeta, Code, DType, Error, Name, Order, Result, Shape};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
 
 /// A data set as the catalog knows it, without its bytes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataRow {
     /// Hierarchical name.
     pub name: String,

@@ -113,6 +113,14 @@ pub fn applied(conn: &Connection, session: u64) -> Result<u64> {
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
+/// Rank and size of a session, how far it is applied, and whether it is over; `None`: there was none.
+pub fn session(conn: &Connection, session: u64) -> Result<Option<(u32, u32, u64, bool)>> {
+    let read = |r: &Row| Ok((r.get(0)?, r.get(1)?, r.get::<_, i64>(2)? as u64, r.get(3)?));
+    conn.prepare_cached("SELECT rank, size, applied, closed IS NOT NULL FROM fb_sessions WHERE session = ?1")
+        .and_then(|mut s| s.query_row([session as i64], read).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
 /// Records how far a session is applied, in the transaction of the effects.
 pub fn set_applied(conn: &Connection, session: u64, seq: u64) -> Result<()> {
     conn.prepare_cached("UPDATE fb_sessions SET applied = ?2 WHERE session = ?1")

@@ -7,9 +7,10 @@ use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
 
 /// A complete step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRow {
     /// Its number.
     pub step: i64,
@@ -186,7 +187,7 @@ pub fn mark_finished(conn: &Connection, finished: bool) -> Result<()> {
 }
 
 /// A step marked as restart point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Its number.
     pub id: i64,

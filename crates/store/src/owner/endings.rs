@@ -54,6 +54,9 @@ impl Intake {
         let complete: Vec<i64> =
             self.steps.values().filter(|k| !k.finishing && k.is_complete()).map(|k| k.step).collect();
         for step in complete {
+            if self.is_arriving(step) {
+                continue;
+            }
             let parameters = catalog::parameter_values(self.catalog.conn()).unwrap_or_default();
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;

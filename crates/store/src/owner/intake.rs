@@ -109,6 +109,8 @@ pub(super) struct Intake {
     pub last_act: u64,
     /// Bytes of records committed since the catalog's log was last moved.
     pub logged: usize,
+    /// Jobs whose bytes are on their way from another host.
+    pub arriving: Vec<Job>,
     pub given_up: VecDeque<GivenUp>,
     /// Ranks that have left, with how: they closed the run, or are gone.
     pub left: BTreeMap<u32, String>,
@@ -156,6 +158,7 @@ impl Intake {
             at_once: Vec::new(),
             waits: None,
             closing: options.closing,
+            arriving: Vec::new(),
             given_up: VecDeque::new(),
             left: BTreeMap::new(),
             late_ranks: options.late_ranks,
@@ -172,6 +175,7 @@ impl Intake {
             let mut busy = self.take_commands();
             busy |= self.take_events();
             busy |= self.read_rings();
+            busy |= self.take_arrived();
             busy |= self.wake_deferred();
             busy |= !self.group.is_empty() && self.ailing.is_none();
             self.commit_group();

@@ -11,6 +11,7 @@
 mod absent;
 mod adopt;
 mod apply;
+mod arriving;
 mod custody;
 mod down;
 mod drain;

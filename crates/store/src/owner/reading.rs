@@ -93,7 +93,7 @@ impl Intake {
                             data: Data::Block(block),
                             run_id: self.run_id.clone(),
                         };
-                        let _ = self.jobs.send(Job::Put(Box::new(put)));
+                        self.send_job(Job::Put(Box::new(put)));
                     }
                     Err(error) => self.group.push(Item::Failed { session, seq, bytes, error }),
                 }
@@ -252,9 +252,9 @@ impl Intake {
         Ok(())
     }
 
-    pub(super) fn send(&self, jobs: Vec<Job>) {
+    pub(super) fn send(&mut self, jobs: Vec<Job>) {
         for job in jobs {
-            let _ = self.jobs.send(job);
+            self.send_job(job);
         }
     }
 
@@ -277,6 +277,7 @@ impl Intake {
     /// Gives a step up: its blocks go back, its file goes, whoever waits is told why.
     pub(super) fn give_up(&mut self, step: i64, why: Error, current: Option<&Session>) {
         let Some(known) = self.steps.remove(&step) else { return };
+        self.forget_arriving(step);
         for ((session, _), h) in known.held.iter().filter(|(_, h)| !h.released) {
             let s = current.filter(|s| s.row.session == *session).or_else(|| self.sessions.get(session));
             if let Some(s) = s {

@@ -230,7 +230,8 @@ impl Step {
         let mut copied = Vec::new();
         let mut bytes = 0;
         for part in self.names.values_mut().flat_map(|n| n.append.waiting.iter_mut()) {
-            if part.ticket.0 != session || !matches!(part.data, Data::Block(_)) {
+            // (What has not arrived cannot be copied; its block stays until it is written.)
+            if part.ticket.0 != session || !matches!(&part.data, Data::Block(b) if b.is_there()) {
                 continue;
             }
             bytes += part.len;

@@ -1,0 +1,192 @@
+//! The first request of a line says what it is for.
+
+use super::deputy::Deputy;
+use super::{name, reading};
+use crate::service::{Shared, lock};
+use crate::session::Session;
+use crate::words::AdminRequest;
+use forebay_arena::process::own_pid;
+use forebay_link::frame::{Header, kind as frame};
+use forebay_link::{Duplex, Line};
+use forebay_store::Reader;
+use forebay_types::control::OpenRun;
+use forebay_types::line::{FarOpened, Left, LineRequest, kind};
+use forebay_types::{Code, Error, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an answer may take to leave.
+const LEAVING: Duration = Duration::from_secs(10);
+/// How long a session whose rest is sent may take to be settled: its deputy is kept for a while.
+const SETTLING: Duration = Duration::from_secs(75);
+/// How long a rank may take from opening a run to sending the sizes of its segment.
+const ATTACHING: Duration = Duration::from_secs(30);
+
+/// Serves a line whose first request, of that id, has come. Returns when it is over.
+pub fn serve(shared: &Arc<Shared>, stream: Box<dyn Duplex>, id: u64, request: LineRequest) {
+    let mut line = Line::over(stream, kind::BLOCK);
+    let done = match request {
+        LineRequest::OpenFar { open, host, pid, after } => {
+            rank(shared, line, id, &Asked { open, host, pid, after })
+        }
+        LineRequest::ResumeFar { key, heard } => match shared.deputies.resume(&key, (line, id, heard)) {
+            Ok(()) => Ok(()),
+            Err(back) => {
+                let ((mut line, _, _), e) = *back;
+                refuse(&mut line, id, &e)
+            }
+        },
+        LineRequest::ReadFar { path } => reader(shared, line, id, &path),
+        LineRequest::AttachFar(_) => {
+            refuse(&mut line, id, &Error::bad("a line begins with OpenFar, ResumeFar or ReadFar"))
+        }
+    };
+    if let Err(e) = done {
+        shared.diary.line(format_args!("a line from another host failed: {e}"));
+    }
+}
+
+/// What a rank wants to open.
+struct Asked {
+    open: OpenRun,
+    host: String,
+    pid: u32,
+    after: Option<u64>,
+}
+
+fn rank(shared: &Arc<Shared>, mut line: Line, id: u64, asked: &Asked) -> Result<()> {
+    let (session, opened) = match open_here(shared, asked) {
+        Ok(both) => both,
+        Err(e) => return refuse(&mut line, id, &e),
+    };
+    if let Some(deputy) = attach(shared, &mut line, id, session, opened)? {
+        deputy.serve(line);
+    }
+    Ok(())
+}
+
+fn attach<'a>(
+    shared: &'a Arc<Shared>,
+    line: &mut Line,
+    id: u64,
+    session: Session,
+    opened: FarOpened,
+) -> Result<Option<Deputy<'a>>> {
+    let asked = answer(line, id, &opened).and_then(|()| line.receive(Instant::now() + ATTACHING));
+    let measures = asked.and_then(|frame| {
+        let frame =
+            frame.ok_or_else(|| Error::new(Code::Timeout, "a rank opened a run and sent nothing more"))?;
+        match serde_json::from_slice(line.json(&frame)) {
+            Ok(LineRequest::AttachFar(measures)) => Ok((frame.header.id, measures)),
+            _ => Err(Error::new(Code::Corrupt, "a rank did not send the sizes of its segment")),
+        }
+    });
+    let (id, measures) = match measures {
+        Ok(both) => both,
+        Err(e) => {
+            session.end(shared);
+            return Err(e);
+        }
+    };
+    match Deputy::attach(shared, session, &opened.opened, &measures) {
+        Ok(deputy) => answer(line, id, &deputy.attached()).map(|()| Some(deputy)),
+        Err(e) => refuse(line, id, &e).map(|()| None),
+    }
+}
+
+/// As the run itself spells it.
+fn plain(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)> {
+    let dir = name::directory(lock(&shared.far_runs).as_deref(), &asked.open.path)?;
+    let path = dir.to_str().ok_or_else(|| Error::bad("the directory of runs is not UTF-8"))?.to_owned();
+    let host: String = asked.host.chars().filter(|c| !c.is_control()).take(64).collect();
+    let program = format!("{} on {host} (process {})", asked.open.program, asked.pid);
+    let mut open = OpenRun { path, program, ..asked.open.clone() };
+    if let Some(old) = asked.after {
+        (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
+    }
+    shared.deputies.evict(&plain(&dir), open.rank);
+    let (session, opened) = shared.runs.open(shared, &open, own_pid())?;
+    let left = asked.after.map(|old| settled(&dir, old)).transpose();
+    match left {
+        Ok(left) => Ok((session, FarOpened { opened, left })),
+        Err(e) => {
+            session.end(shared);
+            Err(e)
+        }
+    }
+}
+
+fn seat_of(reader: &Reader, session: u64) -> Result<(u32, u32)> {
+    let row = reader.session(session)?.ok_or_else(|| {
+        Error::new(Code::NotFound, format!("the run had no session {session}; it was made anew meanwhile"))
+    })?;
+    Ok((row.0, row.1))
+}
+
+/// What the catalog has of a session, once everything that came of it is applied or given up.
+fn settled(dir: &Path, session: u64) -> Result<Left> {
+    let reader = Reader::open(dir)?;
+    let until = Instant::now() + SETTLING;
+    loop {
+        if let Some((_, _, applied, true)) = reader.session(session)? {
+            let steps = reader.steps()?.iter().map(|s| s.step).collect();
+            return Ok(Left { applied, steps });
+        }
+        if Instant::now() >= until {
+            let text = format!("session {session} of the run is still in use; end its program first");
+            return Err(Error::new(Code::Conflict, text));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn reader(shared: &Arc<Shared>, mut line: Line, id: u64, path: &str) -> Result<()> {
+    let dir = name::directory(lock(&shared.far_runs).as_deref(), path);
+    match dir.and_then(|dir| Reader::open(&dir).map(|_| dir)) {
+        Ok(dir) => {
+            answer(&mut line, id, &serde_json::Value::Null)?;
+            match reading::serve(shared, line, &dir) {
+                // It has left.
+                Err(e) if e.code() == Code::ServerLost => Ok(()),
+                other => other,
+            }
+        }
+        Err(e) => refuse(&mut line, id, &e),
+    }
+}
+
+/// A request of a person on another host: a run is named there as it is opened from there.
+pub fn admin(shared: &Shared, request: AdminRequest) -> Result<AdminRequest> {
+    let here = |name: &str| {
+        let dir = name::directory(lock(&shared.far_runs).as_deref(), name)?;
+        dir.to_str().map(str::to_owned).ok_or_else(|| Error::bad("the directory of runs is not UTF-8"))
+    };
+    Ok(match request {
+        AdminRequest::Links { run } => AdminRequest::Links { run: here(&run)? },
+        AdminRequest::Steer { run, who, act, wait_ms } => {
+            AdminRequest::Steer { run: here(&run)?, who, act, wait_ms }
+        }
+        AdminRequest::TakeRuns { .. } => {
+            return Err(Error::new(Code::Refused, "where an agent keeps runs is said on its own host"));
+        }
+        other => other,
+    })
+}
+
+fn answer<T: Serialize>(line: &mut Line, id: u64, value: &T) -> Result<()> {
+    let json = serde_json::to_vec(value).map_err(|e| Error::internal(e.to_string()))?;
+    line.push(Header::new(frame::ANSWER, id), &json, &[]);
+    line.flush_until(Instant::now() + LEAVING)
+}
+
+fn refuse(line: &mut Line, id: u64, e: &Error) -> Result<()> {
+    let json = serde_json::json!({ "code": e.code() as u32, "text": e.text() }).to_string();
+    line.push(Header::new(frame::ERROR, id), json.as_bytes(), &[]);
+    line.flush_until(Instant::now() + LEAVING)
+}

@@ -1,0 +1,250 @@
+//! The mirror of a rank's segment: what the line brings goes in as if the rank wrote it here, what
+//! the owner says comes out for the line. No sockets here, and no threads.
+
+use forebay_arena::{
+    Bell, Block, Consumer, Direction, Mirror as Blocks, Producer, Segment, TripleBuffer, TripleWriter,
+};
+use forebay_types::codec::Reader;
+use forebay_types::control::word;
+use forebay_types::line::{FarResumed, OwnerWords, RankWords, take_record};
+use forebay_types::record::Record;
+use forebay_types::watch::Declare;
+use forebay_types::{Code, Error, Result, limits};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+/// A block that comes in pieces.
+struct Coming {
+    block: Block,
+    at: u64,
+}
+
+/// A curve's triple buffer in the mirror.
+struct Slot {
+    writer: TripleWriter,
+    watched: bool,
+}
+
+/// The mirror.
+pub struct Mirror {
+    segment: Segment,
+    up: Producer,
+    bell: Bell,
+    down: Consumer,
+    blocks: Blocks,
+    coming: BTreeMap<u32, Coming>,
+    slots: BTreeMap<u32, Slot>,
+    /// Last record that came.
+    seq: u64,
+    /// Notices given out, and where each ends in the ring.
+    given: u64,
+    unheard: VecDeque<(u64, u64)>,
+    buf: Vec<u8>,
+}
+
+impl Mirror {
+    /// Of a segment that was just made.
+    pub fn new(segment: &Segment) -> Mirror {
+        segment.word(word::MIRROR).store(1, Ordering::SeqCst);
+        Mirror {
+            up: segment.producer(Direction::Up),
+            bell: segment.bell(Direction::Up),
+            down: segment.consumer(Direction::Down),
+            blocks: segment.mirror(),
+            segment: segment.clone(),
+            coming: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            seq: 0,
+            given: 0,
+            unheard: VecDeque::new(),
+            buf: Vec::new(),
+        }
+    }
+
+    /// The body of a frame of records.
+    pub fn records(&mut self, body: &[u8]) -> Result<()> {
+        let mut r = Reader::new(body);
+        while r.remaining() > 0 {
+            let (bytes, place) = take_record(&mut r)?;
+            let (seq, record) = Record::decode(bytes)?;
+            if seq <= self.seq {
+                continue;
+            }
+            if let Some(p) = place {
+                let block = self.blocks.announce(p.index, p.made, p.offset, p.len)?;
+                match record {
+                    Record::Declare { json } => self.slot(block, json)?,
+                    _ => drop(self.coming.insert(p.index, Coming { block, at: 0 })),
+                }
+            }
+            self.up.push(&[bytes]).map_err(|full| {
+                Error::new(Code::Corrupt, format!("record {seq} does not fit where it fitted there: {full}"))
+            })?;
+            self.seq = seq;
+        }
+        self.bell.ring();
+        Ok(())
+    }
+
+    fn slot(&mut self, block: Block, json: &str) -> Result<()> {
+        let wrong = || Error::new(Code::Corrupt, "a block came with a declaration of no curve");
+        let Ok(Declare::Slot { points, .. }) = serde_json::from_str(json) else { return Err(wrong()) };
+        if points as usize > limits::POINTS {
+            return Err(wrong());
+        }
+        let index = block.index();
+        self.blocks.arrived(&block);
+        self.slots.insert(index, Slot { writer: TripleBuffer::writer(block, points)?, watched: false });
+        Ok(())
+    }
+
+    /// Where the next bytes of a block go; `None` when it was given up and they are passed over.
+    pub fn place(&mut self, prefix: &[u8], length: u64) -> Result<Option<(u32, u64)>> {
+        let mut r = Reader::new(prefix);
+        let (index, made, at) = (r.u32()?, r.u32()?, r.u64()?);
+        let Some(coming) = self.coming.get(&index).filter(|c| c.block.made() == made) else {
+            return Ok(None);
+        };
+        if at != coming.at || length > coming.block.len() - at {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!(
+                    "{length} bytes at {at} of a block of {} came, {} were due",
+                    coming.block.len(),
+                    coming.at
+                ),
+            ));
+        }
+        Ok(Some((index, at)))
+    }
+
+    /// The bytes of a block from there on, to be filled.
+    pub fn room(&mut self, index: u32, at: u64, length: u64) -> Option<&mut [u8]> {
+        let coming = self.coming.get_mut(&index)?;
+        coming.block.bytes_mut().get_mut(at as usize..(at + length) as usize)
+    }
+
+    /// So many bytes of a block came; says whether it is whole and the owner has to look.
+    pub fn came(&mut self, index: u32, bytes: u64) -> bool {
+        let Some(coming) = self.coming.get_mut(&index) else { return false };
+        coming.at += bytes;
+        if coming.at < coming.block.len() {
+            return false;
+        }
+        let whole = self.coming.remove(&index);
+        whole.is_some_and(|c| self.blocks.arrived(&c.block))
+    }
+
+    /// Newest points of a curve.
+    pub fn curve(&mut self, body: &[u8]) -> Result<()> {
+        let mut r = Reader::new(body);
+        let (index, n, step, time) = (r.u32()?, r.u32()?, r.i64()?, r.f64()?);
+        let (x, y) = (r.raw(n as usize * 8)?, r.raw(n as usize * 8)?);
+        let Some(slot) = self.slots.get_mut(&index) else { return Ok(()) };
+        let numbers = |from: &[u8], to: &mut [f64]| {
+            for (to, from) in to.iter_mut().zip(from.chunks_exact(8)) {
+                *to = f64::from_le_bytes(from.try_into().unwrap_or_default());
+            }
+        };
+        slot.writer.publish(step, time, n.min(slot.writer.points()), |xs, ys| {
+            numbers(x, xs);
+            numbers(y, ys);
+        });
+        Ok(())
+    }
+
+    /// The rank's words; says whether the helm waits for this.
+    pub fn rank(&mut self, words: &RankWords) -> bool {
+        let store = |w: usize, value| self.segment.word(w).store(value, Ordering::SeqCst);
+        store(word::STEP, words.step);
+        store(word::HELD, words.held);
+        store(word::VISIBLE_NS, words.visible);
+        let before = self.segment.word(word::ECHO).swap(words.epoch, Ordering::SeqCst);
+        self.heard(words.heard);
+        before != words.epoch
+    }
+
+    /// Notices up to that number are in the rank's ring.
+    fn heard(&mut self, number: u64) {
+        while let Some((n, end)) = self.unheard.front().copied().filter(|(n, _)| *n <= number) {
+            let _ = n;
+            self.down.release_to(end);
+            self.unheard.pop_front();
+        }
+    }
+
+    /// The next notice for the rank, with its number.
+    pub fn notice(&mut self) -> Result<Option<(u64, &[u8])>> {
+        let Some(end) = self.down.next(&mut self.buf)? else { return Ok(None) };
+        self.given += 1;
+        self.unheard.push_back((self.given, end));
+        Ok(Some((self.given, &self.buf)))
+    }
+
+    /// Whether a notice waits that was not given out.
+    pub fn has_notice(&mut self) -> bool {
+        self.down.pending()
+    }
+
+    /// The owner's words as they are now; to be read before the notices are.
+    pub fn owner(&self, taken: u64) -> OwnerWords {
+        let load = |w: usize| self.segment.word(w).load(Ordering::SeqCst);
+        // The epoch first: a gate is stored before it is counted, so the gate is no older.
+        let epoch = load(word::EPOCH);
+        OwnerWords {
+            closed: load(word::CLOSED),
+            applied: load(word::APPLIED),
+            durable: load(word::DURABLE),
+            gate: load(word::GATE),
+            epoch,
+            hidden: load(word::HIDDEN_NS),
+            written: load(word::WRITTEN_BYTES),
+            commits: load(word::COMMITS),
+            released: self.released(),
+            taken,
+        }
+    }
+
+    fn released(&self) -> u64 {
+        self.segment.released(Direction::Up)
+    }
+
+    /// Whether the owner has something of the rank that it will give back.
+    pub fn is_busy(&self) -> bool {
+        self.released() != self.up.position() || self.blocks.live() > self.slots.len()
+    }
+
+    /// Blocks that the owner is done with.
+    pub fn reap(&mut self) -> Vec<(u32, u32)> {
+        let back = self.blocks.reap();
+        for (index, _) in &back {
+            self.coming.remove(index);
+            self.slots.remove(index);
+        }
+        back
+    }
+
+    /// Curves of which it has changed whether somebody looks; all of them when `again`.
+    pub fn watched(&mut self, again: bool) -> Vec<(u32, bool)> {
+        let mut changed = Vec::new();
+        for (index, slot) in &mut self.slots {
+            let now = slot.writer.watched();
+            if now != slot.watched || again && now {
+                slot.watched = now;
+                changed.push((*index, now));
+            }
+        }
+        changed
+    }
+
+    /// The rank's side is here again and has heard so many notices: what it has not is given again.
+    pub fn resume(&mut self, heard: u64) -> FarResumed {
+        self.heard(heard);
+        self.down.rewind();
+        self.given = heard;
+        self.unheard.clear();
+        let at = |index: &u32| self.coming.get(index).map(|c| c.at);
+        let blocks = self.blocks.all().map(|(index, made, len)| (index, made, at(&index).unwrap_or(len)));
+        FarResumed { seq: self.seq, tail: self.up.position(), blocks: blocks.collect() }
+    }
+}

@@ -1,0 +1,172 @@
+//! Answers readers on other hosts: the same reader that a process of this host uses, and its answers
+//! over the line. Arrays go in slabs, so that a large one takes little memory here.
+
+use crate::service::Shared;
+use forebay_link::Line;
+use forebay_link::frame::{Header, kind as frame};
+use forebay_store::Reader;
+use forebay_types::codec::Writer;
+use forebay_types::line::kind;
+use forebay_types::reading::{FRAME, MORE, Question, Wanted, put_array, put_rows};
+use forebay_types::{ArrayMeta, Code, Error, Result, Selection};
+use serde::Serialize;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// An array is read in parts of so many bytes.
+const SLAB: u64 = 4 << 20;
+/// Answers wait here up to so much before they must leave.
+const GATHER: usize = 256 << 10;
+/// How long a reader may not take its answers.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Serves a reader until it leaves.
+pub fn serve(shared: &Arc<Shared>, mut line: Line, dir: &Path) -> Result<()> {
+    let reader = Reader::open(dir)?;
+    let mut answering = Answering { reader, body: Vec::new() };
+    while !shared.stop.given() {
+        while let Some(frame) = line.next_frame()? {
+            let id = frame.header.id;
+            if frame.header.kind != kind::READ {
+                let text = format!("a frame of kind {} came from a reader", frame.header.kind);
+                return Err(Error::new(Code::Corrupt, text));
+            }
+            let (json, body) = (line.json(&frame).to_vec(), line.body(&frame).to_vec());
+            if let Err(e) = answering.answer(&mut line, id, &json, &body) {
+                let json = serde_json::json!({ "code": e.code() as u32, "text": e.text() }).to_string();
+                line.push(Header::new(frame::ERROR, id), json.as_bytes(), &[]);
+            }
+            if line.waiting() > GATHER {
+                line.flush_until(Instant::now() + STUCK)?;
+            }
+        }
+        if line.fill()? {
+            continue;
+        }
+        line.flush_until(Instant::now() + STUCK)?;
+        if !shared.stop.wait(line.as_fd(), None)? {
+            continue;
+        }
+    }
+    Ok(())
+}
+
+struct Answering {
+    reader: Reader,
+    body: Vec<u8>,
+}
+
+impl Answering {
+    fn answer(&mut self, line: &mut Line, id: u64, json: &[u8], body: &[u8]) -> Result<()> {
+        if json.is_empty() {
+            return self.array(line, id, &Wanted::decode(body)?);
+        }
+        let question = serde_json::from_slice(json).map_err(|e| {
+            Error::new(
+                Code::VersionMismatch,
+                format!("a question is not understood: {e}; use one version on both sides"),
+            )
+        })?;
+        let reader = &self.reader;
+        let bytes = match question {
+            Question::RunId => text(&reader.run_id()?)?,
+            Question::Info { name, set } => text(&reader.info(&name, set)?)?,
+            Question::List { pattern, set } => text(&reader.list(&pattern, set)?)?,
+            Question::Attrs(target) => text(&reader.attrs(&target)?)?,
+            Question::Tables => text(&reader.tables()?)?,
+            Question::Table(name) => text(&reader.table(&name)?)?,
+            Question::Select { table, condition, args } => rows(&reader.select(&table, &condition, &args)?),
+            Question::Sql { text, args } => rows(&reader.sql(&text, &args)?),
+            Question::Steps => text(&reader.steps()?)?,
+            Question::Step(step) => text(&reader.step(step)?)?,
+            Question::StepNames(step) => text(&reader.step_names(step)?)?,
+            Question::StepInfo { step, name } => text(&reader.step_info(step, &name)?)?,
+            Question::Checkpoints => text(&reader.checkpoints()?)?,
+        };
+        send(line, id, &[&bytes], true)
+    }
+
+    fn array(&mut self, line: &mut Line, id: u64, wanted: &Wanted) -> Result<()> {
+        // Most are small: no second look into the catalog for those.
+        let small = !wanted.of_step && wanted.selection.0.is_empty();
+        if small && let Some(array) = self.reader.get_small(wanted.name, wanted.number, SLAB)? {
+            self.head(&array.meta, &array.unit);
+            return send(line, id, &[&self.body, &array.bytes], true);
+        }
+        let (whole, unit, version) = self.what(wanted)?;
+        let shape = Selection::shape_of(&wanted.selection.resolve(&whole.shape)?)?;
+        self.head(&ArrayMeta { shape, ..whole }, &unit);
+        let slabs = wanted.selection.slabs(&whole, SLAB)?;
+        if shape.is_empty() {
+            return send(line, id, &[&self.body], true);
+        }
+        send(line, id, &[&self.body], false)?;
+        let last = slabs.len() - 1;
+        for (i, slab) in slabs.iter().enumerate() {
+            let part = match wanted.of_step {
+                true => self.reader.step_get(wanted.number, wanted.name, slab)?,
+                false => self.reader.get(wanted.name, wanted.number, slab)?,
+            };
+            if i == last && self.what(wanted)?.2 != version {
+                return Err(Error::new(
+                    Code::Conflict,
+                    format!("{:?} was put again while it was read; read it again", wanted.name),
+                ));
+            }
+            send(line, id, &[&part.bytes], i == last)?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, meta: &ArrayMeta, unit: &str) {
+        let mut w = Writer::over(std::mem::take(&mut self.body));
+        put_array(&mut w, meta, unit);
+        self.body = w.finish();
+    }
+
+    /// What the whole is, and its version; that of a step never changes.
+    fn what(&self, wanted: &Wanted) -> Result<(ArrayMeta, String, u64)> {
+        if wanted.of_step {
+            let entry = self.reader.step_info(wanted.number, wanted.name)?;
+            return Ok((entry.meta, entry.unit, 0));
+        }
+        let row = self.reader.info(wanted.name, wanted.number)?;
+        Ok((row.meta, row.unit, row.version))
+    }
+}
+
+/// Bytes of an answer in frames; waits when the reader does not keep up.
+fn send(line: &mut Line, id: u64, parts: &[&[u8]], last: bool) -> Result<()> {
+    let total: usize = parts.iter().map(|p| p.len()).sum();
+    if total <= FRAME {
+        let flags = if last { 0 } else { MORE };
+        line.push(Header { flags, ..Header::new(kind::DATA, id) }, b"", parts);
+        return Ok(());
+    }
+    for (i, part) in parts.iter().enumerate() {
+        let pieces = part.chunks(FRAME);
+        let count = pieces.len();
+        for (k, piece) in pieces.enumerate() {
+            let end = last && i + 1 == parts.len() && k + 1 == count;
+            let flags = if end { 0 } else { MORE };
+            line.push(Header { flags, ..Header::new(kind::DATA, id) }, b"", &[piece]);
+            if line.waiting() > GATHER {
+                line.flush_until(Instant::now() + STUCK)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text(value: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(value)
+        .map_err(|e| Error::internal(format!("an answer cannot be written as JSON: {e}")))
+}
+
+fn rows(rows: &forebay_store::catalog::Rows) -> Vec<u8> {
+    let mut w = Writer::new();
+    put_rows(&mut w, &rows.columns, &rows.rows);
+    w.finish()
+}

@@ -1,0 +1,390 @@
+//! The forwarder's thread: towards the rank it is the owner of the run, towards the other host the
+//! rank.
+//!
+//! ```text
+//!  OPENING --run opened there--> OPENED --segment came--> SERVING --line cut--> CALLING --+
+//!                                                           ^                             |
+//!                                                           +---- the same mirror --------+--> given up
+//! ```
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_arena::{Bell, Direction, Segment, place};
+use forebay_link::frame::{Header, kind as frame};
+use forebay_link::{Duplex, Line, Message, Received, Wire};
+use forebay_types::codec::Reader;
+use forebay_types::control::{OpenRun, RunOpened, RunRequest};
+use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, OwnerWords, kind};
+use forebay_types::{Code, Error, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::down::Down;
+use super::up::Up;
+
+/// How long the other host may take to answer a first request; it may have to recover a run.
+const ANSWER: Duration = Duration::from_secs(100);
+/// How long it may take to answer when the line is opened again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A line on which nothing came for so long is cut.
+const SILENT: Duration = Duration::from_secs(4);
+/// Between two attempts to open the line again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a last frame may take to leave.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// After so long of refusals nobody is there any more.
+const REFUSED: Duration = Duration::from_millis(1500);
+
+/// Connects to the other host, greeted and proven.
+pub type Dial = Arc<dyn Fn() -> Result<Box<dyn Duplex>> + Send + Sync>;
+
+/// Where a run is that this process writes from afar.
+#[derive(Clone)]
+pub struct Far {
+    /// Connects.
+    pub dial: Dial,
+    /// As people write it: `fb://host:port/name`.
+    pub url: String,
+    /// The run's name over there.
+    pub name: String,
+    /// So long a cut line is tried again before the session is given up.
+    pub patience: Duration,
+}
+
+/// Starts a forwarder; gives the rank's end of a connection to it, as if it were the owner.
+pub fn start(far: Far) -> Result<Wire> {
+    let line = far.call()?;
+    let (ours, theirs) = Wire::pair("run")?;
+    std::thread::Builder::new()
+        .name("fb-forward".into())
+        .spawn(move || {
+            Forwarder { far, wire: ours, line: Some(line), served: None, name: String::new() }.run()
+        })
+        .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;
+    Ok(theirs)
+}
+
+impl Far {
+    /// A line that is greeted.
+    pub(super) fn call(&self) -> Result<Line> {
+        Ok(Line::over((self.dial)()?, kind::BLOCK))
+    }
+}
+
+/// What there is once the rank has handed over its segment.
+struct Served {
+    key: String,
+    up: Up,
+    down: Down,
+    /// The rank rings it.
+    event: OwnedFd,
+    bell: Bell,
+}
+
+struct Forwarder {
+    far: Far,
+    wire: Wire,
+    line: Option<Line>,
+    served: Option<Served>,
+    /// Name of the rank's segment.
+    name: String,
+}
+
+/// Why the thread ends.
+enum End {
+    /// The rank has left.
+    Left,
+    /// The line is of no more use.
+    Cut(Error),
+}
+
+impl Forwarder {
+    fn run(mut self) {
+        if let Err(End::Cut(e)) = self.open() {
+            return self.give_up(&e);
+        }
+        loop {
+            match self.serve() {
+                End::Left => break,
+                End::Cut(e) => {
+                    if let Err(e) = self.call_again(e) {
+                        self.give_up(&e);
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(line) = &mut self.line {
+            let _ = line.flush_until(Instant::now() + FAREWELL);
+        }
+    }
+
+    /// Hands the rank's two requests on.
+    fn open(&mut self) -> Result<(), End> {
+        let (id, open) = loop {
+            let message = self.heard()?;
+            match message.parse() {
+                Ok(RunRequest::OpenRun(open)) => break (message.id, open),
+                _ => self.refuse(message.id, Error::bad("a run on another host is opened first"))?,
+            }
+        };
+        let opened = match self.open_far(&open) {
+            Ok(opened) => opened,
+            Err(e) => {
+                self.refuse(id, e.clone())?;
+                return Err(End::Cut(e));
+            }
+        };
+        self.answer(id, &serde_json::to_value(&opened).map_err(|e| cut(&e))?, &[])?;
+        let mut message = self.heard()?;
+        let segment = message.fds.pop().ok_or_else(|| cut(&"the rank sent no segment"))?;
+        match Segment::from_fd(segment).and_then(|segment| self.attach(segment)) {
+            Ok(event) => self.answer(message.id, &Value::Null, &[event]),
+            Err(e) => {
+                self.refuse(message.id, e.clone())?;
+                Err(End::Cut(e))
+            }
+        }
+    }
+
+    fn heard(&mut self) -> Result<Message, End> {
+        loop {
+            match self.wire.receive(Duration::from_secs(3600)) {
+                Ok(message) if message.is_ask() => return Ok(message),
+                Ok(_) => {}
+                Err(e) if e.code() == Code::Timeout => {}
+                Err(_) => return Err(End::Left),
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u64, value: &Value, fds: &[OwnedFd]) -> Result<(), End> {
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        self.wire.answer(id, value, &fds).map_err(|_| End::Left)
+    }
+
+    fn refuse(&mut self, id: u64, e: Error) -> Result<(), End> {
+        self.wire.refuse(id, &e).map_err(|_| End::Left)
+    }
+
+    fn open_far(&mut self, open: &OpenRun) -> Result<RunOpened> {
+        let open = OpenRun { path: self.far.name.clone(), ..open.clone() };
+        let request =
+            LineRequest::OpenFar { open, host: place::host(), pid: std::process::id(), after: None };
+        let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
+        let FarOpened { opened, .. } = ask(line, &request, ANSWER)?;
+        let segment = place::segment_name(&["far", &opened.run_id, &opened.session.to_string()]);
+        self.name.clone_from(&segment);
+        Ok(RunOpened { segment, owner_pid: std::process::id(), ..opened })
+    }
+
+    fn attach(&mut self, segment: Segment) -> Result<OwnedFd> {
+        let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
+        let FarAttached { key } = ask(line, &LineRequest::AttachFar(measures(&segment)), ANSWER)?;
+        let failed = |e| Error::io("cannot make an eventfd", e);
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
+        let theirs = event.try_clone().map_err(|e| Error::io("cannot share an eventfd", e))?;
+        self.served = Some(Served {
+            key,
+            up: Up::new(&segment),
+            down: Down::new(&segment),
+            event,
+            bell: segment.bell(Direction::Up),
+        });
+        Ok(theirs)
+    }
+
+    /// Serves until the rank leaves or the line is cut.
+    fn serve(&mut self) -> End {
+        let (Some(line), Some(served)) = (&mut self.line, &mut self.served) else { return End::Left };
+        let mut heard_at = Instant::now();
+        loop {
+            match self.wire.try_receive() {
+                Ok(_) => {}
+                Err(_) => return End::Left,
+            }
+            match served.turn(line, &mut heard_at) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(e) => return End::Cut(e),
+            }
+            if heard_at.elapsed() > SILENT {
+                return End::Cut(Error::new(Code::ServerLost, "nothing has come over the line for 4 s"));
+            }
+            if let Err(e) = served.sleep(line, &self.wire) {
+                return End::Cut(e);
+            }
+        }
+    }
+
+    /// Opens the line again to the mirror that waits there.
+    fn call_again(&mut self, why: Error) -> Result<()> {
+        self.line = None;
+        let began = Instant::now();
+        let mut refused_since = None;
+        loop {
+            let failed = match self.resume() {
+                Ok(()) => return Ok(()),
+                Err(e) => e,
+            };
+            if self.wire.try_receive().is_err() {
+                return Err(failed); // the rank has left meanwhile
+            }
+            let since = *refused_since.get_or_insert_with(Instant::now);
+            match failed.code() {
+                Code::NotFound | Code::Refused | Code::VersionMismatch | Code::Closed => {
+                    return Err(self.hopeless(&failed));
+                }
+                Code::NoServer if since.elapsed() > REFUSED => return Err(self.hopeless(&failed)),
+                Code::NoServer => {}
+                _ => refused_since = None,
+            }
+            if began.elapsed() > self.far.patience {
+                let text = format!(
+                    "the line to {} was cut ({}) and could not be opened again for {} s: {}",
+                    self.far.url,
+                    why.text(),
+                    self.far.patience.as_secs_f64(),
+                    failed.text()
+                );
+                return Err(Error::new(Code::ServerLost, text));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn hopeless(&self, e: &Error) -> Error {
+        Error::new(Code::ServerLost, format!("the store of {} is lost: {}", self.far.url, e.text()))
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        let served = self.served.as_mut().ok_or_else(|| Error::internal("no session"))?;
+        let mut line = self.far.call()?;
+        let request = LineRequest::ResumeFar { key: served.key.clone(), heard: served.down.heard };
+        let resumed: FarResumed = ask(&mut line, &request, AGAIN)?;
+        served.up.resume(&resumed);
+        served.down.resume();
+        self.line = Some(line);
+        Ok(())
+    }
+
+    /// The session ends here: the rank learns why, and what it put stays in its segment.
+    fn give_up(&mut self, e: &Error) {
+        let Some(served) = &mut self.served else { return };
+        let place = place::segment_path(&self.name);
+        let text = format!(
+            "{}; what was acknowledged and is not over there stays in shared memory ({})",
+            e.text(),
+            place.display()
+        );
+        served.down.last_word(&Error::new(e.code(), text));
+    }
+}
+
+impl Served {
+    /// One round; says whether there was something to do.
+    fn turn(&mut self, line: &mut Line, heard_at: &mut Instant) -> Result<bool> {
+        let mut any = line.fill()?;
+        if any {
+            *heard_at = Instant::now();
+        }
+        while let Some(frame) = line.next_frame()? {
+            any = true;
+            self.hear(line, &frame)?;
+        }
+        self.down.flush();
+        any |= self.up.pump(line, self.down.epoch, self.down.heard)?;
+        line.flush()?;
+        Ok(any)
+    }
+
+    fn hear(&mut self, line: &Line, frame: &Received) -> Result<()> {
+        let body = line.body(frame);
+        match frame.header.kind {
+            kind::NOTICE => self.down.notice(frame.header.id, body),
+            kind::OWNER => {
+                let words = OwnerWords::decode(body)?;
+                self.down.words(&words);
+                self.up.taken(words.taken);
+                self.up.released_ring(words.released);
+            }
+            kind::RELEASED => {
+                let mut r = Reader::new(body);
+                while r.remaining() > 0 {
+                    self.up.released(r.u32()?, r.u32()?);
+                }
+            }
+            kind::WATCHED => {
+                let mut r = Reader::new(body);
+                while r.remaining() > 0 {
+                    self.up.watch(r.u32()?, r.u32()? != 0);
+                }
+            }
+            other => {
+                let text = format!("a frame of kind {other} came from the owner of a run");
+                return Err(Error::new(Code::Corrupt, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until the rank rings, the line has something, or it is time to look.
+    fn sleep(&mut self, line: &Line, wire: &Wire) -> Result<()> {
+        self.bell.prepare_sleep();
+        if !self.up.pending() {
+            let out = if line.waiting() > 0 { PollFlags::OUT } else { PollFlags::empty() };
+            let mut fds = [
+                PollFd::new(&self.event, PollFlags::IN),
+                PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out),
+                PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN | PollFlags::RDHUP),
+            ];
+            let pause = if self.down.waits() { Duration::from_millis(5) } else { self.up.pause() };
+            let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+            match poll(&mut fds, Some(&pause)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::io("cannot wait for a line", e)),
+            }
+        }
+        self.bell.cancel_sleep();
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.event, &mut count);
+        Ok(())
+    }
+}
+
+/// The sizes of a segment, for its mirror.
+pub fn measures(segment: &Segment) -> Measures {
+    let spec = segment.spec();
+    Measures { up: spec.up_bytes, down: spec.down_bytes, block_bytes: spec.block_bytes, blocks: spec.blocks }
+}
+
+/// Asks over a line on which nothing else is under way.
+pub fn ask<T: DeserializeOwned>(line: &mut Line, request: &LineRequest, wait: Duration) -> Result<T> {
+    let until = Instant::now() + wait;
+    let json = serde_json::to_vec(request).map_err(|e| Error::internal(e.to_string()))?;
+    line.push(Header::new(frame::ASK, 1), &json, &[]);
+    line.flush_until(until)?;
+    loop {
+        let received = line.receive(until)?.ok_or_else(|| {
+            Error::new(Code::Timeout, format!("the other host has not answered for {} s", wait.as_secs()))
+        })?;
+        let message = Message {
+            kind: received.header.kind,
+            id: received.header.id,
+            flags: received.header.flags,
+            json: line.json(&received).to_vec(),
+            fds: Vec::new(),
+        };
+        if matches!(message.kind, frame::ANSWER | frame::ERROR) {
+            message.failure()?;
+            return message.parse();
+        }
+    }
+}
+
+fn cut(why: &dyn std::fmt::Display) -> End {
+    End::Cut(Error::internal(why.to_string()))
+}

@@ -1,0 +1,250 @@
+//! Reads a run on another host: questions over a line of its own, many under way at a time. A line
+//! that was cut is opened again; to ask twice does no harm.
+
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant};
+
+use forebay_link::Line;
+use forebay_link::frame::{Header, kind as frame};
+use forebay_types::codec::{Reader as Bytes, Writer};
+use forebay_types::line::{LineRequest, kind};
+use forebay_types::reading::{MORE, Question, Wanted, take_array, take_rows};
+use forebay_types::record::Cell;
+use forebay_types::{ArrayMeta, Code, Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::de::DeserializeOwned;
+
+use super::forwarder::{Far, ask};
+use crate::run::Check;
+
+/// How long the run may take to be opened for reading.
+const OPENING: Duration = Duration::from_secs(30);
+/// How long an answer may keep us waiting without a byte.
+const SILENT: Duration = Duration::from_secs(120);
+/// Between two looks at the user's check.
+const SLICE: Duration = Duration::from_millis(100);
+/// Questions under way.
+const WINDOW: usize = 256;
+
+/// An array as it came: what it is, its unit, its bytes.
+pub type FarArray = (ArrayMeta, String, Vec<u8>);
+
+/// A run on another host, open for reading. Usable from every thread.
+pub struct FarReader {
+    far: Far,
+    line: Mutex<Option<Line>>,
+    check: RwLock<Option<Check>>,
+}
+
+impl FarReader {
+    /// Opens it; `NotFound` when there is no such run.
+    pub fn open(far: Far) -> Result<FarReader> {
+        let line = call(&far)?;
+        Ok(FarReader { far, line: Mutex::new(Some(line)), check: RwLock::new(None) })
+    }
+
+    /// Sets the check that waiting calls make every 100 ms in the waiting thread.
+    pub fn on_wait(&self, check: Check) {
+        *self.check.write().unwrap_or_else(|e| e.into_inner()) = Some(check);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Line>> {
+        self.line.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Asks with a line; one that turns out to be dead is opened again, once.
+    fn with<T>(&self, mut work: impl FnMut(&mut Line) -> Result<T>) -> Result<T> {
+        let mut place = self.lock();
+        for again in [false, true] {
+            let mut line = match place.take() {
+                Some(line) => line,
+                None => call(&self.far)?,
+            };
+            match work(&mut line) {
+                Err(e) if e.code() == Code::ServerLost && !again => {}
+                Err(e) if is_of_the_line(&e) => return Err(e),
+                done => {
+                    *place = Some(line);
+                    return done;
+                }
+            }
+        }
+        Err(Error::internal("a line was opened twice in vain"))
+    }
+
+    /// The answer to a question, as JSON.
+    pub fn ask<T: DeserializeOwned>(&self, question: &Question) -> Result<T> {
+        let bytes = self.bytes(question)?;
+        serde_json::from_slice(&bytes).map_err(|e| {
+            Error::new(
+                Code::VersionMismatch,
+                format!("an answer from {} is not understood: {e}", self.far.url),
+            )
+        })
+    }
+
+    /// The answer to a question, as rows.
+    pub fn rows(&self, question: &Question) -> Result<(Vec<String>, Vec<Vec<Cell>>)> {
+        take_rows(&self.bytes(question)?)
+    }
+
+    fn bytes(&self, question: &Question) -> Result<Vec<u8>> {
+        let json = serde_json::to_vec(question).map_err(|e| Error::internal(e.to_string()))?;
+        self.with(|line| {
+            line.push(Header::new(kind::READ, 1), &json, &[]);
+            self.answer(line, 1, Vec::new(), |all, bytes| {
+                all.extend_from_slice(bytes);
+                Ok(())
+            })?
+        })
+    }
+
+    /// An array.
+    pub fn array(&self, wanted: &Wanted) -> Result<FarArray> {
+        self.with(|line| {
+            self.question(line, 1, wanted);
+            self.one(line, 1)?
+        })
+    }
+
+    /// Many arrays, each or its error; the questions are under way together.
+    pub fn arrays(&self, wanted: &[Wanted]) -> Result<Vec<Result<FarArray>>> {
+        self.with(|line| {
+            let mut answers = Vec::with_capacity(wanted.len());
+            let mut asked = 0;
+            while answers.len() < wanted.len() {
+                // By halves, so that questions leave many at a time.
+                if asked - answers.len() <= WINDOW / 2 {
+                    let end = wanted.len().min(answers.len() + WINDOW);
+                    for one in &wanted[asked..end] {
+                        asked += 1;
+                        self.question(line, asked as u64, one);
+                    }
+                }
+                let id = answers.len() as u64 + 1;
+                answers.push(self.one(line, id)?);
+            }
+            Ok(answers)
+        })
+    }
+
+    fn question(&self, line: &mut Line, id: u64, wanted: &Wanted) {
+        let mut w = Writer::new();
+        wanted.encode(&mut w);
+        line.push(Header::new(kind::READ, id), b"", &[&w.finish()]);
+    }
+
+    fn one(&self, line: &mut Line, id: u64) -> Result<Result<FarArray>> {
+        let array = self.answer(line, id, None::<FarArray>, |array, bytes| match array {
+            None => {
+                let mut r = Bytes::new(bytes);
+                let (meta, unit) = take_array(&mut r)?;
+                let total = usize::try_from(meta.bytes()?).map_err(|_| {
+                    Error::new(Code::Full, format!("{meta} does not fit this machine's memory"))
+                })?;
+                let mut data = Vec::new();
+                data.try_reserve_exact(total).map_err(|_| {
+                    Error::new(
+                        Code::Full,
+                        format!("no memory for {meta}; read it in parts, with a selection"),
+                    )
+                })?;
+                data.extend_from_slice(r.raw(r.remaining())?);
+                *array = Some((meta, unit, data));
+                Ok(())
+            }
+            Some((_, _, data)) => {
+                data.extend_from_slice(bytes);
+                Ok(())
+            }
+        })?;
+        Ok(array.and_then(|array| match array {
+            Some((meta, unit, data)) if data.len() as u64 == meta.bytes()? => Ok((meta, unit, data)),
+            _ => Err(Error::new(Code::Corrupt, "an array came with fewer bytes than its shape says")),
+        }))
+    }
+
+    /// Takes the frames of one answer; inside, the error that came in place of it.
+    fn answer<A>(
+        &self,
+        line: &mut Line,
+        id: u64,
+        mut all: A,
+        mut take: impl FnMut(&mut A, &[u8]) -> Result<()>,
+    ) -> Result<Result<A>> {
+        loop {
+            let frame = self.frame(line)?;
+            let header = frame.header;
+            if header.id != id {
+                let text = format!("the answer {} came in place of {id}", header.id);
+                return Err(Error::new(Code::Corrupt, text));
+            }
+            match header.kind {
+                kind::DATA => {
+                    take(&mut all, line.body(&frame))?;
+                    if header.flags & MORE == 0 {
+                        return Ok(Ok(all));
+                    }
+                }
+                frame::ERROR => {
+                    let (json, flags) = (line.json(&frame).to_vec(), header.flags);
+                    let message =
+                        forebay_link::Message { kind: header.kind, id, flags, json, fds: Vec::new() };
+                    return Ok(Err(message.failure().err().unwrap_or_else(|| Error::internal("no error"))));
+                }
+                other => {
+                    return Err(Error::new(
+                        Code::Corrupt,
+                        format!("a frame of kind {other} came to a reader"),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The next frame, waited for.
+    fn frame(&self, line: &mut Line) -> Result<forebay_link::Received> {
+        let mut heard = Instant::now();
+        loop {
+            if let Some(frame) = line.next_frame()? {
+                return Ok(frame);
+            }
+            let gone = line.flush()?;
+            if line.fill()? {
+                heard = Instant::now();
+                continue;
+            }
+            let out = if gone { PollFlags::empty() } else { PollFlags::OUT };
+            let slice = Timespec { tv_sec: 0, tv_nsec: SLICE.subsec_nanos().into() };
+            match poll(&mut [PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out)], Some(&slice)) {
+                Ok(0) => self.interrupted()?,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::io("cannot wait for an answer", e)),
+            }
+            if heard.elapsed() > SILENT {
+                let text = format!("{} has not answered for {} s", self.far.url, SILENT.as_secs());
+                return Err(Error::new(Code::Timeout, text));
+            }
+        }
+    }
+
+    fn interrupted(&self) -> Result<()> {
+        let check = self.check.read().unwrap_or_else(|e| e.into_inner()).clone();
+        check.map_or(Ok(()), |check| check())
+    }
+}
+
+/// Whether the line is in no state to be used again.
+fn is_of_the_line(e: &Error) -> bool {
+    matches!(
+        e.code(),
+        Code::ServerLost | Code::Timeout | Code::Cancelled | Code::Corrupt | Code::Full | Code::Io
+    )
+}
+
+fn call(far: &Far) -> Result<Line> {
+    let mut line = Line::over((far.dial)()?, kind::BLOCK);
+    let () = ask(&mut line, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)?;
+    Ok(line)
+}

@@ -1,0 +1,141 @@
+//! The rest of a session whose program, or whose store, is gone: its segment is on this host still,
+//! and what the catalog over there lacks is sent under a new session.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use forebay_arena::{Segment, place};
+use forebay_link::Line;
+use forebay_types::codec::Writer;
+use forebay_types::control::{Ask, Mode, OpenRun, WhenFull};
+use forebay_types::line::{FarAttached, FarOpened, LineRequest, OwnerWords, kind};
+use forebay_types::record::{Notice, Record};
+use forebay_types::{Code, Error, Result};
+
+use super::forwarder::{Far, ask, measures};
+use super::up::Up;
+use forebay_types::codec::Reader;
+
+/// How long the other host may take to settle what the old session left.
+const SETTLING: Duration = Duration::from_secs(90);
+/// A line on which nothing came for so long is cut.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// A segment that was left, and the session it belonged to.
+struct Rest {
+    path: PathBuf,
+    session: u64,
+}
+
+/// Whether dead programs of this user left anything here.
+pub fn any_rest() -> bool {
+    place::segments("far-").iter().any(|at| !at.segment.creator().alive())
+}
+
+/// What dead programs of this user left on this host of that run.
+fn rests(run_id: &str) -> Vec<Rest> {
+    let stem = format!("far-{run_id}-");
+    let before = place::segment_name(&[&stem]);
+    let rest = |at: place::Found| {
+        let name = at.path.file_name().and_then(|n| n.to_str())?;
+        let session = name.strip_prefix(&before)?.parse().ok()?;
+        (!at.segment.creator().alive()).then_some(Rest { path: at.path, session })
+    };
+    place::segments(&stem).into_iter().filter_map(rest).collect()
+}
+
+/// Sends all of them, at the same time since their steps belong together; how many there were.
+pub fn send_rests(far: &Far, run_id: &str) -> Result<usize> {
+    let rests = rests(run_id);
+    let sent: Vec<Result<()>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = rests.iter().map(|rest| scope.spawn(|| rest.send(far))).collect();
+        let died = |_| Err(Error::internal("a thread that sends the rest of a session died"));
+        threads.into_iter().map(|t| t.join().unwrap_or_else(died)).collect()
+    });
+    sent.into_iter().collect::<Result<Vec<()>>>().map(|all| all.len())
+}
+
+impl Rest {
+    fn send(&self, far: &Far) -> Result<()> {
+        let segment = Segment::open(&self.path)?;
+        let mut line = far.call()?;
+        // Rank and size are those of the old session.
+        let open = OpenRun {
+            path: far.name.clone(),
+            mode: Mode::ReadWrite,
+            rank: 0,
+            size: 1,
+            full: WhenFull::Block,
+            scratch: false,
+            buffer: segment.block_bytes(),
+            program: "forebay recover".into(),
+        };
+        let (host, pid) = (place::host(), std::process::id());
+        let request = LineRequest::OpenFar { open, host, pid, after: Some(self.session) };
+        let opened: FarOpened = ask(&mut line, &request, SETTLING)?;
+        let left = opened.left.ok_or_else(|| Error::internal("the other host did not say what it has"))?;
+        let FarAttached { .. } = ask(&mut line, &LineRequest::AttachFar(measures(&segment)), SETTLING)?;
+        let mut up = Up::new(&segment);
+        up.lacks(left);
+        let done = drive(&mut line, &mut up);
+        drop(up);
+        done.map_err(|e| {
+            e.within(format!("the rest of session {} in {}", self.session, self.path.display()))
+        })?;
+        segment.unlink()
+    }
+}
+
+/// Sends everything, then asks to close and waits for the answer.
+fn drive(line: &mut Line, up: &mut Up) -> Result<()> {
+    let mut closing = None;
+    let mut heard = Instant::now();
+    let mut notices = 0;
+    loop {
+        let mut any = up.pump(line, 0, notices)?;
+        if !any && closing.is_none() && !up.pending() {
+            closing = Some(up.push_last(line, close));
+        }
+        line.flush()?;
+        if line.wait(Instant::now() + Duration::from_millis(20))? {
+            (heard, any) = (Instant::now(), true);
+        }
+        while let Some(frame) = line.next_frame()? {
+            let body = line.body(&frame);
+            match frame.header.kind {
+                kind::NOTICE => {
+                    notices = frame.header.id;
+                    if let (Ok(Notice::Answer { seq, code, text }), Some(last)) =
+                        (Notice::decode(body), closing)
+                        && seq == last
+                    {
+                        return match code {
+                            0 => Ok(()),
+                            code => Err(Error::new(Code::from_number(code).unwrap_or(Code::Internal), text)),
+                        };
+                    }
+                }
+                kind::OWNER => {
+                    let words = OwnerWords::decode(body)?;
+                    up.taken(words.taken);
+                    up.released_ring(words.released);
+                }
+                kind::RELEASED => {
+                    let mut r = Reader::new(body);
+                    while r.remaining() > 0 {
+                        up.released(r.u32()?, r.u32()?);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !any && heard.elapsed() > SILENT {
+            return Err(Error::new(Code::ServerLost, "nothing has come over the line for 10 s"));
+        }
+    }
+}
+
+fn close(seq: u64, w: &mut Writer) {
+    let json = serde_json::to_string(&Ask::Close { finished: false }).unwrap_or_default();
+    Record::Ask { json: &json }.encode(seq, w);
+}

@@ -1,0 +1,362 @@
+//! What goes to the store: records as soon as the rank has published them, bytes of blocks behind
+//! them in pieces, the newest points of curves that somebody looks at.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
+use forebay_link::frame::Header;
+use forebay_link::{Line, line::BULK_PREFIX};
+use forebay_types::codec::Writer;
+use forebay_types::control::{Ask, word};
+use forebay_types::line::{BlockPlace, FarResumed, Left, RankWords, kind, put_record};
+use forebay_types::record::{Payload, Record};
+use forebay_types::watch::Declare;
+use forebay_types::{Error, Result};
+
+use super::window::Window;
+
+/// Records wait in the ring while so many bytes wait for the line.
+const BACKLOG: usize = 256 << 10;
+/// Pieces of blocks wait while so many bytes do.
+const BULK_BACKLOG: usize = 64 << 10;
+/// Bytes of records in one frame.
+const FRAME: usize = 64 << 10;
+/// The rank's words are told when they have changed, so often.
+const WORDS: Duration = Duration::from_millis(50);
+/// And in any case so often, as a sign of life.
+const ALIVE: Duration = Duration::from_secs(1);
+/// Points of a watched curve are sent so often.
+const CURVES: Duration = Duration::from_millis(100);
+/// Points of a curve that nobody watches: who comes late sees something.
+const UNWATCHED: Duration = Duration::from_secs(1);
+
+/// A block on its way.
+struct Bulk {
+    index: u32,
+    made: u32,
+    at: u64,
+    len: u64,
+}
+
+/// A curve's triple buffer in the rank's segment.
+struct Slot {
+    block: u32,
+    reader: TripleReader,
+    watched: bool,
+    sent: Option<Instant>,
+}
+
+/// The sending half of a session.
+pub struct Up {
+    segment: Segment,
+    consumer: Consumer,
+    buf: Vec<u8>,
+    /// What was sent and not released: number, position behind it in the mirror's ring and in ours.
+    marks: VecDeque<(u64, u64, u64)>,
+    /// Where the mirror's ring ends.
+    far_end: u64,
+    /// Last record sent over this or an earlier connection.
+    seq: u64,
+    bulk: VecDeque<Bulk>,
+    /// Blocks that the mirror holds, or will: use of the entry and number of the record.
+    out: BTreeMap<u32, (u32, u64)>,
+    window: Window,
+    slots: Vec<Slot>,
+    began: Instant,
+    told: RankWords,
+    told_at: Option<Instant>,
+    /// The rest of a session: what the catalog has of it already.
+    left: Option<Left>,
+}
+
+impl Up {
+    /// Begins where the ring was released.
+    pub fn new(segment: &Segment) -> Up {
+        Up {
+            consumer: segment.consumer(Direction::Up),
+            marks: VecDeque::new(),
+            far_end: 0,
+            segment: segment.clone(),
+            buf: Vec::new(),
+            seq: 0,
+            bulk: VecDeque::new(),
+            out: BTreeMap::new(),
+            window: Window::new(),
+            slots: Vec::new(),
+            began: Instant::now(),
+            told: RankWords::default(),
+            told_at: None,
+            left: None,
+        }
+    }
+
+    /// Sends only what is not in the catalog, of a session whose program is gone.
+    pub fn lacks(&mut self, left: Left) {
+        self.left = Some(left);
+    }
+
+    /// Queues a record behind all others, with the next number, which it gives.
+    pub fn push_last(&mut self, line: &mut Line, encode: impl FnOnce(u64, &mut Writer)) -> u64 {
+        let (mut record, mut body) = (Writer::new(), Writer::new());
+        self.seq += 1;
+        encode(self.seq, &mut record);
+        put_record(&mut body, &record.finish(), None);
+        line.push(Header::new(kind::RECORDS, self.seq), b"", &[&body.finish()]);
+        self.seq
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Whether the ring has a record that was not read.
+    pub fn pending(&mut self) -> bool {
+        self.consumer.pending()
+    }
+
+    /// Queues what may be sent now; says whether there was anything.
+    pub fn pump(&mut self, line: &mut Line, epoch: u64, heard: u64) -> Result<bool> {
+        let mut any = false;
+        while line.waiting() < BACKLOG && self.records(line)? {
+            any = true;
+        }
+        any |= self.words(line, epoch, heard);
+        while line.waiting() < BULK_BACKLOG && self.piece(line) {
+            any = true;
+        }
+        Ok(any | self.curves(line))
+    }
+
+    /// One frame of records.
+    fn records(&mut self, line: &mut Line) -> Result<bool> {
+        let mut body = Writer::new();
+        let (mut bytes, mut first) = (0, 0);
+        while bytes < FRAME {
+            let mut buf = std::mem::take(&mut self.buf);
+            let there = self.consumer.next(&mut buf)?;
+            if let Some(position) = there {
+                let seq = self.record(&buf, position, &mut body)?;
+                first = if first == 0 { seq } else { first };
+                bytes += buf.len();
+            }
+            self.buf = buf;
+            if there.is_none() {
+                break;
+            }
+        }
+        let body = body.finish();
+        if !body.is_empty() {
+            line.push(Header::new(kind::RECORDS, first), b"", &[&body]);
+        }
+        Ok(bytes > 0)
+    }
+
+    fn record(&mut self, bytes: &[u8], position: u64, body: &mut Writer) -> Result<u64> {
+        let (seq, record) = Record::decode(bytes)?;
+        let held = match record {
+            Record::Put { payload: Payload::Block(b), .. } => Some(b),
+            Record::StepBlock(forebay_types::record::StepBlock { payload: Payload::Block(b), .. }) => Some(b),
+            _ => None,
+        };
+        if seq <= self.seq {
+            return Ok(seq); // it arrived before the line was cut
+        }
+        self.seq = seq;
+        if self.left.as_ref().is_some_and(|left| !lacks(left, seq, &record)) {
+            // Given back with the next record that is sent, or kept until the segment goes.
+            held.iter().for_each(|b| drop(self.segment.release_made(b.index, b.made)));
+            return Ok(seq);
+        }
+        let mut place = None;
+        if let Some(b) = held {
+            let block = self.segment.block(b.index)?;
+            if block.made() != b.made {
+                return Err(Error::internal(format!("record {seq} names a block that was used again")));
+            }
+            self.bulk.push_back(Bulk { index: b.index, made: b.made, at: 0, len: block.len() });
+            self.out.insert(b.index, (b.made, seq));
+            place =
+                Some(BlockPlace { index: b.index, made: b.made, offset: block.offset(), len: block.len() });
+        } else if let Record::Declare { json } = record
+            && let Ok(Declare::Slot { block, points, .. }) = serde_json::from_str(json)
+        {
+            place = self.slot(block, points);
+        }
+        put_record(body, bytes, place.as_ref());
+        self.far_end += footprint(bytes.len() as u64);
+        self.marks.push_back((seq, self.far_end, position));
+        Ok(seq)
+    }
+
+    /// A curve gets a triple buffer: the mirror needs one of the same size.
+    fn slot(&mut self, index: u32, points: u32) -> Option<BlockPlace> {
+        let block = self.segment.block(index).ok()?;
+        let place = BlockPlace { index, made: block.made(), offset: block.offset(), len: block.len() };
+        let reader = TripleBuffer::reader(block, points).ok()?;
+        self.slots.push(Slot { block: index, reader, watched: false, sent: None });
+        Some(place)
+    }
+
+    /// A piece of the first block, if the window has room.
+    fn piece(&mut self, line: &mut Line) -> bool {
+        let room = self.window.room();
+        let Some(first) = self.bulk.front_mut().filter(|_| room > 0) else { return false };
+        let end = (first.at + room).min(first.len);
+        let (index, made, range) = (first.index, first.made, first.at..end);
+        first.at = end;
+        if end == first.len {
+            self.bulk.pop_front();
+        }
+        // One that the owner has given up meanwhile is gone.
+        let Some(block) = self.segment.block(index).ok().filter(|b| b.made() == made) else { return true };
+        let mut prefix = [0; BULK_PREFIX];
+        prefix[..4].copy_from_slice(&index.to_le_bytes());
+        prefix[4..8].copy_from_slice(&made.to_le_bytes());
+        prefix[8..16].copy_from_slice(&range.start.to_le_bytes());
+        let length = range.end - range.start;
+        line.push_block(Header::new(kind::BLOCK, 0), &prefix, block, range);
+        let now = self.now();
+        self.window.sent(length, now);
+        true
+    }
+
+    /// The rank's words, when they have changed or it is time for a sign of life.
+    fn words(&mut self, line: &mut Line, epoch: u64, heard: u64) -> bool {
+        let quiet = self.told_at.map_or(ALIVE, |at| at.elapsed());
+        let urgent = epoch != self.told.epoch || heard != self.told.heard;
+        if quiet < WORDS && !urgent {
+            return false;
+        }
+        let load = |w| self.segment.word(w).load(Ordering::SeqCst);
+        let step = load(word::STEP);
+        let now = RankWords { step, held: load(word::HELD), visible: load(word::VISIBLE_NS), epoch, heard };
+        if now == self.told && quiet < ALIVE {
+            return false;
+        }
+        line.push(Header::new(kind::RANK, 0), b"", &[&now.encode()]);
+        (self.told, self.told_at) = (now, Some(Instant::now()));
+        true
+    }
+
+    fn curves(&mut self, line: &mut Line) -> bool {
+        let mut any = false;
+        for slot in &mut self.slots {
+            let pause = if slot.watched { CURVES } else { UNWATCHED };
+            if slot.sent.is_some_and(|at| at.elapsed() < pause) || line.waiting() > BULK_BACKLOG {
+                continue;
+            }
+            let Some((_, step, time, x, y)) = slot.reader.latest() else { continue };
+            let mut body = Writer::new();
+            body.u32(slot.block).u32(x.len() as u32).i64(step).f64(time);
+            x.iter().chain(&y).for_each(|v| {
+                body.f64(*v);
+            });
+            line.push(Header::new(kind::CURVE, 0), b"", &[&body.finish()]);
+            slot.sent = Some(Instant::now());
+            any = true;
+        }
+        any
+    }
+
+    /// When there is something to look at again, if nothing wakes us.
+    pub fn pause(&self) -> Duration {
+        match self.slots.iter().any(|s| s.watched) {
+            true => CURVES,
+            false if self.told.step > 0 => WORDS,
+            false => ALIVE / 4,
+        }
+    }
+
+    /// Somebody looks at a curve, or nobody does any more.
+    pub fn watch(&mut self, block: u32, watched: bool) {
+        for slot in self.slots.iter_mut().filter(|s| s.block == block) {
+            slot.watched = watched;
+            slot.reader.watch(watched);
+        }
+    }
+
+    /// The other side has so many bytes of blocks.
+    pub fn taken(&mut self, bytes: u64) {
+        let now = self.now();
+        self.window.taken(bytes, now);
+    }
+
+    /// The store is done with a block.
+    pub fn released(&mut self, index: u32, made: u32) {
+        if self.out.get(&index).is_some_and(|out| out.0 == made) {
+            self.out.remove(&index);
+            self.bulk.retain(|b| b.index != index || b.made != made);
+            let _ = self.segment.release_made(index, made);
+        }
+    }
+
+    /// The mirror's ring was released up to there.
+    pub fn released_ring(&mut self, far: u64) {
+        let mut ours = None;
+        while let Some((_, end, position)) = self.marks.front().copied().filter(|(_, end, _)| *end <= far) {
+            debug_assert!(end <= self.far_end);
+            ours = Some(position);
+            self.marks.pop_front();
+        }
+        if let Some(position) = ours {
+            self.consumer.release_to(position);
+        }
+    }
+
+    /// Another connection to the same mirror, which has this.
+    pub fn resume(&mut self, far: &FarResumed) {
+        (self.seq, self.far_end) = (far.seq, far.tail);
+        self.marks.retain(|(seq, _, _)| *seq <= far.seq);
+        self.consumer.rewind();
+        (self.window, self.told_at) = (Window::new(), None);
+        let held: HashSet<(u32, u32)> = far.blocks.iter().map(|b| (b.0, b.1)).collect();
+        let gone: Vec<(u32, u32)> = self
+            .out
+            .iter()
+            .filter(|(index, (made, seq))| *seq <= far.seq && !held.contains(&(**index, *made)))
+            .map(|(index, (made, _))| (*index, *made))
+            .collect();
+        gone.into_iter().for_each(|(index, made)| self.released(index, made));
+        self.bulk.clear();
+        let mut coming: Vec<(u64, Bulk)> = Vec::new();
+        for (index, made, at) in &far.blocks {
+            let out = self.out.get(index).filter(|out| out.0 == *made);
+            let len = self.segment.block(*index).map_or(0, |b| b.len());
+            if let Some((_, seq)) = out.filter(|_| *at < len) {
+                coming.push((*seq, Bulk { index: *index, made: *made, at: *at, len }));
+            }
+        }
+        coming.sort_by_key(|(seq, _)| *seq);
+        self.bulk.extend(coming.into_iter().map(|(_, bulk)| bulk));
+        self.out.retain(|_, (_, seq)| *seq <= far.seq);
+    }
+}
+
+/// Whether the catalog lacks what a record of a session that is over says.
+fn lacks(left: &Left, seq: u64, record: &Record) -> bool {
+    match record {
+        Record::StepBegin { step, .. }
+        | Record::StepEnd { step, .. }
+        | Record::StepDiscard { step }
+        | Record::StepEarly { step }
+        | Record::StepBlock(forebay_types::record::StepBlock { step, .. }) => !left.steps.contains(step),
+        // Nobody waits for answers; what changes something is done.
+        Record::Ask { json } => {
+            let changes = matches!(
+                serde_json::from_str(json),
+                Ok(Ask::Delete { .. }
+                    | Ask::Rename { .. }
+                    | Ask::Copy { .. }
+                    | Ask::SetAttrs { .. }
+                    | Ask::Table { .. }
+                    | Ask::Update { .. }
+                    | Ask::Remove { .. })
+            );
+            changes && seq > left.applied
+        }
+        Record::Declare { .. } => false,
+        _ => seq > left.applied,
+    }
+}

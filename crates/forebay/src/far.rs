@@ -1,0 +1,72 @@
+//! Runs on other hosts: `fb://host:port/name`. The rank's side is the same session with the same
+//! segment; a forwarder stands where the owner would, and reads go over a line of their own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_arena::place;
+use forebay_client::remote::{Far, FarReader};
+use forebay_link::Wire;
+use forebay_link::net::{Address, Keys};
+use forebay_types::reading::Question;
+use forebay_types::{Code, Error, Result};
+
+use crate::run_dir;
+
+/// How long one attempt to reach another host may take.
+const CALLING: Duration = Duration::from_secs(3);
+
+/// Where a run is.
+pub enum Place {
+    /// A directory of this host.
+    Here(PathBuf),
+    /// Under the directory that an agent on another host gives to such runs.
+    There(Far),
+}
+
+impl Place {
+    /// Reads `two_stream`, a path, or `fb://host:port/two_stream`.
+    pub fn parse(text: &str) -> Result<Place> {
+        if !Address::is_meant(text) {
+            return run_dir(text).map(Place::Here);
+        }
+        let (address, name) = named(text)?;
+        let at = address.clone();
+        let dial = move || Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING)?.into_stream();
+        Ok(Place::There(Far {
+            dial: Arc::new(dial),
+            url: format!("{address}/{name}"),
+            name,
+            patience: place::line_patience()?,
+        }))
+    }
+}
+
+/// Sends what dead programs left on this host of a run on another one; how many sessions there were.
+pub fn send_rest(far: &Far) -> Result<usize> {
+    if !forebay_client::remote::any_rest() {
+        return Ok(0);
+    }
+    match FarReader::open(far.clone()).and_then(|reader| reader.ask::<String>(&Question::RunId)) {
+        Ok(run_id) => forebay_client::remote::send_rests(far, &run_id),
+        Err(e) if e.code() == Code::NotFound => Ok(0),
+        Err(e) => Err(e),
+    }
+}
+
+/// The same for a run by its address: what `forebay recover` does.
+pub fn recover(text: &str) -> Result<usize> {
+    match Place::parse(text)? {
+        Place::There(far) => send_rest(&far),
+        Place::Here(dir) => Err(Error::bad(format!("{} is a directory of this host", dir.display()))),
+    }
+}
+
+/// Address and name of a run on another host.
+pub fn named(text: &str) -> Result<(Address, String)> {
+    let (address, name) = Address::split(text)?;
+    let name = name
+        .ok_or_else(|| Error::bad(format!("{text:?} names a host and no run; write {address}/two_stream")))?;
+    Ok((address, name.trim_end_matches('/').to_owned()))
+}

@@ -1,0 +1,250 @@
+//! What goes over a line: between a rank on one host and the store of its run on another.
+//!
+//! The rank's segment stays the custody log. The other host keeps a *mirror* of it, with the same
+//! rings and the same blocks at the same places, so records travel as they are. Frames are those of
+//! `link::frame`; requests and answers are JSON, the rest is drawn here.
+//!
+//! | kind | name | from | body |
+//! | --- | --- | --- | --- |
+//! | 0x40 | records | rank | each: length `u32` (bit 31: a block follows), record, then if so index `u32`, made `u32`, offset `u64`, length `u64` |
+//! | 0x41 | block | rank | index `u32`, made `u32`, first byte `u64`, 16 bytes zero, bytes |
+//! | 0x42 | rank | rank | [`RankWords`] |
+//! | 0x43 | curve | rank | block `u32`, points `u32`, step `i64`, time `f64`, abscissae, ordinates |
+//! | 0x50 | notice | owner | the notice; the frame's id counts them from 1 |
+//! | 0x51 | owner | owner | [`OwnerWords`] |
+//! | 0x52 | released | owner | index `u32`, made `u32` of each block |
+//! | 0x53 | watched | owner | block `u32`, 0 or 1 `u32` of each curve |
+//! | 0x60 | read | reader | [`crate::reading`] |
+//! | 0x61 | data | owner | [`crate::reading`]; flag 1: more follows |
+
+use crate::Result;
+use crate::codec::{Reader, Writer};
+use crate::control::{OpenRun, RunOpened};
+use serde::{Deserialize, Serialize};
+
+/// Kinds of frames on a line.
+pub mod kind {
+    /// Records of the log.
+    pub const RECORDS: u16 = 0x40;
+    /// Bytes of a block.
+    pub const BLOCK: u16 = 0x41;
+    /// The rank's control words.
+    pub const RANK: u16 = 0x42;
+    /// The newest points of a curve.
+    pub const CURVE: u16 = 0x43;
+    /// A notice to the rank.
+    pub const NOTICE: u16 = 0x50;
+    /// The owner's control words.
+    pub const OWNER: u16 = 0x51;
+    /// Blocks that the owner is done with.
+    pub const RELEASED: u16 = 0x52;
+    /// Curves that somebody looks at, or not any more.
+    pub const WATCHED: u16 = 0x53;
+    /// A question of a reader.
+    pub const READ: u16 = 0x60;
+    /// An answer to it.
+    pub const DATA: u16 = 0x61;
+}
+
+/// Set in the length of a record that is followed by the place of its block.
+pub const WITH_BLOCK: u32 = 1 << 31;
+
+/// The first request of a line, and those that follow it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum LineRequest {
+    /// A rank opens a run; `path` is its name under the directory that the agent gives to runs of
+    /// other hosts. Answer: [`RunOpened`].
+    OpenFar {
+        /// As on one host.
+        open: OpenRun,
+        /// Who writes it.
+        host: String,
+        /// Its process there.
+        pid: u32,
+        /// Goes on with what an earlier session left: only what the catalog lacks is sent again.
+        after: Option<u64>,
+    },
+    /// Then: the sizes of the rank's segment. Answer: [`FarAttached`].
+    AttachFar(Measures),
+    /// First, after the line was cut. Answer: [`FarResumed`], or `NotFound`: nobody keeps that
+    /// session any more.
+    ResumeFar {
+        /// As [`FarAttached`] gave it.
+        key: String,
+        /// Notices that arrived.
+        heard: u64,
+    },
+    /// First: this line reads a run. Answer: null.
+    ReadFar {
+        /// The run's name, as in `OpenFar`.
+        path: String,
+    },
+}
+
+/// Sizes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measures {
+    /// Bytes of the up ring.
+    pub up: u64,
+    /// Bytes of the down ring.
+    pub down: u64,
+    /// Bytes of all blocks.
+    pub block_bytes: u64,
+    /// Entries of the block table.
+    pub blocks: u32,
+}
+
+/// Answer to [`LineRequest::OpenFar`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FarOpened {
+    /// As on one host; the segment's name is that of the mirror.
+    pub opened: RunOpened,
+    /// What the catalog has of the session named by `after`.
+    pub left: Option<Left>,
+}
+
+/// What is in the catalog of a session that is over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Left {
+    /// Small records up to this number took effect.
+    pub applied: u64,
+    /// Complete steps.
+    pub steps: Vec<i64>,
+}
+
+/// Answer to [`LineRequest::AttachFar`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FarAttached {
+    /// Opens the session again after a cut; known to nobody else.
+    pub key: String,
+}
+
+/// Answer to [`LineRequest::ResumeFar`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FarResumed {
+    /// Last record that arrived.
+    pub seq: u64,
+    /// Where the mirror's up ring ends.
+    pub tail: u64,
+    /// Blocks that the owner holds: index, made, bytes that arrived.
+    pub blocks: Vec<(u32, u32, u64)>,
+}
+
+/// The control words of the owner, as its host has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerWords {
+    /// `CLOSED`.
+    pub closed: u64,
+    /// `APPLIED`.
+    pub applied: u64,
+    /// `DURABLE`.
+    pub durable: u64,
+    /// `GATE`.
+    pub gate: u64,
+    /// How often the gate was set; the rank's side sends it back.
+    pub epoch: u64,
+    /// `HIDDEN_NS`.
+    pub hidden: u64,
+    /// `WRITTEN_BYTES`.
+    pub written: u64,
+    /// `COMMITS`.
+    pub commits: u64,
+    /// Position in the mirror's up ring up to which it was released.
+    pub released: u64,
+    /// Bytes of blocks that came over this connection.
+    pub taken: u64,
+}
+
+/// The control words of the rank, as its host has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankWords {
+    /// `STEP`, loaded after the gate of `epoch` was stored.
+    pub step: u64,
+    /// `HELD`.
+    pub held: u64,
+    /// `VISIBLE_NS`.
+    pub visible: u64,
+    /// The owner's gate that is in force.
+    pub epoch: u64,
+    /// Notices that arrived.
+    pub heard: u64,
+}
+
+macro_rules! words {
+    ($name:ident: $($field:ident),*) => {
+        impl $name {
+            /// The bytes.
+            pub fn encode(&self) -> Vec<u8> {
+                let mut w = Writer::new();
+                $(w.u64(self.$field);)*
+                w.finish()
+            }
+
+            /// Reads them.
+            pub fn decode(bytes: &[u8]) -> Result<Self> {
+                let mut r = Reader::new(bytes);
+                Ok($name { $($field: r.u64()?,)* })
+            }
+        }
+    };
+}
+words!(OwnerWords: closed, applied, durable, gate, epoch, hidden, written, commits, released, taken);
+words!(RankWords: step, held, visible, epoch, heard);
+
+/// Where a block lies, behind the record that names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// Index in the table.
+    pub index: u32,
+    /// Which use of the entry.
+    pub made: u32,
+    /// Offset in the segment.
+    pub offset: u64,
+    /// Length.
+    pub len: u64,
+}
+
+/// Writes a record into the body of a records frame.
+pub fn put_record(w: &mut Writer, record: &[u8], block: Option<&BlockPlace>) {
+    let flag = if block.is_some() { WITH_BLOCK } else { 0 };
+    w.u32(record.len() as u32 | flag).raw(record);
+    if let Some(b) = block {
+        w.u32(b.index).u32(b.made).u64(b.offset).u64(b.len);
+    }
+}
+
+/// Reads the next record of a records frame.
+pub fn take_record<'a>(r: &mut Reader<'a>) -> Result<(&'a [u8], Option<BlockPlace>)> {
+    let word = r.u32()?;
+    let record = r.raw((word & !WITH_BLOCK) as usize)?;
+    let block = match word & WITH_BLOCK {
+        0 => None,
+        _ => Some(BlockPlace { index: r.u32()?, made: r.u32()?, offset: r.u64()?, len: r.u64()? }),
+    };
+    Ok((record, block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_words_come_back_as_they_were_and_short_ones_are_refused() {
+        let mut w = Writer::new();
+        let place = BlockPlace { index: 3, made: 9, offset: 8192, len: 77 };
+        put_record(&mut w, b"one", None);
+        put_record(&mut w, b"two", Some(&place));
+        let bytes = w.finish();
+        let mut r = Reader::new(&bytes);
+        assert_eq!(take_record(&mut r).unwrap(), (&b"one"[..], None));
+        assert_eq!(take_record(&mut r).unwrap(), (&b"two"[..], Some(place)));
+        assert_eq!(r.remaining(), 0);
+        for n in 0..bytes.len() {
+            let mut r = Reader::new(&bytes[..n]);
+            assert!(take_record(&mut r).and_then(|_| take_record(&mut r)).is_err(), "{n} bytes");
+        }
+        let words = OwnerWords { gate: u64::MAX, taken: 5, ..OwnerWords::default() };
+        assert_eq!(OwnerWords::decode(&words.encode()).unwrap(), words);
+        assert!(RankWords::decode(&[0; 39]).is_err());
+    }
+}
