@@ -31,6 +31,7 @@ def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
     assert files(kit.prefix) == [
         "bin/forebay",
         "include/forebay.h",
+        "include/forebay.hpp",
         "lib/cmake/Forebay/ForebayConfig.cmake",
         "lib/cmake/Forebay/ForebayConfigVersion.cmake",
         "lib/libforebay.a",

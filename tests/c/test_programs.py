@@ -131,6 +131,20 @@ def test_the_header_is_good_as_every_dialect(kit: Kit, home: Home, run_path: Pat
         kit.compile(PROGRAMS / "calls.c", f"-std={dialect}", "-fsyntax-only")
 
 
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer", "under valgrind"])
+def test_a_program_in_modern_cplusplus_uses_the_library(
+    kit: Kit, home: Home, run_path: Path, how: str
+) -> None:
+    flags = SANITIZERS if "sanitizer" in how else []
+    program = kit.compile(PROGRAMS / "modern.cpp", "-std=c++17", *flags)
+    assert home.run(program, run_path, under=VALGRIND if "valgrind" in how else ()) == "done\n"
+
+
+def test_the_header_of_cplusplus_is_good_as_every_later_dialect(kit: Kit) -> None:
+    for dialect in ("c++20", "gnu++17"):
+        kit.compile(PROGRAMS / "modern.cpp", f"-std={dialect}", "-fsyntax-only")
+
+
 def test_every_function_of_the_header_is_called_by_a_program() -> None:
     sources = "".join(p.read_text() for p in PROGRAMS.iterdir())
     missing = [name for name in functions(HEADER) if f"{name}(" not in sources]
