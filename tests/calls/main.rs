@@ -1,6 +1,9 @@
 //! Calls between real processes: what goes through, what is refused before it is sent, and what
 //! happens when servers and brokers die, stop or talk nonsense.
 
+/// Which way calls go; `tests/calls_network` runs the same over the network.
+const OVER_NETWORK: bool = false;
+
 mod basics;
 mod deaths;
 mod failures;

@@ -1,33 +1,69 @@
 //! This test program as a server: started again by a test, with `FOREBAY_TEST_SERVER` set.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use forebay_arena::{Process, process};
 use forebay_client::call::On;
-use forebay_link::Locator;
+use forebay_link::net::{Key, Keys};
+use forebay_link::{Locator, Transport};
 use forebay_server::{Call, Server};
 use forebay_tests::broker::Host;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape, Signature};
 use rustix::process::Signal;
 
+/// How long servers of a test may be silent on the network.
+const SILENCE: Duration = Duration::from_secs(3);
+
+fn broker() -> std::ffi::OsString {
+    std::env::var_os("FOREBAY_TEST_BROKER").unwrap()
+}
+
 /// Everything a test needs, in a directory of its own.
 pub struct World {
     pub dir: tempfile::TempDir,
     pub broker: Option<Host>,
+    /// Path or address of the broker.
+    at: PathBuf,
+}
+
+/// The way to the broker of a test, and from there to servers.
+fn locator(at: &Path, dir: &Path) -> Locator {
+    let locator = Locator::at(Some(at));
+    match crate::OVER_NETWORK {
+        true => locator.with_keys(Keys::in_dir(dir).unwrap()).over(Transport::Network).with_silence(SILENCE),
+        false => locator,
+    }
 }
 
 impl World {
     pub fn new() -> World {
         let dir = tempfile::Builder::new().prefix("fb").tempdir().unwrap();
-        let broker = Some(Host::start(&dir.path().join("agent.sock")));
-        World { dir, broker }
+        let mut world = World { broker: None, at: dir.path().join("agent.sock"), dir };
+        world.start_broker();
+        world
+    }
+
+    /// A broker where the last one was.
+    pub fn start_broker(&mut self) {
+        if !crate::OVER_NETWORK {
+            self.broker = Some(Host::start(&self.at));
+            return;
+        }
+        let keys = Keys::in_dir(self.dir.path()).unwrap();
+        let key = keys.iter().next().cloned().unwrap_or_else(|| Key::new().unwrap());
+        let address = self.at.to_str().filter(|at| at.starts_with("fb://")).unwrap_or("fb://127.0.0.1:0");
+        let host = Host::listen(address, key, false);
+        let file = serde_json::json!({"network": host.rendezvous()});
+        std::fs::write(self.dir.path().join("host.json"), file.to_string()).unwrap();
+        self.at = host.network().0.clone().into();
+        self.broker = Some(host);
     }
 
     pub fn locator(&self) -> Locator {
-        Locator::at(Some(&self.dir.path().join("agent.sock")))
+        locator(&self.at, self.dir.path())
     }
 
     pub fn client(&self) -> forebay_client::call::Client {
@@ -60,6 +96,7 @@ impl World {
             .args(["--exact", role, "--nocapture"])
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .env("FOREBAY_TEST_DIR", self.dir.path())
+            .env("FOREBAY_TEST_BROKER", &self.at)
             .env("FOREBAY_RUNTIME_DIR", self.dir.path().join("run"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -233,7 +270,7 @@ fn this_program_is_a_server_when_a_test_asks() {
     let Ok(name) = std::env::var("FOREBAY_TEST_SERVER") else { return };
     let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
     let workers = std::env::var("FOREBAY_TEST_WORKERS").unwrap().parse().unwrap();
-    let locator = Locator::at(Some(&Path::new(&dir).join("agent.sock")));
+    let locator = locator(Path::new(&broker()), Path::new(&dir));
     let memory = std::env::var("FOREBAY_TEST_MEMORY").unwrap().parse().unwrap();
     let server = services(&name).unwrap().workers(workers).memory(memory);
     let running = server.start(locator).unwrap();
@@ -254,7 +291,7 @@ fn this_program_is_a_server_when_a_test_asks() {
 fn this_program_is_a_client_when_a_test_asks() {
     let Ok(bytes) = std::env::var("FOREBAY_TEST_HOLD") else { return };
     let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
-    let locator = Locator::at(Some(&Path::new(&dir).join("agent.sock")));
+    let locator = locator(Path::new(&broker()), Path::new(&dir));
     let client = forebay_client::call::Client::connect(locator).unwrap();
     let meta = ArrayMeta::new(DType::U8, Shape::new(&[bytes.parse().unwrap()]).unwrap());
     let _held = client.array(meta, On::Any).unwrap();

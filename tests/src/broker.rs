@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use forebay_broker::{Action, Broker, Event, Peer};
+use forebay_link::net::{Key, Listen, Lobby, Network};
 use forebay_link::{Listener, Wire};
 use forebay_types::directory::BrokerRequest;
 
@@ -16,18 +17,60 @@ const SLICE: Duration = Duration::from_millis(20);
 /// The broker; dropped, it is gone with all its connections.
 pub struct Host {
     path: PathBuf,
+    network: Option<(String, Key)>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Where connections come from.
+trait Doors: Send {
+    fn next(&mut self) -> Option<Wire>;
+}
+
+impl Doors for Listener {
+    fn next(&mut self) -> Option<Wire> {
+        self.accept_wire("agent", Some(Instant::now() + SLICE)).ok().flatten()
+    }
+}
+
+impl Doors for Lobby {
+    fn next(&mut self) -> Option<Wire> {
+        self.accept(None, Some(Instant::now() + SLICE)).ok().flatten()
+    }
 }
 
 impl Host {
     /// Listens at a path.
     pub fn start(path: &Path) -> Host {
-        let listener = Listener::bind(path).unwrap();
+        Host::behind(Listener::bind(path).unwrap(), path, None)
+    }
+
+    /// Listens on the network too, but not at a path; `address` is one of loopback, the port may be 0.
+    pub fn listen(address: &str, key: Key, tls: bool) -> Host {
+        let listen =
+            Listen { address: address.parse().unwrap(), key, tls_on_loopback: tls, role: "agent".to_owned() };
+        let lobby = Lobby::bind(listen).unwrap();
+        let address = format!("fb://127.0.0.1:{}", lobby.local().port());
+        let network = Some((address, lobby.key().clone()));
+        Host::behind(lobby, Path::new(""), network)
+    }
+
+    fn behind(doors: impl Doors + 'static, path: &Path, network: Option<(String, Key)>) -> Host {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::spawn(move || accept(listener, stopped));
-        Host { path: path.to_owned(), stop, thread: Some(thread) }
+        let thread = std::thread::spawn(move || accept(doors, stopped));
+        Host { path: path.to_owned(), network, stop, thread: Some(thread) }
+    }
+
+    /// Its address on the network, and what opens its door.
+    pub fn network(&self) -> &(String, Key) {
+        self.network.as_ref().unwrap()
+    }
+
+    /// What its rendezvous file says of the network.
+    pub fn rendezvous(&self) -> Network {
+        let (address, key) = self.network();
+        key.network(address.strip_prefix("fb://").unwrap())
     }
 
     /// Where it listens.
@@ -43,14 +86,14 @@ impl Drop for Host {
     }
 }
 
-fn accept(listener: Listener, stop: Arc<AtomicBool>) {
+fn accept(mut doors: impl Doors, stop: Arc<AtomicBool>) {
     let broker = Arc::new(Mutex::new(Broker::new()));
     let began = Instant::now();
     let mut threads = Vec::new();
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         broker.lock().unwrap().handle(began.elapsed().as_nanos() as u64, Event::Tick);
-        let Ok(Some(wire)) = listener.accept_wire("agent", Some(Instant::now() + SLICE)) else { continue };
+        let Some(wire) = doors.next() else { continue };
         number += 1;
         let (peer, broker, stop) = (Peer(number), broker.clone(), stop.clone());
         threads.push(std::thread::spawn(move || serve(wire, peer, broker, stop, began)));

@@ -31,6 +31,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("rusqlite", &["crates/store"], "only the store knows the catalog"),
     ("clap", &["crates/forebay"], "only the command line parses options"),
     ("rustls", &["crates/link"], "only the link speaks TLS"),
+    ("socket2", &["crates/link"], "only the link sets up sockets of the network"),
     ("rcgen", &["crates/link"], "only the link makes certificates"),
     ("ring", &["crates/link"], "only the link proves and encrypts"),
     ("libc", &["bindings/c"], "only the C library looks at signals' handlers"),

@@ -2,7 +2,7 @@
 
 use crate::rendezvous::Address;
 use crate::start::running;
-use crate::words::{AdminRequest, Status, Steered};
+use crate::words::{AdminRequest, Listening, Status, Steered};
 use forebay_arena::{Process, place};
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
@@ -73,6 +73,12 @@ pub fn stay() -> Result<Status> {
 /// Tells the agent under which directory it takes runs that ranks on other hosts write.
 pub fn take_runs(dir: &Path) -> Result<()> {
     ask(&agent()?, &AdminRequest::TakeRuns { dir: dir.to_owned() }, Duration::ZERO)
+}
+
+/// Has the agent listen for other hosts, with TLS over loopback too if asked.
+pub fn listen(address: &str, tls: bool) -> Result<Listening> {
+    let request = AdminRequest::Listen { address: address.to_owned(), tls };
+    ask(&agent()?, &request, Duration::ZERO)
 }
 
 /// Tells the agent to drain and go, and waits until its process has ended. Gives its pid.

@@ -67,6 +67,15 @@ pub fn admit(shared: &Arc<Shared>, listener: &Listener) {
 }
 
 fn admit_one(shared: &Arc<Shared>, incoming: Incoming) {
+    admit_by(shared, move |role| incoming.greet(role, GREETING));
+}
+
+/// Serves a connection from another host, which was greeted in the lobby.
+pub fn admit_greeted(shared: &Arc<Shared>, wire: Wire) {
+    admit_by(shared, move |_| Ok(wire));
+}
+
+fn admit_by(shared: &Arc<Shared>, greet: impl FnOnce(&'static str) -> Result<Wire> + Send + 'static) {
     let number = shared.numbers.fetch_add(1, Ordering::Relaxed);
     if shared.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS {
         shared.leave_connection();
@@ -74,7 +83,7 @@ fn admit_one(shared: &Arc<Shared>, incoming: Incoming) {
     }
     let theirs = shared.clone();
     let spawned = std::thread::Builder::new().name("fb-peer".into()).spawn(move || {
-        match incoming.greet(theirs.role, GREETING) {
+        match greet(theirs.role) {
             Ok(wire) => {
                 Connection { shared: &theirs, wire, number, opened: None, session: None, line: None }.serve()
             }
@@ -185,6 +194,12 @@ impl Connection<'_> {
                         "this is a run embedded in a program, it hosts no broker; start one with `forebay up`",
                     )),
                 };
+            }
+            Request::Run(_) if self.wire.net().is_some() => {
+                return Err(Error::new(
+                    Code::Refused,
+                    "this agent keeps runs of programs on its own host only; open the run there",
+                ));
             }
             Request::Run(RunRequest::OpenRun(open)) => {
                 serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, pid))?)

@@ -29,6 +29,7 @@ impl Embedded {
         let service = Service::start(Options {
             role: "run",
             socket: socket.clone(),
+            rendezvous: None,
             broker: false,
             succeeds: false,
             by_need: true,

@@ -1,6 +1,7 @@
 //! The agent as a process: what `forebay up --by-need` and `forebay up --foreground` do.
 
 use crate::diary::Diary;
+use crate::network;
 use crate::rendezvous::Address;
 use crate::service::{Options, Service, Shared, lock};
 use crate::start::{Gate, Reign};
@@ -23,6 +24,10 @@ pub struct HostOptions {
     pub detach: bool,
     /// Where runs of other hosts are, absolute; none are taken without it.
     pub runs: Option<std::path::PathBuf>,
+    /// It listens for other hosts there.
+    pub listen: Option<String>,
+    /// With TLS over loopback too.
+    pub tls: bool,
 }
 
 /// Runs an agent in this process until it is told to go, by `forebay down` or a signal, or until
@@ -38,6 +43,7 @@ pub fn host(options: HostOptions) -> Result<()> {
     let mut service = Service::start(Options {
         role: "agent",
         socket: place::agent_socket()?,
+        rendezvous: Some(rendezvous.clone()),
         broker: true,
         // Who leaves takes its address along.
         succeeds: Address::read(&rendezvous).is_some(),
@@ -45,9 +51,12 @@ pub fn host(options: HostOptions) -> Result<()> {
         diary,
     })?;
     let shared = service.shared().clone();
-    *lock(&shared.far_runs) = options.runs;
-    shared.address.write(&rendezvous)?;
+    *lock(&shared.far_runs) = options.runs.clone();
     diary.line(format_args!("agent {} listens at {}", shared.address.pid, shared.address.socket.display()));
+    if let Some(address) = &options.listen {
+        network::open(&shared, address, options.tls)?;
+    }
+    shared.publish()?;
     heed_signals(&shared)?;
     let gate = stay(&service, &shared, &dir)?;
     diary.line("agent drains and leaves");

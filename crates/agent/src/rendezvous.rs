@@ -2,6 +2,7 @@
 //! home directory. Mode 0600; replaced by rename, so a reader never sees half of it.
 
 use forebay_arena::{Process, place, process};
+use forebay_link::net::Network;
 use forebay_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -49,12 +50,26 @@ impl Address {
 
     /// Writes it, mode 0600.
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.publish(path, None)
+    }
+
+    /// The same, with what opens its door to other hosts. Such a file lies in the user's home and
+    /// never beside a run, which may be copied and shared.
+    pub fn publish(&self, path: &Path, network: Option<&Network>) -> Result<()> {
+        #[derive(Serialize)]
+        struct File<'a> {
+            #[serde(flatten)]
+            address: &'a Address,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            network: Option<&'a Network>,
+        }
         let shown = path.display();
         let failed = |e| Error::io(format!("cannot write {shown}"), e);
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.tmp", std::process::id()));
         let new = path.with_file_name(name);
-        let text = serde_json::to_vec_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
+        let text = serde_json::to_vec_pretty(&File { address: self, network })
+            .map_err(|e| Error::internal(e.to_string()))?;
         let _ = std::fs::remove_file(&new);
         let mut file = std::fs::OpenOptions::new()
             .write(true)

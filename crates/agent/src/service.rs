@@ -6,12 +6,14 @@ use crate::directory::Host;
 use crate::door;
 use crate::far::Deputies;
 use crate::heart::{self, Heart};
+use crate::network;
 use crate::rendezvous::Address;
 use crate::runs::Runs;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
 use forebay_arena::{Process, place};
 use forebay_link::Listener;
+use forebay_link::net::{Key, Network};
 use forebay_monitor::{Config, Hub, Monitor};
 use forebay_types::control::PageLinks;
 use forebay_types::{Code, Error, Result};
@@ -45,6 +47,11 @@ pub struct Shared {
     /// Where runs of other hosts are; none are taken without it.
     pub far_runs: Mutex<Option<PathBuf>>,
     pub deputies: Deputies,
+    /// The door to other hosts, once somebody asked for one.
+    pub network: Mutex<Option<network::Open>>,
+    /// What opened the door of an agent that died here.
+    pub inherited: Option<Key>,
+    rendezvous: Option<PathBuf>,
     page: Mutex<Option<Monitor>>,
     began: Instant,
     leaving: Mutex<bool>,
@@ -101,8 +108,15 @@ impl Shared {
         page.as_ref().map_or_else(|| Err(Error::internal("no page")), |m| m.links(run_id))
     }
 
+    /// Says in the rendezvous file where this owner is.
+    pub fn publish(&self) -> Result<()> {
+        let Some(path) = &self.rendezvous else { return Ok(()) };
+        let network = lock(&self.network).as_ref().map(|open| open.network.clone());
+        self.address.publish(path, network.as_ref())
+    }
+
     /// Carries out what a person asks.
-    pub fn admin(&self, request: AdminRequest) -> Result<Value> {
+    pub fn admin(self: &Arc<Self>, request: AdminRequest) -> Result<Value> {
         let value = match request {
             AdminRequest::Status => serde_json::to_value(self.status()),
             AdminRequest::Stay => {
@@ -112,6 +126,9 @@ impl Shared {
             AdminRequest::TakeRuns { dir } => {
                 *lock(&self.far_runs) = Some(dir);
                 Ok(Value::Null)
+            }
+            AdminRequest::Listen { address, tls } => {
+                serde_json::to_value(network::open(self, &address, tls)?)
             }
             AdminRequest::Down { force } => return self.may_go(force).map(|()| Value::Null),
             AdminRequest::Links { run } => {
@@ -161,6 +178,7 @@ impl Shared {
             by_need: self.by_need.load(Ordering::Acquire),
             connections: self.connections.load(Ordering::Acquire).saturating_sub(1),
             page: lock(&self.page).as_ref().map(|m| m.address().to_string()),
+            listens: lock(&self.network).as_ref().map(|open| open.answer().clone()),
             runs: self.runs.all().iter().map(|r| r.status()).collect(),
             directory: self.broker.as_ref().map(|b| b.directory()).unwrap_or_default(),
         }
@@ -173,6 +191,8 @@ pub struct Options {
     pub role: &'static str,
     /// Where it listens.
     pub socket: PathBuf,
+    /// The rendezvous file that says so.
+    pub rendezvous: Option<PathBuf>,
     /// Whether it hosts a broker.
     pub broker: bool,
     /// Whether it takes the place of one that died.
@@ -197,6 +217,7 @@ impl Service {
         place::sweep(place::kind::CALL);
         sweep_sockets(&options.socket);
         let listener = Arc::new(Listener::bind(&options.socket)?);
+        let inherited = options.rendezvous.as_deref().and_then(Network::read).and_then(|n| n.key().ok());
         let shared = Arc::new(Shared {
             role: options.role,
             address: Address::ours(&options.socket),
@@ -211,6 +232,9 @@ impl Service {
             by_need: AtomicBool::new(options.by_need),
             far_runs: Mutex::default(),
             deputies: Deputies::default(),
+            network: Mutex::new(None),
+            inherited,
+            rendezvous: options.rendezvous,
             page: Mutex::new(None),
             began: Instant::now(),
             leaving: Mutex::new(false),
@@ -260,6 +284,9 @@ impl Service {
         self.shared.heart.look_again();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(open) = lock(&self.shared.network).take() {
+            open.end();
         }
         // The socket's name goes with its listener.
         self.listener = None;

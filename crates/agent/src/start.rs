@@ -7,7 +7,7 @@
 
 use crate::rendezvous::Address;
 use forebay_arena::{Process, ProcessState, place};
-use forebay_link::Wire;
+use forebay_link::{Wire, net};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -105,7 +105,9 @@ fn try_lock(file: &File) -> Result<bool> {
 /// The socket of the agent that lives, if one does: from `FOREBAY_BROKER`, the runtime directory
 /// or the rendezvous file. An agent that is stopped is an error that names it.
 pub fn running() -> Result<Option<PathBuf>> {
-    if let Some(socket) = place::broker() {
+    // An address of another host is no agent of this node.
+    let local = |given: &PathBuf| given.to_str().is_none_or(|text| !net::Address::is_meant(text));
+    if let Some(socket) = place::broker().filter(local) {
         return match answers(&socket)? {
             true => Ok(Some(socket)),
             false => Err(Error::new(

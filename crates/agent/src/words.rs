@@ -18,6 +18,13 @@ pub enum AdminRequest {
         /// The directory, absolute, under which they are.
         dir: std::path::PathBuf,
     },
+    /// Listen for other hosts. Answer: [`Listening`].
+    Listen {
+        /// Where: `tcp://HOST:PORT`; port 0 takes any.
+        address: String,
+        /// TLS over loopback too.
+        tls: bool,
+    },
     /// Drain everything and go. Answer: null, before it goes; `Conflict` while programs write runs.
     Down {
         /// Go nevertheless.
@@ -39,6 +46,15 @@ pub enum AdminRequest {
         /// How long to wait until it is applied, in milliseconds.
         wait_ms: u64,
     },
+}
+
+/// Where an agent listens for other hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listening {
+    /// The address: `fb://HOST:PORT`.
+    pub address: String,
+    /// SHA-256 of its certificate; none when it speaks TLS nowhere.
+    pub certificate: Option<String>,
 }
 
 /// What became of an act.
@@ -77,6 +93,9 @@ pub struct Status {
     pub connections: usize,
     /// Address of the page, once somebody wanted one.
     pub page: Option<String>,
+    /// Where it listens for other hosts.
+    #[serde(default)]
+    pub listens: Option<Listening>,
     /// The runs it owns or still shows.
     pub runs: Vec<RunStatus>,
     /// The servers it knows; always empty when embedded.

@@ -166,6 +166,16 @@ pub fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Which memory this process can share: the boot of its host and the namespaces that divide it.
+/// Processes in different namespaces of the network count as different hosts.
+pub fn here() -> String {
+    let space = |name: &str| {
+        let link = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
+        link.to_string_lossy().into_owned()
+    };
+    format!("{} {} {}", crate::process::boot_id_text(), space("ipc"), space("net"))
+}
+
 /// The rendezvous file of this host.
 pub fn rendezvous() -> Result<PathBuf> {
     Ok(home()?.join(format!("{}.json", host())))

@@ -131,7 +131,11 @@ impl Table {
     }
 
     pub fn expire(&mut self, now_ns: u64, lease_ns: u64, actions: &mut Vec<Action>) {
-        self.remove_if(|s| now_ns.saturating_sub(s.heard_ns) > lease_ns, Gone::Expired, actions);
+        self.remove_if(
+            |s| now_ns.saturating_sub(s.heard_ns) > lease_ns.max(s.entry.info.lease_ms * 1_000_000),
+            Gone::Expired,
+            actions,
+        );
     }
 
     /// Moves all leases forward.

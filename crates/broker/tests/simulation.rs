@@ -19,6 +19,9 @@ fn info(id: u64) -> ServerInfo {
         host: "here".into(),
         socket: format!("/run/{id}.sock"),
         services: vec!["axpy(in a:f64, in x:f64[n], inout y:f64[n])".into()],
+        place: String::new(),
+        listens: None,
+        lease_ms: 0,
     }
 }
 

@@ -58,6 +58,10 @@ pub mod kind {
     pub const CHALLENGE: u16 = 7;
     /// The answer to that; a welcome or an error follows.
     pub const PROOF: u16 = 8;
+    /// On a call link over the network: a sign of life.
+    pub const BEAT: u16 = 14;
+    /// On a call link over the network: a piece of a large part of an earlier frame.
+    pub const PIECE: u16 = 15;
 }
 
 /// The header of a frame.
@@ -187,6 +191,11 @@ impl Frame {
         self.header = Header { kind, flags, id, json: 0, body, number: 0 };
         self.head = SHORT_BYTES;
         Ok(())
+    }
+
+    /// A frame that came as header and body.
+    pub fn set(&mut self, header: Header, body: Vec<u8>) {
+        *self = Frame { header, bytes: body, head: 0 };
     }
 
     /// Reads a frame out of bytes that hold it and nothing else.

@@ -1,6 +1,7 @@
-//! Where the agent of this node is: a path that was given, the one the environment names, the
-//! usual place, or one that is started by need.
+//! Where the agent is: a path or address that was given, the one the environment names, the usual
+//! place of this node, or one that is started by need.
 
+use crate::net::{Address, Keys};
 use crate::wire::Wire;
 use forebay_arena::place;
 use forebay_types::{Code, Error, Result};
@@ -10,17 +11,31 @@ use std::time::Duration;
 
 type Start = dyn Fn() -> Result<PathBuf> + Send + Sync;
 
-/// Finds the socket of an agent, again whenever a connection is wanted.
+/// How calls go to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// By shared memory when it is on the same host, else over the network.
+    #[default]
+    Nearest,
+    /// Over the network in any case: to measure it, and to test it.
+    Network,
+}
+
+/// Finds an agent, again whenever a connection is wanted.
 #[derive(Clone, Default)]
 pub struct Locator {
     given: Option<PathBuf>,
     start: Option<Arc<Start>>,
+    keys: Option<Keys>,
+    transport: Transport,
+    silence: Option<Duration>,
 }
 
 impl Locator {
-    /// The agent at that path; `None` means the environment's or the usual one.
+    /// The agent at that path, or at that address (`fb://host:port`); `None` means the
+    /// environment's or the usual one.
     pub fn at(path: Option<&Path>) -> Locator {
-        Locator { given: path.map(Path::to_owned).or_else(place::broker), start: None }
+        Locator { given: path.map(Path::to_owned).or_else(place::broker), ..Locator::default() }
     }
 
     /// The same; when no path was given and nobody listens at the usual place, `start` starts an
@@ -30,14 +45,56 @@ impl Locator {
         self
     }
 
-    /// Where it should be.
+    /// With these keys and not those of the user's Forebay home.
+    pub fn with_keys(mut self, keys: Keys) -> Locator {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Calls go that way.
+    pub fn over(mut self, transport: Transport) -> Locator {
+        self.transport = transport;
+        self
+    }
+
+    /// A server on another host is lost after so long without a word, and not after that of the environment.
+    pub fn with_silence(mut self, silence: Duration) -> Locator {
+        self.silence = Some(silence);
+        self
+    }
+
+    /// How long a server on another host may be silent.
+    pub fn silence(&self) -> Result<Duration> {
+        self.silence.map_or_else(place::silence, Ok)
+    }
+
+    /// How calls go.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// What opens the doors of other hosts.
+    pub fn keys(&self) -> Result<Keys> {
+        self.keys.clone().map_or_else(Keys::of_home, Ok)
+    }
+
+    /// Its address, if it is meant to be on the network.
+    pub fn address(&self) -> Result<Option<Address>> {
+        let text = self.given.as_deref().and_then(Path::to_str).filter(|t| Address::is_meant(t));
+        text.map(str::parse).transpose()
+    }
+
+    /// The path where it should be, if it is meant to be on this node.
     pub fn path(&self) -> Result<PathBuf> {
         self.given.clone().map_or_else(place::agent_socket, Ok)
     }
 
     /// Connects to one that is there.
     pub fn connect(&self, role: &str, timeout: Duration) -> Result<Wire> {
-        Wire::connect_as(&self.path()?, role, timeout)
+        match self.address()? {
+            Some(address) => Wire::connect_net(&address, role, &self.keys()?, timeout),
+            None => Wire::connect_as(&self.path()?, role, timeout),
+        }
     }
 
     /// Connects, starting an agent if need be.

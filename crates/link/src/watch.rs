@@ -4,7 +4,7 @@
 //! segment stands still when it is stopped, or starved; `/proc` tells these two apart. Busy is
 //! not dead: a heart beats on its own thread, however long a service computes.
 
-use crate::wire::hung_up;
+pub use crate::wire::hung_up;
 use forebay_arena::{Process, ProcessState, Segment};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;

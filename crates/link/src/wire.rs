@@ -10,7 +10,8 @@ use crate::channel::Channel;
 use crate::frame::{HEADER_BYTES, Header, kind};
 use crate::greeting::{self, Peer};
 use crate::line::Duplex;
-use crate::net::{self, Address, Keys, NetStream};
+use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
+use crate::pool::Pool;
 use forebay_arena::{Process, place};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,6 +46,7 @@ pub struct Wire {
     descriptors: VecDeque<OwnedFd>,
     notes: VecDeque<Message>,
     next_id: u64,
+    key: Option<Key>,
 }
 
 /// A frame that came over a control connection.
@@ -146,8 +148,15 @@ impl Wire {
 
     /// Connects to a process on the network; both prove that they know the secret of one of the keys.
     pub fn connect_net(address: &Address, role: &str, keys: &Keys, timeout: Duration) -> Result<Wire> {
-        let (stream, peer) = net::connect(address, role, keys, Instant::now() + timeout)?;
-        Wire::greeted(stream, peer)
+        let (stream, peer, key) = net::connect(address, role, keys, Instant::now() + timeout)?;
+        let mut wire = Wire::greeted(stream, peer)?;
+        wire.key = Some(key);
+        Ok(wire)
+    }
+
+    /// What opened the door of the other side, if this process connected over the network.
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
     }
 
     /// A connection over the network that has come through its handshake.
@@ -166,6 +175,7 @@ impl Wire {
             descriptors: VecDeque::new(),
             notes: VecDeque::new(),
             next_id: 1,
+            key: None,
         }
     }
 
@@ -189,6 +199,18 @@ impl Wire {
     /// The process at the other end as the system knows it; `None` when it was gone at once.
     pub fn process(&self) -> Option<Process> {
         self.process
+    }
+
+    /// Turns a connection over the network into a call link; both sides do it after the same answer,
+    /// and large parts come into memory of the pool.
+    pub fn into_link(self, pool: Pool) -> Result<NetLink> {
+        match self.stream {
+            Channel::Net(stream) if self.received.is_empty() && self.notes.is_empty() => {
+                Ok(NetLink::over(*stream, pool))
+            }
+            Channel::Net(_) => Err(Error::new(Code::Corrupt, "more came than the answer before a call link")),
+            Channel::Unix(_) => Err(Error::bad("a Unix socket is no call link over the network")),
+        }
     }
 
     /// Another descriptor of the socket, for a thread that watches for its end.
@@ -464,7 +486,7 @@ pub(crate) fn poll_for(fd: BorrowedFd, events: PollFlags, deadline: Option<Insta
 }
 
 /// Whether the other end of a socket is closed.
-pub(crate) fn hung_up(fd: BorrowedFd) -> bool {
+pub fn hung_up(fd: BorrowedFd) -> bool {
     let mut one = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     match poll(&mut one, Some(&now)) {

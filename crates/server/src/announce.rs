@@ -20,9 +20,13 @@ pub(crate) struct Announcer {
 }
 
 impl Announcer {
-    /// Announces the server for the first time; an agent is started if need be.
-    pub fn start(shared: &Shared, locator: Locator) -> Result<Announcer> {
-        let wire = locator.connect_or_start("server", TIMEOUT)?;
+    /// Connects to the broker; an agent is started if need be.
+    pub fn connect(locator: &Locator) -> Result<Wire> {
+        locator.connect_or_start("server", TIMEOUT)
+    }
+
+    /// Announces the server for the first time.
+    pub fn start(shared: &Shared, locator: Locator, wire: Wire) -> Result<Announcer> {
         let mut announcer = Announcer { locator, wire: Some(wire) };
         announcer.announce(shared)?;
         Ok(announcer)

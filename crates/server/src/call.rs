@@ -19,7 +19,8 @@
 
 use std::sync::Arc;
 
-use forebay_arena::{Block, Segment};
+use forebay_arena::Block;
+use forebay_link::pool::Lease;
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
 use crate::held::Turn;
@@ -31,6 +32,8 @@ pub(crate) enum Store {
     Own(Vec<u128>, usize),
     /// In the client's segment or in memory that this server holds for it; so many bytes count.
     Block(Block, usize),
+    /// In memory of this process, where it came from the network or goes there.
+    Lease(Lease),
 }
 
 impl Store {
@@ -50,6 +53,7 @@ impl Store {
         match self {
             Store::Own(buffer, len) => &bytemuck::cast_slice(buffer)[..*len],
             Store::Block(block, len) => &block.bytes()[..*len],
+            Store::Lease(lease) => lease.bytes(),
         }
     }
 
@@ -57,11 +61,8 @@ impl Store {
         match self {
             Store::Own(buffer, len) => &mut bytemuck::cast_slice_mut(buffer)[..*len],
             Store::Block(block, len) => &mut block.bytes_mut()[..*len],
+            Store::Lease(lease) => lease.bytes_mut(),
         }
-    }
-
-    pub fn is_block(&self) -> bool {
-        matches!(self, Store::Block(..))
     }
 }
 
@@ -142,12 +143,6 @@ impl Call {
     /// All parameters at once.
     pub fn all(&mut self) -> Vec<Arg<'_>> {
         self.signature.params().iter().zip(&mut self.slots).map(|(param, slot)| Arg { param, slot }).collect()
-    }
-
-    /// The client's segment, which keeps the memory of large arrays mapped for as long as somebody
-    /// might look at a view of one. Its content is the client's again when the call ends.
-    pub fn hold(&self) -> Option<Segment> {
-        self.caller.as_ref().map(|c| c.peer.segment.clone())
     }
 
     /// Whether the caller gave up: long services look now and then, and stop.
@@ -270,6 +265,7 @@ impl<'a> Arg<'a> {
     pub fn keeper(&self) -> Option<Arc<dyn std::any::Any + Send + Sync>> {
         match &*self.slot {
             Slot::Array(_, Store::Block(block, _)) => Some(block.keeper()),
+            Slot::Array(_, Store::Lease(lease)) => lease.keeper(),
             _ => None,
         }
     }

@@ -3,9 +3,11 @@
 //! The request is another process's word: everything is checked against the signature again,
 //! and a block counts only as far as the client's block table says.
 
-use forebay_arena::Segment;
+use forebay_link::net::Part;
+use forebay_link::pool::Lease;
 use forebay_types::call::{self, INLINE_TOTAL, Item, Outcome, Place, REPLY_BYTES};
 use forebay_types::codec::Writer;
+use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar};
 
 use crate::Call;
@@ -18,10 +20,12 @@ fn corrupt(why: String) -> Error {
     Error::new(Code::Corrupt, why)
 }
 
-/// Where arguments may lie: inline in the frame, in the client's segment, in arrays held here.
+/// Where arguments may lie: inline in the frame, in the client's segment, in what came over the
+/// network with the frame, in arrays held here.
 struct From<'a> {
     data: &'a [u8],
-    segment: &'a Segment,
+    peer: &'a Peer,
+    parts: Vec<Option<Lease>>,
     turns: &'a [Turn],
 }
 
@@ -44,15 +48,22 @@ pub(crate) fn turns(service: &Service, items: &[Item], peer: &Peer) -> Result<Ve
     asked.into_iter().map(|(number, write)| peer.arrays.queue(number, write)).collect()
 }
 
-/// Makes the call. `data` are the inline data of the frame.
-pub(crate) fn call(service: &Service, items: &[Item], data: &[u8], caller: Caller) -> Result<Call> {
+/// Makes the call. `data` are the inline data of the frame, `parts` the large ones behind it.
+pub(crate) fn call(
+    service: &Service,
+    items: &[Item],
+    data: &[u8],
+    parts: Vec<Lease>,
+    caller: Caller,
+) -> Result<Call> {
     check(service, items)?;
-    let from = From { data, segment: &caller.peer.segment, turns: &caller.turns };
+    let parts = parts.into_iter().map(Some).collect();
+    let mut from = From { data, peer: &caller.peer, parts, turns: &caller.turns };
     let mut rest = items.iter();
     let mut slots = Vec::with_capacity(service.signature.params().len());
     for param in service.signature.params() {
         let slot = match param.is_passed() {
-            true => slot(rest.next(), param, &from)?,
+            true => slot(rest.next(), param, &mut from)?,
             false => empty(param),
         };
         slots.push(slot);
@@ -83,7 +94,7 @@ fn empty(param: &Param) -> Slot {
     }
 }
 
-fn slot(item: Option<&Item>, param: &Param, from: &From) -> Result<Slot> {
+fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<Slot> {
     match item {
         Some(Item::Scalar(s)) => Ok(Slot::Scalar(s.convert(param.dtype)?)),
         Some(Item::Text(dtype, place)) => {
@@ -99,22 +110,30 @@ fn slot(item: Option<&Item>, param: &Param, from: &From) -> Result<Slot> {
 }
 
 /// The bytes of an array; of one that this server holds it is the turn by now.
-fn array(meta: &ArrayMeta, place: &Place, from: &From) -> Result<Store> {
+fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
     let Place::Held { number, bytes } = *place else { return store(place, from) };
     let turn = from.turns.iter().find(|t| t.number == number);
     let turn = turn.ok_or_else(|| Error::internal("a call without its turn at an array"))?;
     Ok(Store::Block(turn.block(meta)?, bytes as usize))
 }
 
-fn store(place: &Place, from: &From) -> Result<Store> {
-    let From { data, segment, .. } = from;
+fn store(place: &Place, from: &mut From) -> Result<Store> {
+    let (data, segment) = (from.data, from.peer.segment());
     match *place {
         Place::Held { .. } => Err(corrupt("text lies in an array".into())),
         Place::Inline { at, bytes } => {
             let range = at as usize..at as usize + bytes as usize;
             data.get(range).map(Store::copy).ok_or_else(|| corrupt("an argument leaves its frame".into()))
         }
+        Place::Block(at) if segment.is_none() => {
+            let part = from.parts.get_mut(at.index as usize).and_then(Option::take);
+            let part = part.filter(|p| at.segment == 0 && p.bytes().len() as u64 == at.bytes);
+            part.map(Store::Lease).ok_or_else(|| {
+                corrupt(format!("an argument of {} bytes did not come with its request", at.bytes))
+            })
+        }
         Place::Block(at) if at.segment == 0 => {
+            let segment = segment.ok_or_else(|| corrupt("an argument lies nowhere".into()))?;
             let block = segment.block(at.index)?;
             if block.len() < at.bytes {
                 return Err(corrupt(format!(
@@ -127,18 +146,31 @@ fn store(place: &Place, from: &From) -> Result<Store> {
         }
         Place::Block(at) => Err(corrupt(format!("an argument lies in segment {}; there is one", at.segment))),
         Place::None { bytes } if bytes <= INLINE_TOTAL as u64 => Ok(Store::zeroed(bytes as usize)),
-        Place::None { bytes } => Err(corrupt(format!("a result of {bytes} bytes was given no block"))),
+        Place::None { bytes } => match from.peer.pool() {
+            Some(pool) => pool.take(bytes).map(Store::Lease),
+            None => Err(corrupt(format!("a result of {bytes} bytes was given no block"))),
+        },
     }
 }
 
-/// Writes the reply of a call that went well.
-pub(crate) fn reply(call: &Call, outcome: &Outcome, out: Vec<u8>) -> Result<Vec<u8>> {
-    let coming = || call.signature.params().iter().zip(&call.slots).filter(|(p, _)| p.way.comes());
+/// Writes the reply of a call that went well. Large results that go over the network are put into
+/// `parts`.
+pub(crate) fn reply(
+    call: &mut Call,
+    outcome: &Outcome,
+    out: Vec<u8>,
+    parts: &mut Vec<Part>,
+) -> Result<Vec<u8>> {
+    let signature = call.signature.clone();
+    let slots = &mut call.slots;
+    let params = signature.params().iter().enumerate();
+    let coming: Vec<usize> = params.filter(|(_, p)| p.way.comes()).map(|(i, _)| i).collect();
     let mut w = Writer::over(out);
-    call::put_outcome(&mut w, outcome, coming().count());
+    call::put_outcome(&mut w, outcome, coming.len());
     let mut at = 0;
-    for (param, slot) in coming() {
-        call::put_item(&mut w, &item(param, slot, &mut at));
+    let mut leases = 0;
+    for i in &coming {
+        call::put_item(&mut w, &item(&signature.params()[*i], &slots[*i], &mut at, &mut leases));
     }
     if at > REPLY_BYTES {
         return Err(Error::new(
@@ -149,7 +181,7 @@ pub(crate) fn reply(call: &Call, outcome: &Outcome, out: Vec<u8>) -> Result<Vec<
     let mut bytes = w.finish();
     if at > 0 {
         align(&mut bytes);
-        for (_, slot) in coming() {
+        for slot in coming.iter().map(|i| &slots[*i]) {
             let (Slot::Text(store) | Slot::Array(_, store)) = slot else { continue };
             if travels(slot, store) {
                 bytes.extend_from_slice(store.bytes());
@@ -157,17 +189,30 @@ pub(crate) fn reply(call: &Call, outcome: &Outcome, out: Vec<u8>) -> Result<Vec<
             }
         }
     }
+    for i in coming {
+        if let Slot::Array(_, store) = &mut slots[i]
+            && let Store::Lease(_) = store
+            && let Store::Lease(lease) = std::mem::replace(store, Store::zeroed(0))
+        {
+            parts.push(Box::new(lease));
+        }
+    }
     Ok(bytes)
 }
 
-/// Results of arrays in blocks stay where they are; everything else travels.
+/// Results of arrays in blocks stay where they are, those that came over the network go apart;
+/// everything else travels.
 fn travels(slot: &Slot, store: &Store) -> bool {
-    matches!(slot, Slot::Text(_)) || !store.is_block()
+    matches!(slot, Slot::Text(_)) || matches!(store, Store::Own(..))
 }
 
-fn item(param: &Param, slot: &Slot, at: &mut usize) -> Item {
+fn item(param: &Param, slot: &Slot, at: &mut usize, leases: &mut u32) -> Item {
     let mut place = |store: &Store| {
         let bytes = store.bytes().len();
+        if let (Store::Lease(_), false) = (store, travels(slot, store)) {
+            *leases += 1;
+            return Place::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 });
+        }
         if !travels(slot, store) {
             return Place::None { bytes: bytes as u64 };
         }

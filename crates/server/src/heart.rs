@@ -2,7 +2,8 @@
 //!
 //! With each beat it counts up a word in every client's segment, which is how a client tells a
 //! busy server from a stopped one; it finds clients that died, sends replies that had to wait,
-//! and wakes a worker when nobody polls because a call took long by surprise.
+//! wakes a worker when nobody polls because a call took long by surprise, and reads what comes over
+//! the network when all workers compute.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,7 +45,20 @@ fn beat(shared: &Shared) -> bool {
         shared.waiting.store(true, Ordering::SeqCst);
     }
     if !shared.led.load(Ordering::Relaxed) {
+        if peers.iter().any(|p| p.remote().is_some()) {
+            stand_by(shared);
+        }
         shared.promote_one();
     }
     waiting
+}
+
+/// All workers have something to do: what comes over the network is read here meanwhile, so that
+/// senders get on and requests that are taken back stop.
+fn stand_by(shared: &Shared) {
+    shared.standby.store(true, Ordering::SeqCst);
+    if let Ok(mut poller) = shared.poller.try_lock() {
+        poller.stand_by(shared);
+    }
+    shared.standby.store(false, Ordering::SeqCst);
 }

@@ -29,6 +29,7 @@ mod decode;
 mod heart;
 mod held;
 mod listen;
+mod network;
 mod own;
 mod peer;
 mod poller;

@@ -1,15 +1,16 @@
 //! Lets clients in: greeting, their segment, the doorbells of both sides.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use forebay_link::{Incoming, Listener, ShmLink, Wire};
+use forebay_link::pool::Pool;
+use forebay_link::{Listener, ShmLink, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
 
-use crate::peer::{Peer, lock};
-use crate::poller::Entry;
+use crate::peer::{Memory, Peer, Remote, Way, lock};
+use crate::poller::{Entry, Receiver};
 use crate::shared::Shared;
 
 /// Most clients of one server.
@@ -21,23 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Accepts until the server stops.
 pub(crate) fn run(shared: Arc<Shared>, listener: Listener) {
-    let greetings = Arc::new(AtomicUsize::new(0));
     while !shared.stopping() {
         match listener.accept(None) {
             // The one that ends the waiting.
             Ok(_) if shared.stopping() => break,
-            Ok(Some(incoming)) if greetings.load(Ordering::Relaxed) < GREETINGS => {
-                let (shared, greetings) = (shared.clone(), greetings.clone());
-                greetings.fetch_add(1, Ordering::Relaxed);
-                // A slow or silent client keeps only its own thread waiting.
-                let _ = std::thread::Builder::new().name("greeting".into()).spawn(move || {
-                    if let Err(e) = greet(&shared, incoming) {
-                        *lock(&shared.trouble) = Some(e.within("a client could not be let in"));
-                    }
-                    greetings.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-            Ok(_) => {}
+            Ok(Some(incoming)) => admit(&shared, move || incoming.greet("server", PATIENCE)),
+            Ok(None) => {}
             // Refused users, or no descriptors left: try again when there may be some.
             Err(e) => {
                 *lock(&shared.trouble) = Some(e);
@@ -52,27 +42,55 @@ pub(crate) fn wake(shared: &Shared) {
     let _ = std::os::unix::net::UnixStream::connect(&shared.socket);
 }
 
-fn greet(shared: &Shared, incoming: Incoming) -> Result<()> {
-    let mut wire = incoming.greet("server", PATIENCE)?;
-    let message = wire.receive(PATIENCE)?;
-    let id = message.id;
-    let attached = message.parse().and_then(|request| attach(shared, &mut wire, id, request, message.fds));
-    match attached {
-        Ok((client, link)) => {
-            let (segment, sender, receiver) = link.split();
-            let peer = Arc::new(Peer::new(client, segment, sender, wire, shared.budget.clone()));
-            peer.beat();
-            lock(&shared.peers).push(peer.clone());
-            lock(&shared.newcomers).push(Entry { peer, receiver });
-            shared.touch();
-            Ok(())
+/// Lets one client in; a slow or silent one keeps only its own thread waiting.
+pub(crate) fn admit(shared: &Arc<Shared>, greet: impl FnOnce() -> Result<Wire> + Send + 'static) {
+    if shared.greetings.load(Ordering::Relaxed) >= GREETINGS {
+        return;
+    }
+    let there = shared.clone();
+    shared.greetings.fetch_add(1, Ordering::Relaxed);
+    let spawned = std::thread::Builder::new().name("greeting".into()).spawn(move || {
+        if let Err(e) = greet().and_then(|wire| attach_one(&there, wire)) {
+            *lock(&there.trouble) = Some(e.within("a client could not be let in"));
         }
-        Err(e) => {
-            wire.refuse(id, &e)?;
-            Err(e)
-        }
+        there.greetings.fetch_sub(1, Ordering::Relaxed);
+    });
+    if spawned.is_err() {
+        shared.greetings.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
+    let message = wire.receive(PATIENCE)?;
+    let id = message.id;
+    let link = match message.parse().and_then(|r| attach(shared, &mut wire, id, r, message.fds)) {
+        Ok(link) => link,
+        Err(e) => {
+            wire.refuse(id, &e)?;
+            return Err(e);
+        }
+    };
+    let (client, (way, receiver)) = match link {
+        (client, Some(link)) => {
+            let (segment, sender, receiver) = link.split();
+            (client, (Way::Memory(Memory::new(segment, sender, wire)), Receiver::Memory(receiver)))
+        }
+        (client, None) => {
+            let pool = Pool::new(&shared.arguments);
+            let (sender, receiver) = wire.into_link(pool.clone())?.split();
+            let way = Remote::new(sender, pool, shared.flusher.clone());
+            (client, (Way::Network(way), Receiver::Network(Box::new(receiver))))
+        }
+    };
+    let peer = Arc::new(Peer::new(client, way, shared.budget.clone()));
+    peer.beat();
+    lock(&shared.peers).push(peer.clone());
+    lock(&shared.newcomers).push(Entry { peer, receiver });
+    shared.touch();
+    Ok(())
+}
+
+/// Agrees with a client on the link; it is the connection itself when that came over the network.
 
 fn attach(
     shared: &Shared,
@@ -80,23 +98,27 @@ fn attach(
     id: u64,
     request: ServerRequest,
     fds: Vec<std::os::fd::OwnedFd>,
-) -> Result<(u64, ShmLink)> {
+) -> Result<(u64, Option<ShmLink>)> {
     let ServerRequest::Attach { client } = request;
-    let mut fds = fds.into_iter();
-    let (Some(segment), Some(event)) = (fds.next(), fds.next()) else {
-        return Err(Error::new(Code::Corrupt, "a client attached itself without its two descriptors"));
-    };
+    let attached =
+        Attached { incarnation: shared.incarnation, pid: std::process::id(), name: shared.name.clone() };
     if lock(&shared.peers).len() >= CLIENTS {
         return Err(Error::new(
             Code::Full,
             format!("server {:?} has {CLIENTS} clients, its limit; start another server", shared.name),
         ));
     }
+    if wire.net().is_some() {
+        wire.answer(id, &attached, &[])?;
+        return Ok((client, None));
+    }
+    let mut fds = fds.into_iter();
+    let (Some(segment), Some(event)) = (fds.next(), fds.next()) else {
+        return Err(Error::new(Code::Corrupt, "a client attached itself without its two descriptors"));
+    };
     let mut link = ShmLink::accept(segment)?;
     link.sender().attach_eventfd(event);
-    let attached =
-        Attached { incarnation: shared.incarnation, pid: std::process::id(), name: shared.name.clone() };
     let doorbell = shared.doorbell.share()?;
     wire.answer(id, &attached, &[std::os::fd::AsFd::as_fd(&doorbell)])?;
-    Ok((client, link))
+    Ok((client, Some(link)))
 }

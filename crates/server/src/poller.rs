@@ -1,12 +1,19 @@
 //! Finds the next request. One worker at a time is the *leader* and holds the poller: it looks
-//! into the rings of all clients in turn, polls a little, then sleeps on the server's doorbell.
+//! into the rings and sockets of all clients in turn, polls a little, then sleeps on the server's
+//! doorbell and those sockets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use forebay_arena::Spin;
+use forebay_link::net::{NetReceiver, Received};
+use forebay_link::pool::Lease;
 use forebay_link::{Frame, QuickMap, ShmReceiver};
+use forebay_types::Error;
 use forebay_types::call::kind;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::peer::Peer;
 use crate::shared::Shared;
@@ -41,7 +48,22 @@ impl Seen {
 
 pub(crate) struct Entry {
     pub peer: Arc<Peer>,
-    pub receiver: ShmReceiver,
+    pub receiver: Receiver,
+}
+
+/// Where the requests of a client come.
+pub(crate) enum Receiver {
+    Memory(ShmReceiver),
+    Network(Box<NetReceiver>),
+}
+
+/// A request that was found; its words are in the frame.
+pub(crate) struct Found {
+    pub peer: Arc<Peer>,
+    /// Its large arguments, when they came over the network.
+    pub parts: Vec<Lease>,
+    /// Why they could not be taken in.
+    pub fault: Option<Error>,
 }
 
 /// What the leader holds.
@@ -53,13 +75,80 @@ pub(crate) struct Poller {
     seen: QuickMap<u64, Seen>,
 }
 
+impl Receiver {
+    fn pending(&mut self) -> bool {
+        match self {
+            Receiver::Memory(receiver) => receiver.pending(),
+            Receiver::Network(receiver) => receiver.pending(),
+        }
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Receiver::Memory(_) => None,
+            Receiver::Network(receiver) => Some(receiver.as_fd()),
+        }
+    }
+}
+
+impl Entry {
+    /// Whether there is something to take.
+    fn pending(&mut self) -> bool {
+        !self.peer.is_gone() && self.receiver.pending()
+    }
+
+    /// Takes one frame that is there; anything but a request or the taking back of one cuts the client off.
+    fn take(&mut self, frame: &mut Frame) -> Option<Found> {
+        let found = |parts, fault| Some(Found { peer: self.peer.clone(), parts, fault });
+        match &mut self.receiver {
+            Receiver::Memory(receiver) => match receiver.try_recv(frame) {
+                Ok(true) if frame.header.kind == kind::REQUEST => return found(Vec::new(), None),
+                Ok(false) => return None,
+                _ => {}
+            },
+            Receiver::Network(receiver) => {
+                let received = receiver.try_recv();
+                let remote = self.peer.remote()?;
+                remote.note(receiver.waiting(), receiver.is_amid());
+                match received {
+                    Ok(Some(Received { header, body, parts, fault })) if header.kind == kind::REQUEST => {
+                        frame.set(header, body);
+                        remote.take();
+                        return found(parts, fault);
+                    }
+                    Ok(Some(r)) if r.header.kind == kind::CANCEL => {
+                        remote.cancel(r.header.id);
+                        return None;
+                    }
+                    Ok(None) => return None,
+                    _ => {}
+                }
+            }
+        }
+        self.peer.cut_off();
+        None
+    }
+
+    /// Reads what has come over the network while nobody has time for it.
+    fn collect(&mut self) {
+        let (Receiver::Network(receiver), Some(remote)) = (&mut self.receiver, self.peer.remote()) else {
+            return;
+        };
+        if receiver.collect(usize::MAX).is_err() && receiver.waiting() == 0 {
+            self.peer.cut_off();
+        }
+        receiver.taken_back(kind::CANCEL).for_each(|request| remote.cancel(request));
+        remote.note(receiver.waiting(), receiver.is_amid());
+    }
+}
+
 impl Poller {
-    /// The next request, into `frame`; `None` when the server stops and nothing is left.
-    pub fn next(&mut self, shared: &Shared, frame: &mut Frame) -> Option<Arc<Peer>> {
+    /// The next request, its words into `frame`; `None` when the server stops and nothing is left.
+    pub fn next(&mut self, shared: &Shared, frame: &mut Frame) -> Option<Found> {
         loop {
             self.renew(shared);
-            if let Some(peer) = self.scan(frame) {
-                return Some(peer);
+            if let Some(found) = self.scan(frame) {
+                return Some(found);
             }
             if shared.stopping() {
                 return None;
@@ -71,6 +160,12 @@ impl Poller {
     /// Whether this request has not been served before.
     pub fn is_new(&mut self, client: u64, request: u64, issue: u32) -> bool {
         self.seen.entry(client).or_default().is_new(request, issue)
+    }
+
+    /// Reads what has come over the network, for workers that all have something to do.
+    pub fn stand_by(&mut self, shared: &Shared) {
+        self.renew(shared);
+        self.entries.iter_mut().filter(|e| !e.peer.is_gone()).for_each(Entry::collect);
     }
 
     /// Lets new clients in and lost ones go.
@@ -87,19 +182,16 @@ impl Poller {
         }
     }
 
-    /// Takes one request of the next client that has one. A client that sends anything else than
-    /// requests is cut off.
-    fn scan(&mut self, frame: &mut Frame) -> Option<Arc<Peer>> {
+    /// Takes one request of the next client that has one.
+    fn scan(&mut self, frame: &mut Frame) -> Option<Found> {
         for _ in 0..self.entries.len() {
             self.turn = (self.turn + 1) % self.entries.len();
             let entry = &mut self.entries[self.turn];
-            if entry.peer.is_gone() || !entry.receiver.pending() {
+            if !entry.pending() {
                 continue;
             }
-            match entry.receiver.try_recv(frame) {
-                Ok(true) if frame.header.kind == kind::REQUEST => return Some(entry.peer.clone()),
-                Ok(false) => {}
-                _ => entry.peer.cut_off(),
+            if let Some(found) = entry.take(frame) {
+                return Some(found);
             }
         }
         None
@@ -110,19 +202,39 @@ impl Poller {
         let mut ready = || {
             shared.changed.load(Ordering::Acquire)
                 || shared.stopping()
-                || entries.iter_mut().any(|e| !e.peer.is_gone() && e.receiver.pending())
+                || entries.iter_mut().any(Entry::pending)
         };
         let Some(start) = self.spin.poll(&mut ready) else { return };
-        self.entries.iter().for_each(|e| e.receiver.prepare_sleep());
-        let entries = &mut self.entries;
+        self.prepare_sleep(true);
         let work = shared.changed.load(Ordering::SeqCst)
             || shared.stopping()
-            || entries.iter_mut().any(|e| !e.peer.is_gone() && e.receiver.pending());
+            || self.entries.iter_mut().any(Entry::pending);
         if !work {
-            let _ = shared.doorbell.wait(None);
+            self.sleep(shared);
         }
-        self.entries.iter().for_each(|e| e.receiver.cancel_sleep());
+        self.prepare_sleep(false);
         self.spin.slept(start.elapsed());
+    }
+
+    fn prepare_sleep(&self, sleeps: bool) {
+        for entry in &self.entries {
+            match (&entry.receiver, sleeps) {
+                (Receiver::Memory(receiver), true) => receiver.prepare_sleep(),
+                (Receiver::Memory(receiver), false) => receiver.cancel_sleep(),
+                (Receiver::Network(_), _) => {}
+            }
+        }
+    }
+
+    /// Sleeps until the doorbell rings or something comes over the network.
+    fn sleep(&self, shared: &Shared) {
+        let mut fds = vec![PollFd::new(&shared.doorbell, PollFlags::IN)];
+        let sockets = self.entries.iter().filter(|e| !e.peer.is_gone()).filter_map(|e| e.receiver.socket());
+        fds.extend(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let _ = poll(&mut fds, None);
+        if !fds[0].revents().is_empty() {
+            shared.doorbell.clear();
+        }
     }
 }
 

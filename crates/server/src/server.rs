@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use forebay_arena::place;
+use forebay_link::net::Address;
 use forebay_link::{Listener, Locator, QuickMap};
 use forebay_types::directory::{Incarnation, Load, SERVICES};
 use forebay_types::held::OWN;
@@ -16,7 +17,7 @@ use crate::call::Call;
 use crate::peer::lock;
 use crate::service::{Body, Service};
 use crate::shared::Shared;
-use crate::{heart, listen, worker};
+use crate::{heart, listen, network, worker};
 
 /// Most workers of one server.
 pub const WORKERS: usize = 256;
@@ -26,6 +27,7 @@ pub struct Server {
     name: String,
     workers: usize,
     memory: u64,
+    listen: Option<Address>,
     services: QuickMap<String, Arc<Service>>,
 }
 
@@ -39,7 +41,13 @@ impl Server {
     /// A server of that name, for people; it has one worker, so requests are served one after
     /// the other in the order of their coming.
     pub fn new(name: &str) -> Server {
-        Server { name: name.to_owned(), workers: 1, memory: half_of_all(), services: QuickMap::default() }
+        Server {
+            name: name.to_owned(),
+            workers: 1,
+            memory: half_of_all(),
+            listen: None,
+            services: QuickMap::default(),
+        }
     }
 
     /// So many requests may be served at a time.
@@ -52,6 +60,13 @@ impl Server {
     /// said.
     pub fn memory(mut self, bytes: u64) -> Server {
         self.memory = bytes;
+        self
+    }
+
+    /// Listens for clients of other hosts at that address of this host. Without this it does so when
+    /// its broker is on another host or its agent listens, at the same address and any port.
+    pub fn listen(mut self, address: Address) -> Server {
+        self.listen = Some(address);
         self
     }
 
@@ -76,6 +91,8 @@ impl Server {
         let socket = free_socket()?;
         let listener = Listener::bind(&socket)?;
         let shared = Arc::new(Shared::new(self.name, socket, self.services, self.memory)?);
+        let wire = Announcer::connect(&broker)?;
+        let door = network::open(self.listen.as_ref(), &broker, &wire)?;
         let mut running = Running { shared: shared.clone(), threads: Vec::new() };
         let there = shared.clone();
         running.spawn("listen", move || listen::run(there, listener))?;
@@ -85,8 +102,13 @@ impl Server {
             let there = shared.clone();
             running.spawn("worker", move || worker::run(there))?;
         }
+        if let Some((lobby, listens)) = door {
+            let _ = shared.listens.set(listens);
+            let there = shared.clone();
+            running.spawn("network", move || network::run(there, lobby))?;
+        }
         // Last, since who is announced may be called at once.
-        let announcer = Announcer::start(&shared, broker)?;
+        let announcer = Announcer::start(&shared, broker, wire)?;
         running.spawn("announce", move || announcer.run(shared))?;
         Ok(running)
     }
@@ -151,6 +173,11 @@ impl Running {
     /// Where clients attach themselves.
     pub fn socket(&self) -> &Path {
         &self.shared.socket
+    }
+
+    /// Where clients of other hosts attach themselves: `HOST:PORT`, host `*` for that of the broker.
+    pub fn listens(&self) -> Option<&str> {
+        self.shared.listens.get().map(|l| l.address.as_str())
     }
 
     /// How busy it is.

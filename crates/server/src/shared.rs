@@ -1,10 +1,11 @@
 //! What the threads of a server share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 
-use forebay_link::{Doorbell, QuickMap};
-use forebay_types::directory::{Incarnation, Load, ServerInfo};
+use forebay_link::net::Flusher;
+use forebay_link::{Doorbell, QuickMap, pool};
+use forebay_types::directory::{Incarnation, Listens, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
 
 use crate::held::Budget;
@@ -16,6 +17,18 @@ pub(crate) struct Shared {
     pub name: String,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
+    /// Where it listens for other hosts.
+    pub listens: OnceLock<Listens>,
+    /// Can be read once the server stops.
+    pub farewell: Doorbell,
+    /// Clients that introduce themselves.
+    pub greetings: AtomicUsize,
+    /// For the arguments that come over the network.
+    pub arguments: Arc<pool::Budget>,
+    /// Sends what sockets did not take at once.
+    pub flusher: Arc<Flusher>,
+    /// Somebody without work of his own reads from the network meanwhile.
+    pub standby: AtomicBool,
     /// Those that were registered, and those of every server.
     pub services: RwLock<QuickMap<String, Arc<Service>>>,
     /// Counts the changes of that, under its lock.
@@ -65,6 +78,12 @@ impl Shared {
             name,
             incarnation: Incarnation(u64::from_le_bytes(number)),
             socket,
+            listens: OnceLock::new(),
+            farewell: Doorbell::new()?,
+            greetings: AtomicUsize::new(0),
+            arguments: pool::Budget::new(memory),
+            flusher: Arc::new(Flusher::new()?),
+            standby: AtomicBool::new(false),
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
             budget: Arc::new(Budget::new(memory)),
@@ -99,6 +118,7 @@ impl Shared {
             self.stop.store(true, Ordering::SeqCst);
         }
         self.tick.notify_all();
+        self.farewell.ring();
         self.doorbell.ring();
         let _order = lock(&self.idle);
         self.promote.notify_all();
@@ -177,6 +197,12 @@ impl Shared {
             host: forebay_arena::place::host(),
             socket: self.socket.to_string_lossy().into_owned(),
             services: texts,
+            place: forebay_arena::place::here(),
+            listens: self.listens.get().cloned(),
+            lease_ms: match self.listens.get() {
+                Some(_) => forebay_arena::place::silence().map_or(0, |s| 2 * s.as_millis() as u64),
+                None => 0,
+            },
         }
     }
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::Ordering;
 
 use forebay_link::Frame;
 use forebay_link::frame::SHORT_BYTES;
+use forebay_link::net::Part;
+use forebay_link::pool::Lease;
 use forebay_types::call::{self, Item, Outcome};
 use forebay_types::codec::Writer;
 use forebay_types::{Code, Error, Result};
@@ -19,6 +21,7 @@ use crate::call::{Call, Caller};
 use crate::decode;
 use crate::held::Turn;
 use crate::peer::Peer;
+use crate::poller::Found;
 use crate::service::Service;
 use crate::shared::Shared;
 
@@ -68,18 +71,26 @@ impl Worker<'_> {
                 if shared.stopping() {
                     return false;
                 }
+                // The heart has it for a moment; then somebody must lead.
+                if shared.standby.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                    return true;
+                }
                 shared.wait_for_promotion();
                 return true;
             }
         };
         shared.led.store(true, Ordering::Relaxed);
-        let Some(peer) = poller.next(shared, &mut self.frame) else {
+        let Some(Found { peer, parts, fault }) = poller.next(shared, &mut self.frame) else {
             drop(poller);
             shared.promote_one();
             return false;
         };
         let id = self.frame.header.id;
-        let request = self.read(&peer, |client, issue| poller.is_new(client, id, issue));
+        let request = match fault {
+            None => self.read(&peer, |client, issue| poller.is_new(client, id, issue)),
+            Some(fault) => Err(fault),
+        };
         shared.led.store(false, Ordering::Relaxed);
         drop(poller);
         shared.running.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +99,7 @@ impl Worker<'_> {
                 if request.service.is_long() {
                     shared.promote_one();
                 }
-                self.serve(&peer, request);
+                self.serve(&peer, request, parts);
             }
             Err(e) => self.fail(&peer, id, &e, 0, 0),
         }
@@ -104,7 +115,9 @@ impl Worker<'_> {
         if !peer.wants(id) {
             return Err(Error::new(Code::Cancelled, "the request was cancelled before it began"));
         }
-        if call.allowed_ns > 0 && now_ns() > call.sent_ns.saturating_add(call.allowed_ns) {
+        // Clocks of two hosts differ: over the network time counts from here on.
+        let sent_ns = if call.sent_ns > 0 && peer.remote().is_some() { now_ns() } else { call.sent_ns };
+        if call.allowed_ns > 0 && now_ns() > sent_ns.saturating_add(call.allowed_ns) {
             return Err(Error::new(Code::Timeout, "the request's time was over before it began"));
         }
         let service = find(self.shared, &mut self.last, call.service)?;
@@ -115,11 +128,11 @@ impl Worker<'_> {
             ));
         }
         let turns = decode::turns(&service, &self.items, peer)?;
-        let timed = call.sent_ns > 0 || service.wants_a_clock();
-        Ok(Request { id, sent_ns: call.sent_ns, service, timed, data, turns })
+        let timed = sent_ns > 0 || service.wants_a_clock();
+        Ok(Request { id, sent_ns, service, timed, data, turns })
     }
 
-    fn serve(&mut self, peer: &Arc<Peer>, request: Request) {
+    fn serve(&mut self, peer: &Arc<Peer>, request: Request, parts: Vec<Lease>) {
         let Request { id, sent_ns, service, timed, data, turns } = request;
         if let Err(e) = self.take_turns(peer, id, &turns) {
             drop(turns);
@@ -129,7 +142,7 @@ impl Worker<'_> {
         let waited = if sent_ns > 0 { begin.saturating_sub(sent_ns) } else { 0 };
         let data = self.frame.body().get(data..).unwrap_or_default();
         let caller = Caller { peer: peer.clone(), request: id, turns };
-        let mut call = match decode::call(&service, &self.items, data, caller) {
+        let mut call = match decode::call(&service, &self.items, data, parts, caller) {
             Ok(call) => call,
             Err(e) => return self.fail(peer, id, &e, waited, 0),
         };
@@ -146,12 +159,14 @@ impl Worker<'_> {
             ran_ns: ran,
             text: "",
         };
-        let reply = result.and_then(|()| decode::reply(&call, &outcome, std::mem::take(&mut self.reply)));
+        let mut parts = Vec::new();
+        let reply = result
+            .and_then(|()| decode::reply(&mut call, &outcome, std::mem::take(&mut self.reply), &mut parts));
         // Before the client knows: its next call finds the arrays free.
         drop(call);
         match reply {
             Ok(bytes) => {
-                self.send(peer, id, &bytes);
+                self.send(peer, id, &bytes, parts);
                 self.reply = bytes;
             }
             Err(e) => self.fail(peer, id, &e, waited, ran),
@@ -183,12 +198,12 @@ impl Worker<'_> {
         let mut w = Writer::over(std::mem::take(&mut self.reply));
         call::put_outcome(&mut w, &outcome, 0);
         let bytes = w.finish();
-        self.send(peer, id, &bytes);
+        self.send(peer, id, &bytes, Vec::new());
         self.reply = bytes;
     }
 
-    fn send(&self, peer: &Peer, id: u64, bytes: &[u8]) {
-        if peer.send(id, bytes) && !self.shared.waiting.swap(true, Ordering::SeqCst) {
+    fn send(&self, peer: &Peer, id: u64, bytes: &[u8], parts: Vec<Part>) {
+        if peer.send(id, bytes, parts) && !self.shared.waiting.swap(true, Ordering::SeqCst) {
             self.shared.hurry();
         }
     }

@@ -34,6 +34,8 @@ pub mod kind {
     pub const REPLY: u16 = 0x11;
     /// A part of a reply that is larger than a record.
     pub const REPLY_PART: u16 = 0x12;
+    /// Over the network: the request of that id is not wanted any more.
+    pub const CANCEL: u16 = 0x13;
 }
 
 /// Arguments up to this many bytes travel inside the request; larger ones in a block.
@@ -49,6 +51,9 @@ pub const REPLY_BYTES: usize = 64 << 20;
 pub const PART_BYTES: usize = 64 * 1024;
 /// Inline data begin, and each piece begins, at a multiple of this, counted from the frame's first byte.
 pub const ALIGN: usize = 16;
+
+/// Flag of a reply over the network: what stands behind its header comes as its first large part.
+pub const BODY_APART: u32 = 1;
 
 /// The words of the control page of a client's segment. Each has one writer.
 pub mod word {

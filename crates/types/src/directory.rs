@@ -15,6 +15,8 @@ pub const HEARTBEAT_MS: u64 = 1_000;
 pub const SETTLING_MS: u64 = 2 * HEARTBEAT_MS;
 /// Silence after which a server is taken for gone, in milliseconds.
 pub const LEASE_MS: u64 = 5_000;
+/// Longest lease that a server may ask for.
+pub const LONGEST_LEASE_MS: u64 = 7_200_000;
 /// Most services of one server.
 pub const SERVICES: usize = 4_096;
 /// Most servers that one broker knows.
@@ -40,6 +42,24 @@ pub struct ServerInfo {
     pub socket: String,
     /// The signatures of its services, in canonical text.
     pub services: Vec<String>,
+    /// Which memory it can share: equal for processes of one host, boot and set of namespaces.
+    #[serde(default)]
+    pub place: String,
+    /// Where it listens for other hosts.
+    #[serde(default)]
+    pub listens: Option<Listens>,
+    /// How long its silence means nothing, if longer than [`LEASE_MS`]: a network may be cut for a while.
+    #[serde(default)]
+    pub lease_ms: u64,
+}
+
+/// Where a server listens on the network. The secret is that of the broker's agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listens {
+    /// `HOST:PORT`; host `*` is the one at which the asker reaches the broker.
+    pub address: String,
+    /// SHA-256 of its certificate, in hexadecimal digits; none when it speaks TLS nowhere.
+    pub certificate: Option<String>,
 }
 
 /// How busy a server is.
@@ -120,6 +140,9 @@ impl ServerInfo {
         if self.name.len() > limits::NAME_BYTES
             || self.host.len() > limits::NAME_BYTES
             || self.socket.len() > 107
+            || self.place.len() > limits::NAME_BYTES
+            || self.listens.as_ref().is_some_and(|l| l.address.len() > limits::NAME_BYTES + 6)
+            || self.lease_ms > LONGEST_LEASE_MS
         {
             return Err(Error::bad("the name, host or socket path of a server is too long"));
         }

@@ -1,27 +1,44 @@
-//! One server, as a client is attached to it: its own segment, what is under way, and whether
-//! the server still lives.
+//! One server, as a client is attached to it: what is under way, whether the server still lives,
+//! and the way to it, which is shared memory or the network.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+mod memory;
+mod remote;
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Allocator, Block, Direction, Segment};
-use forebay_link::frame::Header;
-use forebay_link::{Doorbell, Frame, PeerState, QuickMap, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
-use forebay_types::call::{ARGUMENT_BYTES, Attached, REPLY_BYTES, ServerRequest, kind, word};
+use forebay_arena::{Block, place};
+use forebay_link::net::{Address, Fingerprint, Key, Received};
+use forebay_link::pool::Lease;
+use forebay_link::{Doorbell, Frame, PeerState, QuickMap, Transport};
+use forebay_types::call::{ARGUMENT_BYTES, Attached, BODY_APART, Outcome, REPLY_BYTES, kind, put_outcome};
+use forebay_types::codec::Writer;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
+use rustix::event::PollFlags;
 
 use super::{lock, spare};
+use memory::Memory;
+use remote::Remote;
 
 /// How long a server may take to let a client in; its listener is never busy with calls.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most large arguments under way at a time.
-const BLOCKS: u32 = 4_096;
 /// Most calls under way at a time.
 const UNDER_WAY: usize = 65_536;
+
+/// What a client needs to reach servers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reach {
+    /// What opens the doors of servers on other hosts.
+    pub key: Option<Key>,
+    /// The host at which the broker was asked.
+    pub host: Option<String>,
+    pub transport: Transport,
+    /// How long a server on another host may be silent.
+    pub silence: Duration,
+}
 
 /// A call that was sent. The reply is put here by whoever finds it.
 #[derive(Default)]
@@ -33,18 +50,35 @@ pub(super) struct Pending {
 #[derive(Default)]
 struct PendingState {
     reply: Option<Vec<u8>>,
-    blocks: Vec<(usize, Block)>,
+    chunks: Vec<(usize, Chunk)>,
     /// Nobody waits any more: the blocks go back when the reply comes.
     abandoned: bool,
 }
 
-/// Why a request did not go (nothing: no room in the ring just now), and its blocks.
-pub(super) type Unsent = (Option<Error>, Vec<(usize, Block)>);
+/// Where a large argument or result lies.
+pub(super) enum Chunk {
+    /// In the segment, by argument.
+    Block(Block),
+    /// Where it came from the network, by its number in the reply.
+    Lease(Lease),
+}
 
-/// What came back: the reply's bytes and the blocks of the call, by argument.
+impl Chunk {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Chunk::Block(block) => block.bytes(),
+            Chunk::Lease(lease) => lease.bytes(),
+        }
+    }
+}
+
+/// Why a request did not go (nothing: no room just now), and its chunks.
+pub(super) type Unsent = (Option<Error>, Vec<(usize, Chunk)>);
+
+/// What came back: the reply's bytes and the chunks of the call.
 pub(super) struct Returned {
     pub reply: Vec<u8>,
-    pub blocks: Vec<(usize, Block)>,
+    pub chunks: Vec<(usize, Chunk)>,
 }
 
 impl Pending {
@@ -61,19 +95,8 @@ impl Pending {
     pub fn take(&self) -> Option<Returned> {
         let mut state = lock(&self.state);
         let reply = state.reply.take()?;
-        Some(Returned { reply, blocks: std::mem::take(&mut state.blocks) })
+        Some(Returned { reply, chunks: std::mem::take(&mut state.chunks) })
     }
-}
-
-struct Sending {
-    sender: ShmSender,
-    allocator: Allocator,
-}
-
-struct Receiving {
-    receiver: ShmReceiver,
-    frame: Frame,
-    parts: QuickMap<u64, Vec<u8>>,
 }
 
 /// The connection.
@@ -81,16 +104,17 @@ pub(super) struct Connection {
     pub info: Arc<ServerInfo>,
     /// The server's name, for the records of many calls.
     pub name: Arc<str>,
-    segment: Segment,
-    wire: Wire,
-    watch: Mutex<Watch>,
-    sending: Mutex<Sending>,
-    receiving: Mutex<Receiving>,
-    /// Position in the ring of replies up to which they were taken.
-    taken: AtomicU64,
+    way: Way,
+    /// Parts of replies whose end has not come.
+    parts: Mutex<QuickMap<u64, Vec<u8>>>,
     under_way: Mutex<QuickMap<u64, Arc<Pending>>>,
     count: AtomicUsize,
     lost: OnceLock<Error>,
+}
+
+enum Way {
+    Memory(Box<Memory>),
+    Network(Box<Remote>),
 }
 
 /// Room for large arguments: as much as the machine has memory, within the limit. It is address
@@ -100,50 +124,77 @@ fn room() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))).clamp(1 << 30, ARGUMENT_BYTES)
 }
 
+/// The server is the one that was announced.
+fn agree(info: &ServerInfo, answer: serde_json::Value) -> Result<()> {
+    let attached: Attached = serde_json::from_value(answer)
+        .map_err(|e| Error::new(Code::Corrupt, format!("a server's answer is not one: {e}")))?;
+    if attached.incarnation != info.incarnation {
+        return Err(Error::new(
+            Code::ServerLost,
+            format!("server {:?} at {} is another one by now", info.name, info.socket),
+        ));
+    }
+    Ok(())
+}
+
+/// Where a server of another host is, and what opens its door.
+fn door(info: &ServerInfo, reach: &Reach) -> Result<Option<(Address, Key)>> {
+    let (Some(listens), Some(key)) = (&info.listens, &reach.key) else { return Ok(None) };
+    let mut address: Address = listens.address.parse()?;
+    if address.host == "*" {
+        address.host = reach.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+    }
+    let certificate = listens.certificate.as_deref().map(Fingerprint::parse).transpose()?;
+    Ok(Some((address, key.behind(certificate))))
+}
+
+impl Way {
+    fn find(info: &ServerInfo, client: u64, doorbell: &Doorbell, reach: &Reach) -> Result<Way> {
+        let door = door(info, reach)?;
+        let near = info.place == place::here() || info.place.is_empty();
+        let memory = || Memory::attach(info, client, doorbell).map(|m| Way::Memory(Box::new(m)));
+        let network = |(address, key)| {
+            Remote::attach(info, client, &address, key, reach.silence).map(|r| Way::Network(Box::new(r)))
+        };
+        match (near && reach.transport == Transport::Nearest, door) {
+            (true, None) => memory(),
+            // A socket that is not to be seen from here: in a container, say.
+            (true, Some(door)) => memory().or_else(|e| match e.code() {
+                Code::NotFound => network(door),
+                _ => Err(e),
+            }),
+            (false, Some(door)) => network(door),
+            (false, None) => Err(remote::unreachable(info)),
+        }
+    }
+}
+
 impl Connection {
     /// Attaches to a server.
-    pub fn attach(info: Arc<ServerInfo>, client: u64, doorbell: &Doorbell) -> Result<Connection> {
-        let mut wire = Wire::connect_as(Path::new(&info.socket), "client", PATIENCE)?;
-        let link = ShmLink::create(room(), BLOCKS)?;
-        let request = ServerRequest::Attach { client };
-        let fds = [link.segment().fd(), doorbell.as_fd()];
-        let (answer, theirs) = wire.ask_with(&request, &fds, PATIENCE)?;
-        let attached: Attached = serde_json::from_value(answer)
-            .map_err(|e| Error::new(Code::Corrupt, format!("a server's answer is not one: {e}")))?;
-        if attached.incarnation != info.incarnation {
-            return Err(Error::new(
-                Code::ServerLost,
-                format!("server {:?} at {} is another one by now", info.name, info.socket),
-            ));
-        }
-        let (segment, sender, receiver) = link.split();
-        let bell = theirs.into_iter().next();
-        sender.attach_eventfd(bell.ok_or_else(|| Error::new(Code::Corrupt, "a server has no doorbell"))?);
-        let heart = Some((segment.clone(), word::HEARTBEAT));
-        let watch = Watch::new(wire.watch_fd()?, wire.process(), heart);
-        let allocator = segment.allocator();
+    pub fn attach(
+        info: Arc<ServerInfo>,
+        client: u64,
+        doorbell: &Doorbell,
+        reach: &Reach,
+    ) -> Result<Connection> {
+        let way = Way::find(&info, client, doorbell, reach)?;
         Ok(Connection {
             name: info.name.as_str().into(),
             info,
-            segment,
-            watch: Mutex::new(watch),
-            wire,
-            sending: Mutex::new(Sending { sender, allocator }),
-            receiving: Mutex::new(Receiving {
-                receiver,
-                frame: Frame::default(),
-                parts: QuickMap::default(),
-            }),
-            taken: AtomicU64::new(0),
+            way,
+            parts: Mutex::default(),
             under_way: Mutex::default(),
             count: AtomicUsize::new(0),
             lost: OnceLock::new(),
         })
     }
 
-    /// Its socket, whose end is the server's.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.wire.as_fd()
+    /// Its socket, whose end is the server's, and what wakes who waits for a reply.
+    pub fn socket(&self) -> (BorrowedFd<'_>, PollFlags) {
+        match &self.way {
+            Way::Memory(memory) => (memory.socket(), PollFlags::RDHUP),
+            Way::Network(remote) => (remote.socket(), remote.events()),
+        }
     }
 
     /// Why it is of no more use, if so.
@@ -158,17 +209,25 @@ impl Connection {
 
     /// Gives it up: nothing that was sent and not begun is to be run any more.
     fn give_up(&self, why: String) {
-        self.segment.word(word::ABANDONED).store(1, Ordering::SeqCst);
+        match &self.way {
+            Way::Memory(memory) => memory.give_up(),
+            Way::Network(remote) => remote.give_up(),
+        }
         let who = format!("server {:?} (pid {})", self.info.name, self.info.pid);
         let _ = self.lost.set(Error::new(Code::ServerLost, format!("{who} {why}")));
     }
 
     /// Looks whether the server lives: one system call.
     pub fn look(&self) {
-        match lock(&self.watch).check() {
-            PeerState::Alive => {}
-            PeerState::Stopped => self.give_up("is stopped (SIGSTOP or a debugger)".into()),
-            PeerState::Gone => {
+        let state = match &self.way {
+            Way::Memory(memory) => memory.state(),
+            Way::Network(remote) => remote.state(),
+        };
+        match (state, &self.way) {
+            (PeerState::Alive, _) => {}
+            (PeerState::Stopped, Way::Memory(_)) => self.give_up("is stopped (SIGSTOP or a debugger)".into()),
+            (PeerState::Stopped, Way::Network(remote)) => self.give_up(remote::silent(remote.silence())),
+            (PeerState::Gone, _) => {
                 // What it sent before its end counts.
                 self.drain();
                 self.give_up("died or closed the connection".into());
@@ -176,41 +235,37 @@ impl Connection {
         }
     }
 
-    /// A block for an argument.
-    pub fn block(&self, bytes: u64) -> Result<Block> {
-        let found = lock(&self.sending).allocator.alloc(bytes);
-        found.ok_or_else(|| self.no_room(bytes))
-    }
-
-    #[cold]
-    fn no_room(&self, bytes: u64) -> Error {
-        let sending = lock(&self.sending);
-        let (room, used, live) =
-            (sending.allocator.capacity(), sending.allocator.used(), sending.allocator.live());
-        Error::new(
-            Code::Full,
-            format!(
-                "an argument of {bytes} bytes finds no shared memory: {used} bytes of {room} are used by {live} \
-                 arguments under way; wait for calls, pass it in pieces, or free memory"
-            ),
-        )
-    }
-
-    /// Gives blocks back that no call uses.
-    pub fn free(&self, blocks: impl IntoIterator<Item = Block>) {
-        let mut blocks = blocks.into_iter().peekable();
-        if blocks.peek().is_some() {
-            let mut sending = lock(&self.sending);
-            blocks.for_each(|b| sending.allocator.free(b));
+    /// A block for an argument; none over the network, where it is sent from where it lies.
+    pub fn block(&self, bytes: u64) -> Result<Option<Block>> {
+        match &self.way {
+            Way::Memory(memory) => memory.block(bytes).map(Some),
+            Way::Network(_) => Ok(None),
         }
     }
 
-    /// Sends a request. On failure the blocks come back; without an error there is only no room
-    /// in the ring just now.
-    pub fn send(&self, id: u64, body: &[u8], blocks: Vec<(usize, Block)>) -> Result<Arc<Pending>, Unsent> {
+    /// Gives chunks back that no call uses.
+    pub fn free(&self, chunks: Vec<(usize, Chunk)>) {
+        if let Way::Memory(memory) = &self.way {
+            memory.free(chunks.into_iter().filter_map(|(_, chunk)| match chunk {
+                Chunk::Block(block) => Some(block),
+                Chunk::Lease(_) => None,
+            }));
+        }
+    }
+
+    /// Sends a request whose large arguments lie in blocks or are `parts`. On failure the chunks come
+    /// back; without an error there is only no room just now. `wait` is called while parts do not go.
+    pub fn send(
+        &self,
+        id: u64,
+        body: &[u8],
+        chunks: Vec<(usize, Chunk)>,
+        parts: &[&[u8]],
+        wait: impl FnMut() -> Result<()>,
+    ) -> Result<Arc<Pending>, Unsent> {
         let pending = spare::pending();
-        if !blocks.is_empty() {
-            lock(&pending.state).blocks = blocks;
+        if !chunks.is_empty() {
+            lock(&pending.state).chunks = chunks;
         }
         {
             let mut under_way = lock(&self.under_way);
@@ -218,16 +273,23 @@ impl Connection {
                 under_way.insert(id, pending.clone());
                 self.count.store(under_way.len(), Ordering::Relaxed);
             } else {
-                return Err((None, std::mem::take(&mut lock(&pending.state).blocks)));
+                return Err((None, std::mem::take(&mut lock(&pending.state).chunks)));
             }
         }
-        let sent = lock(&self.sending).sender.send(&Header::new(kind::REQUEST, id), &[body]);
+        let sent = match &self.way {
+            Way::Memory(memory) => memory.send(id, body),
+            Way::Network(remote) => remote.send(id, body, parts, wait).map_err(Some),
+        };
         match sent {
             Ok(()) => Ok(pending),
-            Err(full) => {
+            Err(why) => {
                 self.forget(id);
-                let why = full.for_ever().then(|| full.into());
-                Err((why, std::mem::take(&mut lock(&pending.state).blocks)))
+                if why.as_ref().is_some_and(|e| e.code() == Code::ServerLost) {
+                    // Whoever else waits for this server must know; what it sent before counts.
+                    self.drain();
+                    self.give_up("died or closed the connection".into());
+                }
+                Err((why, std::mem::take(&mut lock(&pending.state).chunks)))
             }
         }
     }
@@ -241,104 +303,146 @@ impl Connection {
 
     /// Nobody waits for a call any more. If it has not begun it will not be run.
     pub fn abandon(&self, id: u64, pending: &Pending) {
-        let cancel = self.segment.word(word::CANCEL + (id % word::CANCELS as u64) as usize);
-        cancel.store(id, Ordering::SeqCst);
+        match &self.way {
+            Way::Memory(memory) => memory.cancel(id),
+            Way::Network(remote) => remote.cancel(id),
+        }
         self.forsake(pending);
     }
 
     /// Nobody waits for a call any more; it is to be run.
     pub fn forsake(&self, pending: &Pending) {
-        let blocks = {
+        let chunks = {
             let mut state = lock(&pending.state);
             state.abandoned = true;
             match state.reply.take() {
-                Some(_) => std::mem::take(&mut state.blocks),
+                Some(_) => std::mem::take(&mut state.chunks),
                 None => Vec::new(),
             }
         };
-        self.free(blocks.into_iter().map(|(_, block)| block));
+        self.free(chunks);
     }
 
-    /// Takes all replies that are there; returns whether there was one. A ring that holds
-    /// something else makes the server lost.
+    /// Takes all replies that are there; returns whether there was one. Something else than a
+    /// reply makes the server lost.
     pub fn drain(&self) -> bool {
-        if !self.has_reply() {
-            return false;
-        }
-        let mut receiving = lock(&self.receiving);
-        let mut any = false;
-        while self.lost.get().is_none() && receiving.receiver.pending() {
-            any = true;
-            if let Err(e) = self.take_one(&mut receiving) {
-                self.give_up(format!("sent what is no reply: {e}"));
-            }
-        }
-        any
+        let drained = match &self.way {
+            _ if self.lost.get().is_some() => Ok(false),
+            Way::Memory(memory) => memory.drain(|frame| self.take_frame(frame)),
+            Way::Network(remote) => remote.drain(|received| self.take_received(received)),
+        };
+        drained.unwrap_or_else(|e| {
+            self.give_up(match e.code() {
+                Code::ServerLost => "died or closed the connection".into(),
+                _ => format!("sent what is no reply: {e}"),
+            });
+            true
+        })
     }
 
-    fn take_one(&self, receiving: &mut Receiving) -> Result<()> {
-        let Receiving { receiver, frame, parts } = receiving;
-        if !receiver.try_recv(frame)? {
-            return Ok(());
-        }
-        self.taken.store(receiver.position(), Ordering::Release);
+    fn take_frame(&self, frame: &Frame) -> Result<()> {
         let id = frame.header.id;
-        let known = || Error::new(Code::Corrupt, format!("a reply to {id}, which was not asked"));
         match frame.header.kind {
-            kind::REPLY_PART => {
-                if !lock(&self.under_way).contains_key(&id) {
-                    return Err(known());
-                }
-                let whole = parts.entry(id).or_default();
-                if whole.len() + frame.body().len() > 2 * REPLY_BYTES {
-                    return Err(Error::new(Code::Corrupt, "a reply has no end"));
-                }
-                whole.extend_from_slice(frame.body());
-                Ok(())
-            }
+            kind::REPLY_PART => self.take_part(id, frame.body()),
             kind::REPLY => {
-                let pending = self.forget(id).ok_or_else(known)?;
-                let mut reply = match parts.is_empty() {
-                    true => None,
-                    false => parts.remove(&id),
-                }
-                .unwrap_or_else(spare::buffer);
+                let pending = self.forget(id).ok_or_else(|| unasked(id))?;
+                let mut reply = self.beginning(id).unwrap_or_else(spare::buffer);
                 reply.extend_from_slice(frame.body());
-                self.deliver(&pending, reply);
+                self.deliver(&pending, reply, Vec::new());
                 Ok(())
             }
             other => Err(Error::new(Code::Corrupt, format!("a frame of kind {other}"))),
         }
     }
 
-    fn deliver(&self, pending: &Pending, reply: Vec<u8>) {
+    fn take_received(&self, received: Received) -> Result<()> {
+        let Received { header, mut body, mut parts, fault } = received;
+        if header.kind != kind::REPLY {
+            return Err(Error::new(Code::Corrupt, format!("a frame of kind {}", header.kind)));
+        }
+        let pending = self.forget(header.id).ok_or_else(|| unasked(header.id))?;
+        if let Some(fault) = fault {
+            // No room for the results here: the call has failed, the server has not.
+            body = failed(&fault);
+        } else if header.flags & BODY_APART != 0 && !parts.is_empty() {
+            body = parts.remove(0).bytes().to_vec();
+        }
+        let chunks = parts.into_iter().map(Chunk::Lease).enumerate().collect();
+        self.deliver(&pending, body, chunks);
+        Ok(())
+    }
+
+    fn take_part(&self, id: u64, body: &[u8]) -> Result<()> {
+        if !lock(&self.under_way).contains_key(&id) {
+            return Err(unasked(id));
+        }
+        let mut parts = lock(&self.parts);
+        let whole = parts.entry(id).or_default();
+        if whole.len() + body.len() > 2 * REPLY_BYTES {
+            return Err(Error::new(Code::Corrupt, "a reply has no end"));
+        }
+        whole.extend_from_slice(body);
+        Ok(())
+    }
+
+    /// What has come of a reply that came in parts.
+    fn beginning(&self, id: u64) -> Option<Vec<u8>> {
+        let mut parts = lock(&self.parts);
+        match parts.is_empty() {
+            true => None,
+            false => parts.remove(&id),
+        }
+    }
+
+    fn deliver(&self, pending: &Pending, reply: Vec<u8>, came: Vec<(usize, Chunk)>) {
         let mut state = lock(&pending.state);
         if state.abandoned {
-            let blocks = std::mem::take(&mut state.blocks);
+            let chunks = std::mem::take(&mut state.chunks);
             drop(state);
-            self.free(blocks.into_iter().map(|(_, block)| block));
+            self.free(chunks);
             return;
         }
+        state.chunks.extend(came);
         state.reply = Some(reply);
         drop(state);
         pending.done.store(true, Ordering::Release);
     }
 
-    /// Whether a reply is there: one look at the ring, without a lock.
+    /// Whether a reply is there, without waiting for anything.
     #[inline]
     pub fn has_reply(&self) -> bool {
-        self.segment.has_record(Direction::Down, self.taken.load(Ordering::Acquire))
+        match &self.way {
+            Way::Memory(memory) => memory.has_reply(),
+            Way::Network(remote) => remote.has_reply(),
+        }
     }
 
     /// This client is about to sleep; look for replies once more after this.
     pub fn prepare_sleep(&self) {
-        lock(&self.receiving).receiver.prepare_sleep();
+        if let Way::Memory(memory) = &self.way {
+            memory.prepare_sleep();
+        }
     }
 
     /// It is awake.
     pub fn cancel_sleep(&self) {
-        lock(&self.receiving).receiver.cancel_sleep();
+        if let Way::Memory(memory) = &self.way {
+            memory.cancel_sleep();
+        }
     }
+}
+
+fn unasked(id: u64) -> Error {
+    Error::new(Code::Corrupt, format!("a reply to {id}, which was not asked"))
+}
+
+/// A reply that says so.
+fn failed(why: &Error) -> Vec<u8> {
+    let outcome =
+        Outcome { code: why.code() as u32, running: 0, queued: 0, waited_ns: 0, ran_ns: 0, text: why.text() };
+    let mut w = Writer::new();
+    put_outcome(&mut w, &outcome, 0);
+    w.finish()
 }
 
 /// Waits a little for room in a ring: yields first, then sleeps.

@@ -11,7 +11,7 @@ use forebay_types::directory::Incarnation;
 use forebay_types::{Code, DType, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
-use super::connection::{Connection, Pending, Returned};
+use super::connection::{Chunk, Connection, Pending, Returned};
 use super::request;
 use super::table::Offer;
 use super::{Inner, Sent, reference, spare};
@@ -267,7 +267,7 @@ impl<'a> Future<'a> {
             Ok((outcome, _)) => self.failure(connection, &outcome),
             Err(e) => e,
         };
-        connection.free(returned.blocks.into_iter().map(|(_, block)| block));
+        connection.free(returned.chunks);
         self.tried.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
@@ -276,7 +276,7 @@ impl<'a> Future<'a> {
 
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
-        let Returned { reply, blocks } = returned;
+        let Returned { reply, chunks } = returned;
         let mut items = Vec::new();
         let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
             self.note(connection, &outcome);
@@ -284,9 +284,9 @@ impl<'a> Future<'a> {
                 return Err(self.failure(connection, &outcome));
             }
             let data = reply.get(data..).unwrap_or_default();
-            self.results(&items, data, &blocks)
+            self.results(&items, data, &chunks)
         });
-        connection.free(blocks.into_iter().map(|(_, block)| block));
+        connection.free(chunks);
         spare::keep_buffer(reply);
         result
     }
@@ -306,12 +306,7 @@ impl<'a> Future<'a> {
         Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
     }
 
-    fn results(
-        &mut self,
-        items: &[Item],
-        data: &[u8],
-        blocks: &[(usize, forebay_arena::Block)],
-    ) -> Result<Vec<Value>> {
+    fn results(&mut self, items: &[Item], data: &[u8], chunks: &[(usize, Chunk)]) -> Result<Vec<Value>> {
         if !self.offer.signature.params().iter().any(|p| p.way.comes()) {
             return Ok(Vec::new());
         }
@@ -332,20 +327,14 @@ impl<'a> Future<'a> {
             let item = items.next().ok_or_else(wrong)?;
             match param.is_returned() {
                 true => values.push(value(param, item, data).ok_or_else(wrong)?),
-                false => self.fill(index, item, data, blocks).ok_or_else(wrong)?,
+                false => self.fill(index, item, data, chunks).ok_or_else(wrong)?,
             }
         }
         Ok(values)
     }
 
     /// Copies an array result into the argument.
-    fn fill(
-        &mut self,
-        index: usize,
-        item: &Item,
-        data: &[u8],
-        blocks: &[(usize, forebay_arena::Block)],
-    ) -> Option<()> {
+    fn fill(&mut self, index: usize, item: &Item, data: &[u8], chunks: &[(usize, Chunk)]) -> Option<()> {
         let Item::Array(came, place) = item else { return None };
         let arg = &mut self.args[index];
         match *place {
@@ -355,11 +344,18 @@ impl<'a> Future<'a> {
                 arg.take(came, data.get(at as usize..at as usize + n as usize)?)
             }
             Place::None { .. } => {
-                let block = &blocks.iter().find(|(i, _)| *i == index)?.1;
+                let ours = |(i, chunk): &&(usize, Chunk)| *i == index && matches!(chunk, Chunk::Block(_));
+                let block = &chunks.iter().find(ours)?.1;
                 let bytes = arg.len();
                 arg.take(came, block.bytes().get(..bytes)?)
             }
-            Place::Block(_) | Place::Held { .. } => None,
+            Place::Block(at) => {
+                let came_with = |(i, chunk): &&(usize, Chunk)| {
+                    *i == at.index as usize && matches!(chunk, Chunk::Lease(_))
+                };
+                arg.take(came, chunks.iter().find(came_with)?.1.bytes())
+            }
+            Place::Held { .. } => None,
         }
     }
 

@@ -266,7 +266,8 @@ impl Inner {
     /// be heard, a thread of its own does the greeting.
     fn attach(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Connection> {
         let (inner, info) = (self.clone(), info.clone());
-        let attach = move || Connection::attach(info, inner.id, &inner.pump.doorbell);
+        let reach = lock(&self.table).reach()?;
+        let attach = move || Connection::attach(info, inner.id, &inner.pump.doorbell, &reach);
         if self.check.get().is_none() {
             return attach();
         }

@@ -174,14 +174,12 @@ impl Pump {
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let busy: Vec<&Arc<Connection>> = connections.iter().filter(|c| c.is_busy()).collect();
         let mut fds = vec![PollFd::new(&self.doorbell, PollFlags::IN)];
-        fds.extend(busy.iter().map(|c| PollFd::from_borrowed_fd(c.socket(), PollFlags::RDHUP)));
-        let rung = match poll(&mut fds, Some(&timeout)) {
-            Ok(_) => !fds[0].revents().is_empty(),
-            Err(_) => false,
-        };
-        if rung {
+        fds.extend(busy.iter().map(|c| c.socket()).map(|(fd, events)| PollFd::from_borrowed_fd(fd, events)));
+        let woken = poll(&mut fds, Some(&timeout)).unwrap_or(0) > 0;
+        if !fds[0].revents().is_empty() {
             self.doorbell.clear();
         }
-        !rung || fds[1..].iter().any(|fd| !fd.revents().is_empty())
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        !woken || fds[1..].iter().any(|fd| fd.revents().intersects(ends))
     }
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use forebay_arena::Block;
 use forebay_link::frame::SHORT_BYTES;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
 use forebay_types::codec::Writer;
@@ -13,7 +12,7 @@ use forebay_types::record::BlockRef;
 use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
-use super::connection::{Connection, Pending, breathe};
+use super::connection::{Chunk, Connection, Pending, breathe};
 use super::{Inner, Sent, spare};
 
 pub(super) struct Request<'r, 'a> {
@@ -33,7 +32,9 @@ struct Placed<'r> {
     items: Vec<Item>,
     inline: Vec<Cow<'r, [u8]>>,
     at: usize,
-    blocks: Vec<(usize, Block)>,
+    chunks: Vec<(usize, Chunk)>,
+    /// Large arguments that go over the network from where they lie.
+    parts: Vec<Cow<'r, [u8]>>,
 }
 
 /// Now, for this process and in nanoseconds of the host's monotonic clock. One reading serves for
@@ -59,61 +60,49 @@ impl<'r> Request<'r, '_> {
             items: Vec::with_capacity(self.args.len()),
             inline: Vec::new(),
             at: 0,
-            blocks: Vec::new(),
+            chunks: Vec::new(),
+            parts: Vec::new(),
         };
         for (index, param) in self.signature.passed().enumerate() {
             if let Err(e) = self.place(connection, index, param, &mut placed) {
-                connection.free(placed.blocks.into_iter().map(|(_, block)| block));
+                connection.free(placed.chunks);
                 return Err(Sent::Not(e));
             }
         }
         let (sent, sent_ns) = self.timed.then(now).unzip();
         let body = self.encode(&placed, sent_ns.unwrap_or(0));
-        let done = self.push(connection, until, &body, placed.blocks);
+        let parts: Vec<&[u8]> = placed.parts.iter().map(|p| &p[..]).collect();
+        let done = self.push(connection, until, &body, placed.chunks, &parts);
         spare::keep_buffer(body);
         done.map(|pending| (pending, sent))
     }
 
-    /// Waits for room in the ring while the server lives and time is left.
+    /// Waits for room while the server lives and time is left.
     fn push(
         &self,
         connection: &Connection,
         until: Option<Instant>,
         body: &[u8],
-        mut blocks: Vec<(usize, Block)>,
+        mut chunks: Vec<(usize, Chunk)>,
+        parts: &[&[u8]],
     ) -> Result<Arc<Pending>, Sent> {
-        let mut since = None;
-        let mut looked = None;
+        let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
         loop {
-            let (why, back) = match connection.send(self.id, body, blocks) {
+            let (why, back) = match connection.send(self.id, body, chunks, parts, || wait.once()) {
                 Ok(pending) => return Ok(pending),
                 Err(refused) => refused,
             };
-            blocks = back;
-            let since = *since.get_or_insert_with(Instant::now);
-            let looked = looked.get_or_insert(since);
-            let mut interrupted = Ok(());
-            let late = until.is_some_and(|u| Instant::now() >= u);
-            if looked.elapsed() > Duration::from_millis(50) {
-                connection.look();
-                *looked = Instant::now();
-                interrupted = self.inner.interrupted();
+            chunks = back;
+            let fault = why.or_else(|| wait.once().err());
+            if let Some(e) = fault {
+                connection.free(chunks);
+                return Err(match connection.lost() {
+                    Some(lost) => Sent::Lost(lost.clone()),
+                    None if e.code() == Code::ServerLost => Sent::Lost(e),
+                    None => Sent::Not(e),
+                });
             }
-            let fault = match (why.or(interrupted.err()), connection.lost()) {
-                (Some(e), _) => Some(Sent::Not(e)),
-                (None, Some(e)) => Some(Sent::Lost(e.clone())),
-                (None, None) if late => Some(Sent::Not(Error::new(
-                    Code::Timeout,
-                    "the server takes no more requests just now and the time is over",
-                ))),
-                (None, None) => None,
-            };
-            if let Some(fault) = fault {
-                connection.free(blocks.into_iter().map(|(_, block)| block));
-                return Err(fault);
-            }
-            connection.drain();
-            breathe(since);
+            breathe(wait.since());
         }
     }
 
@@ -160,6 +149,43 @@ impl<'r> Request<'r, '_> {
     }
 }
 
+/// Waiting for room.
+struct Waiting<'w, 'r, 'a> {
+    request: &'w Request<'r, 'a>,
+    connection: &'w Connection,
+    until: Option<Instant>,
+    since: Option<Instant>,
+    looked: Option<Instant>,
+}
+
+impl Waiting<'_, '_, '_> {
+    fn since(&mut self) -> Instant {
+        *self.since.get_or_insert_with(Instant::now)
+    }
+
+    /// Takes replies, which may make room, and looks whether waiting still makes sense.
+    fn once(&mut self) -> Result<(), Error> {
+        let since = self.since();
+        let looked = self.looked.get_or_insert(since);
+        if looked.elapsed() > Duration::from_millis(50) {
+            *looked = Instant::now();
+            self.connection.look();
+            self.request.inner.interrupted()?;
+        }
+        self.connection.drain();
+        if let Some(e) = self.connection.lost() {
+            return Err(e.clone());
+        }
+        if self.until.is_some_and(|u| Instant::now() >= u) {
+            return Err(Error::new(
+                Code::Timeout,
+                "the server takes no more requests just now and the time is over",
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl<'r> Placed<'r> {
     /// Decides where the bytes of an argument go, and copies large ones there.
     fn put(
@@ -181,12 +207,21 @@ impl<'r> Placed<'r> {
             self.at = (at + bytes).next_multiple_of(call::ALIGN);
             return Ok(Place::Inline { at: at as u32, bytes: len as u32 });
         }
-        let mut block = connection.block(len)?;
-        if goes {
-            arg.fill(&mut block);
-        }
-        let place = Place::Block(BlockRef { segment: 0, index: block.index(), bytes: len });
-        self.blocks.push((index, block));
-        Ok(place)
+        let index = match connection.block(len)? {
+            Some(mut block) => {
+                if goes {
+                    arg.fill(&mut block);
+                }
+                let number = block.index();
+                self.chunks.push((index, Chunk::Block(block)));
+                number
+            }
+            None if !goes => return Ok(Place::None { bytes: len }),
+            None => {
+                self.parts.push(arg.bytes());
+                self.parts.len() as u32 - 1
+            }
+        };
+        Ok(Place::Block(BlockRef { segment: 0, index, bytes: len }))
     }
 }

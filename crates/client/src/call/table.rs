@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use forebay_arena::place;
+use forebay_link::net::{Key, Network};
 use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
-use super::connection::Connection;
+use super::connection::{Connection, Reach};
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
@@ -76,6 +78,8 @@ impl Offer {
 pub(super) struct Table {
     locator: Locator,
     wire: Option<Wire>,
+    /// What opened the door of a broker on another host.
+    key: Option<Key>,
     offers: QuickMap<String, Arc<Offer>>,
     /// When the table is no longer fresh, by [`coarse`].
     ask_again: Duration,
@@ -87,17 +91,20 @@ pub(super) struct Table {
 impl Table {
     /// Connects to the broker, starting an agent if need be, and fetches the table.
     pub fn fetch(locator: Locator) -> Result<Table> {
-        let wire = Some(locator.connect_or_start("client", LONG)?);
+        let wire = locator.connect_or_start("client", LONG)?;
+        let key = wire.key().cloned();
         let offers = QuickMap::default();
         let ask_again = Duration::ZERO;
-        let mut table = Table { locator, wire, offers, ask_again, turn: 0, settling: false };
+        let mut table = Table { locator, wire: Some(wire), key, offers, ask_again, turn: 0, settling: false };
         table.refresh(LONG)?;
         Ok(table)
     }
 
     fn ask(&mut self, request: &BrokerRequest, timeout: Duration) -> Result<serde_json::Value> {
         if self.wire.is_none() {
-            self.wire = Some(self.locator.connect("client", timeout)?);
+            let wire = self.locator.connect("client", timeout)?;
+            self.key = wire.key().cloned();
+            self.wire = Some(wire);
         }
         let wire = self.wire.as_mut().expect("connected just now");
         let answer = wire.ask_with(request, &[], timeout).map(|(value, _)| value);
@@ -141,6 +148,18 @@ impl Table {
                 *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next));
             }
         }
+    }
+
+    /// What is needed to reach servers of other hosts: the key of the broker's agent, which its
+    /// servers share.
+    pub fn reach(&self) -> Result<Reach> {
+        let asked = self.locator.address()?.map(|address| address.host);
+        let local = || place::rendezvous().ok().and_then(|path| Network::read(&path)).map(|n| n.key());
+        let key = match &self.key {
+            None if asked.is_none() => local().transpose()?,
+            known => known.clone(),
+        };
+        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence: self.locator.silence()? })
     }
 
     /// Whether servers that are not in the table may come to it in a moment.
@@ -262,6 +281,9 @@ mod tests {
                 host: String::new(),
                 socket: String::new(),
                 services: Vec::new(),
+                place: String::new(),
+                listens: None,
+                lease_ms: 0,
             })
         };
         let servers = vec![server(1), server(2), server(3)];

@@ -35,6 +35,9 @@ fn owner(out: &Out, s: &Of) -> Result<()> {
     };
     let page = s.page.as_ref().map_or(String::new(), |p| format!(", page at http://{p}/"));
     out.line(format!("{kind}: pid {}, up {}, {} connections{page}", s.pid, duration(s.up_s), s.connections))?;
+    if let Some(there) = &s.listens {
+        out.line(format!("  for other hosts at {}", there.address))?;
+    }
     for run in &s.runs {
         show(out, run)?;
     }

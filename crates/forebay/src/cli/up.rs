@@ -1,7 +1,7 @@
 //! `forebay up` and `forebay down`: the node's agent.
 
 use super::out::Out;
-use forebay::{Code, Error, Result};
+use forebay::{Error, Result};
 use forebay_agent::{HostOptions, host};
 use serde_json::json;
 use std::path::PathBuf;
@@ -9,11 +9,14 @@ use std::time::Duration;
 
 /// Start the node's agent: it hosts broker, runs and pages, and stays until `forebay down`.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  forebay up")]
+#[command(after_help = "Example:\n  forebay up --listen tcp://0.0.0.0:4567")]
 pub struct Up {
-    /// An address for other hosts. This version serves its own host only and says so.
+    /// Listen for other hosts: tcp://HOST:PORT of this host, port 0 for any, host 0.0.0.0 for all its addresses.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Speak TLS over loopback too; to other hosts it always is.
+    #[arg(long, requires = "listen")]
+    tls: bool,
     /// Runtime directory: sockets, locks, log. By default as FOREBAY_RUNTIME_DIR says.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -35,29 +38,44 @@ impl Up {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         if let Some(address) = &self.listen {
-            return Err(Error::new(
-                Code::Refused,
-                format!(
-                    "--listen {address}: this version serves processes of its own host only, over Unix sockets; start it without --listen"
-                ),
-            ));
+            address.parse::<forebay_link::net::Address>().map_err(|e| e.within("--listen"))?;
         }
         if let Some(dir) = &self.dir {
             return super::again_in(dir, "--dir");
         }
+        let runs = match self.listen {
+            Some(_) => Some(self.runs_dir()?),
+            None => None,
+        };
         if self.by_need || self.foreground {
             return host(HostOptions {
                 by_need: self.by_need,
                 detach: self.by_need || self.detach,
-                runs: self.runs.clone(),
+                runs,
+                listen: self.listen.clone(),
+                tls: self.tls,
             });
         }
         forebay_agent::start_to_stay()?;
         let s = forebay_agent::stay()?;
+        let listens = self.listen.as_ref().map(|at| forebay_agent::listen(at, self.tls)).transpose()?;
+        let address = listens.map(|l| l.address);
+        runs.map_or(Ok(()), |dir| forebay_agent::take_runs(&dir))?;
         out.either(
-            || json!({"pid": s.pid, "socket": s.socket}),
-            || format!("the agent is up (pid {}) at {}", s.pid, s.socket),
+            || json!({"pid": s.pid, "socket": s.socket, "address": address}),
+            || {
+                let there = address.as_ref().map_or(String::new(), |a| format!(", for other hosts at {a}"));
+                format!("the agent is up (pid {}) at {}{there}", s.pid, s.socket)
+            },
         )
+    }
+}
+
+impl Up {
+    /// Where runs of other hosts are kept, absolute.
+    fn runs_dir(&self) -> Result<PathBuf> {
+        let dir = self.runs.clone().unwrap_or_else(|| PathBuf::from("."));
+        std::path::absolute(&dir).map_err(|e| Error::io(format!("cannot use {}", dir.display()), e))
     }
 }
 

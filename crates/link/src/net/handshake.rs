@@ -16,7 +16,7 @@
 //! kilobytes and no thread: [`Handshake::step`] does what can be done now.
 
 use super::address::Address;
-use super::key::{Bytes, Key, Keys, Secret, Side, Transcript, hex, random, unhex};
+use super::key::{Bytes, Key, Keys, Side, Transcript, hex, random, unhex};
 use super::stream::{NetStream, Seen};
 use super::tls::{self, Identity};
 use crate::frame::{HEADER_BYTES, Header, kind};
@@ -74,7 +74,7 @@ pub(crate) struct Door {
 
 /// What one side knows of the matter.
 enum Knows {
-    Connecting { keys: Keys, role: String, secret: Option<Secret>, seen: Seen },
+    Connecting { keys: Keys, role: String, chosen: Option<Key>, seen: Seen },
     Accepting(Arc<Door>),
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn connect(
     role: &str,
     keys: &Keys,
     deadline: Instant,
-) -> Result<(NetStream, Peer)> {
+) -> Result<(NetStream, Peer, Key)> {
     match attempt(address, role, keys, deadline, false)? {
         Some(done) => Ok(done),
         None => attempt(address, role, keys, deadline, true)?
@@ -132,7 +132,7 @@ fn attempt(
     keys: &Keys,
     deadline: Instant,
     tls: bool,
-) -> Result<Option<(NetStream, Peer)>> {
+) -> Result<Option<(NetStream, Peer, Key)>> {
     if keys.is_empty() {
         return Err(Error::new(
             Code::Refused,
@@ -146,7 +146,11 @@ fn attempt(
     let mut handshake = Handshake::connecting(stream, keys.clone(), role, tls)?;
     loop {
         match handshake.step() {
-            Ok(Step::Done) => return handshake.finish().map(Some),
+            Ok(Step::Done) => {
+                let key = handshake.chosen().ok_or_else(nonsense)?;
+                let (stream, peer) = handshake.finish()?;
+                return Ok(Some((stream, peer, key)));
+            }
             Ok(Step::Wait(flags)) => {
                 if !poll_for(handshake.as_fd(), flags, Some(deadline))? {
                     return Err(Error::new(
@@ -182,7 +186,7 @@ impl Handshake {
         if tls {
             stream.secure(tls::connecting(keys.certificates(), seen.clone())?);
         }
-        let knows = Knows::Connecting { keys, role: role.to_owned(), secret: None, seen };
+        let knows = Knows::Connecting { keys, role: role.to_owned(), chosen: None, seen };
         Handshake::new(stream, knows, Stage::Tls)
     }
 
@@ -193,6 +197,14 @@ impl Handshake {
     /// Who is at the other end, as the network says.
     pub fn peer(&self) -> std::net::SocketAddr {
         self.stream.peer()
+    }
+
+    /// The key that opened the door, for who connected.
+    fn chosen(&self) -> Option<Key> {
+        match &self.knows {
+            Knows::Connecting { chosen, .. } => chosen.clone(),
+            Knows::Accepting(_) => None,
+        }
     }
 
     /// The connection, when [`Step::Done`] was said.
@@ -315,7 +327,7 @@ impl Handshake {
             ));
         }
         let seen = self.transcript()?;
-        let Knows::Connecting { keys, role, secret, .. } = &mut self.knows else { return Err(nonsense()) };
+        let Knows::Connecting { keys, role, chosen, .. } = &mut self.knows else { return Err(nonsense()) };
         let key = keys.of(&challenge.key).ok_or_else(|| {
             Error::new(
                 Code::Refused,
@@ -327,7 +339,7 @@ impl Handshake {
             proof: key.secret.prove(Side::Connecting, &seen),
             peer: Peer::ourselves(role),
         };
-        *secret = Some(key.secret.clone());
+        *chosen = Some(key.clone());
         self.say(kind::PROOF, 0, &proof);
         Ok(Stage::Hear(kind::WELCOME))
     }
@@ -360,8 +372,8 @@ impl Handshake {
     fn welcome(&mut self, message: &Message) -> Result<Stage> {
         let welcome: Welcome = message.parse().map_err(|_| nonsense())?;
         let seen = self.transcript()?;
-        let Knows::Connecting { secret: Some(secret), .. } = &self.knows else { return Err(nonsense()) };
-        match secret.proves(Side::Accepting, &seen, &welcome.proof) {
+        let Knows::Connecting { chosen: Some(key), .. } = &self.knows else { return Err(nonsense()) };
+        match key.secret.proves(Side::Accepting, &seen, &welcome.proof) {
             true => Ok(Stage::Done(welcome.peer)),
             false => Err(Error::new(
                 Code::Refused,

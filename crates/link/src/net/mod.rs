@@ -7,21 +7,29 @@
 //!  stream     bytes          a socket, plain or TLS, that never blocks
 //!  handshake  the way in     both sides prove that they know the secret, without saying it
 //!  lobby      many at once   strangers wait here, in no thread of their own, and not for long
+//!  link       calls          frames both ways; sender and receiver: its halves
 //! ```
 //!
 //! A connection that has come through is a [`crate::Wire`] like one over a Unix socket, except
-//! that no descriptors travel over it.
+//! that no descriptors travel over it. When both sides have agreed on it, it becomes a call link
+//! ([`crate::Wire::into_link`]): binary frames, with large parts in pieces that short frames overtake.
 
 mod address;
 mod handshake;
 mod key;
+mod link;
 mod lobby;
+mod receiver;
+mod sender;
 mod stream;
 mod tls;
 
 pub use address::Address;
 pub use key::{Fingerprint, Key, Keys, Network, Secret};
+pub use link::{Flusher, NetLink};
 pub use lobby::{Listen, Lobby};
+pub use receiver::{NetReceiver, Received};
+pub use sender::{NetSender, PIECE_BYTES, Part};
 pub use stream::NetStream;
 
 pub(crate) use handshake::connect;

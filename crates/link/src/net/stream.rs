@@ -14,6 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Most bytes that wait unsent in the system.
+const UNSENT: u32 = 256 * 1024;
 /// Most bytes that TLS takes before some have left.
 const TLS_BUFFER: usize = 320 * 1024;
 
@@ -90,6 +92,10 @@ impl NetStream {
         sockopt::set_tcp_keepidle(&socket, (silence / 2).max(Duration::from_secs(1))).map_err(failed)?;
         sockopt::set_tcp_keepintvl(&socket, (silence / 4).max(Duration::from_secs(1))).map_err(failed)?;
         sockopt::set_tcp_keepcnt(&socket, 3).map_err(failed)?;
+        // What the system has taken and not sent yet stands before every short frame.
+        socket2::SockRef::from(&socket)
+            .set_tcp_notsent_lowat(UNSENT)
+            .map_err(|e| Error::io("cannot set up a network connection", e))?;
         sockopt::set_tcp_user_timeout(&socket, (silence * 3 / 2).as_millis() as u32).map_err(failed)?;
         Ok(NetStream { socket, tls: None, peer })
     }
@@ -200,6 +206,11 @@ impl NetStream {
         let n = tls.writer().write_vectored(buffers)?;
         self.flush(&mut tls)?;
         Ok(n)
+    }
+
+    /// Ends the connection both ways, for whoever uses it.
+    pub fn close(&self) {
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 
     /// Whether everything that was written has gone to the system.

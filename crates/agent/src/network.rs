@@ -1,0 +1,111 @@
+//! The door to other hosts. Whoever has come through its handshake is served like one on the Unix
+//! socket; the rendezvous file says where the door is and holds what opens it.
+
+use crate::door;
+use crate::service::{Shared, lock};
+use crate::words::Listening;
+use forebay_arena::place;
+use forebay_link::net::{Address, Key, Listen, Lobby, Network};
+use forebay_types::{Code, Error, Result};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two lines about strangers in the log.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// A door that is open.
+pub struct Open {
+    /// What the rendezvous file says of it.
+    pub network: Network,
+    answer: Listening,
+    asked: Address,
+    thread: JoinHandle<()>,
+}
+
+impl Open {
+    /// What people are told.
+    pub fn answer(&self) -> &Listening {
+        &self.answer
+    }
+
+    /// Waits for its thread, once the owner stops.
+    pub fn end(self) {
+        let _ = self.thread.join();
+    }
+}
+
+/// Opens the door; asked again for the same address it says where it is.
+pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening> {
+    let asked: Address = address.parse()?;
+    let mut place = lock(&shared.network);
+    if let Some(open) = &*place {
+        if open.asked == asked {
+            return Ok(open.answer.clone());
+        }
+        return Err(Error::new(
+            Code::Conflict,
+            format!("the agent listens at {} already; `forebay down` ends it", open.answer.address),
+        ));
+    }
+    // Who takes the place of an agent that died lets in whom that one let in.
+    let key = shared.inherited.clone().map_or_else(Key::new, Ok)?;
+    let listen = Listen { address: asked.clone(), key, tls_on_loopback: tls, role: shared.role.to_owned() };
+    let lobby = Lobby::bind(listen)?;
+    let local = lobby.local();
+    let host = match local.ip().is_unspecified() {
+        true => place::host(),
+        false => local.ip().to_string(),
+    };
+    let answer = Listening {
+        address: Address { host, port: local.port() }.to_string(),
+        certificate: lobby.key().certificate.map(|c| c.to_string()),
+    };
+    let network = lobby.key().network(&local.to_string());
+    let theirs = shared.clone();
+    let thread = std::thread::Builder::new()
+        .name("fb-network".into())
+        .spawn(move || serve(&theirs, lobby))
+        .map_err(|e| Error::io("cannot start the thread of the network", e))?;
+    *place = Some(Open { network, answer: answer.clone(), asked, thread });
+    drop(place);
+    shared.diary.line(format_args!("other hosts connect to {}", answer.address));
+    shared.publish()?;
+    Ok(answer)
+}
+
+fn serve(shared: &Arc<Shared>, mut lobby: Lobby) {
+    let mut strangers = Strangers { refused: 0, told: None };
+    while !shared.stop.given() {
+        match lobby.accept(Some(shared.stop.as_fd()), None) {
+            Ok(Some(wire)) => door::admit_greeted(shared, wire),
+            Ok(None) => {}
+            Err(e) => strangers.tell(shared, &e),
+        }
+    }
+}
+
+/// Who was refused, without letting them fill the log.
+struct Strangers {
+    refused: u64,
+    told: Option<Instant>,
+}
+
+impl Strangers {
+    fn tell(&mut self, shared: &Shared, e: &Error) {
+        self.refused += 1;
+        if self.told.is_some_and(|t| t.elapsed() < QUIET) {
+            return;
+        }
+        let more = match self.refused {
+            1 => String::new(),
+            n => format!(" (and {} more since the last line)", n - 1),
+        };
+        shared.diary.line(format_args!("a connection was refused: {e}{more}"));
+        (self.refused, self.told) = (0, Some(Instant::now()));
+        if e.code() == Code::Io {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A server on the same host: the segment that this client made for it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forebay_arena::{Allocator, Block, Direction, Segment};
+use forebay_link::frame::Header;
+use forebay_link::{Doorbell, Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
+use forebay_types::call::{ServerRequest, kind, word};
+use forebay_types::directory::ServerInfo;
+use forebay_types::{Code, Error, Result};
+
+use super::super::lock;
+use super::{PATIENCE, agree, room};
+
+/// Most large arguments under way at a time.
+const BLOCKS: u32 = 4_096;
+
+pub(in crate::call) struct Memory {
+    segment: Segment,
+    wire: Wire,
+    watch: Mutex<Watch>,
+    sending: Mutex<Sending>,
+    receiving: Mutex<Receiving>,
+    /// Position in the ring of replies up to which they were taken.
+    taken: AtomicU64,
+}
+
+struct Sending {
+    sender: ShmSender,
+    allocator: Allocator,
+}
+
+struct Receiving {
+    receiver: ShmReceiver,
+    frame: Frame,
+}
+
+impl Memory {
+    pub fn attach(info: &ServerInfo, client: u64, doorbell: &Doorbell) -> Result<Memory> {
+        let mut wire = Wire::connect_as(Path::new(&info.socket), "client", PATIENCE)?;
+        let link = ShmLink::create(room(), BLOCKS)?;
+        let request = ServerRequest::Attach { client };
+        let fds = [link.segment().fd(), doorbell.as_fd()];
+        let (answer, theirs) = wire.ask_with(&request, &fds, PATIENCE)?;
+        agree(info, answer)?;
+        let (segment, sender, receiver) = link.split();
+        let bell = theirs.into_iter().next();
+        sender.attach_eventfd(bell.ok_or_else(|| Error::new(Code::Corrupt, "a server has no doorbell"))?);
+        let heart = Some((segment.clone(), word::HEARTBEAT));
+        let watch = Watch::new(wire.watch_fd()?, wire.process(), heart);
+        let allocator = segment.allocator();
+        Ok(Memory {
+            segment,
+            wire,
+            watch: Mutex::new(watch),
+            sending: Mutex::new(Sending { sender, allocator }),
+            receiving: Mutex::new(Receiving { receiver, frame: Frame::default() }),
+            taken: AtomicU64::new(0),
+        })
+    }
+
+    /// Its socket, whose end is the server's.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+
+    pub fn state(&self) -> PeerState {
+        lock(&self.watch).check()
+    }
+
+    /// Nothing that was sent and not begun is to be run any more.
+    pub fn give_up(&self) {
+        self.segment.word(word::ABANDONED).store(1, Ordering::SeqCst);
+    }
+
+    /// A block for an argument.
+    pub fn block(&self, bytes: u64) -> Result<Block> {
+        let found = lock(&self.sending).allocator.alloc(bytes);
+        found.ok_or_else(|| self.no_room(bytes))
+    }
+
+    #[cold]
+    fn no_room(&self, bytes: u64) -> Error {
+        let sending = lock(&self.sending);
+        let (room, used, live) =
+            (sending.allocator.capacity(), sending.allocator.used(), sending.allocator.live());
+        Error::new(
+            Code::Full,
+            format!(
+                "an argument of {bytes} bytes finds no shared memory: {used} bytes of {room} are used by {live} \
+                 arguments under way; wait for calls, pass it in pieces, or free memory"
+            ),
+        )
+    }
+
+    /// Gives blocks back that no call uses.
+    pub fn free(&self, blocks: impl IntoIterator<Item = Block>) {
+        let mut blocks = blocks.into_iter().peekable();
+        if blocks.peek().is_some() {
+            let mut sending = lock(&self.sending);
+            blocks.for_each(|b| sending.allocator.free(b));
+        }
+    }
+
+    /// Sends a request. Without an error there is only no room in the ring just now.
+    pub fn send(&self, id: u64, body: &[u8]) -> Result<(), Option<Error>> {
+        let sent = lock(&self.sending).sender.send(&Header::new(kind::REQUEST, id), &[body]);
+        sent.map_err(|full| full.for_ever().then(|| full.into()))
+    }
+
+    pub fn cancel(&self, id: u64) {
+        let cancel = self.segment.word(word::CANCEL + (id % word::CANCELS as u64) as usize);
+        cancel.store(id, Ordering::SeqCst);
+    }
+
+    /// Takes the replies that are there, while `each` wants more; says what is wrong with one.
+    pub fn drain(&self, mut each: impl FnMut(&Frame) -> Result<()>) -> Result<bool> {
+        if !self.has_reply() {
+            return Ok(false);
+        }
+        let mut receiving = lock(&self.receiving);
+        let Receiving { receiver, frame } = &mut *receiving;
+        let mut any = false;
+        while receiver.pending() {
+            any = true;
+            if !receiver.try_recv(frame)? {
+                break;
+            }
+            self.taken.store(receiver.position(), Ordering::Release);
+            each(frame)?;
+        }
+        Ok(any)
+    }
+
+    /// Whether a reply is there: one look at the ring, without a lock.
+    #[inline]
+    pub fn has_reply(&self) -> bool {
+        self.segment.has_record(Direction::Down, self.taken.load(Ordering::Acquire))
+    }
+
+    /// This client is about to sleep; look for replies once more after this.
+    pub fn prepare_sleep(&self) {
+        lock(&self.receiving).receiver.prepare_sleep();
+    }
+
+    /// It is awake.
+    pub fn cancel_sleep(&self) {
+        lock(&self.receiving).receiver.cancel_sleep();
+    }
+}

@@ -1,0 +1,161 @@
+//! A server on another host: arguments are written from where they lie, results come into recycled
+//! memory, and what shared memory says with a word of a page is a short frame.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use forebay_link::frame::Header;
+use forebay_link::net::{Address, Key, NetReceiver, NetSender, Received};
+use forebay_link::pool::{Budget, Pool};
+use forebay_link::{PeerState, Wire, watch};
+use forebay_types::call::{ServerRequest, kind};
+use forebay_types::directory::ServerInfo;
+use forebay_types::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::super::lock;
+use super::{PATIENCE, agree, room};
+
+/// Who waits for room looks up so often.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(in crate::call) struct Remote {
+    sender: NetSender,
+    receiving: Mutex<NetReceiver>,
+    hearing: Mutex<Hearing>,
+    silence: Duration,
+}
+
+/// What is known of the server's life.
+struct Hearing {
+    /// Since when it has been silent while somebody listened.
+    since: Instant,
+    /// When somebody listened last.
+    looked: Instant,
+}
+
+impl Remote {
+    pub fn attach(
+        info: &ServerInfo,
+        client: u64,
+        address: &Address,
+        key: Key,
+        silence: Duration,
+    ) -> Result<Remote> {
+        let mut wire = Wire::connect_net(address, "client", &key.into(), PATIENCE)?;
+        let (answer, _) = wire.ask_with(&ServerRequest::Attach { client }, &[], PATIENCE)?;
+        agree(info, answer)?;
+        let (sender, receiver) = wire.into_link(Pool::new(&Budget::new(room())))?.split();
+        let now = Instant::now();
+        Ok(Remote {
+            sender,
+            receiving: Mutex::new(receiver),
+            hearing: Mutex::new(Hearing { since: now, looked: now }),
+            silence,
+        })
+    }
+
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.sender.as_fd()
+    }
+
+    /// What wakes who waits for replies.
+    pub fn events(&self) -> PollFlags {
+        match self.sender.waits() {
+            true => PollFlags::IN | PollFlags::RDHUP | PollFlags::OUT,
+            false => PollFlags::IN | PollFlags::RDHUP,
+        }
+    }
+
+    /// A hung up socket is a dead server, and so is one that was silent for too long. What nobody
+    /// listened to does not count.
+    pub fn state(&self) -> PeerState {
+        if watch::hung_up(self.socket()) {
+            return PeerState::Gone;
+        }
+        let heard = match self.receiving.try_lock() {
+            Ok(receiver) => receiver.heard(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().heard(),
+            // Somebody reads.
+            Err(TryLockError::WouldBlock) => Instant::now(),
+        };
+        let mut hearing = lock(&self.hearing);
+        let now = Instant::now();
+        if now - hearing.looked > self.silence / 4 {
+            hearing.since = now;
+        }
+        hearing.looked = now;
+        hearing.since = hearing.since.max(heard);
+        match now - hearing.since > self.silence {
+            true => PeerState::Stopped,
+            false => PeerState::Alive,
+        }
+    }
+
+    pub fn silence(&self) -> Duration {
+        self.silence
+    }
+
+    pub fn give_up(&self) {
+        self.sender.close();
+    }
+
+    pub fn cancel(&self, id: u64) {
+        let _ = self.sender.try_send(&Header::new(kind::CANCEL, id), &[]);
+    }
+
+    /// Sends a request with its large arguments; `wait` is called when nothing goes.
+    pub fn send(
+        &self,
+        id: u64,
+        body: &[u8],
+        parts: &[&[u8]],
+        mut wait: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.sender.send(&Header::new(kind::REQUEST, id), &[body], parts, |socket| {
+            let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
+            let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+            let _ = poll(&mut fds, Some(&look));
+            wait()
+        })
+    }
+
+    /// Takes the replies that are there.
+    pub fn drain(&self, mut each: impl FnMut(Received) -> Result<()>) -> Result<bool> {
+        if self.sender.waits() {
+            self.sender.flush()?;
+        }
+        let Ok(mut receiving) = self.receiving.try_lock() else { return Ok(false) };
+        let mut any = false;
+        while let Some(received) = receiving.try_recv()? {
+            any = true;
+            each(received)?;
+        }
+        Ok(any)
+    }
+
+    /// Whether a reply is there, or the end: it reads what has come.
+    pub fn has_reply(&self) -> bool {
+        self.receiving.try_lock().is_ok_and(|mut receiver| receiver.pending())
+    }
+}
+
+/// Why a server is lost that was silent.
+pub fn silent(silence: Duration) -> String {
+    format!(
+        "said nothing for {:.0} s: its host or the network is down, or it is stopped",
+        silence.as_secs_f64()
+    )
+}
+
+/// The error when a server cannot be reached from here at all.
+pub fn unreachable(info: &ServerInfo) -> Error {
+    Error::new(
+        forebay_types::Code::Refused,
+        format!(
+            "server {:?} is on host {} and listens for its own host only; start the agent there with `forebay up --listen`",
+            info.name, info.host
+        ),
+    )
+}

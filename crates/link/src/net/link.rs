@@ -1,0 +1,155 @@
+//! The call link over the network: both halves, and the thread that sends what had to wait.
+
+use super::receiver::{NetReceiver, Received};
+use super::sender::NetSender;
+use super::stream::NetStream;
+use crate::frame::{Frame, Header};
+use crate::link::Link;
+use crate::pool::Pool;
+use crate::shm::Doorbell;
+use crate::wire::poll_for;
+use forebay_arena::Spin;
+use forebay_types::{Error, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// A call link, one side of it.
+pub struct NetLink {
+    sender: NetSender,
+    receiver: NetReceiver,
+    spin: Spin,
+}
+
+impl NetLink {
+    /// Over a connection whose sides have agreed on it; large parts come into memory of the pool.
+    pub(crate) fn over(stream: NetStream, pool: Pool) -> NetLink {
+        let stream = Arc::new(stream);
+        NetLink {
+            sender: NetSender::over(stream.clone()),
+            receiver: NetReceiver::over(stream, pool),
+            spin: Spin::new(),
+        }
+    }
+
+    /// The halves, for a sender and a receiver on different threads.
+    pub fn split(self) -> (NetSender, NetReceiver) {
+        (self.sender, self.receiver)
+    }
+
+    /// The sending half.
+    pub fn sender(&self) -> &NetSender {
+        &self.sender
+    }
+
+    /// The next frame with its large parts.
+    pub fn try_receive(&mut self) -> Result<Option<Received>> {
+        self.receiver.try_recv()
+    }
+}
+
+impl Link for NetLink {
+    fn send(&mut self, header: &Header, body: &[&[u8]]) -> Result<()> {
+        if self.sender.waits() {
+            self.sender.flush()?;
+        }
+        self.sender.try_send(header, body)
+    }
+
+    fn try_recv(&mut self, frame: &mut Frame) -> Result<bool> {
+        let Some(received) = self.receiver.try_recv()? else { return Ok(false) };
+        frame.set(received.header, received.body);
+        Ok(true)
+    }
+
+    fn pending(&mut self) -> bool {
+        self.receiver.pending()
+    }
+
+    fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        loop {
+            if self.sender.waits() {
+                self.sender.flush()?;
+            }
+            let receiver = &mut self.receiver;
+            let Some(since) = self.spin.poll(&mut || receiver.pending()) else { return Ok(true) };
+            let flags = if self.sender.waits() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            let ready = poll_for(self.receiver.as_fd(), flags, deadline)?;
+            self.spin.slept(since.elapsed());
+            if !ready {
+                return Ok(self.receiver.pending());
+            }
+        }
+    }
+}
+
+/// One thread that sends what senders had to keep: it sleeps until their sockets take more.
+pub struct Flusher {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    doorbell: Doorbell,
+    newcomers: Mutex<Vec<NetSender>>,
+    stop: AtomicBool,
+}
+
+impl Flusher {
+    /// One without work; its thread begins with the first.
+    pub fn new() -> Result<Flusher> {
+        let doorbell = Doorbell::new()?;
+        let shared = Shared { doorbell, newcomers: Mutex::default(), stop: AtomicBool::new(false) };
+        Ok(Flusher { shared: Arc::new(shared), thread: Mutex::new(None) })
+    }
+
+    /// Sees to it that what waits in a sender goes.
+    pub fn add(&self, sender: &NetSender) -> Result<()> {
+        self.shared.newcomers.lock().unwrap_or_else(PoisonError::into_inner).push(sender.clone());
+        self.shared.doorbell.ring();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let shared = self.shared.clone();
+            let spawned = std::thread::Builder::new().name("flush".into()).spawn(move || run(&shared));
+            *thread = Some(spawned.map_err(|e| Error::io("cannot start a thread", e))?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.doorbell.ring();
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    let mut senders: Vec<NetSender> = Vec::new();
+    while !shared.stop.load(Ordering::SeqCst) {
+        let mut fds = vec![PollFd::new(&shared.doorbell, PollFlags::IN)];
+        fds.extend(senders.iter().map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::OUT)));
+        let _ = poll(&mut fds, None);
+        let rung = !fds[0].revents().is_empty();
+        let ready: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let mut turn = ready.into_iter();
+        // Gone, or lost: both are done.
+        senders.retain(|s| !turn.next().unwrap_or(false) || matches!(s.flush(), Ok(false)));
+        if rung {
+            shared.doorbell.clear();
+            let more = std::mem::take(&mut *shared.newcomers.lock().unwrap_or_else(PoisonError::into_inner));
+            for sender in more {
+                if !senders.iter().any(|s| s.is_same(&sender)) && matches!(sender.flush(), Ok(false)) {
+                    senders.push(sender);
+                }
+            }
+        }
+    }
+}

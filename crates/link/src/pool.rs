@@ -1,0 +1,175 @@
+//! Recycled memory for what comes over the network: pages are taken from the system once and used
+//! again for what comes next, as in the segments of a host.
+
+use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
+use forebay_types::{Code, Error, Result};
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Most pieces of a pool in use at a time.
+const BLOCKS: u32 = 4_096;
+const PAGE: u64 = 4_096;
+
+/// A limit that pools share.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    used: AtomicU64,
+}
+
+/// Memory of one connection; clones share it. It returns to the system with the last use.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    budget: Arc<Budget>,
+    /// Made when it is first needed: address space only, pages come by and by.
+    memory: OnceLock<Result<Memory>>,
+}
+
+struct Memory {
+    allocator: Mutex<Allocator>,
+}
+
+/// A piece of a pool; dropped, it is used again.
+pub struct Lease {
+    block: Option<Block>,
+    bytes: u64,
+    pool: Arc<Inner>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Budget {
+    /// So many bytes for all pools together.
+    pub fn new(limit: u64) -> Arc<Budget> {
+        Arc::new(Budget { limit, used: AtomicU64::new(0) })
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> Result<()> {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= self.limit)
+        });
+        taken.map(drop).map_err(|used| {
+            let limit = self.limit;
+            Error::new(
+                Code::Full,
+                format!(
+                    "{bytes} bytes from the network find no room: {used} of {limit} are under way; wait for \
+                     calls, or pass it in pieces"
+                ),
+            )
+        })
+    }
+}
+
+impl Memory {
+    fn new(limit: u64) -> Result<Memory> {
+        let segment = Segment::create(&SegmentSpec {
+            name: String::new(),
+            kind: 0,
+            up_bytes: 0,
+            down_bytes: 0,
+            // Each large piece begins at a page.
+            block_bytes: limit.next_multiple_of(PAGE).saturating_add(u64::from(BLOCKS) * PAGE),
+            blocks: BLOCKS,
+        })?;
+        Ok(Memory { allocator: Mutex::new(segment.allocator()) })
+    }
+}
+
+impl Pool {
+    /// A pool within a budget.
+    pub fn new(budget: &Arc<Budget>) -> Pool {
+        Pool { inner: Arc::new(Inner { budget: budget.clone(), memory: OnceLock::new() }) }
+    }
+
+    /// So many bytes, with whatever was in them before.
+    pub fn take(&self, bytes: u64) -> Result<Lease> {
+        let Inner { budget, memory } = &*self.inner;
+        budget.take(bytes)?;
+        // From here on the lease gives the budget back.
+        let mut lease = Lease { block: None, bytes, pool: self.inner.clone() };
+        let memory = memory.get_or_init(|| Memory::new(budget.limit)).as_ref().map_err(Error::clone)?;
+        lease.block = lock(&memory.allocator).alloc(bytes);
+        match lease.block {
+            Some(_) => Ok(lease),
+            None => Err(Error::new(
+                Code::Full,
+                format!(
+                    "the system has no memory for {bytes} bytes from the network; free some, or wait for calls"
+                ),
+            )),
+        }
+    }
+}
+
+impl Lease {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |b| &b.bytes()[..self.bytes as usize])
+    }
+
+    /// Its bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = self.bytes as usize;
+        self.block.as_mut().map_or(&mut [], |b| &mut b.bytes_mut()[..bytes])
+    }
+
+    /// What keeps its memory mapped; its content is another's once the lease is dropped.
+    pub fn keeper(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.block.as_ref().map(Block::keeper)
+    }
+}
+
+impl AsRef<[u8]> for Lease {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let (Some(block), Some(Ok(memory))) = (self.block.take(), self.pool.memory.get()) {
+            lock(&memory.allocator).free(block);
+        }
+        self.pool.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lease({} bytes)", self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again_and_limited_for_all_pools_together() {
+        let budget = Budget::new(100_000);
+        let (one, other) = (Pool::new(&budget), Pool::new(&budget));
+        let mut lease = one.take(60_000).unwrap();
+        lease.bytes_mut().fill(7);
+        let at = lease.bytes().as_ptr();
+        let e = other.take(60_000).unwrap_err();
+        assert!(e.code() == Code::Full && e.text().contains("60000 of 100000"), "{e}");
+        drop(lease);
+        assert_eq!(one.take(50_000).unwrap().bytes().as_ptr(), at);
+        assert_eq!(budget.used(), 0);
+        assert!(other.take(0).unwrap().bytes().is_empty());
+        assert!(one.take(u64::MAX).is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! A client on another host. What shared memory says with a word of a page is a short frame here:
+//! signs of life one way, requests that are not wanted any more the other way.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use forebay_link::frame::kind::BEAT;
+use forebay_link::net::{Flusher, NetSender, Part};
+use forebay_link::pool::Pool;
+use forebay_link::{Header, watch};
+use forebay_types::call::{self, word::CANCELS};
+
+use super::lock;
+
+/// Between two signs of life.
+const BEATS: Duration = Duration::from_secs(1);
+
+pub(crate) struct Remote {
+    sender: NetSender,
+    /// Memory for large arguments and results.
+    pub pool: Pool,
+    flusher: Arc<Flusher>,
+    cancels: [AtomicU64; CANCELS],
+    /// Requests that were taken and not answered.
+    open: AtomicU64,
+    /// Requests that have come and were not taken.
+    waiting: AtomicU64,
+    /// A request has come in part.
+    amid: AtomicBool,
+    beaten: Mutex<Instant>,
+}
+
+impl Remote {
+    pub fn new(sender: NetSender, pool: Pool, flusher: Arc<Flusher>) -> Remote {
+        Remote {
+            sender,
+            pool,
+            flusher,
+            cancels: [const { AtomicU64::new(0) }; CANCELS],
+            open: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            amid: AtomicBool::new(false),
+            beaten: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// What the reading end has.
+    pub fn note(&self, waiting: usize, amid: bool) {
+        self.waiting.store(waiting as u64, Ordering::Relaxed);
+        self.amid.store(amid, Ordering::Relaxed);
+    }
+
+    /// A worker takes a request.
+    pub fn take(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request is not wanted any more.
+    pub fn cancel(&self, request: u64) {
+        self.cancels[(request % CANCELS as u64) as usize].store(request, Ordering::Relaxed);
+    }
+
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub fn wants(&self, request: u64) -> bool {
+        self.cancels[(request % CANCELS as u64) as usize].load(Ordering::Relaxed) != request
+    }
+
+    pub fn gone(&self) -> bool {
+        watch::hung_up(self.sender.as_fd())
+    }
+
+    pub fn close(&self) {
+        self.sender.close();
+    }
+
+    /// Now and then, while the client waits for something.
+    pub fn beat(&self) {
+        let busy =
+            self.open.load(Ordering::Relaxed) > 0 || self.waiting() > 0 || self.amid.load(Ordering::Relaxed);
+        let mut beaten = lock(&self.beaten);
+        if busy && beaten.elapsed() >= BEATS {
+            *beaten = Instant::now();
+            // What waits to go is a sign of life itself.
+            if !self.sender.waits() {
+                let _ = self.sender.try_send(&Header::new(BEAT, 0), &[]);
+            }
+        }
+    }
+
+    /// Sends a reply; what does not go at once is kept for the flusher. Returns the bytes of short
+    /// frames that wait.
+    pub fn send(&self, request: u64, body: &[u8], mut parts: Vec<Part>) -> usize {
+        let mut header = Header::new(call::kind::REPLY, request);
+        let sent = match body.len() > call::PART_BYTES {
+            true => {
+                header.flags = call::BODY_APART;
+                parts.insert(0, Box::new(body.to_vec()));
+                self.sender.post(&header, &[], parts)
+            }
+            false => self.sender.post(&header, &[body], parts),
+        };
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        match sent {
+            Ok(true) => {
+                let _ = self.flusher.add(&self.sender);
+                self.sender.waiting_bytes()
+            }
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The same calls between real processes as in `tests/calls`, over the network, and what only the
+//! network does: strangers, hosts that vanish, cables that are cut.
+
+const OVER_NETWORK: bool = true;
+
+#[path = "../calls/basics.rs"]
+mod basics;
+#[path = "../calls/deaths.rs"]
+mod deaths;
+#[path = "../calls/failures.rs"]
+mod failures;
+mod hostile;
+#[path = "../calls/references.rs"]
+mod references;
+#[path = "../calls/roles.rs"]
+mod roles;
