@@ -117,6 +117,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Server::new", "fb_server_create"),
     ("Server::workers", "fb_server_create"),
     ("Server::memory", "fb_server_create"),
+    ("Server::listen", "fb_server_create"),
     ("Server::add", "fb_service_register"),
     ("Server::start", "fb_server_start fb_serve"),
     ("Server::service", "fb_service_register"),
@@ -174,7 +175,6 @@ const WITHOUT: &[(&str, &str)] = &[
     ("Call::param", "fb_request_signature tells it"),
     ("Call::args", "C takes parameters one by one"),
     ("Call::all", "C takes parameters one by one"),
-    ("Call::hold", "for views that outlive a call in garbage-collected languages"),
     ("Arg::param", "fb_request_signature tells it"),
     ("Arg::keeper", "for views that outlive a call in garbage-collected languages"),
 ];

@@ -868,8 +868,8 @@ fb_status fb_parameter_str(fb_run *run,
 
 /* Connects to the broker and takes its table of services.
 
-   `broker` is the path of its socket; NULL: FOREBAY_BROKER, else the node's agent, which is started
-   when there is none. Close it with fb_disconnect. */
+   `broker` is the path of its socket, or its address "fb://HOST:PORT"; NULL: FOREBAY_BROKER, else the
+   node's agent, which is started when there is none. Close it with fb_disconnect. */
 fb_status fb_connect(const char *broker, fb_client **client);
 
 /* Closes a client; its calls under way are cancelled when they are freed. NULL is nothing. */
@@ -1024,12 +1024,16 @@ typedef struct {
     size_t size;
     /* Its name, for people; NULL: "server". */
     const char *name;
-    /* The path of the broker's socket; NULL: FOREBAY_BROKER, else the node's agent. */
+    /* The path of the broker's socket, or its address "fb://HOST:PORT"; NULL: FOREBAY_BROKER, else the
+       node's agent. */
     const char *broker;
     /* How many requests may be served at a time, each in a thread of its own; 0: one. */
     int workers;
     /* Most bytes of arrays it holds for clients (fb_ref_create); 0: half of the machine's memory. */
     uint64_t memory;
+    /* Where it listens for clients of other hosts, "tcp://HOST:PORT"; NULL: at any port when its agent
+       listens or is on another host. */
+    const char *listen;
 } fb_server_opts;
 
 /* A function that serves a call. It runs in a thread of the server; with several workers in several at a

@@ -14,8 +14,8 @@ use crate::{given, handle, memory};
 
 /// Connects to the broker and takes its table of services.
 ///
-/// `broker` is the path of its socket; NULL: FOREBAY_BROKER, else the node's agent, which is started
-/// when there is none. Close it with fb_disconnect.
+/// `broker` is the path of its socket, or its address "fb://HOST:PORT"; NULL: FOREBAY_BROKER, else the
+/// node's agent, which is started when there is none. Close it with fb_disconnect.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_connect(broker: *const c_char, client: *mut *mut fb_client) -> fb_status {
     status(|| {

@@ -21,12 +21,16 @@ pub struct fb_server_opts {
     pub size: usize,
     /// Its name, for people; NULL: "server".
     pub name: *const c_char,
-    /// The path of the broker's socket; NULL: FOREBAY_BROKER, else the node's agent.
+    /// The path of the broker's socket, or its address "fb://HOST:PORT"; NULL: FOREBAY_BROKER, else the
+    /// node's agent.
     pub broker: *const c_char,
     /// How many requests may be served at a time, each in a thread of its own; 0: one.
     pub workers: c_int,
     /// Most bytes of arrays it holds for clients (fb_ref_create); 0: half of the machine's memory.
     pub memory: u64,
+    /// Where it listens for clients of other hosts, "tcp://HOST:PORT"; NULL: at any port when its agent
+    /// listens or is on another host.
+    pub listen: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -51,6 +55,9 @@ pub extern "C" fn fb_server_create(opts: *const fb_server_opts, server: *mut *mu
         let mut made = Server::new(name).workers(workers.max(1));
         if opts.memory != 0 {
             made = made.memory(opts.memory);
+        }
+        if let Some(address) = given::optional_text(opts.listen, "listen")? {
+            made = made.listen(address)?;
         }
         let broker = given::optional_text(opts.broker, "broker")?.map(PathBuf::from);
         out.set(handle::give(ServerObject { broker, host: Host::new(made)? }, 0)?);

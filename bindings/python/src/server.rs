@@ -37,12 +37,21 @@ struct Segment {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, workers, memory))]
-    fn new(py: Python<'_>, name: &str, workers: usize, memory: Option<&str>) -> PyResult<Server> {
+    #[pyo3(signature = (name, workers, memory, listen))]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        workers: usize,
+        memory: Option<&str>,
+        listen: Option<&str>,
+    ) -> PyResult<Server> {
         let raise = |e| errors::raise(py, &e);
         let mut server = forebay::serve::Server::new(name).workers(workers);
         if let Some(memory) = memory {
             server = server.memory(forebay::parse_bytes(memory).map_err(raise)?);
+        }
+        if let Some(address) = listen {
+            server = server.listen(address).map_err(raise)?;
         }
         Ok(Server { host: Host::new(server).map_err(raise)? })
     }

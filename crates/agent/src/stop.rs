@@ -58,10 +58,3 @@ impl Stop {
         }
     }
 }
-
-impl AsFd for Stop {
-    /// Can be read once the word is given.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-}

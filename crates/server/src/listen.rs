@@ -91,7 +91,6 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
 }
 
 /// Agrees with a client on the link; it is the connection itself when that came over the network.
-
 fn attach(
     shared: &Shared,
     wire: &mut Wire,

@@ -63,11 +63,11 @@ impl Server {
         self
     }
 
-    /// Listens for clients of other hosts at that address of this host. Without this it does so when
-    /// its broker is on another host or its agent listens, at the same address and any port.
-    pub fn listen(mut self, address: Address) -> Server {
-        self.listen = Some(address);
-        self
+    /// Listens for clients of other hosts at that address of this host (`tcp://HOST:PORT`). Without
+    /// this it does so when its broker is on another host or its agent listens, at any port.
+    pub fn listen(mut self, address: &str) -> Result<Server> {
+        self.listen = Some(address.parse()?);
+        Ok(self)
     }
 
     /// Offers a service: its signature and what runs.

@@ -45,7 +45,8 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     serve.add_argument("--workers", type=int, help="requests served at a time (1)")
     serve.add_argument("--name", help="name of the server, for people (the file's)")
     serve.add_argument("--memory", help="memory for arrays that clients refer to, as 4GiB (half of all)")
-    serve.add_argument("--broker", help="socket of the broker")
+    serve.add_argument("--listen", help="address for clients of other hosts, tcp://HOST:PORT")
+    serve.add_argument("--broker", help="socket of the broker, or its address fb://HOST:PORT")
     serve.add_argument("--stop-with-stdin", action="store_true", help="end when the standard input ends")
     return parser.parse_args(argv)
 
@@ -70,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
         if not services:
             raise _forebay.NotFound(f"{args.file} defines no service; mark a function with @forebay.service")
         name = args.name or os.path.splitext(os.path.basename(args.file))[0]
-        server = Server(*services, workers=args.workers, name=name, memory=args.memory)
+        server = Server(*services, workers=args.workers, name=name, memory=args.memory, listen=args.listen)
         if args.stop_with_stdin:
             _watch_stdin(server)
         serve_until_stopped(server, args.broker)

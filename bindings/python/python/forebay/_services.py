@@ -77,7 +77,8 @@ class Server:
 
     ``services``: functions marked by :func:`service`. ``workers``: so many requests are served at a time;
     one by default, so a server serves them in the order of their coming. ``memory``: so much it holds for references
-    of its clients (``"4GiB"``); half of the machine's by default.
+    of its clients (``"4GiB"``); half of the machine's by default. ``listen``: where it listens for clients of other
+    hosts (``"tcp://HOST:PORT"``); at any port by default, when its agent listens or is on another host.
     """
 
     def __init__(
@@ -86,13 +87,14 @@ class Server:
         workers: int | None = None,
         name: str | None = None,
         memory: str | int | None = None,
+        listen: str | None = None,
     ) -> None:
         count = 1 if workers is None else workers
         if count < 1:
             raise _forebay.BadArgument(f"workers = {count}; give at least 1")
         self.name = name or _program()
         """Name for people."""
-        self._native = _forebay.Server(self.name, count, None if memory is None else str(memory))
+        self._native = _forebay.Server(self.name, count, None if memory is None else str(memory), listen)
         for function in services:
             self.add(function)
 
@@ -133,9 +135,10 @@ def serve(
     workers: int | None = None,
     name: str | None = None,
     memory: str | int | None = None,
+    listen: str | None = None,
 ) -> None:
     """Offers services until Ctrl-C or SIGTERM, then ends gracefully."""
-    serve_until_stopped(Server(*services, workers=workers, name=name, memory=memory), broker)
+    serve_until_stopped(Server(*services, workers=workers, name=name, memory=memory, listen=listen), broker)
 
 
 def serve_until_stopped(server: Server, broker: str | os.PathLike[str] | None = None) -> None:

@@ -21,6 +21,10 @@ pub struct Serve {
     /// Memory for arrays that clients refer to, as 4GiB; half of the machine's if not given.
     #[arg(long)]
     memory: Option<String>,
+    /// Listen for clients of other hosts: tcp://HOST:PORT of this host, port 0 for any. By default at
+    /// any port when the agent listens or is on another host.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// End when standard input is closed, so as not to outlive the program that started it.
     #[arg(long)]
     stop_with_stdin: bool,
@@ -52,6 +56,9 @@ impl Serve {
         }
         if let Some(memory) = &self.memory {
             command.arg("--memory").arg(memory);
+        }
+        if let Some(listen) = &self.listen {
+            command.arg("--listen").arg(listen);
         }
         if self.stop_with_stdin {
             command.arg("--stop-with-stdin");

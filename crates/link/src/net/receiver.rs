@@ -185,7 +185,7 @@ impl NetReceiver {
                 if self.is_amid() || self.piece.is_some() {
                     return Err(self.end(None));
                 }
-                return Ok(true);
+                Ok(true)
             }
             Ok(n) => {
                 self.heard = Instant::now();
