@@ -9,7 +9,7 @@ import pytest
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import until
 
-ALONE = ["data", "tables", "snapshots", "threads"]
+ALONE = ["data", "tables", "snapshots", "threads", "late"]
 BAD = ["bad_values"]
 VALGRIND = (
     "valgrind",

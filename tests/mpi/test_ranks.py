@@ -15,10 +15,12 @@ from typing import Any
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Mpi, latest
+from conftest import ROOT, Mpi, latest
+from disks import fill, small_disk
 from places import Place, until
 
 RANK = Path(__file__).with_name("rank.py")
+CLOSER = ROOT / "tests" / "python" / "closer.py"
 TOLD = 8.0  # seconds until others are told: 2 are promised, and a busy machine gets more
 MANY = 20_000  # steps: more than any test waits for, and yet an end
 
@@ -163,3 +165,24 @@ def test_a_job_that_is_ended_keeps_what_was_acknowledged(
     until(lambda: not pids(place, "rank.py"), 20, "the end of all ranks")
     kept = acknowledged(run_dir)
     check_goes_on(finish(place.start(*mpi.command(2, sys.executable, RANK, run_dir, "+6", 0))), run_dir, kept)
+
+
+def test_a_job_that_is_ended_while_its_ranks_close_on_a_full_disk_keeps_what_was_acknowledged(
+    place: Place, tmp_path: Path, mpi: Mpi
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        ballast = fill(disk)
+        job = place.start(*mpi.command(4, sys.executable, CLOSER, disk / "r", 4))
+        assert job.stdout is not None
+        assert [job.stdout.readline() for _ in range(4)] == ["closing\n"] * 4
+        job.send_signal(signal.SIGTERM)
+        job.communicate(timeout=30)
+        assert job.returncode != 0
+        until(lambda: not pids(place, "closer.py"), 20, "the end of all ranks")
+        ballast.unlink()
+        until(lambda: latest(disk / "r.fb") == 3, 20, "what the ranks had put")
+        with fb.open(disk / "r", "r") as run:
+            assert run.snapshots.numbers == [0, 1, 2, 3]
+            assert all((kept["E"] == kept.step).all() for kept in run.snapshots)
+        until(lambda: not place.segments(), 20, "the end of the run's segments")
+        place.command("down")

@@ -146,7 +146,7 @@ class Place:
             )
         until(lambda: not self.processes(), 15, f"the end of {self.processes()}")
         # Who is killed cannot take its socket away.
-        killed = [f"-{p.pid}-" for p in self.started if p.returncode == -9]
+        killed = [f"-{p.pid}-" for p in self.started if p.returncode in (-9, -15)]
         sockets = [name for name in self.sockets() if not any(pid in name for pid in killed)]
         left = self.segments() + sockets
         for name in self.segments():

@@ -159,6 +159,22 @@ def test_statistics_tell_what_output_cost(run_dir: Path) -> None:
         assert stats["written_bytes"] >= 800_000
         assert stats["durable_step"] == 0
         assert 0 < stats["visible_s"] < 10
+        assert (stats["owner"], stats["buffer_in"]) == ("embedded", "memory")
+        assert (stats["late_errors"], stats["waiting_for_disk"]) == (0, False)
+        # No copy was large enough to tell how fast memory is.
+        assert stats["ideal_s"] is stats["copy_bytes_per_s"] is None
+
+
+def test_statistics_compare_output_with_copying_alone(run_dir: Path) -> None:
+    with fb.open(run_dir, buffer="64MiB") as run:
+        field = np.ones(1_000_000)
+        for step in range(4):
+            with run.snapshot(step) as s:
+                s.put("E", field)
+        stats = run.stats()
+        assert stats["ideal_s"] == pytest.approx(4 * field.nbytes / stats["copy_bytes_per_s"], rel=0.01)
+        assert 0 < stats["ideal_s"] <= stats["visible_s"]
+        assert stats["high_water_bytes"] >= field.nbytes
 
 
 @pytest.mark.parametrize("way", ["pass", "import sys; sys.exit(3)", "raise RuntimeError('on purpose')"])

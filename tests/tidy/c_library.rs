@@ -153,6 +153,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("Run::closed", "a closed run's handle answers FB_CLOSED"),
     ("Run::abandon", "for interpreters that end on Ctrl-C; C ends by the signal itself"),
     ("Run::interrupted", "as Run::abandon"),
+    ("Run::on_late", "for interpreters, which have warnings of their own; C says it in fb_open_opts.late"),
     ("Run::on_wait", "for interpreters, which look for Ctrl-C while a call waits; C has signals"),
     ("KeptSnapshots::nth", "counting from the end is an index into what fb_snapshots gives"),
     ("Table::name", "the program gave it"),

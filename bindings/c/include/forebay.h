@@ -196,6 +196,10 @@ typedef struct {
     int scratch;
     /* Name of the program, for people; NULL: that of the executable. */
     const char *program;
+    /* What becomes of an error of something that was acknowledged earlier: "raise" (NULL: the next
+       call fails with it, or fb_flush, or fb_run_close), "warn" (a line on standard error), "ignore"
+       (it is counted in fb_stats and shown on the page). fb_snapshot_wait fails with it always. */
+    const char *late;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */
@@ -230,6 +234,19 @@ typedef struct {
     int64_t buffer_bytes;
     /* Most bytes of the buffer in use at once. */
     int64_t high_water_bytes;
+    /* Seconds that copying everything that was put would have cost: its bytes, divided by
+       copy_bytes_per_s; 0 before there is such a speed. */
+    double ideal_s;
+    /* Speed of the fastest copy of at least 1 MiB that this process has made into its buffer; 0 before one. */
+    double copy_bytes_per_s;
+    /* Errors of things that were acknowledged earlier, told or not. */
+    int64_t late_errors;
+    /* 1 while everything waits for room on the disk. */
+    int64_t waiting_for_disk;
+    /* 1 when the owner of the run is threads of this process, 0 when it is the agent. */
+    int64_t embedded;
+    /* 1 when the buffer lies in shared memory, 0 when that had no room and it is a file. */
+    int64_t in_memory;
 } fb_stats;
 
 /* Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::{Code, Error, Mode, OpenOptions, Result, Run, WhenFull};
+use forebay::{Code, Error, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -31,6 +31,10 @@ pub struct fb_open_opts {
     pub scratch: c_int,
     /// Name of the program, for people; NULL: that of the executable.
     pub program: *const c_char,
+    /// What becomes of an error of something that was acknowledged earlier: "raise" (NULL: the next
+    /// call fails with it, or fb_flush, or fb_run_close), "warn" (a line on standard error), "ignore"
+    /// (it is counted in fb_stats and shown on the page). fb_snapshot_wait fails with it always.
+    pub late: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -79,6 +83,9 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
     }
     if let Some(full) = given::optional_text(opts.full, "full")? {
         options.full = WhenFull::parse(full)?;
+    }
+    if let Some(late) = given::optional_text(opts.late, "late")? {
+        options.late = LateErrors::parse(late)?;
     }
     if let Some(program) = given::optional_text(opts.program, "program")? {
         options.program = Some(program.to_owned());
@@ -204,6 +211,19 @@ pub struct fb_stats {
     pub buffer_bytes: i64,
     /// Most bytes of the buffer in use at once.
     pub high_water_bytes: i64,
+    /// Seconds that copying everything that was put would have cost: its bytes, divided by
+    /// copy_bytes_per_s; 0 before there is such a speed.
+    pub ideal_s: f64,
+    /// Speed of the fastest copy of at least 1 MiB that this process has made into its buffer; 0 before one.
+    pub copy_bytes_per_s: f64,
+    /// Errors of things that were acknowledged earlier, told or not.
+    pub late_errors: i64,
+    /// 1 while everything waits for room on the disk.
+    pub waiting_for_disk: i64,
+    /// 1 when the owner of the run is threads of this process, 0 when it is the agent.
+    pub embedded: i64,
+    /// 1 when the buffer lies in shared memory, 0 when that had no room and it is a file.
+    pub in_memory: i64,
 }
 
 // SAFETY: numbers, the size first.
@@ -218,6 +238,7 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
         let real = |key: &str| found.get(key).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
         let whole = |key: &str| found.get(key).and_then(serde_json::Value::as_i64);
         let count = |key: &str| whole(key).unwrap_or(0);
+        let is = |key: &str, what: serde_json::Value| i64::from(found.get(key) == Some(&what));
         let figures = fb_stats {
             size: size_of::<fb_stats>(),
             visible_s: real("visible_s"),
@@ -234,6 +255,12 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
             written_bytes: count("written_bytes"),
             buffer_bytes: count("buffer_bytes"),
             high_water_bytes: count("high_water_bytes"),
+            ideal_s: real("ideal_s"),
+            copy_bytes_per_s: real("copy_bytes_per_s"),
+            late_errors: count("late_errors"),
+            waiting_for_disk: is("waiting_for_disk", true.into()),
+            embedded: is("owner", "embedded".into()),
+            in_memory: is("buffer_in", "memory".into()),
         };
         given::fill(stats, figures, "fb_stats")
     })

@@ -1,7 +1,8 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Column, Level, Mode, OpenOptions, PutOptions, Selection, Slice, TableOptions, Target, WhenFull,
+    Column, LateErrors, Level, Mode, OpenOptions, PutOptions, Selection, Slice, TableOptions, Target,
+    WhenFull,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -65,7 +66,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, rank, size, scratch, program))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -73,6 +74,7 @@ impl Run {
         mode: &str,
         buffer: &str,
         full: &str,
+        late: &str,
         rank: Option<u32>,
         size: Option<u32>,
         scratch: bool,
@@ -82,14 +84,17 @@ impl Run {
         let options = OpenOptions {
             buffer: forebay::parse_bytes(buffer).map_err(raise)?,
             full: WhenFull::parse(full).map_err(raise)?,
+            late: LateErrors::parse(late).map_err(raise)?,
             rank,
             size,
             scratch,
             program,
         };
         let mode = Mode::parse(mode).map_err(raise)?;
+        let late = options.late;
         let inner = released(py, || forebay::open(&place, mode, options))?;
         inner.on_wait(signals);
+        inner.on_late(late, Some(std::sync::Arc::new(warned)));
         Ok(Run { inner })
     }
 
@@ -319,6 +324,21 @@ impl Run {
             Some(finished) => self.inner.close_as(finished),
             None => self.inner.close(),
         })
+    }
+}
+
+/// A late error as a warning of Python, at the line of the program; a filter may make it an exception.
+fn warned(error: &forebay::Error) -> forebay::Result<()> {
+    let raised = Python::try_attach(|py| {
+        let text = std::ffi::CString::new(error.text().replace('\0', " ")).unwrap_or_default();
+        PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyRuntimeWarning>(), &text, 2)
+    });
+    match raised {
+        Some(Err(raised)) => {
+            keep(raised);
+            Err(error.clone())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_types::control::WhenFull;
+use forebay_types::control::{LateErrors, WhenFull};
 use forebay_types::{Error, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
@@ -12,6 +12,8 @@ pub struct OpenOptions {
     pub buffer: u64,
     /// What a snapshot does when no buffer has room.
     pub full: WhenFull,
+    /// What becomes of an error that belongs to something acknowledged earlier.
+    pub late: LateErrors,
     /// This rank; from the launcher's environment when not given.
     pub rank: Option<u32>,
     /// Number of ranks; from the launcher's environment when not given.
@@ -27,6 +29,7 @@ impl Default for OpenOptions {
         OpenOptions {
             buffer: 256 << 20,
             full: WhenFull::Block,
+            late: LateErrors::Raise,
             rank: None,
             size: None,
             scratch: false,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use forebay_client::remote::{Far, FarReader};
 use forebay_client::run::Session;
 use forebay_store::Reader;
-use forebay_types::control::{Mode, PageLinks, Target};
+use forebay_types::control::{LateErrors, Mode, PageLinks, Target};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
@@ -66,6 +66,7 @@ pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
         None => crate::owner::session(&dir, mode, &options, rank_and_size)?,
         Some(far) => (crate::owner::session_from_afar(far, mode, &options, rank_and_size)?, None),
     };
+    session.on_late(options.late, None);
     let last = session.opened().last_step;
     let run = Run::new(dir, far, rank_and_size, Some(session), owner);
     if last.is_some() {
@@ -314,7 +315,12 @@ impl Run {
     }
 
     /// Figures: `visible_s, hidden_s, overlap, overflow_bytes, high_water_bytes, lag_s,
-    /// durable_step, written_bytes, dropped_steps, ...`.
+    /// durable_step, written_bytes, dropped_steps, late_errors, ...`.
+    ///
+    /// `ideal_s` is what copying everything that was put would have cost: its bytes, divided by
+    /// `copy_bytes_per_s`, the speed of the fastest copy of at least 1 MiB that this session has
+    /// made. Both are null before such a copy. `owner` is `"embedded"` or `"agent"`, `buffer_in`
+    /// `"memory"`, or `"file"` where shared memory had no room.
     pub fn stats(&self) -> Result<Map<String, Value>> {
         self.session()?.stats()
     }
@@ -388,6 +394,14 @@ impl Run {
             self.inner.reader.lock().unwrap_or_else(|e| e.into_inner()).as_deref()
         {
             reader.on_wait(check);
+        }
+    }
+
+    /// Says what becomes of late errors from now on, and who hears those that are warnings: by default
+    /// they are lines on standard error. An error of the hearer ends the call that would have failed.
+    pub fn on_late(&self, policy: LateErrors, warn: Option<Arc<dyn Fn(&Error) -> Result<()> + Send + Sync>>) {
+        if let Some(session) = &self.inner.session {
+            session.on_late(policy, warn);
         }
     }
 

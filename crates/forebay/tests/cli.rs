@@ -120,6 +120,24 @@ fn a_run_is_cared_for_from_the_shell() {
 }
 
 #[test]
+fn status_tells_what_output_costs() {
+    sandbox("status_tells_what_output_costs", |s| {
+        let options = OpenOptions { buffer: 16 << 20, ..Default::default() };
+        let run = forebay::open(&s.run("costs.fb"), Mode::Write, options).unwrap();
+        take(&run, 0, 400_000).unwrap();
+        run.flush().unwrap();
+        let text = done(&["status"]);
+        let line = text.lines().find(|l| l.contains("output cost")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("(copying alone ") && line.contains("at most 3.1 MiB in buffers"), "{line}");
+        let figures = &ask(&["status"])[0]["runs"][0]["figures"];
+        let figure = |name: &str| figures[name].as_f64().unwrap();
+        assert!(0.0 < figure("ideal_s") && figure("ideal_s") <= figure("visible_s"), "{figures}");
+        assert_eq!(figures["waiting_for_disk"], false);
+        run.close().unwrap();
+    });
+}
+
+#[test]
 fn a_failure_is_one_line_and_its_status_says_whose_fault_it_is() {
     sandbox("a_failure_is_one_line_and_its_status_says_whose_fault_it_is", |s| {
         let run = s.run("nothing.fb");

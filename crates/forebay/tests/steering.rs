@@ -22,11 +22,16 @@ fn steer(run: &std::path::Path, act: Act) -> Steered {
     forebay_agent::steer(run, "tester", act, Duration::from_secs(20)).unwrap()
 }
 
-/// A program: it computes for ever and notes at which step the parameter was new.
-fn program(run: &Run, changed: &Mutex<Option<i64>>, now: &AtomicI64) -> bool {
+/// The parameter, as every rank declares it.
+fn amplitude(run: &Run) -> forebay::Parameter {
     let limits =
         ParameterOptions { min: Some(0.0), max: Some(2.0), unit: "V/m".into(), ..Default::default() };
-    let e0 = run.parameter("e0", json!(0.5), limits).unwrap();
+    run.parameter("e0", json!(0.5), limits).unwrap()
+}
+
+/// A program: it computes for ever and notes at which step the parameter was new.
+fn program(run: &Run, changed: &Mutex<Option<i64>>, now: &AtomicI64) -> bool {
+    let e0 = amplitude(run);
     let mut steps = run.steps(LAST, 0).unwrap();
     while let Some(step) = steps.next().unwrap() {
         now.store(step, Ordering::Release);
@@ -87,6 +92,9 @@ fn ranks_act_at_the_same_step() {
         if let Ok(rank) = s.role.parse::<u32>() {
             let run = forebay::open(&s.run("together"), Mode::Append, options(rank, 3)).unwrap();
             let (changed, now) = (Mutex::new(None), AtomicI64::new(-1));
+            // The owner knows the parameter when it has answered.
+            amplitude(&run);
+            run.flush().unwrap();
             s.tell(&format!("up{rank}"));
             assert!(program(&run, &changed, &now));
             let text = format!("{} {}", changed.lock().unwrap().unwrap_or(-1), now.load(Ordering::Acquire));

@@ -41,6 +41,12 @@ pub mod word {
     pub const ECHO: usize = 14;
     /// Rank's side: 1 in the mirror of a segment of another host.
     pub const MIRROR: usize = 15;
+    /// Rank: nanoseconds that copying what it put would have cost at the fastest of its copies; 0 before one.
+    pub const IDEAL_NS: usize = 16;
+    /// Rank: bytes that did not fit its own buffer.
+    pub const OVERFLOW_BYTES: usize = 17;
+    /// Rank: most bytes of buffers in use at once.
+    pub const HIGH_WATER_BYTES: usize = 18;
 }
 
 /// How a run is opened, as in h5py.
@@ -130,6 +136,32 @@ impl WhenFull {
                 )));
             }
         })
+    }
+}
+
+/// What becomes of an error that belongs to something acknowledged earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LateErrors {
+    /// The next call of the run fails with it, or `flush`, or `close`.
+    #[default]
+    Raise,
+    /// It is a warning, and the call goes on.
+    Warn,
+    /// It is counted, and shown on the run's page.
+    Ignore,
+}
+
+impl LateErrors {
+    /// Reads `raise`, `warn` or `ignore`.
+    pub fn parse(text: &str) -> crate::Result<LateErrors> {
+        match text {
+            "raise" => Ok(LateErrors::Raise),
+            "warn" => Ok(LateErrors::Warn),
+            "ignore" => Ok(LateErrors::Ignore),
+            _ => Err(crate::Error::bad(format!(
+                "{text:?} is not a policy for late errors; use \"raise\", \"warn\" or \"ignore\""
+            ))),
+        }
     }
 }
 

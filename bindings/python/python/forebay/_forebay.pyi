@@ -42,6 +42,7 @@ class Run:
         mode: str,
         buffer: str,
         full: str,
+        late: str,
         rank: int | None,
         size: int | None,
         scratch: bool,

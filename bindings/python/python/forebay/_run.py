@@ -276,7 +276,14 @@ class Run:
 
     def stats(self) -> dict[str, Any]:
         """Figures: ``visible_s`` (time this process spent in output), ``hidden_s`` (spent behind its back),
-        ``overlap``, ``overflow_bytes``, ``high_water_bytes``, ``lag_s``, ``durable_step``, ``written_bytes``, ...
+        ``overlap``, ``overflow_bytes``, ``high_water_bytes``, ``lag_s``, ``durable_step``, ``written_bytes``,
+        ``late_errors``, ...
+
+        ``ideal_s`` is what copying everything that was put would have cost: its bytes, divided by
+        ``copy_bytes_per_s``, the speed of the fastest copy of at least 1 MiB that this process has made into its
+        buffer (both ``None`` before such a copy). ``owner`` says who writes: ``"embedded"``, threads of this
+        process, or the ``"agent"``; ``buffer_in`` where the buffer lies: in shared ``"memory"``, or in a
+        ``"file"`` where that had no room. ``waiting_for_disk`` is true while the disk is full.
         """
         found: dict[str, Any] = json.loads(self._native.stats())
         return found
@@ -377,6 +384,9 @@ class Run:
         if error is None:
             self.close()
             return
+        # Who has ended the wait of a close in the body does not want another one.
+        if self._native.interrupted:
+            return
         # What went wrong in the body is what the user must see; a late write error goes with it.
         try:
             self._close(False)
@@ -394,6 +404,7 @@ def open(
     *,
     buffer: str | int = "256MiB",
     full: Literal["block", "drop_oldest", "drop_newest", "spill"] = "block",
+    late: Literal["raise", "warn", "ignore"] = "raise",
     rank: int | None = None,
     size: int | None = None,
     scratch: bool = False,
@@ -402,15 +413,17 @@ def open(
 
     ``mode`` as in h5py: ``r`` reads only, ``r+`` must exist, ``a`` creates when absent, ``w`` begins anew, ``x``
     must not exist. ``buffer``: bytes of this process's arena, as a number or like ``"256MiB"``.
-    ``full``: what a snapshot does when no buffer has room. ``rank``, ``size``: from the launcher's
-    environment if not given. ``scratch``: the run is deleted when it is closed.
+    ``full``: what a snapshot does when no buffer has room. ``late``: what becomes of an error of something that
+    was acknowledged earlier: the next call raises it (or ``flush``, or ``close``), or it is a ``RuntimeWarning``,
+    or it is only counted and shown on the page; waiting for a snapshot raises its error always. ``rank``,
+    ``size``: from the launcher's environment if not given. ``scratch``: the run is deleted when it is closed.
 
     Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; or another process writes the run: the text
     names its pid and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
     """
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
     place, room = os.fspath(path_or_url), str(buffer)
-    return Run(_forebay.Run(place, mode, room, full, rank, size, scratch, program))
+    return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program))
 
 
 def _literal(name: str) -> str:

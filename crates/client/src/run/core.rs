@@ -1,13 +1,14 @@
 //! What all parts of a session share.
 
 use std::collections::HashSet;
+use std::io::Write;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
 use forebay_link::Wire;
-use forebay_types::control::{Ask, OpenRun, RunOpened, word};
+use forebay_types::control::{Ask, LateErrors, OpenRun, RunOpened, word};
 use forebay_types::record::Record;
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
@@ -23,6 +24,9 @@ use super::steer::Steer;
 
 /// A check that waiting threads make now and then.
 pub type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// Who hears late errors that are warnings; its own error ends the call.
+pub type Warn = Arc<dyn Fn(&Error) -> Result<()> + Send + Sync>;
 
 /// The shared middle of a session; every part holds it by `Arc`.
 pub struct Core {
@@ -59,6 +63,8 @@ pub struct Core {
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
+    /// What becomes of late errors.
+    pub late: RwLock<(LateErrors, Option<Warn>)>,
 }
 
 /// A loop has begun and not come to its end.
@@ -76,6 +82,34 @@ pub struct Counts {
     pub put_bytes: AtomicU64,
     pub overflow_bytes: AtomicU64,
     pub waited_ns: AtomicU64,
+    /// The fastest copy of at least [`TELLING`] bytes, in nanoseconds a MiB; 0 before one.
+    pub copy_ns: AtomicU64,
+}
+
+/// A copy of fewer bytes tells little about how fast memory is.
+const TELLING: u64 = 1 << 20;
+
+impl Counts {
+    /// Does a copy of so many bytes and takes its time.
+    pub fn copied(&self, bytes: u64, copy: impl FnOnce()) {
+        if bytes < TELLING {
+            return copy();
+        }
+        let began = Instant::now();
+        copy();
+        let ns = (began.elapsed().as_nanos() as u64).max(1);
+        let a_mib = (((ns as u128) << 20) / bytes as u128).max(1) as u64;
+        let _ = self.copy_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |known| {
+            (known == 0 || a_mib < known).then_some(a_mib)
+        });
+    }
+
+    /// What copying everything that was put would have cost at the speed of the fastest copy.
+    pub fn ideal_ns(&self) -> Option<u64> {
+        let a_mib = Some(self.copy_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0)?;
+        let put = self.snapshot_bytes.load(Ordering::Relaxed) + self.put_bytes.load(Ordering::Relaxed);
+        Some(((put as u128 * a_mib as u128) >> 20) as u64)
+    }
 }
 
 impl Core {
@@ -85,7 +119,43 @@ impl Core {
         if self.closing.load(Ordering::Relaxed) != 0 {
             return Err(self.is_closing());
         }
-        self.down.late()
+        self.late()
+    }
+
+    /// An error that belongs to something acknowledged earlier, as the policy wants it told.
+    pub fn late(&self) -> Result<()> {
+        while let Err(e) = self.down.late() {
+            self.tell_late(e)?;
+        }
+        Ok(())
+    }
+
+    /// All of them, at the last call.
+    pub fn all_late(&self) -> Result<()> {
+        match self.late_errors() {
+            LateErrors::Raise => self.down.all_late(),
+            _ => self.late(),
+        }
+    }
+
+    fn late_errors(&self) -> LateErrors {
+        self.late.read().unwrap_or_else(|e| e.into_inner()).0
+    }
+
+    #[cold]
+    fn tell_late(&self, e: Error) -> Result<()> {
+        let (policy, warn) = self.late.read().unwrap_or_else(|e| e.into_inner()).clone();
+        match (policy, warn) {
+            (LateErrors::Raise, _) => Err(e),
+            (LateErrors::Ignore, _) => Ok(()),
+            (LateErrors::Warn, Some(warn)) => warn(&e),
+            (LateErrors::Warn, None) => {
+                let run = self.life.directory();
+                // Nobody may be there to read it.
+                let _ = writeln!(std::io::stderr().lock(), "forebay: {run}: {}", e.text());
+                Ok(())
+            }
+        }
     }
 
     #[cold]
@@ -204,7 +274,10 @@ impl Drop for Visible<'_> {
     fn drop(&mut self) {
         let ns = self.began.elapsed().as_nanos() as u64;
         let total = self.core.counts.visible_ns.fetch_add(ns, Ordering::Relaxed) + ns;
-        self.core.segment.word(word::VISIBLE_NS).store(total, Ordering::Relaxed);
+        let (counts, word) = (&self.core.counts, |i| self.core.segment.word(i));
+        word(word::VISIBLE_NS).store(total, Ordering::Relaxed);
+        word(word::IDEAL_NS).store(counts.ideal_ns().unwrap_or(0), Ordering::Relaxed);
+        word(word::OVERFLOW_BYTES).store(counts.overflow_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Down {
     bell: Bell,
     seen: AtomicU64,
     has_late: AtomicBool,
+    /// Late errors that came.
+    came_late: AtomicU64,
     state: Mutex<State>,
     turn: Condvar,
 }
@@ -59,6 +61,7 @@ impl Down {
             bell: segment.bell(Direction::Down),
             seen: AtomicU64::new(0),
             has_late: AtomicBool::new(false),
+            came_late: AtomicU64::new(0),
             state: Mutex::new(State {
                 consumer: segment.consumer(Direction::Down),
                 buf: Vec::new(),
@@ -129,6 +132,7 @@ impl Down {
                 if state.late.len() < LATE {
                     state.late.push_back(coded(code, text));
                 }
+                self.came_late.fetch_add(1, Ordering::Relaxed);
                 self.has_late.store(true, Ordering::Release);
             }
             Err(e) => state.broken = Some(e),
@@ -172,6 +176,14 @@ impl Down {
             0 => e,
             n => Error::new(e.code(), format!("{} (and {n} more errors)", e.text())),
         })
+    }
+
+    /// How many errors have come late, told or not.
+    pub fn all_that_came_late(&self) -> u64 {
+        if self.news() {
+            self.read();
+        }
+        self.came_late.load(Ordering::Relaxed)
     }
 
     /// The acts that take place at `step` or before, in the order they were sent.

@@ -31,7 +31,7 @@ mod steer;
 mod step;
 mod view;
 
-pub use core::Check;
+pub use core::{Check, Warn};
 pub use diagram::Diagram;
 pub use looping::LoopHead;
 pub use revive::Successor;

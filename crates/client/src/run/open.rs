@@ -47,7 +47,7 @@ impl Session {
         match Session::attach(wire, open, opened, segment.clone()) {
             Ok(session) => {
                 drop(segment.prefault());
-                if let Some(text) = lies_on_disk(&segment) {
+                if let Some(text) = lies_on_disk(&segment).map(slower) {
                     let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
                     session.message(WARNING, &text)?;
                 }
@@ -84,6 +84,7 @@ impl Session {
             looped: AtomicU8::new(0),
             closing: AtomicU64::new(0),
             check: RwLock::new(None),
+            late: RwLock::default(),
             segment,
             opened,
         };
@@ -129,14 +130,18 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
     Ok(segment)
 }
 
-/// What to tell people when shared memory had no room for the segment.
-fn lies_on_disk(segment: &Segment) -> Option<String> {
-    let path = segment.path().filter(|p| !p.starts_with(place::shm_dir()))?;
+/// The file that is the buffer when shared memory had no room for it.
+pub(super) fn lies_on_disk(segment: &Segment) -> Option<&Path> {
+    segment.path().filter(|p| !p.starts_with(place::shm_dir()))
+}
+
+/// What to tell people then.
+fn slower(path: &Path) -> String {
     let size = std::fs::metadata(path).map_or(0, |m| m.len());
-    Some(format!(
+    format!(
         "{} has no room for the buffer of {} MiB, so it is the file {}: snapshots are slower; make it larger (`docker run --shm-size=...`, `mount -o remount,size=...`) or open the run with a smaller buffer",
         place::shm_dir().display(),
         size.div_ceil(1 << 20),
         path.display()
-    ))
+    )
 }

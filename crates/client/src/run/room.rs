@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Segment};
-use forebay_types::control::{Ask, WhenFull};
+use forebay_types::control::{Ask, WhenFull, word};
 use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
 
@@ -174,8 +174,9 @@ impl Core {
     pub fn place_put(&self, name: &str, bytes: u64) -> Result<Placed> {
         let mut patience = self.patience();
         loop {
-            if let Some(placed) = self.rooms().alloc(bytes) {
-                self.note_overflow(&placed);
+            let found = self.rooms().alloc(bytes);
+            if let Some(placed) = found {
+                self.note_placed(&placed);
                 return Ok(placed);
             }
             if self.overflow(bytes)? {
@@ -190,11 +191,13 @@ impl Core {
         }
     }
 
-    /// Counts what went past the rank's own arena.
-    pub fn note_overflow(&self, placed: &Placed) {
+    /// Counts what is in use, and what went past the rank's own arena.
+    pub fn note_placed(&self, placed: &Placed) {
         if placed.segment != 0 {
             self.counts.overflow_bytes.fetch_add(placed.block.len(), Ordering::Relaxed);
         }
+        let (_, high) = self.rooms().capacity_and_high_water();
+        self.segment.word(word::HIGH_WATER_BYTES).store(high, Ordering::Relaxed);
     }
 
     /// The error when waiting cannot help.

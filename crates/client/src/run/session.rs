@@ -4,17 +4,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forebay_types::control::{Ask, Column, PageLinks, Restarted, RunOpened, TableInfo, Target, word};
+use forebay_types::control::{
+    Ask, Column, LateErrors, PageLinks, Restarted, RunOpened, TableInfo, Target, word,
+};
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
 use forebay_types::{Code, Error, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::core::{Core, LOOPING, to_json};
+use super::core::{Core, LOOPING, Warn, to_json};
 use super::diagram::Diagram;
 use super::life::Watcher;
 use super::looping::LoopHead;
+use super::open::lies_on_disk;
 use super::revive::Successor;
 use super::room::Placed;
 use super::steer::{Callback, Parameter};
@@ -72,6 +75,12 @@ impl Session {
         *self.core.check.write().unwrap_or_else(|e| e.into_inner()) = Some(Arc::new(check));
     }
 
+    /// Says what becomes of late errors, and who hears those that are warnings (by default they are
+    /// lines on standard error).
+    pub fn on_late(&self, policy: LateErrors, warn: Option<Warn>) {
+        *self.core.late.write().unwrap_or_else(|e| e.into_inner()) = (policy, warn);
+    }
+
     /// Stores or replaces a data set; the bytes are copied when it returns.
     pub fn put(&self, name: &str, view: View, options: PutOptions) -> Result<()> {
         self.send_put(name, view, options, None).map(|_| ())
@@ -105,7 +114,7 @@ impl Session {
             return core.publish(&record(Payload::Inline(&view.bytes())));
         }
         let mut placed: Placed = core.place_put(name, bytes as u64)?;
-        view.fill(&mut placed.block, 0);
+        core.counts.copied(bytes as u64, || view.fill(&mut placed.block, 0));
         core.publish(&record(Payload::Block(placed.reference())))
     }
 
@@ -268,7 +277,7 @@ impl Session {
         let _visible = self.core.visible();
         self.core.enter()?;
         let () = self.core.ask(&Ask::Flush)?;
-        self.core.down.late()
+        self.core.late()
     }
 
     /// Figures of both sides.
@@ -297,6 +306,15 @@ impl Session {
         stats.insert("written_bytes".into(), word(word::WRITTEN_BYTES).into());
         stats.insert("buffer_bytes".into(), capacity.into());
         stats.insert("high_water_bytes".into(), high_water.into());
+        let a_mib = counts.copy_ns.load(Ordering::Relaxed);
+        let speed = if a_mib == 0 { Value::Null } else { ((1u64 << 20) as f64 / seconds(a_mib)).into() };
+        stats.insert("copy_bytes_per_s".into(), speed);
+        stats.insert("ideal_s".into(), counts.ideal_ns().map(seconds).into());
+        stats.insert("late_errors".into(), self.core.down.all_that_came_late().into());
+        let owner = if self.core.life.owns_itself() { "embedded" } else { "agent" };
+        stats.insert("owner".into(), owner.into());
+        let beside = lies_on_disk(&self.core.segment).is_some();
+        stats.insert("buffer_in".into(), if beside { "file" } else { "memory" }.into());
         let durable = word(word::DURABLE);
         let durable = if durable == 0 { Value::Null } else { (durable - 1).into() };
         stats.insert("durable_step".into(), durable);
@@ -382,7 +400,7 @@ impl Session {
             // be closed again.
             return done.map_err(|e| self.unfinished(e));
         }
-        let late = core.down.all_late();
+        let late = core.all_late();
         core.life.close();
         self.leave(done.is_ok());
         done.and(late)

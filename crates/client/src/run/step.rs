@@ -198,7 +198,7 @@ impl StepWriter {
                 return self.give_up(&mut state, Phase::Dropped);
             };
             let end = part + placed.block.len();
-            view.fill(&mut placed.block, part as usize);
+            self.core.counts.copied(end - part, || view.fill(&mut placed.block, part as usize));
             self.core.publish(&block(part, Payload::Block(placed.reference())))?;
             self.core.rooms().of_step += 1;
             state.records += 1;
@@ -282,7 +282,7 @@ impl StepWriter {
                 })
             };
             if let Some(placed) = found {
-                core.note_overflow(&placed);
+                core.note_placed(&placed);
                 core.counts.waited_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
                 return Ok(Some(placed));
             }

@@ -78,8 +78,26 @@ fn show(out: &Out, run: &RunStatus) -> Result<()> {
     if let (Some(written), Some(lag)) = (figure("written_bytes"), figure("lag_s")) {
         let overlap = figure("overlap").unwrap_or(0.0) * 100.0;
         out.line(format!("    {} written, {overlap:.0} % hidden, {lag:.2} s behind", bytes(written as u64)))?;
+        let size = |name: &str| bytes(figure(name).unwrap_or(0.0) as u64);
+        let ideal = match figure("ideal_s") {
+            Some(s) if s > 0.0 => format!(" (copying alone {})", short(s)),
+            _ => String::new(),
+        };
+        let visible = short(figure("visible_s").unwrap_or(0.0));
+        let (most, over) = (size("high_water_bytes"), size("overflow_bytes"));
+        out.line(format!("    output cost {visible}{ideal}; at most {most} in buffers, {over} overflow"))?;
+    }
+    if run.figures.get("waiting_for_disk") == Some(&Value::Bool(true)) {
+        out.line("    WAITS FOR THE DISK, which is full: make room")?;
     }
     Ok(())
+}
+
+fn short(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
+        s => format!("{s:.1} s"),
+    }
 }
 
 fn duration(seconds: f64) -> String {

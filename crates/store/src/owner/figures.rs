@@ -50,14 +50,20 @@ impl Figures {
         }
     }
 
-    /// As `Ask::Stats` answers.
+    /// As `Ask::Stats` answers; what ranks count themselves is summed over them.
     pub fn json<'a>(&self, sessions: impl Iterator<Item = &'a Session>) -> Value {
-        let visible_ns: u64 =
-            sessions.map(|s| s.segment.word(word::VISIBLE_NS).load(Ordering::Relaxed)).sum();
+        let mut ranks = [0; 4];
+        for s in sessions {
+            let words = [word::VISIBLE_NS, word::IDEAL_NS, word::OVERFLOW_BYTES, word::HIGH_WATER_BYTES];
+            let told = words.map(|w| s.segment.word(w).load(Ordering::Relaxed));
+            ranks.iter_mut().zip(told).for_each(|(sum, n): (&mut u64, u64)| *sum = sum.saturating_add(n));
+        }
+        let [visible_ns, ideal_ns, overflow, high_water] = ranks;
         let (visible, hidden) = (visible_ns as f64 * 1e-9, self.hidden.as_secs_f64());
         let overlap = if visible + hidden > 0.0 { hidden / (visible + hidden) } else { 0.0 };
         json!({
             "visible_s": visible,
+            "ideal_s": ideal_ns as f64 * 1e-9,
             "hidden_s": hidden,
             "overlap": overlap,
             "written_bytes": self.written,
@@ -66,7 +72,9 @@ impl Figures {
             "durable_step": self.durable_step,
             "lag_s": self.lag.as_secs_f64(),
             "worst_lag_s": self.worst_lag.as_secs_f64(),
-            "overflow_bytes": self.overflow,
+            "overflow_bytes": overflow,
+            "high_water_bytes": high_water,
+            "overflow_segment_bytes": self.overflow,
             "overflow_high_water_bytes": self.overflow_high,
             "spilt_bytes": self.spilt,
             "spilt_high_water_bytes": self.spilt_high,

@@ -1,0 +1,36 @@
+"""Small disks that are used up, for tests of what waits for room."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Less than a step file wants to see free, enough for what the catalog writes.
+LEFT = 1 << 20
+
+
+@contextlib.contextmanager
+def small_disk(at: Path, mib: int = 24) -> Iterator[Path]:
+    """A file system of that many MiB at a new directory, for the time of the body."""
+    at.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "forebay-test", str(at)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no small file system can be mounted here, so nothing was tried")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "--lazy", at], check=True)
+
+
+def fill(disk: Path, left: int = LEFT) -> Path:
+    """Uses a disk up but for so many bytes; the file gives the room back when it is removed."""
+    ballast = disk / "ballast"
+    size = os.statvfs(disk)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size.f_bavail * size.f_frsize - left)
+    return ballast

@@ -1,0 +1,107 @@
+"""Programs that are ended while `close` waits for a disk without room: they end, and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import forebay as fb
+import pytest
+from conftest import Place, until
+from disks import fill, small_disk
+
+CLOSER = Path(__file__).with_name("closer.py")
+STEPS = 4
+ENDS = 20.0  # seconds for what takes parts of one: a busy machine gets more
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk that is used up."""
+    with small_disk(tmp_path / "disk") as at:
+        fill(at)
+        yield at
+
+
+def closing(place: Place, owner: str, disk: Path, *how: str) -> subprocess.Popen[str]:
+    """A program that waits in `close` now, under an agent or alone."""
+    if owner == "agent":
+        place.command("up")
+    process = place.start(sys.executable, CLOSER, disk / "r", str(STEPS), *how, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    if how == ("loop",):
+        assert process.stdout.readline() == "looping\n"
+        process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "closing\n"
+    return process
+
+
+def whole(place: Place, owner: str, disk: Path) -> None:
+    """With room again everything that was acknowledged is written: by the agent, or by the next opening."""
+    (disk / "ballast").unlink()
+    if owner == "embedded":
+        place.command("recover", disk / "r.fb")
+        assert not place.segments()
+    with fb.open(disk / "r", "r") as run:
+        until(lambda: run.snapshots.numbers == list(range(STEPS)), ENDS, "all that was acknowledged")
+        assert all((kept["E"] == kept.step).all() for kept in run.snapshots)
+    if owner == "agent":
+        until(lambda: not place.segments(), ENDS, "the end of the run's segments")
+        place.command("down")
+    assert "sound" in place.command("verify", disk / "r.fb")
+
+
+@pytest.mark.parametrize("owner", ["embedded", "agent"])
+def test_ctrl_c_ends_the_wait_of_a_close_and_what_was_put_is_kept(
+    place: Place, disk: Path, owner: str
+) -> None:
+    process = closing(place, owner, disk)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=ENDS)
+    assert out == "interrupted\n"
+    assert process.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in err
+    assert "was not waited for" in err
+    assert "cannot be closed" not in err, "it waited to the end"
+    whole(place, owner, disk)
+
+
+@pytest.mark.parametrize("owner", ["embedded", "agent"])
+def test_after_ctrl_c_in_the_loop_a_second_one_ends_the_close_at_once(
+    place: Place, disk: Path, owner: str
+) -> None:
+    process = closing(place, owner, disk, "loop")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=ENDS)
+    assert process.returncode == -signal.SIGINT
+    assert "was not waited for" in err
+    assert "cannot be closed" not in err, "it waited to the end"
+    whole(place, owner, disk)
+
+
+@pytest.mark.parametrize("owner", ["embedded", "agent"])
+def test_a_close_that_ctrl_c_interrupted_can_be_repeated(place: Place, disk: Path, owner: str) -> None:
+    process = closing(place, owner, disk, "again")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "interrupted\n"
+    (disk / "ballast").unlink()
+    out, err = process.communicate("\n", timeout=ENDS)
+    assert (out, process.returncode) == ("closed\n", 0), err
+    assert not place.segments()
+    (disk / "ballast").touch()
+    whole(place, owner, disk)
+
+
+@pytest.mark.parametrize("owner", ["embedded", "agent"])
+def test_sigterm_ends_a_program_that_closes_and_what_was_put_is_kept(
+    place: Place, disk: Path, owner: str
+) -> None:
+    process = closing(place, owner, disk)
+    process.terminate()
+    process.communicate(timeout=ENDS)
+    assert process.returncode != 0
+    whole(place, owner, disk)
