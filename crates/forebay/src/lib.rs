@@ -41,7 +41,7 @@ pub use data::{Array, DataSet};
 pub use far::{named as far_name, recover as recover_far};
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
-    Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View,
+    Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View, Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows};
 pub use forebay_types::control::{Column, LateErrors, Mode, PageLinks, Target, WhenFull};

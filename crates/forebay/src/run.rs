@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forebay_client::remote::{Far, FarReader};
-use forebay_client::run::Session;
+use forebay_client::run::{Session, Warn};
 use forebay_store::Reader;
 use forebay_types::control::{LateErrors, Mode, PageLinks, Target};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
@@ -399,7 +399,7 @@ impl Run {
 
     /// Says what becomes of late errors from now on, and who hears those that are warnings: by default
     /// they are lines on standard error. An error of the hearer ends the call that would have failed.
-    pub fn on_late(&self, policy: LateErrors, warn: Option<Arc<dyn Fn(&Error) -> Result<()> + Send + Sync>>) {
+    pub fn on_late(&self, policy: LateErrors, warn: Option<Warn>) {
         if let Some(session) = &self.inner.session {
             session.on_late(policy, warn);
         }

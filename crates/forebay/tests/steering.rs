@@ -30,8 +30,7 @@ fn amplitude(run: &Run) -> forebay::Parameter {
 }
 
 /// A program: it computes for ever and notes at which step the parameter was new.
-fn program(run: &Run, changed: &Mutex<Option<i64>>, now: &AtomicI64) -> bool {
-    let e0 = amplitude(run);
+fn program(run: &Run, e0: &forebay::Parameter, changed: &Mutex<Option<i64>>, now: &AtomicI64) -> bool {
     let mut steps = run.steps(LAST, 0).unwrap();
     while let Some(step) = steps.next().unwrap() {
         now.store(step, Ordering::Release);
@@ -57,7 +56,8 @@ fn every_verb_acts_on_a_single_program() {
         run.command("fail", |_| Err(forebay::Error::bad("no fuel"))).unwrap();
         let (changed, now) = (Arc::new(Mutex::new(None)), Arc::new(AtomicI64::new(-1)));
         let theirs = (run.clone(), changed.clone(), now.clone());
-        let program = std::thread::spawn(move || program(&theirs.0, &theirs.1, &theirs.2));
+        let program =
+            std::thread::spawn(move || program(&theirs.0, &amplitude(&theirs.0), &theirs.1, &theirs.2));
         until("the loop", || now.load(Ordering::Acquire) > 3);
 
         let held = steer(run.path(), Act::Stop);
@@ -93,10 +93,10 @@ fn ranks_act_at_the_same_step() {
             let run = forebay::open(&s.run("together"), Mode::Append, options(rank, 3)).unwrap();
             let (changed, now) = (Mutex::new(None), AtomicI64::new(-1));
             // The owner knows the parameter when it has answered.
-            amplitude(&run);
+            let e0 = amplitude(&run);
             run.flush().unwrap();
             s.tell(&format!("up{rank}"));
-            assert!(program(&run, &changed, &now));
+            assert!(program(&run, &e0, &changed, &now));
             let text = format!("{} {}", changed.lock().unwrap().unwrap_or(-1), now.load(Ordering::Acquire));
             std::fs::write(s.dir.join(format!("rank{rank}")), text).unwrap();
             return run.close().unwrap();

@@ -6,7 +6,7 @@ use crate::catalog::{self, Catalog, Value};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Layout, STEPS, TMP, with_end};
 use crate::lock::Lock;
-use crate::owner::{Options, Owner, files, has_end};
+use crate::owner::{Options, Owner, files, has_end, left_by_the_dead};
 use crate::reader::Reader;
 use crate::stepfile::{Entry, Manifest, Opened, open_manifest, read_piece};
 use forebay_types::control::Mode;
@@ -104,6 +104,8 @@ pub struct Repaired {
     pub old_catalog: Option<PathBuf>,
     /// Files that could not be used and were left alone.
     pub unusable: Vec<String>,
+    /// Ranks of dead programs that left something in shared memory; `recover` writes it.
+    pub left: u64,
 }
 
 /// Makes the catalog anew from the manifests in the files when it is missing or cannot be read;
@@ -130,8 +132,12 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
     let mut catalog = match sound {
         Ok(true) => Catalog::open(&disk, &layout, lock.fence())?,
         _ => {
+            let id = known_id(&layout)?;
             done.old_catalog = put_aside(&layout)?;
-            Catalog::create(&disk, &layout, lock.fence(), &known_id(&layout)?)?
+            let mut catalog = Catalog::create(&disk, &layout, lock.fence(), &id)?;
+            let left = left_by_the_dead(&layout, &id);
+            catalog.transaction(|tx| left.iter().try_for_each(|row| catalog::inherit_session(tx, row)))?;
+            catalog
         }
     };
     for path in files(&layout.steps()) {
@@ -144,6 +150,7 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
     let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
     done.steps = count("SELECT count(*) FROM fb_steps");
     done.data_sets = count("SELECT count(*) FROM fb_data WHERE file IS NOT NULL");
+    done.left = count("SELECT count(*) FROM fb_sessions WHERE closed IS NULL");
     Ok(done)
 }
 
@@ -161,11 +168,12 @@ fn put_aside(layout: &Layout) -> Result<Option<PathBuf>> {
     Ok(Some(kept))
 }
 
-/// The run's identity as its files know it.
+/// The run's identity as its files know it, or what can be read of its catalog.
 fn known_id(layout: &Layout) -> Result<String> {
     let known =
         files(&layout.steps()).iter().chain(&files(&layout.data())).find_map(|p| open_manifest(p).ok());
-    known.map_or_else(crate::owner::new_id, |m| Ok(m.run_id))
+    let of_catalog = || catalog::fact(&catalog::open_read_only(&layout.catalog()).ok()?, "run_id").ok();
+    known.map(|m| m.run_id).or_else(of_catalog).map_or_else(crate::owner::new_id, Ok)
 }
 
 type Add = dyn Fn(&rusqlite::Connection, &str, &Manifest) -> Result<()>;

@@ -5,7 +5,7 @@ mod common;
 use common::{Rank, f64s, shape, wait_for};
 use forebay_arena::Segment;
 use forebay_store::disk::{Disk, Foreign, System};
-use forebay_store::{Options, Owner, Reader, recover, verify};
+use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::control::Ask;
 use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Selection};
@@ -271,4 +271,64 @@ fn overflow_of_several_ranks_is_found_after_a_death() {
     let whole = [f64s(10_000, 0), f64s(10_000, 10_000)].concat();
     assert!(x.bytes == whole);
     assert!(paths.iter().all(|p| !p.exists()));
+}
+
+/// A run whose writer was given up with steps in its segment, and whose catalog is damaged then.
+fn damaged(run: &Path, disk: &Arc<FullDisk>, ranks: u32) -> Vec<Rank> {
+    let options = Options { disk: disk.clone(), size: ranks, closing: Duration::ZERO, ..Options::default() };
+    let owner = Owner::open(run, options).unwrap();
+    disk.room.store(true, Ordering::SeqCst);
+    let mut all: Vec<Rank> = (0..ranks).map(|r| Rank::open(&owner, r, ranks, 4 << 20)).collect();
+    all.iter_mut().for_each(|rank| step_of_all(rank, 0, ranks));
+    all[0].ask(&Ask::WaitStep { step: 0 }).unwrap();
+    disk.room.store(false, Ordering::SeqCst);
+    for step in 1..4 {
+        all.iter_mut().for_each(|rank| step_of_all(rank, step, ranks));
+    }
+    waits(&owner);
+    assert_eq!(owner.close().unwrap_err().code(), Code::Full);
+    std::fs::write(run.join("catalog.sqlite"), vec![7; 50_000]).unwrap();
+    all
+}
+
+/// A rank's share of [`steps`].
+fn step_of_all(rank: &mut Rank, step: i64, ranks: u32) {
+    let all = f64s(20_000, step as u64);
+    let share = all.len() / ranks as usize;
+    rank.begin(step);
+    let n = rank.array(step, "x", &all[share * rank.rank as usize..][..share], Place::Append, usize::MAX);
+    rank.end(step, n);
+}
+
+#[test]
+fn what_lay_in_shared_memory_is_written_after_the_catalog_was_made_anew() {
+    for ranks in [1, 2] {
+        let (_keep, run, disk) = scratch();
+        let left = damaged(&run, &disk, ranks);
+        assert_eq!(recover(&run).unwrap_err().code(), Code::Corrupt);
+        let done = repair(&run).unwrap();
+        assert_eq!((done.steps, done.left), (1, ranks.into()));
+        assert_eq!(recover(&run).unwrap(), Some(3));
+        assert_eq!(steps(&run), [0, 1, 2, 3]);
+        assert!(left.iter().all(Rank::is_unlinked));
+    }
+}
+
+#[test]
+fn a_copy_that_is_opened_leaves_the_segments_of_the_run_alone() {
+    let (keep, run, disk) = scratch();
+    disk.room.store(true, Ordering::SeqCst);
+    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
+    rank.step(0, &f64s(20_000, 0));
+    assert!(rank.ask(&Ask::Close { finished: false }).is_ok());
+    owner.close().unwrap();
+    let copy = keep.path().join("copy.fb");
+    assert!(std::process::Command::new("cp").arg("-r").args([&run, &copy]).status().unwrap().success());
+    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let rank = Rank::open(&owner, 0, 1, 4 << 20);
+    recover(&copy).unwrap();
+    assert!(!rank.is_unlinked());
+    owner.close().unwrap();
+    assert_eq!((steps(&run), steps(&copy)), (vec![0], vec![0]));
 }

@@ -47,6 +47,10 @@ pub mod word {
     pub const OVERFLOW_BYTES: usize = 17;
     /// Rank: most bytes of buffers in use at once.
     pub const HIGH_WATER_BYTES: usize = 18;
+    /// Owner: the rank whose segment this is, plus one, so that a catalog made anew can know it; 0 before.
+    pub const RANK: usize = 19;
+    /// Owner: the number of ranks.
+    pub const RANKS: usize = 20;
 }
 
 /// How a run is opened, as in h5py.

@@ -150,7 +150,7 @@ impl Core {
             (LateErrors::Ignore, _) => Ok(()),
             (LateErrors::Warn, Some(warn)) => warn(&e),
             (LateErrors::Warn, None) => {
-                let run = self.life.directory();
+                let run = &self.open.path;
                 // Nobody may be there to read it.
                 let _ = writeln!(std::io::stderr().lock(), "forebay: {run}: {}", e.text());
                 Ok(())

@@ -89,7 +89,7 @@ impl Repair {
         if out.json {
             return out.value(&json!({
                 "steps": done.steps, "data_sets": done.data_sets,
-                "old_catalog": done.old_catalog, "unusable": done.unusable,
+                "old_catalog": done.old_catalog, "unusable": done.unusable, "left": done.left,
             }));
         }
         out.line(format!(
@@ -100,6 +100,12 @@ impl Repair {
         ))?;
         if let Some(old) = &done.old_catalog {
             out.line(format!("the damaged catalog is kept as {}", old.display()))?;
+        }
+        if done.left > 0 {
+            out.line(format!(
+                "{} ranks left something in shared memory; `forebay recover {}` writes it",
+                done.left, self.run
+            ))?;
         }
         for file in &done.unusable {
             out.line(format!("cannot be used, left alone: {file}"))?;

@@ -39,6 +39,24 @@ pub fn open_session(
     Ok(row)
 }
 
+/// Records a session of another catalog whose segment is there still; it is read to its end at the
+/// next opening.
+pub fn inherit_session(conn: &Connection, row: &SessionRow) -> Result<()> {
+    conn.execute(
+        "INSERT OR IGNORE INTO fb_sessions(session, rank, size, program, segment, opened) VALUES(?1,?2,?3,'',?4,?5)",
+        params![row.session as i64, row.rank, row.size, row.segment, now()],
+    )
+    .map(|_| ())
+    .map_err(|e| sql_error("cannot record the session", e))
+}
+
+/// Whether a session was closed: everything it left is applied. `None`: the catalog does not know it.
+pub fn is_closed(conn: &Connection, session: u64) -> Result<Option<bool>> {
+    conn.prepare_cached("SELECT closed IS NOT NULL FROM fb_sessions WHERE session = ?1")
+        .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
 /// Sessions that were not closed.
 pub fn open_sessions(conn: &Connection) -> Result<Vec<SessionRow>> {
     let read = |r: &Row| {

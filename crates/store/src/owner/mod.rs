@@ -30,6 +30,7 @@ mod steps;
 pub use adopt::{Orphan, has_living_ranks};
 pub use open::Options;
 pub(crate) use open::{files, has_end, new_id};
+pub(crate) use overflow::left_by_the_dead;
 pub use sink::{Deaf, Sink};
 
 use crate::catalog;
@@ -169,6 +170,8 @@ impl Owner {
                 return Err(Error::bad(format!("session {} is attached already", what.session)));
             }
             what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
+            what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
+            what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);
             intake.downs.open(what.session, &what.segment);
             let session = Session::new(row, what.segment, sink, 0);
             intake.sessions.insert(what.session, session);

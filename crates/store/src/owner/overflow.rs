@@ -4,13 +4,15 @@
 
 use super::intake::Intake;
 use super::session::overflow_name;
-use crate::catalog::SessionRow;
+use crate::catalog::{self, SessionRow};
 use crate::disk::Foreign;
 use crate::layout::Layout;
-use forebay_arena::{Segment, SegmentSpec, place};
+use forebay_arena::{Process, Segment, SegmentSpec, place};
+use forebay_types::control::word;
 use forebay_types::{Error, Result};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// Smaller segments are not worth their pages.
 const LEAST: u64 = 16 << 20;
@@ -80,24 +82,53 @@ impl Intake {
         found
     }
 
-    /// Segments of this run that no session has any more: their owner and their rank are dead.
+    /// Segments of sessions that were closed: what they held is applied. One of which the catalog says
+    /// nothing is not ours to remove, nor one of a process that lives: a copy of this run may be open, too.
     pub(super) fn sweep_segments(&self) {
-        let (run, over) = (format!("-run-{}-", self.run_id), format!("-over-{}-", self.run_id));
-        let ours = |name: &str| {
-            self.sessions.values().any(|s| {
-                name.ends_with(&format!("{run}{}", s.row.session))
-                    || name.contains(&format!("{over}{}-", s.row.session))
-            })
-        };
-        let dirs = [place::shm_dir(), self.layout.root().to_owned()];
-        for path in dirs.iter().flat_map(|d| super::files(d)) {
+        let (run, over) = (stem(&self.run_id), place::segment_name(&["over", &self.run_id, ""]));
+        let closed = |n: u64| matches!(catalog::is_closed(self.catalog.conn(), n), Ok(Some(true)));
+        for path in all_segments(&self.layout) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let of_run = name.contains(&run) || name.contains(&over);
-            if of_run && name.starts_with(&place::shm_prefix()) && !ours(&name) {
+            let session = number(&name, &run).or_else(|| number(&name, &over));
+            if session.is_some_and(|n| !self.sessions.contains_key(&n) && closed(n)) && !is_used(&path) {
                 let _ = self.disk.remove(&path);
             }
         }
     }
+}
+
+/// Beginning of the names of the ranks' segments.
+fn stem(run_id: &str) -> String {
+    place::segment_name(&["run", run_id, ""])
+}
+
+/// The session in the name of a segment.
+fn number(name: &str, stem: &str) -> Option<u64> {
+    name.strip_prefix(stem)?.split('-').next()?.parse().ok()
+}
+
+fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
+    [place::shm_dir(), layout.root().to_owned()].into_iter().flat_map(|d| super::files(&d))
+}
+
+/// Whether another process that lives made it.
+fn is_used(path: &Path) -> bool {
+    Segment::open(path).is_ok_and(|s| s.creator().alive() && s.creator() != Process::current())
+}
+
+/// Sessions of a run whose segments are there: what a catalog that was made anew must know of them.
+pub(crate) fn left_by_the_dead(layout: &Layout, run_id: &str) -> Vec<SessionRow> {
+    let stem = stem(run_id);
+    let row = |path: PathBuf| {
+        let segment = path.file_name()?.to_str()?.to_owned();
+        let session = number(&segment, &stem)?;
+        let found = Segment::open(&path).ok()?;
+        let word = |w| found.word(w).load(Ordering::SeqCst);
+        let rank = u32::try_from(word(word::RANK).checked_sub(1)?).ok()?;
+        let size = u32::try_from(word(word::RANKS)).ok().filter(|size| rank < *size)?;
+        Some(SessionRow { session, rank, size, segment })
+    };
+    all_segments(layout).filter_map(row).collect()
 }
 
 /// A segment by name: in shared memory, or in the run's directory, where it lies when shared
