@@ -50,13 +50,6 @@ pub fn inherit_session(conn: &Connection, row: &SessionRow) -> Result<()> {
     .map_err(|e| sql_error("cannot record the session", e))
 }
 
-/// Whether a session was closed: everything it left is applied. `None`: the catalog does not know it.
-pub fn is_closed(conn: &Connection, session: u64) -> Result<Option<bool>> {
-    conn.prepare_cached("SELECT closed IS NOT NULL FROM fb_sessions WHERE session = ?1")
-        .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
-        .map_err(|e| sql_error("the catalog cannot be read", e))
-}
-
 /// Sessions that were not closed.
 pub fn open_sessions(conn: &Connection) -> Result<Vec<SessionRow>> {
     let read = |r: &Row| {

@@ -86,7 +86,7 @@ impl Intake {
     /// nothing is not ours to remove, nor one of a process that lives: a copy of this run may be open, too.
     pub(super) fn sweep_segments(&self) {
         let (run, over) = (stem(&self.run_id), place::segment_name(&["over", &self.run_id, ""]));
-        let closed = |n: u64| matches!(catalog::is_closed(self.catalog.conn(), n), Ok(Some(true)));
+        let closed = |n: u64| matches!(catalog::session(self.catalog.conn(), n), Ok(Some((.., true))));
         for path in all_segments(&self.layout) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let session = number(&name, &run).or_else(|| number(&name, &over));
