@@ -169,6 +169,22 @@ def snapshots(bench: Bench) -> list[Figure]:
     return figures
 
 
+def layouts(bench: Bench) -> list[Figure]:
+    """Arrays of NumPy's whose elements lie apart: gathered into the buffer, beside NumPy's own copy of the same."""
+    mib, rounds = (64, 3) if bench.quick else (256, 7)
+    script = str(VERSUS / "layouts_python.py")
+    command = [sys.executable, script, str(bench.fresh()), str(mib), str(rounds)]
+    rows = alone(command, bench.embedded)["views"]
+    bench.over()
+    figures = []
+    for row in rows:
+        what, copy = f"put of {mib} MiB, {row['view']}", row["copyto_ms"]
+        figures.append(Figure("layouts", what, "numpy.copyto", copy, "ms", note="the yardstick"))
+        ratio = row["put_ms"] / copy
+        figures.append(Figure("layouts", what, "Forebay, Python", row["put_ms"], "ms", "numpy.copyto", ratio))
+    return figures
+
+
 def ranks(bench: Bench) -> list[Figure]:
     """The same with several processes at once, each with its share, beside as many copies at once."""
     steps, seconds = (5, 0.25) if bench.quick else (20, 0.5)

@@ -54,6 +54,13 @@ def test_every_snapshot_is_timed_and_kept(built: Path, tmp_path: Path, how: str)
     assert len(list((tmp_path / "forebay.fb" / "steps").glob("*.h5"))) == 3
 
 
+def test_arrays_of_several_layouts_are_timed_beside_numpys_own_copy(tmp_path: Path) -> None:
+    script = str(programs.VERSUS / "layouts_python.py")
+    rows = programs.alone([sys.executable, script, str(tmp_path), "1", "2"])["views"]
+    assert [row["view"] for row in rows][:2] == ["dense", "rows backwards"]
+    assert all(row["put_ms"] > 0 and row["copyto_ms"] > 0 for row in rows)
+
+
 def test_a_program_that_fails_is_not_a_figure(built: Path, tmp_path: Path) -> None:
     with pytest.raises(programs.Failed, match=r"status 1.*making a file"):
         programs.alone([str(built / "snapshot_raw"), "buffered", str(tmp_path / "absent"), "1", "4", "0"])
