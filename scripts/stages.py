@@ -36,6 +36,7 @@ STAGES = [
     Stage("python", pytest("tests/python"), 6, needs="tests/python"),
     Stage("mpi", pytest("tests/mpi"), 6, needs="tests/mpi"),
     Stage("c", pytest("tests/c"), 4, needs="tests/c"),
+    Stage("fortran", pytest("tests/fortran"), 4, needs="tests/fortran"),
     Stage("docs", ["scripts/docs"], 2),
     Stage("wheel", ["scripts/wheel"], 2),
     Stage("guide", pytest("tests/guide"), 4, needs="tests/guide"),

@@ -28,7 +28,9 @@ def files(folder: Path) -> list[str]:
 
 
 def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
-    assert files(kit.prefix) == [
+    # What is for Fortran has a suite of its own.
+    found = [name for name in files(kit.prefix) if "ortran" not in name]
+    assert found == [
         "bin/forebay",
         "include/forebay.h",
         "include/forebay.hpp",

@@ -1,0 +1,91 @@
+/* Arrays as Fortran has them, seen from C: what the other files of the shim share.
+
+   A Fortran array comes as a C descriptor: address, extents, and the bytes between neighbours along each
+   axis. Its dtype is told by the specific procedure that took it, never by the descriptor. */
+
+#ifndef FOREBAY_FORTRAN_ARRAYS_H
+#define FOREBAY_FORTRAN_ARRAYS_H
+
+#include <ISO_Fortran_binding.h>
+#include <forebay.h>
+
+/* Longest text that fb_in takes by value. */
+#define TEXT_ROOM 256
+
+/* How elements of Fortran differ from those that are kept. */
+enum { AS_THEY_ARE = 0, LOGICALS = 1, TEXTS = 2 };
+
+/* Elements of Fortran, wherever they lie. */
+struct elements {
+    char *data;
+    int kind;                  /* AS_THEY_ARE, LOGICALS (of more than a byte), or TEXTS */
+    int ndim;
+    int truth;                 /* the integer that .true. is, of LOGICALS */
+    int64_t size;              /* bytes of an element; length of a text */
+    int64_t shape[FB_MAX_RANK];
+    int64_t stride[FB_MAX_RANK]; /* bytes between neighbours */
+};
+
+/* The same elements as the library takes them: dense, of a dtype, in an order. */
+struct dense {
+    void *data;
+    int ndim;
+    fb_order order;
+    int64_t shape[FB_MAX_RANK];
+    void *own; /* memory to free, NULL when the elements lie so already */
+};
+
+/* The text of the error that was just returned: the shim's own, once, or the library's. */
+const char *fbf_said(void);
+
+/* Notes an error of the shim itself, for fbf_said. Returns the status. */
+fb_status refuse(fb_status status, const char *format, ...);
+
+/* The short name of a dtype. */
+const char *dtype_name(fb_dtype dtype);
+
+/* What a descriptor describes. */
+fb_status elements_of(const CFI_cdesc_t *array, fb_dtype dtype, int truth, struct elements *elements);
+
+/* Number of elements. */
+int64_t elements_count(const struct elements *elements);
+
+/* Whether the elements lie as they are to be kept, the first index running fastest. */
+int lies_dense(const struct elements *elements);
+
+/* The elements for reading, dense in column-major order if they are not so (texts: row-major). */
+fb_status dense_in(const struct elements *elements, struct dense *dense);
+
+/* Room for elements to be written; they get there by dense_back. */
+fb_status dense_out(const struct elements *elements, struct dense *dense);
+void dense_back(const struct elements *elements, const struct dense *dense);
+void dense_free(struct dense *dense);
+
+/* Copies elements to dense memory of an order, or back from there. */
+void elements_pack(const struct elements *elements, fb_order order, void *to);
+void elements_unpack(const struct elements *elements, fb_order order, const void *from);
+
+/* Makes a Fortran pointer point at dense memory: the same index is the same element in either order. */
+fb_status point(CFI_cdesc_t *pointer, void *data, fb_order order, const int64_t *shape);
+
+enum { LONGER = -1, UNFIT = -2 };
+
+/* An argument of a call, as Fortran holds it; the twin of fb_arg in forebay_shim.f90. */
+typedef struct {
+    struct elements elements;
+    int kind, direction;
+    fb_dtype dtype;
+    int given; /* bytes in `text` and one; LONGER, UNFIT: what was given cannot be an argument */
+    fb_ref *reference;
+    int64_t *length;
+    fb_scalar value;
+    char text[TEXT_ROOM];
+} argument;
+
+/* Values of one column; the twin of fb_values. */
+typedef struct {
+    char column[FB_NAME_ROOM];
+    argument values;
+} column_values;
+
+#endif

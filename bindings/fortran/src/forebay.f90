@@ -1,0 +1,46 @@
+!> Forebay for Fortran: the runtime around a parallel simulation. use forebay
+!
+!     call fb_run_open('two_stream', 'a', run)
+!     do while (fb_step(run, step, nsteps))
+!       call fb_snapshot_begin(run, step, snapshot)
+!       call fb_snapshot_put(snapshot, 'E', e, unit='V/m')
+!       call fb_snapshot_end(snapshot)
+!     end do
+!     call fb_run_close(run)
+!
+! The names are those of forebay.h. Every procedure takes `stat` and `errmsg`; without `stat` an error ends the
+! program with its text. Arrays may have any rank up to 8 and be sections; their elements are not transposed.
+
+module forebay
+  use forebay_constants
+  use forebay_structures, only: fb_server_load, fb_stats, fb_step_info, fb_timing
+  use forebay_base, only: fb_client, fb_diagram, fb_future, fb_rows, fb_run, fb_server, fb_snapshot, fb_table
+  use forebay_places, only: fb_request
+  use forebay_shim, only: fb_arg, fb_values
+  use forebay_int8
+  use forebay_int16
+  use forebay_int32
+  use forebay_int64
+  use forebay_real32
+  use forebay_real64
+  use forebay_complex32
+  use forebay_complex64
+  use forebay_bool
+  use forebay_logical
+  use forebay_character
+  use forebay_texts
+  use forebay_runs, only: fb_copy, fb_dataset, fb_dataset_info, fb_delete, fb_flush, fb_in_use, fb_is_read_only, fb_list, &
+      fb_path, fb_rank, fb_rename, fb_run_close, fb_run_close_unfinished, fb_run_open, fb_run_stats, fb_status_name, &
+      fb_status_remedy, fb_version
+  use forebay_attrs
+  use forebay_snapshots, only: fb_checkpoint, fb_checkpoint_info, fb_checkpoints, fb_is_there, fb_restart, fb_restart_from, &
+      fb_snapshot_at, fb_snapshot_begin, fb_snapshot_discard, fb_snapshot_end, fb_snapshot_free, fb_snapshot_info, &
+      fb_snapshot_last, fb_snapshot_names, fb_snapshot_parameters, fb_snapshot_step, fb_snapshot_wait, fb_snapshots
+  use forebay_tables
+  use forebay_watch
+  use forebay_parameters
+  use forebay_calls
+  use forebay_servers
+  implicit none
+  public
+end module forebay

@@ -1,0 +1,344 @@
+!> Calls of services, calls under way, and arrays that servers hold.
+
+module forebay_calls
+  use, intrinsic :: iso_c_binding
+  use forebay_base
+  use forebay_constants
+  use forebay_library
+  use forebay_runs, only: described, fb_dataset, names_taken
+  use forebay_shim
+  use forebay_structures
+  implicit none
+  private
+  public :: fb_connect, fb_disconnect, fb_call, fb_call_async, fb_services, fb_signature
+  public :: fb_wait, fb_wait_all, fb_wait_any, fb_probe, fb_probe_any, fb_cancel, fb_cancel_all, fb_call_timing
+  public :: fb_future_free, fb_ref_create, fb_ref_info, fb_ref_server, fb_ref_kill, fb_ref
+
+  !> Makes an array of zeros on a server.
+  interface fb_ref_create
+    module procedure ref_create_zeros
+  end interface fb_ref_create
+
+  !> An array that a server holds, as an argument in the place of an array.
+  interface fb_ref
+    module procedure ref_argument
+  end interface fb_ref
+
+contains
+
+  !> Connects to the broker: the path of its socket, FOREBAY_BROKER, or the node's agent.
+  subroutine fb_connect(client, broker, stat, errmsg)
+    type(fb_client), intent(inout) :: client
+    character(len=*), intent(in), optional :: broker
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_broker(:)
+    type(c_ptr) :: made
+    integer(c_int) :: status
+    made = c_null_ptr
+    status = lib_connect(text(broker, c_broker), made)
+    if (status == FB_OK) call hold(client%at, A_CLIENT, made)
+    call settle(status, stat, errmsg)
+  end subroutine fb_connect
+
+  !> Closes a client.
+  subroutine fb_disconnect(client, stat, errmsg)
+    type(fb_client), intent(inout) :: client
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = lib_disconnect(id(client%at))
+    call gave_back(client%at, status)
+    call settle(status, stat, errmsg)
+  end subroutine fb_disconnect
+
+  !> Calls a service and waits for its results, at most `timeout` seconds: one argument for each parameter.
+  subroutine fb_call(client, service, args, timeout, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    character(len=*), intent(in) :: service
+    type(fb_arg), intent(in), optional :: args(:)
+    real(c_double), intent(in), optional :: timeout
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_service(:)
+    type(fb_arg) :: none(0)
+    real(c_double) :: limit
+    limit = FB_FOREVER
+    if (present(timeout)) limit = timeout
+    if (present(args)) then
+      call settle(fbf_call(id(client%at), text(service, c_service), args, size(args), limit), stat, errmsg)
+    else
+      call settle(fbf_call(id(client%at), text(service, c_service), none, 0, limit), stat, errmsg)
+    end if
+  end subroutine fb_call
+
+  !> Calls a service and returns at once; arrays and variables are the call's until fb_wait.
+  subroutine fb_call_async(client, service, args, future, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    character(len=*), intent(in) :: service
+    type(fb_arg), intent(in) :: args(:)
+    type(fb_future), intent(inout) :: future
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_service(:)
+    type(c_ptr) :: made, mending
+    integer(c_int) :: status
+    made = c_null_ptr
+    mending = c_null_ptr
+    status = fbf_call_async(id(client%at), text(service, c_service), args, size(args), made, mending)
+    if (status == FB_OK) then
+      call hold(future%at, A_FUTURE, made)
+      call fbf_keep(future%at%box, future%at%serial, c_null_ptr, mending)
+    end if
+    call settle(status, stat, errmsg)
+  end subroutine fb_call_async
+
+  !> The signatures of the services that are offered.
+  subroutine fb_services(client, signatures, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    character(len=*), allocatable, intent(inout) :: signatures(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: count
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    count = 0
+    status = lib_services(id(client%at), where, count)
+    if (status == FB_OK) status = names_taken(where, count, signatures)
+    call settle(status, stat, errmsg)
+  end subroutine fb_services
+
+  !> The signature of a service.
+  subroutine fb_signature(client, service, signature, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    character(len=*), intent(in) :: service
+    character(len=:), allocatable, intent(inout) :: signature
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_service(:)
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    status = lib_signature(id(client%at), text(service, c_service), where)
+    if (status == FB_OK) call text_taken(where, signature)
+    call settle(status, stat, errmsg)
+  end subroutine fb_signature
+
+  ! --- calls under way ------------------------------------------------------------------------------
+
+  !> Texts and truth values of a complete call go into their variables.
+  subroutine finish(future)
+    type(fb_future), intent(in) :: future
+    call fbf_finish(fbf_mending(future%at%box, future%at%serial))
+  end subroutine finish
+
+  !> Waits for a call, at most `timeout` seconds (0: looks only).
+  subroutine fb_wait(future, timeout, stat, errmsg)
+    type(fb_future), intent(in) :: future
+    real(c_double), intent(in), optional :: timeout
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    real(c_double) :: limit
+    integer(c_int) :: status
+    limit = FB_FOREVER
+    if (present(timeout)) limit = timeout
+    status = lib_wait(id(future%at), limit)
+    if (status == FB_OK) call finish(future)
+    call settle(status, stat, errmsg)
+  end subroutine fb_wait
+
+  function ids(futures) result(handles)
+    type(fb_future), intent(in) :: futures(:)
+    type(c_ptr) :: handles(size(futures))
+    integer :: i
+    do i = 1, size(futures)
+      handles(i) = id(futures(i)%at)
+    end do
+  end function ids
+
+  !> Waits for all calls; the status is that of the first that failed.
+  subroutine fb_wait_all(futures, timeout, stat, errmsg)
+    type(fb_future), intent(in) :: futures(:)
+    real(c_double), intent(in), optional :: timeout
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    real(c_double) :: limit
+    integer(c_int) :: status, done
+    integer :: i
+    limit = FB_FOREVER
+    if (present(timeout)) limit = timeout
+    status = lib_wait_all(ids(futures), size(futures), limit)
+    do i = 1, size(futures)
+      done = 0
+      if (status /= FB_OK) then
+        if (lib_probe(id(futures(i)%at), done) /= FB_OK .or. done == 0) cycle
+        if (lib_wait(id(futures(i)%at), 0.0_c_double) /= FB_OK) cycle
+      end if
+      call finish(futures(i))
+    end do
+    ! The text of the first that failed, which looking at the others may have replaced.
+    if (status /= FB_OK) status = lib_wait_all(ids(futures), size(futures), 0.0_c_double)
+    call settle(status, stat, errmsg)
+  end subroutine fb_wait_all
+
+  !> Waits for one call to be complete; `index` gets which, from 1. Its outcome is what fb_wait says.
+  subroutine fb_wait_any(futures, index, timeout, stat, errmsg)
+    type(fb_future), intent(in) :: futures(:)
+    integer, intent(inout) :: index
+    real(c_double), intent(in), optional :: timeout
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    real(c_double) :: limit
+    integer(c_int) :: status, which
+    limit = FB_FOREVER
+    which = -1
+    if (present(timeout)) limit = timeout
+    status = lib_wait_any(ids(futures), size(futures), limit, which)
+    if (status == FB_OK) index = which + 1
+    call settle(status, stat, errmsg)
+  end subroutine fb_wait_any
+
+  !> Whether a call is complete, without waiting; fb_wait then writes its results.
+  subroutine fb_probe(future, done, stat, errmsg)
+    type(fb_future), intent(in) :: future
+    logical, intent(inout) :: done
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status, answer
+    answer = 0
+    status = lib_probe(id(future%at), answer)
+    if (status == FB_OK) done = answer /= 0
+    call settle(status, stat, errmsg)
+  end subroutine fb_probe
+
+  !> Which call is complete, without waiting: the first one, or 0.
+  subroutine fb_probe_any(futures, index, stat, errmsg)
+    type(fb_future), intent(in) :: futures(:)
+    integer, intent(inout) :: index
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status, which
+    which = -1
+    status = lib_probe_any(ids(futures), size(futures), which)
+    if (status == FB_OK) index = which + 1
+    call settle(status, stat, errmsg)
+  end subroutine fb_probe_any
+
+  !> Gives a call up: waiting for it gives FB_CANCELLED, unless it was complete before.
+  subroutine fb_cancel(future, stat, errmsg)
+    type(fb_future), intent(in) :: future
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_cancel(id(future%at)), stat, errmsg)
+  end subroutine fb_cancel
+
+  !> Gives calls up.
+  subroutine fb_cancel_all(futures, stat, errmsg)
+    type(fb_future), intent(in) :: futures(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_cancel_all(ids(futures), size(futures)), stat, errmsg)
+  end subroutine fb_cancel_all
+
+  !> Where the time of a call went; `server` gets the name of the one that answered.
+  subroutine fb_call_timing(future, timing, server, stat, errmsg)
+    type(fb_future), intent(in) :: future
+    type(fb_timing), intent(inout), target :: timing
+    character(len=:), allocatable, intent(inout), optional :: server
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    timing%size = c_sizeof(timing)
+    status = lib_call_timing(id(future%at), c_loc(timing))
+    if (status == FB_OK .and. present(server)) server = trim(text_in(timing%server))
+    call settle(status, stat, errmsg)
+  end subroutine fb_call_timing
+
+  !> Frees a call; one that is not complete is cancelled.
+  subroutine fb_future_free(future, stat, errmsg)
+    type(fb_future), intent(inout) :: future
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = lib_future_free(id(future%at))
+    call gave_back(future%at, status)
+    call settle(status, stat, errmsg)
+  end subroutine fb_future_free
+
+  ! --- references -----------------------------------------------------------------------------------
+
+  subroutine ref_create_zeros(client, dtype, shape, reference, server, with, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    integer, intent(in) :: dtype
+    class(*), intent(in) :: shape(:)
+    type(fb_ref), intent(inout) :: reference
+    character(len=*), intent(in), optional :: server
+    type(fb_ref), intent(in), optional :: with
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_server(:)
+    integer(c_int64_t), target :: c_shape(FB_MAX_RANK)
+    type(lib_ref_opts_struct), target :: opts
+    type(c_ptr) :: made, where
+    integer(c_int) :: status
+    integer :: n
+    made = c_null_ptr
+    opts%size = c_sizeof(opts)
+    opts%server = text(server, c_server)
+    if (present(with)) opts%with = id(with%at)
+    status = wholes(shape, c_shape, n, where)
+    if (n > 1) opts%order = FB_COLUMN_MAJOR
+    if (status == FB_OK) status = lib_ref_create(id(client%at), dtype, n, c_shape(:n), c_null_ptr, c_loc(opts), made)
+    if (status == FB_OK) call hold(reference%at, A_REFERENCE, made)
+    call settle(status, stat, errmsg)
+  end subroutine ref_create_zeros
+
+  function ref_argument(reference) result(made)
+    type(fb_ref), intent(in) :: reference
+    type(fb_arg) :: made
+    made%kind = FB_REFERENCE
+    made%direction = IS_INOUT
+    made%reference = id(reference%at)
+  end function ref_argument
+
+  !> Describes the array.
+  subroutine fb_ref_info(reference, info, stat, errmsg)
+    type(fb_ref), intent(in) :: reference
+    type(fb_dataset), intent(inout) :: info
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(lib_info_struct), target :: found
+    integer(c_int) :: status
+    status = lib_ref_info(id(reference%at), c_loc(found))
+    if (status == FB_OK) info = described(found)
+    call settle(status, stat, errmsg)
+  end subroutine fb_ref_info
+
+  !> The server that holds the array: its name and pid.
+  subroutine fb_ref_server(reference, name, pid, stat, errmsg)
+    type(fb_ref), intent(in) :: reference
+    character(len=:), allocatable, intent(inout) :: name
+    integer(c_int32_t), intent(inout), optional :: pid
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    status = lib_ref_server(id(reference%at), where, pid)
+    if (status == FB_OK) call text_taken(where, name)
+    call settle(status, stat, errmsg)
+  end subroutine fb_ref_server
+
+  !> Ends the array on its server.
+  subroutine fb_ref_kill(reference, stat, errmsg)
+    type(fb_ref), intent(inout) :: reference
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = lib_ref_kill(id(reference%at))
+    call gave_back(reference%at, status)
+    call settle(status, stat, errmsg)
+  end subroutine fb_ref_kill
+
+end module forebay_calls

@@ -1,0 +1,17 @@
+!> Elements of type complex(c_double_complex).
+#define ELEMENT complex(c_double_complex)
+#define DTYPE FB_C128
+#define OTHER FB_C128
+#define TRUE_IS 1
+#define IN_PLACE
+
+module forebay_complex64
+  use, intrinsic :: iso_c_binding
+  use forebay_base
+  use forebay_constants
+  use forebay_library
+  use forebay_places
+  use forebay_shim
+  use forebay_structures
+#include "elements.inc"
+end module forebay_complex64

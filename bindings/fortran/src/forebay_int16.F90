@@ -1,0 +1,17 @@
+!> Elements of type integer(c_int16_t).
+#define ELEMENT integer(c_int16_t)
+#define DTYPE FB_I16
+#define OTHER FB_U16
+#define TRUE_IS 1
+#define IN_PLACE
+
+module forebay_int16
+  use, intrinsic :: iso_c_binding
+  use forebay_base
+  use forebay_constants
+  use forebay_library
+  use forebay_places
+  use forebay_shim
+  use forebay_structures
+#include "elements.inc"
+end module forebay_int16

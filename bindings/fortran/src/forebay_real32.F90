@@ -1,0 +1,17 @@
+!> Elements of type real(c_float).
+#define ELEMENT real(c_float)
+#define DTYPE FB_F32
+#define OTHER FB_F32
+#define TRUE_IS 1
+#define IN_PLACE
+
+module forebay_real32
+  use, intrinsic :: iso_c_binding
+  use forebay_base
+  use forebay_constants
+  use forebay_library
+  use forebay_places
+  use forebay_shim
+  use forebay_structures
+#include "elements.inc"
+end module forebay_real32

@@ -1,0 +1,303 @@
+!> Runs: opened and closed, their figures, their data sets by name, their descriptors.
+
+module forebay_runs
+  use, intrinsic :: iso_c_binding
+  use forebay_base
+  use forebay_constants
+  use forebay_library
+  use forebay_structures
+  implicit none
+  private
+  public :: fb_run_open, fb_run_close, fb_run_close_unfinished, fb_rank, fb_path, fb_is_read_only, fb_flush, fb_run_stats
+  public :: fb_dataset_info, fb_list, fb_delete, fb_rename, fb_copy
+  public :: fb_version, fb_status_name, fb_status_remedy, fb_in_use
+  public :: described, names_taken, as_array
+
+  !> What a data set, an array of a snapshot or a reference is.
+  type, public :: fb_dataset
+    character(len=FB_NAME_ROOM - 1) :: name = ''
+    character(len=FB_UNIT_ROOM - 1) :: unit = ''
+    !> Its dtype, such as FB_F64.
+    integer :: dtype = 0
+    !> FB_ROW_MAJOR or FB_COLUMN_MAJOR, as it was put.
+    integer :: order = 0
+    !> Its rank, and that many extents.
+    integer :: ndim = 0
+    integer(c_int64_t) :: shape(FB_MAX_RANK) = 0
+    integer(c_int64_t) :: set = 0
+    !> How often it was put.
+    integer(c_int64_t) :: version = 0
+    integer(c_int64_t) :: nbytes = 0
+  end type fb_dataset
+
+contains
+
+  !> Opens a run by its name or path; `mode` is r, r+, a, w or x, as in C.
+  subroutine fb_run_open(place, mode, run, buffer, full, rank, ranks, scratch, program, stat, errmsg)
+    character(len=*), intent(in) :: place, mode
+    type(fb_run), intent(inout) :: run
+    class(*), intent(in), optional :: buffer
+    character(len=*), intent(in), optional :: full, program
+    integer, intent(in), optional :: rank, ranks
+    logical, intent(in), optional :: scratch
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_place(:), c_mode(:), c_full(:), c_program(:)
+    type(lib_open_opts_struct), target :: opts
+    type(c_ptr) :: made
+    integer(c_int) :: status
+    opts%size = c_sizeof(opts)
+    opts%full = text(full, c_full)
+    opts%program = text(program, c_program)
+    if (present(rank)) opts%rank = rank
+    if (present(ranks)) opts%ranks = ranks
+    if (present(scratch)) opts%scratch = merge(1, 0, scratch)
+    made = c_null_ptr
+    status = whole(buffer, opts%buffer)
+    if (status == FB_OK) status = lib_run_open(text(place, c_place), text(mode, c_mode), c_loc(opts), made)
+    if (status == FB_OK) call hold(run%at, A_RUN, made)
+    call settle(status, stat, errmsg)
+  end subroutine fb_run_open
+
+  !> Drains and closes a run; what it gave goes with it.
+  subroutine fb_run_close(run, stat, errmsg)
+    type(fb_run), intent(inout) :: run
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = lib_run_close(id(run%at))
+    call gave_back(run%at, status)
+    call settle(status, stat, errmsg)
+  end subroutine fb_run_close
+
+  !> The same for a program that did not come to its end: fb_restart goes on with the run.
+  subroutine fb_run_close_unfinished(run, stat, errmsg)
+    type(fb_run), intent(inout) :: run
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = lib_run_close_unfinished(id(run%at))
+    call gave_back(run%at, status)
+    call settle(status, stat, errmsg)
+  end subroutine fb_run_close_unfinished
+
+  !> This rank and the number of ranks.
+  subroutine fb_rank(run, rank, ranks, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    integer(c_int), intent(inout), optional :: rank, ranks
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_rank(id(run%at), rank, ranks), stat, errmsg)
+  end subroutine fb_rank
+
+  !> The directory of the run, absolute.
+  subroutine fb_path(run, path, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=:), allocatable, intent(inout) :: path
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    status = lib_path(id(run%at), where)
+    if (status == FB_OK) call text_taken(where, path)
+    call settle(status, stat, errmsg)
+  end subroutine fb_path
+
+  !> Whether the run is open for reading only.
+  subroutine fb_is_read_only(run, read_only, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    logical, intent(inout) :: read_only
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: answer, status
+    answer = 0
+    status = lib_is_read_only(id(run%at), answer)
+    if (status == FB_OK) read_only = answer /= 0
+    call settle(status, stat, errmsg)
+  end subroutine fb_is_read_only
+
+  !> Waits until everything put so far is durable.
+  subroutine fb_flush(run, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_flush(id(run%at)), stat, errmsg)
+  end subroutine fb_flush
+
+  !> Figures of the run so far.
+  subroutine fb_run_stats(run, stats, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    type(fb_stats), intent(inout), target :: stats
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    stats%size = c_sizeof(stats)
+    call settle(lib_run_stats(id(run%at), c_loc(stats)), stat, errmsg)
+  end subroutine fb_run_stats
+
+  ! --- data sets by name ----------------------------------------------------------------------------
+
+  !> A description, as Fortran has it.
+  pure function described(info) result(made)
+    type(lib_info_struct), intent(in) :: info
+    type(fb_dataset) :: made
+    made%name = text_in(info%name)
+    made%unit = text_in(info%unit)
+    made%dtype = info%dtype
+    made%order = info%order
+    made%ndim = info%ndim
+    made%shape = info%shape
+    made%set = info%set
+    made%version = info%version
+    made%nbytes = info%nbytes
+  end function described
+
+  !> Describes a data set.
+  subroutine fb_dataset_info(run, name, info, set, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: name
+    type(fb_dataset), intent(inout) :: info
+    class(*), intent(in), optional :: set
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_name(:)
+    type(lib_info_struct), target :: found
+    integer(c_int64_t) :: number
+    integer(c_int) :: status
+    number = 0
+    status = whole(set, number)
+    if (status == FB_OK) status = lib_dataset_info(id(run%at), text(name, c_name), number, c_loc(found))
+    if (status == FB_OK) info = described(found)
+    call settle(status, stat, errmsg)
+  end subroutine fb_dataset_info
+
+  !> Describes the data sets whose names match a glob, of one set or of all.
+  subroutine fb_list(run, pattern, infos, set, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: pattern
+    type(fb_dataset), allocatable, intent(inout) :: infos(:)
+    class(*), intent(in), optional :: set
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_pattern(:)
+    type(lib_info_struct), pointer :: found(:)
+    type(c_ptr) :: where
+    integer(c_int64_t) :: number, count, i
+    integer(c_int) :: status
+    number = FB_ALL_SETS
+    count = 0
+    where = c_null_ptr
+    status = whole(set, number)
+    if (status == FB_OK) status = lib_list(id(run%at), text(pattern, c_pattern), number, where, count)
+    if (status == FB_OK) then
+      if (allocated(infos)) deallocate (infos)
+      allocate (infos(count))
+      call c_f_pointer(where, found, [count])
+      do i = 1, count
+        infos(i) = described(found(i))
+      end do
+      status = lib_free(where)
+    end if
+    call settle(status, stat, errmsg)
+  end subroutine fb_list
+
+  !> Deletes the data sets whose names match a glob, of one set or of all; `count` gets how many.
+  subroutine fb_delete(run, pattern, set, count, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: pattern
+    class(*), intent(in), optional :: set
+    integer(c_int64_t), intent(inout), optional :: count
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_pattern(:)
+    integer(c_int64_t) :: number
+    integer(c_int) :: status
+    number = FB_ALL_SETS
+    status = whole(set, number)
+    if (status == FB_OK) status = lib_delete(id(run%at), text(pattern, c_pattern), number, count)
+    call settle(status, stat, errmsg)
+  end subroutine fb_delete
+
+  !> Renames a data set with all its sets.
+  subroutine fb_rename(run, from, to, count, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: from, to
+    integer(c_int64_t), intent(inout), optional :: count
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_from(:), c_to(:)
+    call settle(lib_rename(id(run%at), text(from, c_from), text(to, c_to), count), stat, errmsg)
+  end subroutine fb_rename
+
+  !> Copies a data set with all its sets.
+  subroutine fb_copy(run, from, to, count, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: from, to
+    integer(c_int64_t), intent(inout), optional :: count
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_from(:), c_to(:)
+    call settle(lib_copy(id(run%at), text(from, c_from), text(to, c_to), count), stat, errmsg)
+  end subroutine fb_copy
+
+  ! --- the library ----------------------------------------------------------------------------------
+
+  !> Names that C made for us, as an array; they are given back.
+  function names_taken(where, count, names) result(status)
+    type(c_ptr), intent(in) :: where
+    integer(c_int64_t), intent(in) :: count
+    character(len=*), allocatable, intent(inout) :: names(:)
+    integer(c_int) :: status
+    integer(c_int) :: freed
+    type(c_ptr), pointer :: found(:)
+    call c_f_pointer(where, found, [count])
+    status = as_array(found, names)
+    freed = lib_free(where)
+    if (status == FB_OK) status = freed
+  end function names_taken
+
+  !> Texts that C has, as an array; null is blank.
+  function as_array(found, words) result(status)
+    type(c_ptr), intent(in) :: found(:)
+    character(len=*), allocatable, intent(inout) :: words(:)
+    integer(c_int) :: status
+    character(len=:), allocatable :: word
+    integer :: i
+    status = FB_OK
+    if (allocated(words)) deallocate (words)
+    allocate (words(size(found)))
+    do i = 1, size(found)
+      word = text_from(found(i))
+      words(i) = word
+      if (len(word) > len(words)) status = note('"'//word//'" is longer than the elements of the array; give longer ones')
+    end do
+    if (status /= FB_OK) deallocate (words)
+  end function as_array
+
+  !> The version of the library, such as 0.1.0.
+  function fb_version() result(version)
+    character(len=:), allocatable :: version
+    version = text_from(lib_version())
+  end function fb_version
+
+  !> The name of a status, such as NotFound.
+  function fb_status_name(code) result(name)
+    integer, intent(in) :: code
+    character(len=:), allocatable :: name
+    name = text_from(lib_status_name(code))
+  end function fb_status_name
+
+  !> What to do about a status.
+  function fb_status_remedy(code) result(remedy)
+    integer, intent(in) :: code
+    character(len=:), allocatable :: remedy
+    remedy = text_from(lib_status_remedy(code))
+  end function fb_status_remedy
+
+  !> How many handles the program has and has not given back.
+  subroutine fb_in_use(count)
+    integer(c_int64_t), intent(inout) :: count
+    call settle(lib_in_use(count))
+  end subroutine fb_in_use
+
+end module forebay_runs

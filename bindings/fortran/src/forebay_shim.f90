@@ -1,0 +1,145 @@
+!> The procedures of the C shim (arrays.c, data.c, calls.c), and the arguments it makes.
+
+module forebay_shim
+  use, intrinsic :: iso_c_binding
+  use forebay_constants, only: FB_MAX_RANK, FB_NAME_ROOM
+  implicit none
+  public
+
+  !> Where an array of a snapshot belongs.
+  integer(c_int), parameter :: WHOLE_ARRAY = 0, ITS_BLOCK = 1, BEHIND = 2
+
+  !> An argument of a call or of SQL; made by fb_in, fb_out, fb_inout and their like.
+  type, bind(c) :: fb_arg
+    private
+    type(c_ptr) :: data = c_null_ptr
+    integer(c_int) :: elements = 0, ndim = 0, truth = 0
+    integer(c_int64_t) :: size = 0, shape(FB_MAX_RANK) = 0, stride(FB_MAX_RANK) = 0
+    integer(c_int), public :: kind = 0, direction = 0, dtype = 0
+    integer(c_int) :: given = 0
+    type(c_ptr), public :: reference = c_null_ptr
+    type(c_ptr) :: length = c_null_ptr
+    integer(c_int64_t) :: value(2) = 0
+    character(kind=c_char) :: text(256) = c_null_char
+  end type fb_arg
+
+  !> Values of one column; made by fb_values_of.
+  type, bind(c) :: fb_values
+    character(kind=c_char) :: column(FB_NAME_ROOM) = c_null_char
+    type(fb_arg) :: values
+  end type fb_values
+
+  interface
+    function fbf_put(run, name, set, dtype, truth, array, unit, attrs, version, new_version) bind(c) result(status)
+      import
+      type(c_ptr), value :: run, name, unit, attrs, version, new_version
+      integer(c_int64_t), value :: set
+      integer(c_int), value :: dtype, truth
+      type(*), intent(in) :: array(..)
+      integer(c_int) :: status
+    end function fbf_put
+    function fbf_get(run, snapshot, name, set, dtype, truth, array, ndim, offset, count, step) bind(c) result(status)
+      import
+      type(c_ptr), value :: run, snapshot, name, offset, count, step
+      integer(c_int64_t), value :: set
+      integer(c_int), value :: dtype, truth, ndim
+      type(*), intent(inout) :: array(..)
+      integer(c_int) :: status
+    end function fbf_get
+    function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, unit) bind(c) result(status)
+      import
+      type(c_ptr), value :: snapshot, name, offset, global, unit
+      integer(c_int), value :: dtype, truth, place
+      type(*), intent(in) :: array(..)
+      integer(c_int) :: status
+    end function fbf_snapshot_put
+    function fbf_ref_create(client, dtype, truth, array, server, with, reference) bind(c) result(status)
+      import
+      type(c_ptr), value :: client, server, with
+      integer(c_int), value :: dtype, truth
+      type(*), intent(in) :: array(..)
+      type(c_ptr), intent(inout) :: reference
+      integer(c_int) :: status
+    end function fbf_ref_create
+    function fbf_ref_write(reference, dtype, truth, array, ndim, offset, count, step, put) &
+        bind(c, name='fbf_ref_move') result(status)
+      import
+      type(c_ptr), value :: reference, offset, count, step
+      integer(c_int), value :: dtype, truth, ndim, put
+      type(*), intent(in) :: array(..)
+      integer(c_int) :: status
+    end function fbf_ref_write
+    function fbf_ref_read(reference, dtype, truth, array, ndim, offset, count, step, put) &
+        bind(c, name='fbf_ref_move') result(status)
+      import
+      type(c_ptr), value :: reference, offset, count, step
+      integer(c_int), value :: dtype, truth, ndim, put
+      type(*), intent(inout) :: array(..)
+      integer(c_int) :: status
+    end function fbf_ref_read
+    subroutine fbf_argument(direction, dtype, truth, array, made) bind(c)
+      import
+      integer(c_int), value :: direction, dtype, truth
+      type(*), intent(in) :: array(..)
+      type(fb_arg), intent(inout) :: made
+    end subroutine fbf_argument
+    subroutine fbf_value(dtype, truth, scalar, made) bind(c)
+      import
+      integer(c_int), value :: dtype, truth
+      type(*), intent(in) :: scalar(..)
+      type(fb_arg), intent(inout) :: made
+    end subroutine fbf_value
+    subroutine fbf_raw(direction, array, length, made) bind(c)
+      import
+      integer(c_int), value :: direction
+      type(*), intent(in) :: array(..)
+      type(c_ptr), value :: length
+      type(fb_arg), intent(inout) :: made
+    end subroutine fbf_raw
+    function fbf_call(client, service, args, count, timeout) bind(c) result(status)
+      import
+      type(c_ptr), value :: client, service
+      type(fb_arg), intent(in) :: args(*)
+      integer(c_int), value :: count
+      real(c_double), value :: timeout
+      integer(c_int) :: status
+    end function fbf_call
+    function fbf_call_async(client, service, args, count, future, mending) bind(c) result(status)
+      import
+      type(c_ptr), value :: client, service
+      type(fb_arg), intent(in) :: args(*)
+      integer(c_int), value :: count
+      type(c_ptr), intent(inout) :: future, mending
+      integer(c_int) :: status
+    end function fbf_call_async
+    subroutine fbf_finish(mending) bind(c)
+      import
+      type(c_ptr), value :: mending
+    end subroutine fbf_finish
+    function fbf_table_write(table, values, nvalues, update, condition, args, nargs, count) bind(c) result(status)
+      import
+      type(c_ptr), value :: table, condition
+      type(fb_values), intent(in) :: values(*)
+      integer(c_int), value :: nvalues, update, nargs
+      type(fb_arg), intent(in), optional :: args(*)
+      integer(c_int64_t), intent(inout), optional :: count
+      integer(c_int) :: status
+    end function fbf_table_write
+    function fbf_table_delete(table, condition, args, nargs, count) bind(c) result(status)
+      import
+      type(c_ptr), value :: table, condition
+      type(fb_arg), intent(in), optional :: args(*)
+      integer(c_int), value :: nargs
+      integer(c_int64_t), intent(inout), optional :: count
+      integer(c_int) :: status
+    end function fbf_table_delete
+    function fbf_select(run, table, columns, ncolumns, condition, args, nargs, rows) bind(c) result(status)
+      import
+      type(c_ptr), value :: run, table, columns, condition
+      integer(c_int), value :: ncolumns, nargs
+      type(fb_arg), intent(in), optional :: args(*)
+      type(c_ptr), intent(inout) :: rows
+      integer(c_int) :: status
+    end function fbf_select
+  end interface
+end module forebay_shim

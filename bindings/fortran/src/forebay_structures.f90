@@ -1,0 +1,168 @@
+! Made from forebay.h by interfaces.py; do not edit.
+!
+! Twins of the structures of forebay.h, member by member.
+
+module forebay_structures
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t
+  implicit none
+  private
+
+  type, public, bind(c) :: lib_open_opts_struct
+    integer(c_size_t) :: size = 0
+    integer(c_int64_t) :: buffer = 0
+    type(c_ptr) :: full = c_null_ptr
+    integer(c_int32_t) :: rank = 0
+    integer(c_int32_t) :: ranks = 0
+    integer(c_int) :: scratch = 0
+    type(c_ptr) :: program = c_null_ptr
+  end type lib_open_opts_struct
+
+  type, public, bind(c) :: fb_stats
+    integer(c_size_t) :: size = 0
+    real(c_double) :: visible_s = 0.0_c_double
+    real(c_double) :: hidden_s = 0.0_c_double
+    real(c_double) :: overlap = 0.0_c_double
+    real(c_double) :: waited_s = 0.0_c_double
+    real(c_double) :: lag_s = 0.0_c_double
+    integer(c_int64_t) :: durable_step = 0
+    integer(c_int64_t) :: steps = 0
+    integer(c_int64_t) :: dropped_steps = 0
+    integer(c_int64_t) :: snapshot_bytes = 0
+    integer(c_int64_t) :: put_bytes = 0
+    integer(c_int64_t) :: overflow_bytes = 0
+    integer(c_int64_t) :: written_bytes = 0
+    integer(c_int64_t) :: buffer_bytes = 0
+    integer(c_int64_t) :: high_water_bytes = 0
+  end type fb_stats
+
+  type, public, bind(c) :: lib_put_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: unit = c_null_ptr
+    integer(c_int) :: order = 0
+    type(c_ptr) :: attrs = c_null_ptr
+  end type lib_put_opts_struct
+
+  type, public, bind(c) :: lib_info_struct
+    character(kind=c_char) :: name(256) = c_null_char
+    character(kind=c_char) :: unit(65) = c_null_char
+    integer(c_int) :: dtype = 0
+    integer(c_int) :: order = 0
+    integer(c_int) :: ndim = 0
+    integer(c_int64_t) :: shape(8) = 0
+    integer(c_int64_t) :: set = 0
+    integer(c_int64_t) :: version = 0
+    integer(c_int64_t) :: nbytes = 0
+  end type lib_info_struct
+
+  type, public, bind(c) :: lib_piece_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: unit = c_null_ptr
+    integer(c_int) :: order = 0
+  end type lib_piece_opts_struct
+
+  type, public, bind(c) :: lib_checkpoint_info_struct
+    character(kind=c_char) :: tag(256) = c_null_char
+    integer(c_int64_t) :: id = 0
+    integer(c_int64_t) :: parent = 0
+    integer(c_int64_t) :: step = 0
+    real(c_double) :: time = 0.0_c_double
+    integer(c_int) :: kept = 0
+  end type lib_checkpoint_info_struct
+
+  type, public, bind(c) :: fb_step_info
+    integer(c_size_t) :: size = 0
+    integer(c_int64_t) :: step = 0
+    real(c_double) :: time = 0.0_c_double
+    integer(c_int64_t) :: nbytes = 0
+    integer(c_int) :: finished = 0
+  end type fb_step_info
+
+  type, public, bind(c) :: lib_arg_struct
+    integer(c_int) :: kind = 0
+    integer(c_int) :: direction = 0
+    integer(c_int) :: dtype = 0
+    integer(c_int) :: order = 0
+    integer(c_int) :: ndim = 0
+    type(c_ptr) :: data = c_null_ptr
+    type(c_ptr) :: reference = c_null_ptr
+    type(c_ptr) :: length = c_null_ptr
+    integer(c_int64_t) :: value(2) = 0
+    integer(c_int64_t) :: shape(8) = 0
+    integer(c_int64_t) :: strides(8) = 0
+  end type lib_arg_struct
+
+  type, public, bind(c) :: lib_column_struct
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int) :: dtype = 0
+    type(c_ptr) :: unit = c_null_ptr
+  end type lib_column_struct
+
+  type, public, bind(c) :: lib_table_opts_struct
+    integer(c_size_t) :: size = 0
+    integer(c_int) :: history = 0
+  end type lib_table_opts_struct
+
+  type, public, bind(c) :: lib_column_info_struct
+    character(kind=c_char) :: name(256) = c_null_char
+    character(kind=c_char) :: unit(65) = c_null_char
+    integer(c_int) :: dtype = 0
+  end type lib_column_info_struct
+
+  type, public, bind(c) :: lib_values_struct
+    type(c_ptr) :: column = c_null_ptr
+    integer(c_int) :: dtype = 0
+    type(c_ptr) :: data = c_null_ptr
+  end type lib_values_struct
+
+  type, public, bind(c) :: lib_diagram_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: kind = c_null_ptr
+    type(c_ptr) :: x = c_null_ptr
+    type(c_ptr) :: y = c_null_ptr
+    type(c_ptr) :: v = c_null_ptr
+    type(c_ptr) :: xscale = c_null_ptr
+    type(c_ptr) :: yscale = c_null_ptr
+    integer(c_int32_t) :: every = 0
+  end type lib_diagram_opts_struct
+
+  type, public, bind(c) :: lib_parameter_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: min = c_null_ptr
+    type(c_ptr) :: max = c_null_ptr
+    type(c_ptr) :: unit = c_null_ptr
+    type(c_ptr) :: help = c_null_ptr
+  end type lib_parameter_opts_struct
+
+  type, public, bind(c) :: fb_timing
+    integer(c_size_t) :: size = 0
+    real(c_double) :: sending = 0.0_c_double
+    real(c_double) :: waiting = 0.0_c_double
+    real(c_double) :: running = 0.0_c_double
+    real(c_double) :: total = 0.0_c_double
+    integer(c_int32_t) :: reissued = 0
+    integer(c_int32_t) :: server_pid = 0
+    character(kind=c_char) :: server(256) = c_null_char
+  end type fb_timing
+
+  type, public, bind(c) :: lib_ref_opts_struct
+    integer(c_size_t) :: size = 0
+    integer(c_int) :: order = 0
+    type(c_ptr) :: server = c_null_ptr
+    type(c_ptr) :: with = c_null_ptr
+  end type lib_ref_opts_struct
+
+  type, public, bind(c) :: lib_server_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: broker = c_null_ptr
+    integer(c_int) :: workers = 0
+    integer(c_int64_t) :: memory = 0
+  end type lib_server_opts_struct
+
+  type, public, bind(c) :: fb_server_load
+    integer(c_size_t) :: size = 0
+    integer(c_int32_t) :: running = 0
+    integer(c_int32_t) :: queued = 0
+    integer(c_int64_t) :: served = 0
+  end type fb_server_load
+end module forebay_structures

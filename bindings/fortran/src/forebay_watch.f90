@@ -1,0 +1,304 @@
+!> Watching and steering: the loop head, what buttons do, messages, diagrams.
+
+module forebay_watch
+  use, intrinsic :: iso_c_binding
+  use forebay_base
+  use forebay_constants
+  use forebay_library
+  use forebay_snapshots, only: refresh
+  use forebay_structures
+  implicit none
+  private
+  public :: fb_step, fb_steps_from, fb_on_save, fb_on_command, fb_message, fb_monitor, fb_callback
+  public :: fb_diagram_open, fb_diagram_free, fb_diagram_wants, fb_curve_update, fb_history_append
+
+  abstract interface
+    !> A procedure of the program that the loop head calls, with the step about to be computed and what was
+    !> given as `user` (an integer 0 when nothing was). A status other than FB_OK is shown to whoever pressed
+    !> the button, with the text of the last error; the run goes on.
+    subroutine fb_callback(step, user, status)
+      import :: c_int64_t
+      integer(c_int64_t), intent(in) :: step
+      class(*), intent(inout) :: user
+      integer, intent(inout) :: status
+    end subroutine fb_callback
+  end interface
+
+  type, extends(attachment) :: callback
+    procedure(fb_callback), pointer, nopass :: act => null()
+    class(*), pointer :: user => null()
+  end type callback
+
+  !> The loop head: do while (fb_step(run, step, nsteps)).
+  interface fb_step
+    module procedure step_64, step_32, step_64_of_32
+  end interface fb_step
+
+  !> Replaces the points of a curve or of a cloud of points.
+  interface fb_curve_update
+    module procedure curve_f64, curve_f32
+  end interface fb_curve_update
+
+  integer, target, save :: nobody = 0
+
+contains
+
+  ! --- the loop -------------------------------------------------------------------------------------
+
+  !> True with the step about to be computed in `step`; false at the end or when somebody pressed Quit.
+  function step_64(run, step, nsteps, stat, errmsg) result(more)
+    type(fb_run), intent(in) :: run
+    integer(c_int64_t), intent(inout) :: step
+    integer(c_int64_t), intent(in) :: nsteps
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    logical :: more
+    integer(c_int) :: went
+    went = lib_step(id(run%at), step, nsteps)
+    more = went > 0
+    call refresh(run)
+    call settle(max(-went, FB_OK), stat, errmsg)
+  end function step_64
+
+  function step_32(run, step, nsteps, stat, errmsg) result(more)
+    type(fb_run), intent(in) :: run
+    integer(c_int32_t), intent(inout) :: step
+    integer(c_int32_t), intent(in) :: nsteps
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    logical :: more
+    integer(c_int64_t) :: wide
+    wide = step
+    more = step_64(run, wide, int(nsteps, c_int64_t), stat, errmsg)
+    if (more) step = int(wide, c_int32_t)
+  end function step_32
+
+  function step_64_of_32(run, step, nsteps, stat, errmsg) result(more)
+    type(fb_run), intent(in) :: run
+    integer(c_int64_t), intent(inout) :: step
+    integer(c_int32_t), intent(in) :: nsteps
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    logical :: more
+    more = step_64(run, step, int(nsteps, c_int64_t), stat, errmsg)
+  end function step_64_of_32
+
+  !> Where the next loop of fb_step begins.
+  subroutine fb_steps_from(run, start, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    class(*), intent(in) :: start
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: number
+    integer(c_int) :: status
+    status = whole(start, number)
+    if (status == FB_OK) status = lib_steps_from(id(run%at), number)
+    call settle(status, stat, errmsg)
+  end subroutine fb_steps_from
+
+  ! --- buttons and messages -------------------------------------------------------------------------
+
+  !> What the library calls: the procedure of the program, with what it was given.
+  recursive function act(step, user) bind(c) result(status)
+    integer(c_int64_t), value :: step
+    type(c_ptr), value :: user
+    integer(c_int) :: status
+    type(callback), pointer :: one
+    integer :: answer
+    call c_f_pointer(user, one)
+    answer = FB_OK
+    call one%act(step, one%user, answer)
+    status = answer
+  end function act
+
+  !> The record of a procedure, kept as long as the run.
+  function recorded(run, procedure_of, user, where) result(one)
+    type(fb_run), intent(in) :: run
+    procedure(fb_callback) :: procedure_of
+    class(*), target, intent(inout), optional :: user
+    type(c_ptr), intent(inout) :: where
+    type(callback), pointer :: one
+    class(attachment), pointer :: kept
+    where = c_null_ptr
+    nullify (one)
+    if (.not. c_associated(run%at%handle)) return
+    allocate (one)
+    one%act => procedure_of
+    one%user => nobody
+    if (present(user)) one%user => user
+    where = c_loc(one)
+    kept => one
+    call attach(run%at, kept)
+  end function recorded
+
+  !> What Save does. What is given as `user` must be a target, and live until the run is closed.
+  subroutine fb_on_save(run, save, user, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    procedure(fb_callback) :: save
+    class(*), target, intent(inout), optional :: user
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(callback), pointer :: one
+    type(c_ptr) :: where
+    one => recorded(run, save, user, where)
+    call settle(lib_on_save(id(run%at), c_funloc(act), where), stat, errmsg)
+  end subroutine fb_on_save
+
+  !> A button of the program's own, with what stands on it.
+  subroutine fb_on_command(run, name, command, user, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: name
+    procedure(fb_callback) :: command
+    class(*), target, intent(inout), optional :: user
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_name(:)
+    type(callback), pointer :: one
+    type(c_ptr) :: where
+    one => recorded(run, command, user, where)
+    call settle(lib_on_command(id(run%at), text(name, c_name), c_funloc(act), where), stat, errmsg)
+  end subroutine fb_on_command
+
+  !> A message for the people who watch; FB_INFO unless another level is given.
+  subroutine fb_message(run, words, level, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: words
+    integer, intent(in), optional :: level
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_words(:)
+    integer(c_int) :: c_level
+    c_level = FB_INFO
+    if (present(level)) c_level = level
+    call settle(lib_message(id(run%at), c_level, text(words, c_words)), stat, errmsg)
+  end subroutine fb_message
+
+  !> Starts the run's page if it is not there; gives the links of who may steer and of who may look.
+  subroutine fb_monitor(run, operator_url, viewer_url, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=:), allocatable, intent(inout), optional :: operator_url, viewer_url
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(len=:), allocatable :: unwanted
+    type(c_ptr) :: steer, look
+    integer(c_int) :: status
+    steer = c_null_ptr
+    look = c_null_ptr
+    status = lib_monitor(id(run%at), steer, look)
+    if (status == FB_OK .and. present(operator_url)) call text_taken(steer, operator_url)
+    if (status == FB_OK .and. .not. present(operator_url)) call text_taken(steer, unwanted)
+    if (status == FB_OK .and. present(viewer_url)) call text_taken(look, viewer_url)
+    if (status == FB_OK .and. .not. present(viewer_url)) call text_taken(look, unwanted)
+    call settle(status, stat, errmsg)
+  end subroutine fb_monitor
+
+  ! --- diagrams -------------------------------------------------------------------------------------
+
+  !> Declares a diagram: kind is curve, scatter or history; labels carry the unit in brackets, 'x [m]'.
+  subroutine fb_diagram_open(run, title, diagram, kind, x, y, v, xscale, yscale, every, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: title
+    type(fb_diagram), intent(inout) :: diagram
+    character(len=*), intent(in), optional :: kind, x, y, v, xscale, yscale
+    integer, intent(in), optional :: every
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_title(:), c_kind(:), c_x(:), c_y(:), c_v(:), c_xscale(:), c_yscale(:)
+    type(lib_diagram_opts_struct), target :: opts
+    type(c_ptr) :: made
+    integer(c_int) :: status
+    made = c_null_ptr
+    opts%size = c_sizeof(opts)
+    opts%kind = text(kind, c_kind)
+    opts%x = text(x, c_x)
+    opts%y = text(y, c_y)
+    opts%v = text(v, c_v)
+    opts%xscale = text(xscale, c_xscale)
+    opts%yscale = text(yscale, c_yscale)
+    if (present(every)) opts%every = every
+    status = lib_diagram_open(id(run%at), text(title, c_title), c_loc(opts), made)
+    if (status == FB_OK) call hold(diagram%at, A_DIAGRAM, made)
+    call settle(status, stat, errmsg)
+  end subroutine fb_diagram_open
+
+  !> Frees the handle; the diagram stays.
+  subroutine fb_diagram_free(diagram, stat, errmsg)
+    type(fb_diagram), intent(inout) :: diagram
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = lib_diagram_free(id(diagram%at))
+    call gave_back(diagram%at, status)
+    call settle(status, stat, errmsg)
+  end subroutine fb_diagram_free
+
+  subroutine curve_f64(diagram, x, y, curve, stat, errmsg)
+    type(fb_diagram), intent(in) :: diagram
+    real(c_double), contiguous, target, intent(in) :: x(:), y(:)
+    character(len=*), intent(in), optional :: curve
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_curve(:)
+    integer(c_int) :: status
+    if (size(x) /= size(y)) then
+      status = note('x and y of a curve differ in their number of points')
+    else if (size(x) == 0) then
+      status = lib_curve_update(id(diagram%at), text(curve, c_curve), 0_c_int64_t)
+    else
+      status = lib_curve_update(id(diagram%at), text(curve, c_curve), size(x, kind=c_int64_t), x, y)
+    end if
+    call settle(status, stat, errmsg)
+  end subroutine curve_f64
+
+  subroutine curve_f32(diagram, x, y, curve, stat, errmsg)
+    type(fb_diagram), intent(in) :: diagram
+    real(c_float), intent(in) :: x(:), y(:)
+    character(len=*), intent(in), optional :: curve
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call curve_f64(diagram, real(x, c_double), real(y, c_double), curve, stat, errmsg)
+  end subroutine curve_f32
+
+  !> Adds a point at `t` to each of the curves named; always recorded.
+  subroutine fb_history_append(diagram, t, names, values, stat, errmsg)
+    type(fb_diagram), intent(in) :: diagram
+    real(c_double), intent(in) :: t
+    character(len=*), intent(in) :: names(:)
+    real(c_double), intent(in) :: values(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), target :: letters(len(names) + 1, size(names))
+    type(c_ptr) :: named(size(names) + 1)
+    integer(c_int) :: status
+    integer :: i, j
+    do i = 1, size(names)
+      do j = 1, len_trim(names(i))
+        letters(j, i) = names(i) (j:j)
+      end do
+      letters(len_trim(names(i)) + 1, i) = c_null_char
+      named(i) = c_loc(letters(1, i))
+    end do
+    if (size(names) /= size(values)) then
+      status = note('a history needs a value for each curve that is named')
+    else
+      status = lib_history_append(id(diagram%at), t, size(names), named, values)
+    end if
+    call settle(status, stat, errmsg)
+  end subroutine fb_history_append
+
+  !> Whether an update of a curve would be copied just now.
+  subroutine fb_diagram_wants(diagram, wants, curve, stat, errmsg)
+    type(fb_diagram), intent(in) :: diagram
+    logical, intent(inout) :: wants
+    character(len=*), intent(in), optional :: curve
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_curve(:)
+    integer(c_int) :: status, answer
+    answer = 0
+    status = lib_diagram_wants(id(diagram%at), text(curve, c_curve), answer)
+    if (status == FB_OK) wants = answer /= 0
+    call settle(status, stat, errmsg)
+  end subroutine fb_diagram_wants
+
+end module forebay_watch

@@ -1,0 +1,108 @@
+!> Relational tables: columns, rows in columns, conditions with values, SQL, rows read back.
+
+program tables
+  use check
+  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan
+  implicit none
+  type(fb_run) :: run
+  type(fb_table) :: particles
+  type(fb_rows) :: rows
+  real(real64), target :: masses(6)
+  integer(int32), target :: charges(3)
+  character(len=10), target :: names(3)
+  real(real64), allocatable :: mass(:)
+  integer(int64), allocatable :: charge(:)
+  character(len=10), allocatable :: name(:)
+  character(len=3), allocatable :: tight(:)
+  integer(int64) :: count
+  integer :: columns, stat
+
+  call fb_run_open(place(), 'w', run)
+  call fb_table_open(run, 'particles', particles, &
+      [fb_column('mass', FB_F64, 'kg'), fb_column('charge', FB_I64), fb_column('name', FB_STR), fb_column('free', FB_BOOL)])
+  call described()
+  masses = [9.1d-31, 0d0, 1.7d-27, 0d0, 1.6d-27, 0d0]
+  charges = [-1, 1, 0]
+  names = [character(len=10) :: 'electron', 'proton', 'neutron']
+  call fb_table_insert(particles, [fb_values('mass', masses(1:5:2)), fb_values('charge', charges), &
+      fb_values('name', names)])
+  call fb_table_insert(particles, [fb_values('name', 'photon'), fb_values('charge', 0), fb_values('free', .true.)])
+  call fb_table_count(particles, count)
+  call expect(count == 4, 'four rows')
+  call selected()
+  call changed()
+  call refusals()
+  call fb_rows_free(rows)
+  call fb_table_free(particles)
+  call fb_run_close(run)
+  deallocate (mass, charge, name)
+  call finish()
+
+contains
+
+  subroutine described()
+    type(fb_column), allocatable :: found(:)
+    character(len=20), allocatable :: all_tables(:)
+    call fb_table_columns(particles, found)
+    call expect(size(found) == 4 .and. found(1)%name == 'mass' .and. found(1)%unit == 'kg', 'the columns')
+    call expect(all(found%dtype == [FB_F64, FB_I64, FB_STR, FB_BOOL]), 'their types')
+    call fb_tables(run, all_tables)
+    call expect(any(all_tables == 'particles'), 'the tables of the run')
+    call fb_attr_set(run, 'source', 'CODATA', table='particles')
+  end subroutine described
+
+  subroutine selected()
+    logical :: none
+    integer(int8), allocatable :: bytes(:)
+    character(len=:), allocatable :: heading
+    call fb_table_select(particles, rows, condition='mass > ?', args=[fb_in(1d-28)])
+    call fb_rows_count(rows, count, columns)
+    call expect(count == 2 .and. columns == 4, 'rows where a condition holds')
+    call fb_rows_get(rows, 1, mass)
+    call fb_rows_get(rows, 2, charge)
+    call fb_rows_get(rows, 3, name)
+    call expect(all(abs(mass - [1.7d-27, 1.6d-27]) <= 0) .and. all(charge == [1, 0]), 'numbers of rows')
+    call expect(all(name == [character(len=10) :: 'proton', 'neutron']), 'texts of rows')
+    call fb_rows_get(rows, 3, tight, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'longer')
+    call fb_rows_bytes(rows, 1, 3, bytes, stat=stat)
+    call fb_table_select(particles, rows, columns=[character(len=6) :: 'name', 'mass'], condition='name = ?', &
+        args=[fb_in('photon')])
+    call fb_rows_name(rows, 2, heading)
+    call fb_rows_get(rows, 2, mass)
+    call fb_rows_is_null(rows, 1, 2, none)
+    call expect(heading == 'mass' .and. none .and. ieee_is_nan(mass(1)), 'no value')
+    call fb_sql(run, 'select count(*) as n, sum(charge) from particles where charge > ?', rows, args=[fb_in(-1)])
+    call fb_rows_get(rows, 1, charge)
+    call expect(charge(1) == 3, 'SQL')
+  end subroutine selected
+
+  subroutine changed()
+    call fb_table_update(particles, [fb_values('charge', 7), fb_values('name', 'ion')], 'name = ?', [fb_in('proton')], count)
+    call expect(count == 1, 'a row is changed')
+    call fb_table_select(particles, rows, condition='charge = 7')
+    call fb_rows_get(rows, 3, name)
+    call expect(size(name) == 1 .and. name(1) == 'ion', 'to what was given')
+    call fb_table_delete(particles, 'mass is null', count=count)
+    call expect(count == 1, 'a row is deleted')
+    call fb_table_delete(particles)
+    call fb_table_count(particles, count)
+    call expect(count == 0, 'all rows are deleted')
+  end subroutine changed
+
+  subroutine refusals()
+    call fb_table_insert(particles, [fb_values('mass', masses), fb_values('charge', charges)], stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'charge')
+    call fb_table_insert(particles, [fb_values('size', masses)], stat=stat, errmsg=said)
+    call refused(stat, FB_NOT_FOUND, 'size')
+    call fb_table_select(particles, rows, condition='mass >', stat=stat, errmsg=said)
+    call expect(stat == FB_BAD_ARGUMENT, 'a condition that is none')
+    call fb_sql(run, 'delete from particles', rows, stat=stat, errmsg=said)
+    call expect(stat /= FB_OK, 'SQL that writes')
+    call fb_rows_get(rows, 99, mass, stat=stat, errmsg=said)
+    call expect(stat == FB_BAD_ARGUMENT, 'a column that is not there')
+    call fb_table_open(run, 'nowhere', particles, stat=stat, errmsg=said)
+    call refused(stat, FB_NOT_FOUND, 'nowhere')
+  end subroutine refusals
+
+end program tables

@@ -1,0 +1,181 @@
+"""The module as a whole: it covers the C library, is made from its header, and refuses what cannot be."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fortran_kit import FORTRAN, ROOT, Fortran, Home
+from kit import HEADER, functions
+
+sys.path.insert(0, str(FORTRAN))
+from interfaces import made
+
+SOURCES = FORTRAN / "src"
+# What has another name, since one name serves all kinds.
+GENERIC = {
+    "fb_put_with": "fb_put",
+    "fb_snapshot_put_with": "fb_snapshot_put",
+    "fb_call_within": "fb_call",
+    "fb_attr_set_f64": "fb_attr_set",
+    "fb_attr_set_i64": "fb_attr_set",
+    "fb_attr_set_str": "fb_attr_set",
+    "fb_attr_get_f64": "fb_attr_get",
+    "fb_attr_get_i64": "fb_attr_get",
+    "fb_attr_get_str": "fb_attr_get",
+    "fb_parameter_f64": "fb_parameter",
+    "fb_parameter_i64": "fb_parameter",
+    "fb_parameter_bool": "fb_parameter",
+    "fb_parameter_str": "fb_parameter",
+    "fb_rows_f64": "fb_rows_get",
+    "fb_rows_i64": "fb_rows_get",
+    "fb_rows_str": "fb_rows_get",
+    "fb_request_f64": "fb_request_scalar",
+    "fb_request_i64": "fb_request_scalar",
+    "fb_request_set_f64": "fb_request_set",
+    "fb_request_set_i64": "fb_request_set",
+    "fb_request_set_scalar": "fb_request_set",
+    "fb_request_set_str": "fb_request_set",
+}
+# What Fortran has no use for, and why.
+WITHOUT = {
+    "fb_free": "what the library allocates is copied into variables of the program and given back",
+    "fb_last_error": "the text comes in errmsg, or ends the program",
+}
+PROGRAM = """program refused
+  use forebay
+  use, intrinsic :: iso_fortran_env
+  use, intrinsic :: iso_c_binding, only: c_bool
+  implicit none
+{declarations}
+{statement}
+end program refused
+"""
+# What the compiler must not accept: declarations, and the statement.
+REFUSED = {
+    "a kind that is not kept": ("type(fb_run) :: run\nreal(real128) :: a(2)", "call fb_put(run, 'a', a)"),
+    "a structure": (
+        "type(fb_run) :: run\ntype :: t\ninteger :: i\nend type\ntype(t) :: a",
+        "call fb_put(run, 'a', a)",
+    ),
+    "a snapshot for a run": ("type(fb_snapshot) :: s", "call fb_put(s, 'a', [1, 2])"),
+    "a run for a snapshot": ("type(fb_run) :: a\ntype(fb_snapshot) :: b", "b = a"),
+    "a constant that is to be filled": ("type(fb_run) :: run", "call fb_get(run, 'a', [1.0, 2.0])"),
+    "a variable for an allocatable one": (
+        "type(fb_run) :: run\nreal :: a(2)",
+        "call fb_get_alloc(run, 'a', a)",
+    ),
+    "a parameter that is no target": (
+        "type(fb_run) :: run\nreal(real64) :: nu",
+        "call fb_parameter(run, 'nu', nu)",
+    ),
+    "a parameter that is complex": (
+        "type(fb_run) :: run\ncomplex, target :: nu",
+        "call fb_parameter(run, 'nu', nu)",
+    ),
+    "an array that is no target, for a call": (
+        "type(fb_client) :: c\nreal(real64) :: x(3)",
+        "call fb_call(c, 's', [fb_in(x)])",
+    ),
+    "an expression that is to come back": (
+        "type(fb_client) :: c\nreal(real64), target :: x(3)",
+        "call fb_call(c, 's', [fb_inout(2 * x)])",
+    ),
+    "an expression for an array that goes": (
+        "type(fb_client) :: c\nreal(real64), target :: x(3)",
+        "call fb_call(c, 's', [fb_in(2 * x)])",
+    ),
+    "truth values of four bytes in place": (
+        "type(fb_snapshot) :: s\nlogical, pointer :: p(:)",
+        "call fb_snapshot_allocate(s, 'p', p, [3])",
+    ),
+    "a function with other arguments for a callback": (
+        "type(fb_run) :: run",
+        "call fb_on_save(run, sin)",
+    ),
+    "a real number for points of single precision and double": (
+        "type(fb_diagram) :: d\nreal(real32) :: x(3)\nreal(real64) :: y(3)",
+        "call fb_curve_update(d, x, y)",
+    ),
+    "a number for a name": ("type(fb_run) :: run", "call fb_put(run, 3, [1, 2])"),
+}
+
+
+def public_names() -> set[str]:
+    """What the module offers."""
+    text = "\n".join(p.read_text() for p in [*SOURCES.glob("*.[fF]90"), *SOURCES.glob("elements*.inc")])
+    found: set[str] = set()
+    for line in re.findall(r"^ *public ::(.*)$", text, re.M):
+        found |= {word.strip().lower() for word in line.split(",")}
+    return found
+
+
+def test_the_interfaces_are_made_from_the_header() -> None:
+    for name, content in made(HEADER).items():
+        assert (SOURCES / name).read_text() == content, (
+            f"{name} is not of this forebay.h: run  python bindings/fortran/interfaces.py"
+        )
+
+
+def test_every_function_of_the_header_is_in_the_module_or_has_a_reason_not_to_be() -> None:
+    offered = public_names()
+    missing = [name for name in functions() if GENERIC.get(name, name) not in offered and name not in WITHOUT]
+    assert missing == []
+    assert [n for n in [*GENERIC, *WITHOUT] if n not in functions()] == [], "no longer in the header"
+
+
+def test_every_constant_has_its_number() -> None:
+    text = (SOURCES / "forebay_constants.f90").read_text()
+    for name, number in re.findall(r"^    (FB_\w+) = (\d+),", HEADER.read_text(), re.M):
+        assert f":: {name} = {number}\n" in text
+    codes = re.findall(r"^number = (\d+)$", (ROOT / "spec" / "errors.toml").read_text(), re.M)
+    assert len(codes) >= 16 and all(f"= {n}\n" in text for n in codes)
+
+
+def test_every_source_is_in_the_order_of_compilation() -> None:
+    named = (FORTRAN / "order").read_text().split()
+    assert sorted(named) == sorted(p.name for p in SOURCES.glob("*.[fF]90"))
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_the_compiler_refuses(fortran: Fortran, tmp_path: Path, what: str) -> None:
+    declarations, statement = REFUSED[what]
+    source = tmp_path / "refused.f90"
+    source.write_text(PROGRAM.format(declarations=declarations, statement=statement))
+    said = fortran.refuses(source)
+    assert "Error" in said and statement.split("(")[0][:20] in said, said
+
+
+def test_an_error_that_nobody_asks_for_ends_the_program_with_its_text(
+    fortran: Fortran, home: Home, tmp_path: Path
+) -> None:
+    source = tmp_path / "stops.f90"
+    source.write_text("""program stops
+  use check
+  implicit none
+  type(fb_run) :: run
+  print '(a)', 'before'
+  call fb_run_open('no such run', 'r', run)
+  print '(a)', 'after'
+end program stops
+""")
+    process = home.start(fortran.compile(source), cwd=tmp_path)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1 and out == "before\n"
+    assert f"ERROR STOP forebay: there is no run {tmp_path}/no such run.fb" in err
+
+
+def test_the_module_compiles_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(ROOT / "scripts" / "fortran"), str(tmp_path)],
+        env={**os.environ, "FFLAGS": "-Werror", "CFLAGS": "-Werror"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,110 @@
+"""Fortran programs against the module: with all checks of the compiler, and under valgrind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from fortran_kit import PROGRAMS, Fortran, Home, Kit
+from kit import PROGRAMS as C_PROGRAMS
+from places import until
+
+ALONE = ["data", "handles", "snapshots", "tables"]
+CALLS = (PROGRAMS / "services.f90", PROGRAMS / "calls.f90")
+VALGRIND = (
+    "valgrind",
+    "-q",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite",
+    "--show-leak-kinds=definite",
+    "--error-exitcode=9",
+    "--fair-sched=yes",
+)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_program_uses_the_module(fortran: Fortran, home: Home, run_path: Path, name: str) -> None:
+    assert home.run(fortran.compile(PROGRAMS / f"{name}.f90"), run_path) == "done\n"
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_valgrind_finds_nothing(fortran: Fortran, home: Home, run_path: Path, name: str) -> None:
+    program = fortran.compile(PROGRAMS / f"{name}.f90", plain=True)
+    assert home.run(program, run_path, under=VALGRIND) == "done\n"
+
+
+def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> None:
+    program = home.start(fortran.compile(PROGRAMS / "watch.f90"), run_path)
+    assert program.stdout is not None and program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
+
+    def steer(*words: str, status: int = 0) -> str:
+        return home.command("steer", run_path, *words, status=status)
+
+    given = {"nu": "2.5", "single": "0.75", "every": "20", "short": "-7", "filter": "true"}
+    for name, value in {**given, "scheme": "central"}.items():
+        steer("set", name, value)
+    assert "nu" in steer("set", "nu", "9", status=1)
+    assert "short" in steer("set", "short", "3000000000", status=1)
+    steer("save")
+    steer("save")
+    assert "nothing" in steer("command", "kick", status=1)
+    steer("quit")
+    out, err = program.communicate(timeout=20)
+    assert program.returncode == 0, err
+    assert out == "now 2.5  0.75  20  -7 T central     | 2 1\ndone\n"
+    until(lambda: not home.processes(), what="the end of what steering started")
+
+
+def test_a_program_calls_its_own_server(fortran: Fortran, home: Home) -> None:
+    assert home.run(fortran.compile(*CALLS)) == "done\n"
+
+
+def test_valgrind_finds_nothing_in_calls_and_their_server(fortran: Fortran, home: Home) -> None:
+    assert home.run(fortran.compile(*CALLS, plain=True), under=VALGRIND) == "done\n"
+
+
+def serving(home: Home, program: Path, *words: str) -> subprocess.Popen[str]:
+    """A server in a process of its own, that is ready."""
+    server = home.start(program, *words)
+    assert server.stdout is not None and server.stderr is not None
+    assert server.stdout.readline() == "ready\n", server.stderr.read()
+    return server
+
+
+def ended(server: subprocess.Popen[str]) -> None:
+    """Tells a server to end; it does, well."""
+    server.terminate()
+    out, err = server.communicate(timeout=20)
+    assert (server.returncode, out) == (0, "served\n"), err
+
+
+FROM_PYTHON = """
+import forebay as fb, numpy as np
+x, y = np.arange(5.0), np.ones(5)
+fb.call("axpy", 2.0, x, y)
+assert y.tolist() == [1, 3, 5, 7, 9]
+m = np.array([[1.0, 2, 3], [4, 5, 6]])
+assert fb.call("layout", m) == (0, 91.0), fb.call("layout", m)
+assert fb.call("layout", np.asfortranarray(m)) == (1, 1 + 8 + 6 + 20 + 15 + 36)
+try:
+    fb.call("fails")
+except fb.RemoteError as error:
+    assert "singular" in str(error)
+print("done")
+"""
+
+
+def test_c_and_python_and_fortran_call_a_server_in_fortran(kit: Kit, fortran: Fortran, home: Home) -> None:
+    server = serving(home, fortran.compile(PROGRAMS / "services.f90", PROGRAMS / "server.f90"), "of C")
+    assert home.run(fortran.compile(*CALLS), "there") == "done\n"
+    assert home.run_python(FROM_PYTHON) == "done\n"
+    assert home.run(kit.compile(C_PROGRAMS / "calls.c"), "there") == "done\n"
+    ended(server)
+
+
+def test_fortran_calls_a_server_in_c(kit: Kit, fortran: Fortran, home: Home) -> None:
+    server = serving(home, kit.compile(C_PROGRAMS / "server.c"))
+    assert home.run(fortran.compile(*CALLS), "there") == "done\n"
+    ended(server)
