@@ -23,7 +23,7 @@ web: ## build the monitor's page into web/dist
 build: ## the page, the forebay command and the Python package, into .venv
 	@scripts/build
 
-demo: ## build, then run examples/01_two_stream (CLIENT=python|c RANKS=1)
+demo: ## build, then run examples/01_two_stream (CLIENT=python|c|fortran RANKS=1)
 	@scripts/demo "$(CLIENT)" "$(RANKS)"
 
 test: ## build and run every check and test

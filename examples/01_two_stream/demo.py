@@ -55,7 +55,10 @@ def server(number: int) -> Iterator[subprocess.Popen[bytes]]:
 def options() -> tuple[argparse.Namespace, list[str]]:
     """What is for the master, and what is for the simulation."""
     parser = argparse.ArgumentParser(description="Runs the two-stream example; other options go to it.")
-    parser.add_argument("--client", help="the example built from c/two_stream.c, instead of Python's")
+    parser.add_argument(
+        "--client",
+        help="the example built from c/two_stream.c or fortran/two_stream.f90, instead of Python's",
+    )
     parser.add_argument(
         "--ranks", type=int, default=1, help="processes that share the particles (needs --client)"
     )
