@@ -150,6 +150,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
 /// What has no counterpart, and why.
 const WITHOUT: &[(&str, &str)] = &[
     ("locator", "for servers and clients made in Rust; C gives the broker's path to each"),
+    ("Run::get_many", "C gives the memory of each array itself, with fb_get"),
     ("Run::closed", "a closed run's handle answers FB_CLOSED"),
     ("Run::abandon", "for interpreters that end on Ctrl-C; C ends by the signal itself"),
     ("Run::interrupted", "as Run::abandon"),

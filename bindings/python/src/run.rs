@@ -156,6 +156,14 @@ impl Run {
         arrays::to_python(py, array)
     }
 
+    fn get_many<'py>(&self, py: Python<'py>, names: Vec<(String, i64)>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let found = released(py, || {
+            let names: Vec<(&str, i64)> = names.iter().map(|(name, set)| (name.as_str(), *set)).collect();
+            self.inner.get_many(&names)
+        })?;
+        found.into_iter().map(|array| arrays::to_python(py, array)).collect()
+    }
+
     fn dataset(&self, py: Python<'_>, name: &str, set: i64) -> PyResult<Described> {
         released(py, || self.inner.dataset(name, set)).map(described)
     }

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def path(self) -> str:
-        """Its directory, absolute."""
+        """Its directory, absolute; its address when it is on another host."""
         return self._native.path
 
     @property
@@ -152,6 +152,12 @@ class Run:
         axes, after = plan(sel, tuple(self._native.dataset(name, set)[3]))
         found = self._native.get(name, set, axes)
         return found if after is None else found[after]
+
+    def get_many(self, names: Iterable[str | tuple[str, int]]) -> list[Any]:
+        """Reads many data sets whole, each given by its name or by name and set number, in that order.
+        Over a network all are asked for together, so it costs little more than one. Raises ``NotFound``.
+        """
+        return self._native.get_many([(n, 0) if isinstance(n, str) else n for n in names])
 
     def __getitem__(self, key: str | tuple[str, int]) -> Any:
         name, number = key if isinstance(key, tuple) else (key, 0)
@@ -409,7 +415,8 @@ def open(
     size: int | None = None,
     scratch: bool = False,
 ) -> Run:
-    """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``.
+    """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``, ``"fb://host:port/two_stream"`` a run
+    that the agent on another host keeps (``forebay up --listen``).
 
     ``mode`` as in h5py: ``r`` reads only, ``r+`` must exist, ``a`` creates when absent, ``w`` begins anew, ``x``
     must not exist. ``buffer``: bytes of this process's arena, as a number or like ``"256MiB"``.
