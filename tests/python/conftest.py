@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
+import forebay as fb
 import pytest
+from far import Agent
 from places import EXAMPLE, ROOT, Place, _worker_place, forebay_exe, run_dir, until
 
 __all__ = ["EXAMPLE", "ROOT", "Place", "_worker_place", "forebay_exe", "run_dir", "until"]
@@ -16,3 +20,42 @@ def place() -> Iterator[Place]:
     made = Place()
     yield made
     made.close()
+
+
+OWNERS = ("embedded", "agent", "remote")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Suites that use `owner` run with each owner; a test with processes of its own runs once."""
+    if "owner" in metafunc.fixturenames:
+        owners = ("embedded",) if "place" in metafunc.fixturenames else OWNERS
+        metafunc.parametrize("owner", owners, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def an_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """An agent that other hosts may use, for all tests of this worker."""
+    agent = Agent(tmp_path_factory.getbasetemp())
+    yield agent
+    agent.close()
+
+
+@pytest.fixture
+def owner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who owns the runs of this test: this process, the node's agent, or an agent over TCP."""
+    kind: str = request.param
+    if kind == "embedded":
+        return kind
+    agent: Agent = request.getfixturevalue("an_agent")
+    if kind == "agent":
+        for name, value in agent.place.variables.items():
+            monkeypatch.setenv(name, value)
+        return kind
+    monkeypatch.setenv("FOREBAY_HOME", agent.place.variables["FOREBAY_HOME"])
+    here = fb.open
+
+    def there(path: str | os.PathLike[str], *args: object, **options: object) -> fb.Run:
+        return here(agent.url(Path(path)), *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fb, "open", there)
+    return kind

@@ -8,6 +8,8 @@ import forebay as fb
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("owner")
+
 
 def test_a_snapshot_is_read_as_it_was_taken(run_dir: Path) -> None:
     rng = np.random.default_rng(1)

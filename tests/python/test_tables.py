@@ -9,6 +9,8 @@ import forebay as fb
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("owner")
+
 STARS = [("Sun", 1.0, 1, b"\1"), ("Sirius", 2.06, 2, b""), ("Proxima", 0.12, 3, None)]
 
 

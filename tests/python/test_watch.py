@@ -8,6 +8,8 @@ import forebay as fb
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("owner")
+
 
 def test_the_loop_head_counts(run_dir: Path) -> None:
     with fb.open(run_dir) as run:

@@ -33,13 +33,24 @@ impl Place {
         }
         let (address, name) = named(text)?;
         let at = address.clone();
-        let dial = move || Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING)?.into_stream();
+        let dial = move || {
+            let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
+            wire.map_err(nobody)?.into_stream()
+        };
         Ok(Place::There(Far {
             dial: Arc::new(dial),
             url: format!("{address}/{name}"),
             name,
             patience: place::line_patience()?,
         }))
+    }
+}
+
+/// An address that refuses connections has no agent any more, which a line that is cut may still have.
+fn nobody(e: Error) -> Error {
+    match e.text().contains("nobody listens") {
+        true => Error::new(Code::NoServer, e.text()),
+        false => e,
     }
 }
 

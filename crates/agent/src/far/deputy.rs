@@ -31,6 +31,8 @@ const SILENT: Duration = Duration::from_secs(6);
 const KEPT: Duration = Duration::from_secs(60);
 /// And for so long when the other side closed the line without a good-bye.
 const CLOSED: Duration = Duration::from_secs(10);
+/// A session may take so long to be put away after the good-bye.
+const GOING: Duration = Duration::from_millis(300);
 /// The owner's words are told so often in any case, as a sign of life.
 const ALIVE: Duration = Duration::from_millis(500);
 /// Between two looks at words and blocks while the owner has something of the rank.
@@ -163,8 +165,11 @@ impl<'a> Deputy<'a> {
                 Err(e) => e,
             };
             let closed = why.code() == Code::ServerLost;
-            self.say(&format!("the line is cut: {}", why.text()));
             drop(line);
+            if closed && self.ends_soon() {
+                break;
+            }
+            self.say(&format!("the line is cut: {}", why.text()));
             match self.await_again(if closed { CLOSED } else { KEPT }) {
                 Some(again) => line = again,
                 None => break,
@@ -182,6 +187,15 @@ impl<'a> Deputy<'a> {
         lock(&self.shared.deputies.table).remove(&self.key);
         self.segment.word(word::LEFT).store(1, Ordering::SeqCst);
         self.session.end(self.shared);
+    }
+
+    /// A rank that has said good-bye goes before the owner has put its session away.
+    fn ends_soon(&self) -> bool {
+        let until = Instant::now() + GOING;
+        while !self.is_over() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.is_over()
     }
 
     fn is_over(&self) -> bool {

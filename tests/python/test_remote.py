@@ -1,0 +1,245 @@
+"""Runs on another host: over TCP on loopback, with lines that are cut and processes that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Agent, Place, until
+from far import Proxy
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    """An agent of the test's own."""
+    made = Agent(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def here(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process has the agent's key."""
+    monkeypatch.setenv("FOREBAY_HOME", agent.place.variables["FOREBAY_HOME"])
+
+
+def names(path: Path) -> dict[str, int]:
+    """Data sets of a run and their versions, read where they are."""
+    with fb.open(path, "r") as run:
+        return {d.name: d.version for d in run.list()}
+
+
+RANK = """
+import sys, forebay as fb, numpy as np
+url, rank, size, steps = sys.argv[1], *map(int, sys.argv[2:5])
+with fb.open(url, rank=rank, size=size, buffer="8MiB") as run:
+    p = run.parameter("k", 0)
+    for step in run.steps(steps):
+        with run.snapshot(step) as s:
+            s.put("x", np.full(4096, float(rank)), offset=[rank * 4096], shape=[size * 4096])
+            s.put("p", np.full(rank + 1, step), offset="append")
+        if p.value:
+            print("saw", p.value, "at", step, flush=True)
+            break
+print("done", flush=True)
+"""
+
+
+def test_ranks_of_other_hosts_and_of_this_one_make_one_step(agent: Agent, place: Place) -> None:
+    path = agent.runs / "mixed.fb"
+    home = {"FOREBAY_HOME": agent.place.variables["FOREBAY_HOME"]}
+    far = {"env": {**place.env, **home}}
+    ranks = [
+        agent.place.python(RANK, path, "0", "3", "4"),
+        place.python(RANK, agent.url(path), "1", "3", "4", **far),
+        place.python(RANK, agent.url(path), "2", "3", "4", **far),
+    ]
+    for rank in ranks:
+        out, err = rank.communicate(timeout=60)
+        assert rank.returncode == 0, out + err
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == [0, 1, 2, 3]
+        assert run.snapshots[-1]["x"][::4096].tolist() == [0.0, 1.0, 2.0]
+        assert run.snapshots[-1]["p"].tolist() == [3] * 6
+
+
+def test_a_parameter_set_from_another_host_changes_at_the_same_step_in_all_ranks(
+    agent: Agent, place: Place
+) -> None:
+    url = agent.url(agent.runs / "steered.fb")
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    ranks = [place.python(RANK, url, str(rank), "3", "1000000") for rank in range(3)]
+
+    def steps() -> int:
+        (run,) = json.loads(agent.place.command("status", "--json"))[0]["runs"] or [{"step": 0}]
+        return int(run["step"] or 0)
+
+    until(lambda: steps() > 3, 30, "the third step")
+    assert "step" in place.command("steer", url, "set", "k", "7")
+    said = [rank.communicate(timeout=60) for rank in ranks]
+    assert all(rank.returncode == 0 for rank in ranks), said
+    assert len({out.splitlines()[0] for out, _ in said}) == 1, said
+    assert said[0][0].startswith("saw 7 at ")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_line_that_is_cut_and_healed_loses_nothing_and_does_nothing_twice(agent: Agent) -> None:
+    path = agent.runs / "cut.fb"
+    line = Proxy(agent.address)
+    with fb.open(f"{line.address}/cut", buffer="32MiB") as run:
+        for i in range(600):
+            run.put(f"small/{i:03}", float(i))
+            if i % 100 == 50:
+                with run.snapshot(i) as s:
+                    s.put("f", np.full(200_000, float(i)))
+                run.put(f"large/{i:03}", np.full(50_000, float(i)))
+            if i in (120, 320, 520):
+                line.cut()
+            if i in (170, 370):
+                line.heal()
+        time.sleep(1.0)
+        line.heal()
+        run.flush()
+        assert run.get("small/599") == 599.0
+    line.close()
+    versions = names(path)
+    assert len(versions) == 606
+    assert set(versions.values()) == {1}
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == [50, 150, 250, 350, 450, 550]
+        assert all((run.snapshots.at(i)["f"] == i).all() for i in run.snapshots.numbers)
+        assert all((run[f"large/{i:03}"] == i).all() for i in run.snapshots.numbers)
+
+
+KILLED = """
+import sys, forebay as fb, numpy as np
+run = fb.open(sys.argv[1], buffer="16MiB")
+run.put("a", 1.0)
+with run.snapshot(1) as s:
+    s.put("f", np.ones(100_000))
+run.flush()
+torn = run.snapshot(2).__enter__()
+torn.put("f", np.ones(100_000))
+run.put("b", 2.0)
+run.get("b")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_program_had_sent_is_written_and_a_torn_step_is_not_listed(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "killed.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    program = place.python(KILLED, agent.url(path), stdin=-1)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    # Whoever opens it again sends what is left here first, which clears the segment.
+    out = place.run_python(
+        "import sys, forebay as fb\nwith fb.open(sys.argv[1]) as run: print(run.snapshots.numbers, run['b'])",
+        agent.url(path),
+    )
+    assert out == "[1] 2.0\n"
+    assert names(path) == {"a": 1, "b": 1}
+    assert not place.segments()
+
+
+LOST = """
+import sys, forebay as fb, numpy as np
+run = fb.open(sys.argv[1], buffer="32MiB")
+run.put("before", 1.0)
+run.flush()
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(3):
+    with run.snapshot(i) as s:
+        s.put("f", np.full(200_000, float(i)))
+    run.put(f"after/{i}", float(i))
+try:
+    run.flush()
+except fb.Error as e:
+    print(type(e).__name__, e, flush=True)
+"""
+
+
+def test_a_dead_agent_is_a_clear_error_and_the_rest_is_sent_to_the_next_one(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "lost.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    program = place.python(LOST, agent.url(path), stdin=-1)
+    assert program.stdin is not None
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    agent.kill()
+    until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
+    began = time.monotonic()
+    program.stdin.write("\n")
+    program.stdin.flush()
+    out, err = program.communicate(timeout=30)
+    assert time.monotonic() - began < 8, "the error took too long"
+    assert out.startswith("ServerLost"), out + err
+    assert "stays in shared memory" in out
+    assert place.segments()
+    agent.up()
+    assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(path))
+    assert not place.segments()
+    assert names(path) == {"before": 1, "after/0": 1, "after/1": 1, "after/2": 1}
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == [0, 1, 2]
+        assert (run.snapshots[-1]["f"] == 2.0).all()
+
+
+@pytest.mark.usefixtures("here")
+def test_a_large_array_is_read_whole_and_in_part_with_little_memory_there(agent: Agent) -> None:
+    big = np.arange(6_000_000.0).reshape(600, 10_000)
+    with fb.open(agent.url(agent.runs / "big.fb"), buffer="96MiB") as run:
+        run.put("big", big)
+        run.put("fortran", np.asfortranarray(big[:200]))
+        assert (run["big"] == big).all()
+        assert (run["fortran"] == big[:200]).all()
+        assert (run.get("big", sel=np.s_[3:500:7, 5:9]) == big[3:500:7, 5:9]).all()
+        assert (run.get("big", sel=np.s_[-1]) == big[-1]).all()
+        with run.snapshot(0) as s:
+            s.put("big", big)
+        assert (run.snapshots[-1].get("big", sel=np.s_[:, 17]) == big[:, 17]).all()
+
+
+@pytest.mark.usefixtures("here")
+def test_many_small_sets_are_read_with_one_wait(agent: Agent) -> None:
+    with fb.open(agent.url(agent.runs / "many.fb")) as run:
+        for i in range(1000):
+            run.put(f"n/{i}", [i, i + 1])
+        found = run.get_many([f"n/{i}" for i in range(1000)])
+        assert [a.tolist() for a in found] == [[i, i + 1] for i in range(1000)]
+        with pytest.raises(fb.NotFound):
+            run.get_many(["n/1", "nothing", "n/2"])
+        assert run.get("n/5").tolist() == [5, 6]
+
+
+def test_without_the_key_or_the_right_name_nothing_is_opened(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    home.chmod(0o700)
+    monkeypatch.setenv("FOREBAY_HOME", str(home))
+    with pytest.raises(fb.Error, match="rendezvous"):
+        fb.open(f"{agent.address}/x")
+    monkeypatch.setenv("FOREBAY_HOME", agent.place.variables["FOREBAY_HOME"])
+    with pytest.raises(fb.NotFound):
+        fb.open(f"{agent.address}/absent", "r")
+    with pytest.raises(fb.BadArgument, match="no name of a run"):
+        fb.open(f"{agent.address}/../outside")
+    with pytest.raises(fb.BadArgument, match="names a host and no run"):
+        fb.open(agent.address)
+    assert os.listdir(agent.runs) == []
