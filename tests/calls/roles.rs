@@ -27,6 +27,7 @@ pub struct World {
     pub broker: Option<Host>,
     /// Path or address of the broker.
     at: PathBuf,
+    silence: Duration,
 }
 
 /// The way to the broker of a test, and from there to servers.
@@ -41,9 +42,17 @@ fn locator(at: &Path, dir: &Path) -> Locator {
 impl World {
     pub fn new() -> World {
         let dir = tempfile::Builder::new().prefix("fb").tempdir().unwrap();
-        let mut world = World { broker: None, at: dir.path().join("agent.sock"), dir };
+        let at = if crate::OVER_NETWORK { "fb://127.0.0.1:0".into() } else { dir.path().join("agent.sock") };
+        let mut world = World { broker: None, at, dir, silence: SILENCE };
         world.start_broker();
         world
+    }
+
+    #[allow(dead_code, reason = "shared memory has one host")]
+    /// Without a broker yet; it is to listen at 10.77.0.1.
+    pub fn between_hosts(silence: Duration) -> World {
+        let dir = tempfile::Builder::new().prefix("fb").tempdir().unwrap();
+        World { broker: None, at: "fb://10.77.0.1:0".into(), dir, silence }
     }
 
     /// A broker where the last one was.
@@ -54,8 +63,7 @@ impl World {
         }
         let keys = Keys::in_dir(self.dir.path()).unwrap();
         let key = keys.iter().next().cloned().unwrap_or_else(|| Key::new().unwrap());
-        let address = self.at.to_str().filter(|at| at.starts_with("fb://")).unwrap_or("fb://127.0.0.1:0");
-        let host = Host::listen(address, key, false);
+        let host = Host::listen(self.at.to_str().unwrap(), key, false);
         let file = serde_json::json!({"network": host.rendezvous()});
         std::fs::write(self.dir.path().join("host.json"), file.to_string()).unwrap();
         self.at = host.network().0.clone().into();
@@ -63,7 +71,7 @@ impl World {
     }
 
     pub fn locator(&self) -> Locator {
-        locator(&self.at, self.dir.path())
+        locator(&self.at, self.dir.path()).with_silence(self.silence)
     }
 
     pub fn client(&self) -> forebay_client::call::Client {

@@ -10,6 +10,8 @@ mod deaths;
 #[path = "../calls/failures.rs"]
 mod failures;
 mod hostile;
+mod hosts;
+mod net;
 #[path = "../calls/references.rs"]
 mod references;
 #[path = "../calls/roles.rs"]

@@ -45,12 +45,12 @@ impl Host {
         Host::behind(Listener::bind(path).unwrap(), path, None)
     }
 
-    /// Listens on the network too, but not at a path; `address` is one of loopback, the port may be 0.
+    /// Listens on the network and not at a path; the port of `address` may be 0.
     pub fn listen(address: &str, key: Key, tls: bool) -> Host {
         let listen =
             Listen { address: address.parse().unwrap(), key, tls_on_loopback: tls, role: "agent".to_owned() };
         let lobby = Lobby::bind(listen).unwrap();
-        let address = format!("fb://127.0.0.1:{}", lobby.local().port());
+        let address = format!("fb://{}", lobby.local());
         let network = Some((address, lobby.key().clone()));
         Host::behind(lobby, Path::new(""), network)
     }

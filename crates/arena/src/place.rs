@@ -170,7 +170,7 @@ pub fn host() -> String {
 /// Processes in different namespaces of the network count as different hosts.
 pub fn here() -> String {
     let space = |name: &str| {
-        let link = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
+        let link = std::fs::read_link(format!("/proc/thread-self/ns/{name}")).unwrap_or_default();
         link.to_string_lossy().into_owned()
     };
     format!("{} {} {}", crate::process::boot_id_text(), space("ipc"), space("net"))

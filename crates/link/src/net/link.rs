@@ -35,6 +35,11 @@ impl NetLink {
         }
     }
 
+    /// Over a plain socket whose sides agreed on it in another way: for tests and benchmarks.
+    pub fn over_socket(socket: std::net::TcpStream, pool: Pool) -> Result<NetLink> {
+        Ok(NetLink::over(NetStream::over(socket)?, pool))
+    }
+
     /// The halves, for a sender and a receiver on different threads.
     pub fn split(self) -> (NetSender, NetReceiver) {
         (self.sender, self.receiver)

@@ -355,7 +355,6 @@ impl NetSender {
 
     /// Begins the next piece of what was handed over; whether it has gone, or there is none.
     fn flush_piece(&self, out: &mut Out) -> io::Result<bool> {
-        // In turn: a large one does not keep others waiting for all of its length.
         while let Some(mut large) = out.large.pop_front() {
             while large.parts.get(large.part).is_some_and(|p| (**p).as_ref().len() == large.at) {
                 (large.part, large.at) = (large.part + 1, 0);
@@ -363,11 +362,7 @@ impl NetSender {
             let Some(part) = large.parts.get(large.part) else { continue };
             large.piece = Some(Piece::new(large.id, large.part, (**part).as_ref().len() - large.at));
             out.large.push_front(large);
-            let gone = self.finish_piece(out)?;
-            if gone {
-                out.large.rotate_left(1);
-            }
-            return Ok(gone);
+            return self.finish_piece(out);
         }
         Ok(true)
     }
@@ -381,6 +376,8 @@ impl NetSender {
         }
         *at += begun.bytes;
         *piece = None;
+        // In turn: a large one does not keep others waiting for all of its length.
+        out.large.rotate_left(1);
         Ok(true)
     }
 
