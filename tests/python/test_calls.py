@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,34 @@ def test_arrays_of_any_layout_arrive_and_return(client: fb.Client) -> None:
         ):
             client.call("transpose", given, out)
             np.testing.assert_array_equal(out, x.T)
+
+
+def test_arrays_whose_elements_lie_apart_are_not_copied_before_they_are_sent(client: fb.Client) -> None:
+    x = np.arange(1 << 20, dtype="f8")
+    y = np.zeros((1 << 19, 2))
+    client.call("axpy", 1.0, x[:10], np.zeros(10))
+    tracemalloc.start()
+    try:
+        client.call("axpy", 2.0, x[::-2], y[:, 1])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(y[:, 1], 2 * x[::-2])
+    assert not y[:, 0].any(), "what lies between stays as it is"
+    assert most < 1 << 20, f"{most} bytes were taken for arrays of {x.nbytes // 2}"
+
+
+def test_views_of_one_array_may_be_read_and_filled_in_one_call(client: fb.Client) -> None:
+    both = np.arange(12.0)
+    client.call("axpy", 1.0, both[::2], both[1::2])
+    np.testing.assert_array_equal(both, [0, 1, 2, 5, 4, 9, 6, 13, 8, 17, 10, 21])
+    frozen = np.broadcast_to(np.float64(3), 4)
+    y = np.zeros(8)[::2]
+    client.call("axpy", 2.0, frozen, y)
+    assert y.tolist() == [6, 6, 6, 6]
+    same = np.lib.stride_tricks.as_strided(np.zeros(1), (4,), (0,))
+    client.call("axpy", 1.0, np.ones(4), same)
+    assert same.tolist() == [1, 1, 1, 1]
 
 
 def test_scalars_texts_and_bytes_go_and_come(client: fb.Client) -> None:

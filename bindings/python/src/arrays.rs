@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! ndarray of a known dtype, dense (C or Fortran)  -> its own bytes, no copy
-//! ndarray of a known dtype, of any other layout   -> the bytes around its elements, no copy (puts only)
+//! ndarray of a known dtype, of any other layout   -> the bytes around its elements, no copy
 //! str, bytes                                      -> their own bytes, no copy
-//! anything else: lists, scalars, other byte orders, arrays of strings; strided arrays in calls
+//! anything else: lists, scalars, other byte orders, arrays of strings
 //!     -> forebay._arrays.dense (one copy) -> as above
 //! ```
 
@@ -135,7 +135,7 @@ impl<'py> Source<'py> {
 }
 
 /// The shape; on the stack as long as it is one of ours, for this is done for every array of a call.
-fn shape_of(array: &Bound<'_, PyUntypedArray>) -> Result<Shape> {
+pub fn shape_of(array: &Bound<'_, PyUntypedArray>) -> Result<Shape> {
     let given = array.shape();
     let mut few = [0; limits::RANK];
     match few.get_mut(..given.len()) {

@@ -3,8 +3,8 @@
 //! ```text
 //! Python's arguments -> Held (views of the caller's arrays) -> the facade -> results in place, the rest returned
 //! ```
-//! Only what cannot be used where it lies takes the longer way over the signature: lists, strided
-//! arrays, other byte orders. Such an argument is copied, and copied back if it is a result.
+//! Only what cannot be used where it lies takes the longer way over the signature: lists, other byte
+//! orders, arrays that share memory. Such an argument is copied, and copied back if it is a result.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use forebay::call::Value;
 use forebay::{Code, Param, Result};
-use numpy::PyUntypedArray;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::arrays::Given;
+use crate::arrays::{Given, dtype_of, shape_of};
 use crate::ffi::held::{Held, HeldFuture};
 use crate::notify::Notify;
 use crate::reference::Reference;
@@ -116,8 +116,15 @@ impl Arguments {
                 true
             }
             Some(Given::Dense { array, meta }) => self.held.push_array(&array, meta, ffi::writable(&array)),
-            None => false,
+            None => self.take_apart(value),
         })
+    }
+
+    /// Takes an array whose elements lie apart; false when it is none, or not possible.
+    fn take_apart(&mut self, value: &Bound<'_, PyAny>) -> bool {
+        let Ok(array) = value.cast::<PyUntypedArray>() else { return false };
+        let (Some(dtype), Ok(shape)) = (dtype_of(&array.dtype()), shape_of(array)) else { return false };
+        self.held.push_apart(array, dtype, shape)
     }
 
     /// Takes a copy of an argument that is only read.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
 use support::{sandbox, until};
 
-const ROUNDS: i64 = 25;
+const ROUNDS: i64 = 12;
 
 /// What a thread does again and again until the run is closed.
 type Work = fn(&Run, i64) -> Result<()>;
@@ -66,7 +66,7 @@ fn race(place: &str) {
             let (run, done) = (&run, &done);
             let threads = WORKS.map(|w| scope.spawn(move || work(run, w, done)));
             // At a different moment each time.
-            until("work", || done.load(Ordering::Relaxed) >= round * 17);
+            until("work", || done.load(Ordering::Relaxed) >= round * 35);
             if let Err(e) = run.close() {
                 assert!(e.text().contains("closed the run without it"), "of a snapshot not ended: {e}");
             }

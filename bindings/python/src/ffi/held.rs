@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use forebay::call::{Arg, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
-use forebay::{ArrayMeta, Result, Scalar};
+use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -59,12 +59,7 @@ impl Held {
     /// it shares memory with another one and either is to be written.
     pub fn push_array(&mut self, array: &Bound<'_, PyUntypedArray>, meta: ArrayMeta, write: bool) -> bool {
         let Some(bytes) = super::bytes(array, meta.order) else { return false };
-        let range = bytes.as_ptr() as usize..bytes.as_ptr() as usize + bytes.len();
-        let meets = |other: &Range<usize>| other.start < range.end && range.start < other.end;
-        if self.arrays.iter().any(|(other, written)| (write || *written) && meets(other)) {
-            return false;
-        }
-        if write && !super::writable(array) {
+        if (write && !super::writable(array)) || !self.claim(bytes, write) {
             return false;
         }
         let data = match bytes.is_empty() {
@@ -84,9 +79,46 @@ impl Held {
                 false => Arg::In(meta, std::slice::from_raw_parts(data, length)),
             }
         });
-        self.arrays.push((range, write));
         self.kept.push(array.clone().into_any().unbind());
         true
+    }
+
+    /// An array whose elements lie apart; false, and nothing done, when one element would stand for several
+    /// results, or when it shares memory with another one and either is to be written.
+    pub fn push_apart(&mut self, array: &Bound<'_, PyUntypedArray>, dtype: DType, shape: Shape) -> bool {
+        let write = super::writable(array);
+        let once = array.shape().iter().zip(array.strides()).all(|(n, step)| *n < 2 || *step != 0);
+        let Some((bytes, offset)) = super::around(array) else { return false };
+        let strides: Vec<i64> = array.strides().iter().map(|n| *n as i64).collect();
+        let Ok(apart) = Strided::new(dtype.size(), offset, shape, &strides, bytes.len() as u64) else {
+            return false;
+        };
+        if (write && !once) || !self.claim(bytes, write) {
+            return false;
+        }
+        let meta = ArrayMeta::new(dtype, shape);
+        let data = bytes.as_ptr().cast_mut();
+        // SAFETY: as in `push_array`, with the bytes around the elements, of which only the elements are read
+        // and written.
+        self.args.push(unsafe {
+            match write {
+                true => Arg::StridedMut(meta, apart, std::slice::from_raw_parts_mut(data, bytes.len())),
+                false => Arg::Strided(meta, apart, std::slice::from_raw_parts(data, bytes.len())),
+            }
+        });
+        self.kept.push(array.clone().into_any().unbind());
+        true
+    }
+
+    /// Notes the memory of an argument; false when it meets that of another one and either is to be written.
+    fn claim(&mut self, bytes: &[u8], write: bool) -> bool {
+        let range = bytes.as_ptr() as usize..bytes.as_ptr() as usize + bytes.len();
+        let meets = |other: &Range<usize>| other.start < range.end && range.start < other.end;
+        let free = !self.arrays.iter().any(|(other, written)| (write || *written) && meets(other));
+        if free {
+            self.arrays.push((range, write));
+        }
+        free
     }
 
     /// An array that a server holds.
