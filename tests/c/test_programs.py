@@ -87,6 +87,28 @@ def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
     until(lambda: not home.processes(), what="the end of what steering started")
 
 
+@pytest.mark.parametrize("why", ["SIGTERM", "time limit"])
+def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
+    kit: Kit, home: Home, run_path: Path, why: str
+) -> None:
+    ending = kit.compile(PROGRAMS / "ending.c")
+    program = home.start(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
+    assert program.stdout is not None and program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    if why == "SIGTERM":
+        program.terminate()
+    out, err = program.communicate(timeout=20)
+    assert program.returncode == 0, err
+    at = int(out.split()[2])
+    assert out == f"0 to {at} ended by {why}\n"
+    out = home.run(ending, run_path, "0", str(at + 100))
+    assert out == f"ready\n{at} to {at + 100} ended by itself\n"
+    last = home.command("show", run_path, "x", "--step", str(at + 100))
+    twin = run_path.with_name("twin.fb")
+    home.run(ending, twin, "0", str(at + 100))
+    assert home.command("show", twin, "x", "--step", str(at + 100)) == last
+
+
 @pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
 def test_calls_in_the_wrong_place_are_refused(kit: Kit, home: Home, run_path: Path, how: str) -> None:
     flags = SANITIZERS if how != "plainly" else []

@@ -53,6 +53,8 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Run::flush", "fb_flush"),
     ("Run::stats", "fb_run_stats"),
     ("Run::steps", "fb_step fb_steps_from"),
+    ("Run::steps_with", "fb_steps_with"),
+    ("Run::ended_by", "fb_ended_by"),
     ("Run::diagram", "fb_diagram_open fb_diagram_free"),
     ("Run::parameter", "fb_parameter_f64 fb_parameter_i64 fb_parameter_bool fb_parameter_str"),
     ("Run::saves", "fb_on_save"),

@@ -11,6 +11,7 @@ export type Value = number | boolean | string;
 
 export type Act =
   | { verb: "run" | "stop" | "save" | "quit" }
+  | { verb: "end"; why: string }
   | { verb: "step"; n: number }
   | { verb: "set"; name: string; value: Value }
   | { verb: "command"; name: string };
@@ -80,6 +81,7 @@ export function actWords(act: Act | null): string {
     case "stop": return "Stop";
     case "save": return "Save";
     case "quit": return "Quit";
+    case "end": return `save, checkpoint and quit (${act.why})`;
     case "step": return act.n === 1 ? "Step" : `Step ${act.n}`;
     case "set": return `set ${act.name} = ${String(act.value)}`;
     case "command": return act.name;

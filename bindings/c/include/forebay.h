@@ -32,6 +32,8 @@ extern "C" {
 #define FB_UNIT_ROOM 65
 /* As a timeout: no limit. */
 #define FB_FOREVER (-1.0)
+/* As a time limit of fb_steps_with: the end of the Slurm job. */
+#define FB_JOB_END (-1.0)
 /* As a set number, where a function says so: all sets. */
 #define FB_ALL_SETS INT64_MIN
 /* As a set number of fb_attr_...: the table of that name. */
@@ -772,6 +774,19 @@ fb_status fb_rows_is_null(fb_rows *rows, int64_t row, int column, int *is_null);
 
 /* --- watching and steering ----------------------------------------------------------------- */
 
+/* How the next loop of fb_step goes. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_loop_opts). */
+    size_t size;
+    /* The first step. */
+    int64_t start;
+    /* Seconds since the process began by which everything is to be on disk, or FB_JOB_END; 0: as the
+       environment variable FOREBAY_TIME_LIMIT says, none without it. */
+    double time_limit;
+    /* 1: SIGTERM does what it did. 0: where it would end the program, it saves and ends the run instead. */
+    int keep_sigterm;
+} fb_loop_opts;
+
 /* A function of the program that the loop head calls, in its thread: with the step about to be computed
    and what was given as `user`. What it returns other than FB_OK is shown to whoever pressed the button,
    with the text of fb_last_error; the run goes on. It must return: no longjmp, no C++ exception. */
@@ -808,6 +823,16 @@ int fb_step(fb_run *run, int64_t *step, int64_t nsteps);
 /* Where the next loop of fb_step begins; it begins anew even if one has ended. After fb_restart give
    the step of its snapshot. */
 fb_status fb_steps_from(fb_run *run, int64_t start);
+
+/* Begins a loop of fb_step anew, as fb_steps_from does, with options; NULL is all defaults.
+
+   When the time limit comes near, and when SIGTERM comes, all ranks save, mark a checkpoint and end the
+   loop at the same step: fb_step returns 0, fb_ended_by tells why, and fb_restart goes on from there. */
+fb_status fb_steps_with(fb_run *run, const fb_loop_opts *opts);
+
+/* Why the loop was ended before its last step: "quit", "SIGTERM", "time limit", or the reason given to
+   `forebay steer RUN end`; `why` is NULL when it was not. Free it with fb_free. */
+fb_status fb_ended_by(fb_run *run, char **why);
 
 /* What Save does. */
 fb_status fb_on_save(fb_run *run, fb_callback function, void *user);

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::TryLockError;
 
-use forebay::{Code, DiagramOptions, Error, Kind, Level, Result, Scale, Steps};
+use forebay::{Code, DiagramOptions, Error, Kind, Level, Result, Scale, Steps, StepsOptions, TimeLimit};
 
 use crate::fault::{self, fb_status, status};
 use crate::given::{self, Sized0};
@@ -13,8 +13,8 @@ use crate::{handle, memory};
 
 /// The loop of a run.
 pub enum Loop {
-    /// Not begun; where it begins.
-    From(i64),
+    /// Not begun; how it goes.
+    From(StepsOptions),
     /// Under way: to which step, and its head.
     To(i64, Steps),
     /// Came to its end, or somebody pressed Quit.
@@ -23,7 +23,7 @@ pub enum Loop {
 
 impl Default for Loop {
     fn default() -> Self {
-        Loop::From(0)
+        Loop::From(StepsOptions::default())
     }
 }
 
@@ -60,7 +60,66 @@ pub extern "C" fn fb_steps_from(run: *mut fb_run, start: i64) -> fb_status {
         if start < 0 {
             return Err(Error::bad(format!("a loop cannot begin at {start}; steps count from 0")));
         }
-        *object.steps.try_lock().or_else(free)? = Loop::From(start);
+        *object.steps.try_lock().or_else(free)? = Loop::From(StepsOptions { start, ..Default::default() });
+        Ok(())
+    })
+}
+
+/// How the next loop of fb_step goes. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_loop_opts {
+    /// sizeof(fb_loop_opts).
+    pub size: usize,
+    /// The first step.
+    pub start: i64,
+    /// Seconds since the process began by which everything is to be on disk, or FB_JOB_END; 0: as the
+    /// environment variable FOREBAY_TIME_LIMIT says, none without it.
+    pub time_limit: f64,
+    /// 1: SIGTERM does what it did. 0: where it would end the program, it saves and ends the run instead.
+    pub keep_sigterm: c_int,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl Sized0 for fb_loop_opts {}
+
+/// FB_JOB_END of the header: the time limit of who wants it from the batch system.
+const JOB_END: f64 = -1.0;
+
+/// Begins a loop of fb_step anew, as fb_steps_from does, with options; NULL is all defaults.
+///
+/// When the time limit comes near, and when SIGTERM comes, all ranks save, mark a checkpoint and end the
+/// loop at the same step: fb_step returns 0, fb_ended_by tells why, and fb_restart goes on from there.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let opts = given::options(opts, "fb_loop_opts")?;
+        if opts.start < 0 {
+            return Err(Error::bad(format!("a loop cannot begin at {}; steps count from 0", opts.start)));
+        }
+        let time_limit = match opts.time_limit {
+            0.0 => None,
+            JOB_END => Some(TimeLimit::Job),
+            seconds => Some(TimeLimit::Seconds(seconds)),
+        };
+        let options = StepsOptions { start: opts.start, time_limit, sigterm: opts.keep_sigterm == 0 };
+        *object.steps.try_lock().or_else(free)? = Loop::From(options);
+        Ok(())
+    })
+}
+
+/// Why the loop was ended before its last step: "quit", "SIGTERM", "time limit", or the reason given to
+/// `forebay steer RUN end`; `why` is NULL when it was not. Free it with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_ended_by(run: *mut fb_run, why: *mut *mut c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(why, "why")?;
+        out.set(match object.run.ended_by() {
+            Some(text) => memory::give_text(&text)?,
+            None => std::ptr::null_mut(),
+        });
         Ok(())
     })
 }
@@ -93,8 +152,8 @@ impl RunObject {
     /// The step when something is to be done before it, or it is the first.
     #[cold]
     fn attend(&self, steps: &mut Loop, end: i64) -> Result<Option<i64>> {
-        if let Loop::From(start) = *steps {
-            *steps = Loop::To(end, self.run.steps(end, start)?);
+        if let Loop::From(options) = *steps {
+            *steps = Loop::To(end, self.run.steps_with(end, options)?);
         }
         let Loop::To(_, head) = steps else {
             return Ok(None);

@@ -28,6 +28,8 @@ extern "C" {
 #define FB_UNIT_ROOM @UNIT_ROOM@
 /* As a timeout: no limit. */
 #define FB_FOREVER (-1.0)
+/* As a time limit of fb_steps_with: the end of the Slurm job. */
+#define FB_JOB_END (-1.0)
 /* As a set number, where a function says so: all sets. */
 #define FB_ALL_SETS INT64_MIN
 /* As a set number of fb_attr_...: the table of that name. */

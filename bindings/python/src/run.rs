@@ -257,8 +257,23 @@ impl Run {
         released(py, || self.inner.stats()).map(|figures| Value::Object(figures).to_string())
     }
 
-    fn steps(&self, py: Python<'_>, n: i64, start: i64) -> PyResult<Steps> {
-        released(py, || self.inner.steps(n, start)).map(Steps::new)
+    fn steps(
+        &self,
+        py: Python<'_>,
+        n: i64,
+        start: i64,
+        time_limit: Option<&str>,
+        sigterm: bool,
+    ) -> PyResult<Steps> {
+        let time_limit = time_limit.map(forebay::TimeLimit::parse).transpose();
+        let time_limit = time_limit.map_err(|e| errors::raise(py, &e))?;
+        let options = forebay::StepsOptions { start, time_limit, sigterm };
+        released(py, || self.inner.steps_with(n, options)).map(Steps::new)
+    }
+
+    #[getter]
+    fn ended_by(&self) -> Option<String> {
+        self.inner.ended_by()
     }
 
     #[pyo3(signature = (title, kind, x, y, v, xscale, yscale, every))]

@@ -124,6 +124,14 @@ impl Helm {
         Ok(inner.machine.normal(act))
     }
 
+    /// A rank that wants the run to end, and why; none when it is told to end already.
+    pub fn wish(&self) -> Option<(u32, &'static str)> {
+        let inner = lock(&self.inner);
+        let why = |r: &Rank| why(r.segment.word(word::WISH).load(Ordering::SeqCst));
+        let wished = inner.ranks.iter().find_map(|(rank, r)| Some((*rank, why(r)?)));
+        wished.filter(|_| !inner.machine.ending())
+    }
+
     /// Takes an act that has its number in the log.
     pub fn act(&self, out: &dyn Outside, id: u64, who: &str, act: Act) -> Result<()> {
         let mut inner = lock(&self.inner);
@@ -257,6 +265,15 @@ impl Helm {
             Action::Parameter { name, value, .. } => out.parameter(&name, &value),
             Action::State { .. } => out.state(info(inner)),
         }
+    }
+}
+
+/// What a rank's wish is, in the words that stand in the log and name the checkpoint.
+fn why(wish: u64) -> Option<&'static str> {
+    match wish {
+        1 => Some("SIGTERM"),
+        2 => Some("time limit"),
+        _ => None,
     }
 }
 

@@ -107,11 +107,16 @@ fn stay(service: &Service, shared: &Arc<Shared>, dir: &Path) -> Result<Option<Ga
     }
 }
 
-/// SIGTERM, SIGINT and SIGHUP mean what `forebay down --force` means.
+/// How long ranks may take to end when the agent got SIGTERM, unless it gets another signal.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// SIGINT and SIGHUP mean what `forebay down --force` means. SIGTERM comes to all processes of a job: ranks that
+/// are connected save and end meanwhile, and then it means the same.
 fn heed_signals(shared: &Arc<Shared>) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed = |e| Error::io("cannot listen for signals", e);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(failed)?;
     let (mut term, mut int, mut hup) = {
         let _inside = runtime.enter();
         let listen = |kind| signal(kind).map_err(failed);
@@ -123,6 +128,18 @@ fn heed_signals(shared: &Arc<Shared>) -> Result<()> {
         .spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
+                    _ = term.recv() => (),
+                    _ = int.recv() => return,
+                    _ = hup.recv() => return,
+                }
+                shared.diary.line("told to go by SIGTERM, when the ranks have ended");
+                let ranks = async {
+                    while shared.runs.live().iter().any(|r| r.has_ranks()) {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                };
+                tokio::select! {
+                    _ = tokio::time::timeout(ENDING, ranks) => (),
                     _ = term.recv() => (),
                     _ = int.recv() => (),
                     _ = hup.recv() => (),

@@ -24,6 +24,7 @@ use forebay_types::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -114,6 +115,8 @@ pub struct Run {
     state: Mutex<State>,
     changed: Condvar,
     shown: Mutex<Option<Arc<Shown>>>,
+    /// A rank's wish that the run ends is being put down in the log.
+    ending: AtomicBool,
 }
 
 impl Run {
@@ -126,6 +129,7 @@ impl Run {
             state: Mutex::default(),
             changed: Condvar::new(),
             shown: Mutex::default(),
+            ending: AtomicBool::new(false),
         }
     }
 
@@ -536,9 +540,24 @@ impl Run {
         }
     }
 
-    /// Beats once for all ranks.
-    pub fn beat(&self) {
+    /// Beats once for all ranks, and looks whether one of them wants the run to end: then all do, at
+    /// the same step.
+    pub fn beat(self: &Arc<Self>) {
         self.helm.beat();
+        let Some((rank, why)) = self.helm.wish() else { return };
+        if self.ending.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let run = self.clone();
+        // The log may have to wait for the disk, and the heart must not.
+        let ask = move || {
+            // Refused, it is asked again at the next beat.
+            let _ = run.steer(&format!("rank {rank} ({why})"), &Act::End { why: why.to_owned() });
+            run.ending.store(false, Ordering::Release);
+        };
+        if std::thread::Builder::new().name("fb-end".into()).spawn(ask).is_err() {
+            self.ending.store(false, Ordering::Release);
+        }
     }
 
     /// Looks where the ranks are.

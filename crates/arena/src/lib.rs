@@ -69,6 +69,8 @@ pub mod process;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
+pub mod signals;
+#[cfg(not(loom))]
 mod spin;
 #[cfg(not(loom))]
 mod table;

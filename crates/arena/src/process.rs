@@ -210,6 +210,15 @@ pub fn die_with_stdin(at_end: impl FnOnce() + Send + 'static) -> Result<()> {
         .map_err(|e| Error::io("cannot start a thread", e))
 }
 
+/// How long ago this process began.
+pub fn age() -> std::time::Duration {
+    let ticks = rustix::param::clock_ticks_per_second().max(1);
+    let begun = Process::current().start_time as f64 / ticks as f64;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9;
+    std::time::Duration::try_from_secs_f64(now - begun).unwrap_or_default()
+}
+
 /// Sends a signal to a process if it still is the one meant.
 pub fn signal(process: &Process, signal: Signal) -> Result<()> {
     if !process.alive() {

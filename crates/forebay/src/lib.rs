@@ -33,6 +33,7 @@ mod options;
 mod owner;
 mod reads;
 mod run;
+mod steps;
 mod table;
 mod watch;
 
@@ -54,5 +55,6 @@ pub use forebay_types::{
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, parse_bytes, run_dir};
 pub use run::{Run, open};
+pub use steps::{StepsOptions, TimeLimit};
 pub use table::{Table, TableOptions};
 pub use watch::{DiagramOptions, Level, ParameterOptions};

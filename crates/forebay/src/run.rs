@@ -18,7 +18,8 @@ use crate::owner::Owner;
 use crate::reads::Reads;
 use crate::{
     Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
-    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Steps, Table, TableOptions, View, launcher,
+    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Steps, StepsOptions, Table, TableOptions, View,
+    launcher,
 };
 
 /// An open run. Cheap to clone, usable from every thread; the last clone that goes closes it.
@@ -328,9 +329,20 @@ impl Run {
     // --- watch and steer ---------------------------------------------------------------------
 
     /// The loop head: yields `start .. n`, and is where Run, Step, Stop, Save, Quit and changed
-    /// parameters act.
+    /// parameters act. SIGTERM, where the program leaves it alone, saves and ends it.
     pub fn steps(&self, n: i64, start: i64) -> Result<Steps> {
-        self.session()?.steps(n, start)
+        self.steps_with(n, StepsOptions { start, ..Default::default() })
+    }
+
+    /// The same, with what may end it before step `n`.
+    pub fn steps_with(&self, n: i64, options: StepsOptions) -> Result<Steps> {
+        self.session()?.steps_until(n, options.start, options.ending()?)
+    }
+
+    /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit`, or the reason that
+    /// was given to `forebay steer RUN end`; `None` when it was not.
+    pub fn ended_by(&self) -> Option<String> {
+        self.inner.session.as_ref().and_then(Session::ended_by)
     }
 
     /// Declares a diagram.

@@ -174,7 +174,7 @@ impl Course {
             Act::Run => (self.hold, self.until) = (false, None),
             Act::Stop => (self.hold, self.until) = (true, None),
             Act::Step { n } => (self.hold, self.until) = (false, Some(step + *n as i64)),
-            Act::Quit => self.quit = true,
+            Act::Quit | Act::End { .. } => self.quit = true,
             Act::Save => {
                 let (field, kinetic) = plasma.energies();
                 run.message(

@@ -51,6 +51,8 @@ pub mod word {
     pub const RANK: usize = 19;
     /// Owner: the number of ranks.
     pub const RANKS: usize = 20;
+    /// Rank: why it wants the run to end: 0 it does not, 1 SIGTERM, 2 its time is over.
+    pub const WISH: usize = 21;
 }
 
 /// How a run is opened, as in h5py.

@@ -168,6 +168,8 @@ pub struct RankWords {
     pub epoch: u64,
     /// Notices that arrived.
     pub heard: u64,
+    /// `WISH`.
+    pub wish: u64,
 }
 
 macro_rules! words {
@@ -189,7 +191,7 @@ macro_rules! words {
     };
 }
 words!(OwnerWords: closed, applied, durable, gate, epoch, hidden, written, commits, released, taken);
-words!(RankWords: step, held, visible, epoch, heard);
+words!(RankWords: step, held, visible, epoch, heard, wish);
 
 /// Where a block lies, behind the record that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +247,6 @@ mod tests {
         }
         let words = OwnerWords { gate: u64::MAX, taken: 5, ..OwnerWords::default() };
         assert_eq!(OwnerWords::decode(&words.encode()).unwrap(), words);
-        assert!(RankWords::decode(&[0; 39]).is_err());
+        assert!(RankWords::decode(&[0; 47]).is_err());
     }
 }

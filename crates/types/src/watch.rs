@@ -202,6 +202,12 @@ pub enum Act {
     Save,
     /// End the loop gracefully.
     Quit,
+    /// Do what Save does, mark a checkpoint, and end the loop: what is asked for when the time of a
+    /// job is over.
+    End {
+        /// Why, which is also the checkpoint's name: `SIGTERM`, `time limit`.
+        why: String,
+    },
     /// Give a parameter a value.
     Set {
         /// The parameter.

@@ -296,13 +296,32 @@ class Run:
 
     # --- watch and steer ---------------------------------------------------------------------
 
-    def steps(self, n: int, start: int = 0) -> Iterator[int]:
+    def steps(
+        self,
+        n: int,
+        start: int = 0,
+        *,
+        time_limit: float | Literal["job"] | None = None,
+        sigterm: bool = True,
+    ) -> Iterator[int]:
         """The loop head: ``for step in run.steps(n)``. Yields the step about to be computed, from ``start`` to ``n - 1``.
 
         Here Run, Step, Stop, Save and Quit act and parameters change, at the same step in all ranks.
         Quit ends the loop early.
+
+        ``time_limit``: seconds since this process began by which everything is to be on disk, or ``"job"`` for the end of
+        the Slurm job; ``FOREBAY_TIME_LIMIT`` if not given. When it comes near, and with ``sigterm`` when SIGTERM comes
+        and the program leaves it alone, all ranks save, mark a checkpoint and end the loop at the same step;
+        :attr:`ended_by` says so, and :meth:`restart` goes on from there.
         """
-        return self._native.steps(n, start)
+        return self._native.steps(n, start, None if time_limit is None else str(time_limit), sigterm)
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why the loop was ended before its last step: ``"quit"``, ``"SIGTERM"``, ``"time limit"``, or the reason that
+        was given to ``forebay steer RUN end``; ``None`` when it was not.
+        """
+        return self._native.ended_by
 
     def diagram(
         self,

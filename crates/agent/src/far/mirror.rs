@@ -158,6 +158,7 @@ impl Mirror {
         let store = |w: usize, value| self.segment.word(w).store(value, Ordering::SeqCst);
         store(word::STEP, words.step);
         store(word::HELD, words.held);
+        store(word::WISH, words.wish);
         store(word::VISIBLE_NS, words.visible);
         let before = self.segment.word(word::ECHO).swap(words.epoch, Ordering::SeqCst);
         self.heard(words.heard);

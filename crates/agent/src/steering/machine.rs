@@ -2,7 +2,7 @@
 
 use super::words::{Ack, Action, LogEntry, Seen};
 use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most acts that wait at a time; more are refused.
@@ -93,6 +93,11 @@ impl Steering {
         matches!(self.state(), State::Holding | State::Stepping | State::Saving)
             || self.tentative.is_some()
             || self.acts.iter().any(|a| !a.told)
+    }
+
+    /// Whether the run was told to end, or is about to be.
+    pub fn ending(&self) -> bool {
+        self.quit || self.forming.iter().any(|a| matches!(a.act, Act::Quit | Act::End { .. }))
     }
 
     /// A rank has opened the run. The first one begins a new life of the run.
@@ -227,6 +232,11 @@ impl Steering {
             Act::Step { n } if *n == 0 || *n > STEPS => {
                 Err(Error::bad(format!("{n} is no number of steps; give one from 1 to {STEPS}")))
             }
+            Act::End { why } if why.is_empty() || why.len() > limits::NAME_BYTES => Err(Error::bad(format!(
+                "a reason of {} bytes is not possible; give one of 1 to {}",
+                why.len(),
+                limits::NAME_BYTES
+            ))),
             _ => Ok(()),
         }
     }
@@ -277,7 +287,7 @@ impl Steering {
                     self.hold = Some(Hold { step: n.saturating_add(after), by: entry.id, after });
                 }
                 Act::Run => self.hold = None,
-                Act::Quit => {
+                Act::Quit | Act::End { .. } => {
                     self.hold = None;
                     self.quit = true;
                 }

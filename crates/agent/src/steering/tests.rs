@@ -108,6 +108,22 @@ impl Run {
 }
 
 #[test]
+fn end_is_one_act_of_all_ranks_and_the_last_one() {
+    let mut run = Run::of(2);
+    let end = |why: &str| Act::End { why: why.into() };
+    assert_eq!(run.act(end("")).unwrap_err().code(), Code::BadArgument);
+    assert!(!run.steering.ending());
+    run.act(end("SIGTERM")).unwrap();
+    assert!(run.steering.ending());
+    assert_eq!(run.steering.state(), State::Quitting);
+    let sent =
+        |rank: u32| run.mail[&rank].iter().map(|(_, step, act)| (*step, act.clone())).collect::<Vec<_>>();
+    assert_eq!(sent(0), sent(1));
+    assert_eq!(sent(0)[0].1, end("SIGTERM"));
+    assert_eq!(run.act(Act::Save).unwrap_err().code(), Code::Closed);
+}
+
+#[test]
 fn stop_holds_all_ranks_at_one_step_ahead_of_the_foremost() {
     let mut run = Run::of(2);
     assert_eq!(run.state(), State::Starting);

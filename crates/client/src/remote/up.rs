@@ -231,7 +231,8 @@ impl Up {
         }
         let load = |w| self.segment.word(w).load(Ordering::SeqCst);
         let step = load(word::STEP);
-        let now = RankWords { step, held: load(word::HELD), visible: load(word::VISIBLE_NS), epoch, heard };
+        let [held, visible, wish] = [word::HELD, word::VISIBLE_NS, word::WISH].map(load);
+        let now = RankWords { step, held, visible, epoch, heard, wish };
         if now == self.told && quiet < ALIVE {
             return false;
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
+use forebay_arena::signals::Terminations;
 use forebay_link::Wire;
 use forebay_types::control::{Ask, LateErrors, OpenRun, RunOpened, word};
 use forebay_types::record::Record;
@@ -45,6 +46,8 @@ pub struct Core {
     pub down: Down,
     pub rooms: Mutex<Rooms>,
     pub steer: Steer,
+    /// Listens for SIGTERM while a loop is on.
+    pub attentive: Mutex<Option<Arc<Terminations>>>,
     pub counts: Counts,
     /// The step being computed; -1 outside the loop.
     pub current: AtomicI64,

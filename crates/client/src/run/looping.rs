@@ -4,24 +4,32 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use forebay_types::control::word;
 use forebay_types::watch::Declare;
 use forebay_types::{Error, Result};
 
 use super::core::{Core, LOOPED, LOOPING};
+use super::ending::{Ending, Watch};
 use super::patience::SLICE;
+
+/// How long an owner may take to see a wish: it looks five times a second.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long the loop head sleeps between two looks meanwhile.
+const NAP: Duration = Duration::from_millis(20);
 
 /// Yields the steps of a run.
 pub struct LoopHead {
     core: Arc<Core>,
+    watch: Watch,
     next: i64,
     end: i64,
     ended: bool,
 }
 
 impl LoopHead {
-    pub(super) fn new(core: &Arc<Core>, n: i64, start: i64) -> Result<LoopHead> {
+    pub(super) fn new(core: &Arc<Core>, n: i64, start: i64, ending: Ending) -> Result<LoopHead> {
         core.enter()?;
         if start < 0 || n < 0 || n == i64::MAX {
             return Err(Error::bad(format!(
@@ -30,7 +38,10 @@ impl LoopHead {
         }
         core.declare(&Declare::Progress { start, end: n.max(start) })?;
         core.looped.store(LOOPING, Ordering::Relaxed);
-        Ok(LoopHead { core: core.clone(), next: start, end: n, ended: false })
+        // Who was told to end begins nothing more.
+        let end = if core.steer.quitting() { start.min(n) } else { n };
+        let watch = Watch::begin(core, ending);
+        Ok(LoopHead { core: core.clone(), watch, next: start, end, ended: false })
     }
 
     /// The step about to be computed; `None` at the end, or when somebody pressed Quit. Waits
@@ -49,7 +60,7 @@ impl LoopHead {
     #[inline]
     pub fn at_once(&mut self) -> Option<i64> {
         let (core, step) = (&*self.core, self.next);
-        if step >= self.end {
+        if step >= self.end || self.watch.is_due(core) {
             return None;
         }
         core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
@@ -72,6 +83,10 @@ impl LoopHead {
         if last {
             self.core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
         }
+        if !last && self.watch.is_due(&self.core) {
+            self.watch.wish(&self.core);
+            self.await_gate();
+        }
         let go = self.attend(step, !last);
         self.core.segment.word(word::HELD).store(0, Ordering::Release);
         if go? && !last {
@@ -81,6 +96,7 @@ impl LoopHead {
         }
         self.ended = true;
         self.end = step;
+        self.watch.end(&self.core);
         self.core.current.store(-1, Ordering::Relaxed);
         if last && !self.core.steer.quitting() {
             self.core.looped.store(LOOPED, Ordering::Relaxed);
@@ -88,9 +104,23 @@ impl LoopHead {
         Ok(None)
     }
 
-    /// Carries out what is due at this step and, if `hold`, waits before the gate. False: quit.
-    fn attend(&self, step: i64, hold: bool) -> Result<bool> {
+    /// Waits a moment for the gate that the owner sets when it has seen our wish, before this step is
+    /// begun: it may take long. Without an answer it is begun, and the gate stops us later.
+    fn await_gate(&self) {
         let core = &*self.core;
+        let gate = || core.segment.word(word::GATE).load(Ordering::SeqCst);
+        let (before, began) = (gate(), Instant::now());
+        while gate() == before && core.life.good() && began.elapsed() < ANSWER {
+            core.down.wait(NAP, || gate() != before);
+        }
+    }
+
+    /// Carries out what is due at this step and, if `hold`, waits before the gate. False: quit.
+    fn attend(&mut self, step: i64, hold: bool) -> Result<bool> {
+        let core = &*self.core;
+        if hold {
+            core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
+        }
         loop {
             core.enter()?;
             let mut quit = core.steer.quitting();
@@ -107,12 +137,14 @@ impl LoopHead {
             core.segment.word(word::HELD).store(1, Ordering::Release);
             core.down.wait(SLICE, || (step as u64) < gate() || !core.life.good());
             core.interrupted()?;
+            self.watch.heed(core);
         }
     }
 }
 
 impl Drop for LoopHead {
     fn drop(&mut self) {
+        self.watch.end(&self.core);
         self.core.current.store(-1, Ordering::Relaxed);
     }
 }

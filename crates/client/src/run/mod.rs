@@ -9,7 +9,8 @@
 //! | `down` | answers, acts of steering and late errors out of the down ring |
 //! | `room` | blocks of the arena and of overflow segments |
 //! | `step` | taking a snapshot, whole or in pieces |
-//! | `looping`, `steer` | the loop head; parameters and callbacks at the same step in all ranks |
+//! | `looping`, `ending` | the loop head; when the run is to end before its last step |
+//! | `steer` | parameters and callbacks at the same step in all ranks |
 //! | `diagram`, `reduce` | curves through triple buffers, thinned and reduced at the source |
 //!
 //! The way of an array: the caller's memory -> one copy into a block -> a record that names the
@@ -18,6 +19,7 @@
 mod core;
 mod diagram;
 mod down;
+mod ending;
 mod life;
 mod log;
 mod looping;
@@ -33,6 +35,7 @@ mod view;
 
 pub use core::{Check, Warn};
 pub use diagram::Diagram;
+pub use ending::{Ending, Until};
 pub use looping::LoopHead;
 pub use revive::Successor;
 pub use session::{PutOptions, Session};

@@ -74,6 +74,7 @@ impl Session {
             down: Down::new(&segment),
             rooms: Mutex::new(Rooms::new(&segment)),
             steer: Steer::default(),
+            attentive: Mutex::default(),
             counts: Counts::default(),
             current: AtomicI64::new(-1),
             time: AtomicU64::new(f64::NAN.to_bits()),

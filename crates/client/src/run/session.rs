@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::View;
 use super::core::{Core, LOOPING, Warn, to_json};
 use super::diagram::Diagram;
+use super::ending::Ending;
 use super::life::Watcher;
 use super::looping::LoopHead;
 use super::open::lies_on_disk;
@@ -323,7 +324,18 @@ impl Session {
 
     /// The loop head.
     pub fn steps(&self, n: i64, start: i64) -> Result<LoopHead> {
-        LoopHead::new(&self.core, n, start)
+        self.steps_until(n, start, Ending::default())
+    }
+
+    /// The loop head, with what may end it before its last step.
+    pub fn steps_until(&self, n: i64, start: i64, ending: Ending) -> Result<LoopHead> {
+        LoopHead::new(&self.core, n, start, ending)
+    }
+
+    /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit` or what was given
+    /// to `forebay steer RUN end`; `None` when it was not.
+    pub fn ended_by(&self) -> Option<String> {
+        self.core.steer.ended_by()
     }
 
     /// Declares a diagram; its number is given here.
@@ -390,6 +402,7 @@ impl Session {
             drop(core.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
             return Ok(());
         }
+        core.attentive.lock().unwrap_or_else(|e| e.into_inner()).take();
         let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);
         let done = core.living().and_then(|()| self.ask_to_close(finished));
         if let Err(e) = &done

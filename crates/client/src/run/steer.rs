@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use forebay_types::control::Ask;
 use forebay_types::record::Record;
 use forebay_types::watch::{Act, Declare, Parameter as Declared};
 use forebay_types::{Code, Error, Name, Result};
@@ -18,6 +20,9 @@ pub type Callback = Box<dyn FnMut(i64) -> Result<()> + Send>;
 /// The name under which the Save callback is kept; no command can have it.
 const SAVE: &str = "";
 
+/// How long the last save of an ending run is waited for; after that the loop ends all the same.
+const LAST_SAVE: Duration = Duration::from_secs(60);
+
 #[derive(Default)]
 struct State {
     parameters: HashMap<String, Arc<Cell>>,
@@ -31,6 +36,8 @@ struct State {
 pub struct Steer {
     state: Mutex<State>,
     quit: AtomicBool,
+    /// Why the loop was ended from outside.
+    ended_by: Mutex<Option<String>>,
 }
 
 /// A parameter's value: for programs one atomic word, for the rest JSON.
@@ -92,9 +99,19 @@ impl Steer {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether somebody pressed Quit.
+    /// Whether somebody pressed Quit, or the run was told to end.
     pub fn quitting(&self) -> bool {
         self.quit.load(Ordering::Acquire)
+    }
+
+    /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit` or another reason.
+    pub fn ended_by(&self) -> Option<String> {
+        self.ended_by.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    fn quit(&self, why: &str) {
+        *self.ended_by.lock().unwrap_or_else(|e| e.into_inner()) = Some(why.to_owned());
+        self.quit.store(true, Ordering::Release);
     }
 }
 
@@ -190,8 +207,13 @@ impl Core {
             Act::Set { name, value } => self.set(&name, value),
             Act::Quit => {
                 quit = true;
-                self.steer.quit.store(true, Ordering::Release);
+                self.steer.quit("quit");
                 Ok("the loop ends".to_owned())
+            }
+            Act::End { why } => {
+                quit = true;
+                self.steer.quit(&why);
+                self.last_save(&why, step)
             }
         });
         let (code, text) = match &done {
@@ -204,6 +226,30 @@ impl Core {
         }
         self.publish(&Record::Applied { id: due.id, step, code, text: &text[..end] })?;
         Ok(quit)
+    }
+
+    /// What is kept before the loop ends: what Save keeps, if it is registered, and a checkpoint of the
+    /// last complete step. Whatever fails, the loop ends.
+    fn last_save(&self, why: &str, step: i64) -> Result<String> {
+        let saves = self.steer.lock().callbacks.contains_key(SAVE);
+        let saved = if saves { self.call(SAVE, step) } else { Ok(()) };
+        let marked = self.ask_within::<i64>(&Ask::Checkpoint { tag: Some(why.to_owned()) }, Some(LAST_SAVE));
+        match (saved, marked) {
+            (Ok(()), Ok(kept)) => Ok(format!("checkpoint {why:?} of step {kept}; the loop ends")),
+            // A run that has no snapshot, and no Save that takes one, has nothing to go on from.
+            (Ok(()), Err(e)) if e.code() == Code::NotFound => {
+                self.message(2, &format!("{why}: the loop ends and nothing is saved; {}", e.text()))?;
+                Ok("no step to mark; the loop ends".to_owned())
+            }
+            // The step may be kept already: where a restart goes on, say.
+            (Err(e), Ok(kept)) if e.code() == Code::Conflict => {
+                Ok(format!("checkpoint {why:?} of step {kept}; the loop ends ({})", e.text()))
+            }
+            (Err(e), Ok(kept)) => {
+                Err(e.within(format!("Save failed, the loop ends with checkpoint {why:?} of step {kept}")))
+            }
+            (_, Err(e)) => Err(e.within("no checkpoint was marked, and the loop ends")),
+        }
     }
 
     fn set(&self, name: &str, value: Value) -> Result<String> {

@@ -41,6 +41,13 @@ enum Verb {
     /// End the loop gracefully.
     #[command(after_help = "Example:\n  forebay steer two_stream quit")]
     Quit,
+    /// Save, mark a checkpoint and end the loop, as at SIGTERM.
+    #[command(after_help = "Example:\n  forebay steer two_stream end \"node goes down\"")]
+    End {
+        /// Why; also the name of the checkpoint.
+        #[arg(default_value = "end")]
+        why: String,
+    },
     /// Give a parameter a value.
     #[command(after_help = "Example:\n  forebay steer two_stream set e0 0.5")]
     Set {
@@ -66,6 +73,7 @@ impl Verb {
             Verb::Step { n } => Act::Step { n: *n },
             Verb::Save => Act::Save,
             Verb::Quit => Act::Quit,
+            Verb::End { why } => Act::End { why: why.clone() },
             Verb::Set { name, value } => {
                 let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
                 Act::Set { name: name.clone(), value }

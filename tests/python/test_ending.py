@@ -1,0 +1,255 @@
+"""A run that is told to end before its last step: by SIGTERM, by its time limit, from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import forebay as fb
+import numpy as np
+import pytest
+from places import Place, until
+
+WALKER = Path(__file__).with_name("walker.py")
+MANY = 1_000_000
+MORE = 120
+
+
+def walk(
+    place: Place, run_dir: Path, steps: int, pause: float, *more: str, ranks: int = 1, **variables: str
+) -> list[subprocess.Popen[str]]:
+    """Starts the ranks of a run, plain processes."""
+    started = []
+    for rank in range(ranks):
+        env = {**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(ranks), **variables}
+        started.append(place.start(sys.executable, WALKER, run_dir, str(steps), str(pause), *more, env=env))
+    return started
+
+
+def finish(*processes: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    said = []
+    for process in processes:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        said.append(json.loads(out))
+    return said
+
+
+def await_loops(run_dir: Path, ranks: int = 1) -> None:
+    until(lambda: all(Path(f"{run_dir}.{r}.looping").exists() for r in range(ranks)), 30, "the loops")
+
+
+def check_goes_on(place: Place, run_dir: Path, at: int, ranks: int = 1) -> None:
+    """The next start begins where the last one ended, and a twin that nobody disturbed is the same."""
+    calm, end = run_dir.with_name("calm.fb"), at + MORE
+    said = finish(*walk(place, run_dir, end, 0, ranks=ranks))
+    assert [line["start"] for line in said] == [at] * ranks
+    finish(*walk(place, calm, end, 0, ranks=ranks))
+    with fb.open(run_dir, "r") as hurt, fb.open(calm, "r") as twin:
+        np.testing.assert_array_equal(hurt.snapshots.at(end)["x"], twin.snapshots.at(end)["x"])
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_run_that_gets_sigterm_saves_and_goes_on_to_the_bit(
+    place: Place, run_dir: Path, ranks: int
+) -> None:
+    processes = walk(place, run_dir, MANY, 0.001, ranks=ranks)
+    await_loops(run_dir, ranks)
+    processes[-1].send_signal(signal.SIGTERM)
+    said = finish(*processes)
+    at = said[0]["at"]
+    assert [(line["at"], line["ended_by"]) for line in said] == [(at, "SIGTERM")] * ranks
+    with fb.open(run_dir, "r") as run:
+        assert [(c.step, c.tag) for c in run.checkpoints] == [(at, "SIGTERM")]
+        who = run.sql("select who from fb_steering")
+        assert [row["who"] for row in who] == [f"rank {ranks - 1} (SIGTERM)"]
+    check_goes_on(place, run_dir, at, ranks)
+
+
+def test_sigterm_to_every_process_of_a_job_its_agent_included_loses_nothing(
+    place: Place, run_dir: Path
+) -> None:
+    processes = walk(place, run_dir, MANY, 0.001, ranks=2)
+    await_loops(run_dir, 2)
+    for line in place.processes():
+        os.kill(int(line.split(":", 1)[0]), signal.SIGTERM)
+    said = finish(*processes)
+    assert {line["ended_by"] for line in said} == {"SIGTERM"}
+    until(lambda: not place.processes(), 20, "the end of the agent")
+    check_goes_on(place, run_dir, said[0]["at"], 2)
+
+
+def test_a_held_run_ends_by_sigterm_at_the_step_it_is_held_before(place: Place, run_dir: Path) -> None:
+    processes = walk(place, run_dir, MANY, 0.001)
+    await_loops(run_dir)
+    place.command("steer", run_dir, "stop")
+    held = json.loads(place.command("status", "--json"))
+    steps = [run["step"] for owner in held for run in owner["runs"]]
+    processes[0].send_signal(signal.SIGTERM)
+    said = finish(*processes)
+    assert said[0]["at"] == steps[0]
+    check_goes_on(place, run_dir, steps[0])
+
+
+def test_a_run_is_told_to_end_from_outside(place: Place, run_dir: Path) -> None:
+    processes = walk(place, run_dir, MANY, 0.001, ranks=2)
+    await_loops(run_dir, 2)
+    place.command("steer", run_dir, "end", "node goes down")
+    said = finish(*processes)
+    assert [line["ended_by"] for line in said] == ["node goes down"] * 2
+    with fb.open(run_dir, "r") as run:
+        assert [c.tag for c in run.checkpoints] == ["node goes down"]
+    check_goes_on(place, run_dir, said[0]["at"], 2)
+
+
+@pytest.mark.parametrize(("ranks", "way"), [(1, "argument"), (2, "variable")])
+def test_a_run_ends_in_order_before_its_time_is_over(
+    place: Place, run_dir: Path, ranks: int, way: str
+) -> None:
+    begun = time.monotonic()
+    if way == "argument":
+        processes = walk(place, run_dir, MANY, 0.002, "4.0")
+    else:
+        processes = walk(place, run_dir, MANY, 0.002, ranks=ranks, FOREBAY_TIME_LIMIT="4.0")
+    said = finish(*processes)
+    took = time.monotonic() - begun
+    at = said[0]["at"]
+    assert [(line["at"], line["ended_by"]) for line in said] == [(at, "time limit")] * ranks
+    assert at > 20, "there was time for some steps"
+    # Longer than the limit only if this machine did not let it end; the reserve is more than a second.
+    assert took < 8, said
+    check_goes_on(place, run_dir, at, ranks)
+
+
+LOOP = """
+import os, signal, sys, time
+import forebay as fb
+run = fb.open(sys.argv[1], buffer="4MiB", rank=0, size=1)
+for step in run.steps(1 << 40, sigterm=SIGTERM):
+    if step == 3:
+        print("looping", flush=True)
+    time.sleep(PAUSE)
+run.close()
+print("ended by", run.ended_by, flush=True)
+"""
+
+
+def looping(place: Place, run_dir: Path, before: str = "", pause: str = "0.001", sigterm: bool = True) -> Any:
+    """A program in its loop."""
+    code = LOOP.replace("PAUSE", pause).replace("SIGTERM", str(sigterm), 1)
+    process = place.python("import signal, sys\n" + before + code, run_dir)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "looping\n"
+    return process
+
+
+def check_killed(place: Place, process: subprocess.Popen[str], run_dir: Path) -> None:
+    """SIGTERM ended it at once: what it leaves in shared memory is for the next who opens the run."""
+    assert process.wait(20) == -signal.SIGTERM
+    place.command("recover", run_dir)
+    process.returncode = -signal.SIGKILL  # as after any kill, its socket is left to the next who listens
+
+
+def test_who_handles_sigterm_goes_on_handling_it(place: Place, run_dir: Path) -> None:
+    handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+    process = looping(place, run_dir, handler)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 7
+    process = looping(place, run_dir, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
+    process.send_signal(signal.SIGTERM)
+    place.command("steer", run_dir, "quit")
+    assert process.communicate(timeout=20)[0] == "ended by quit\n"
+
+
+def test_who_wants_none_of_it_dies_by_sigterm(place: Place, run_dir: Path) -> None:
+    process = looping(place, run_dir, sigterm=False)
+    process.send_signal(signal.SIGTERM)
+    check_killed(place, process, run_dir)
+
+
+def test_a_second_sigterm_ends_a_program_whose_step_does_not_end(place: Place, run_dir: Path) -> None:
+    process = looping(place, run_dir, pause="0.001 if step < 3 else 1000")
+    for _ in range(3):
+        process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.1)
+    process.send_signal(signal.SIGTERM)
+    check_killed(place, process, run_dir)
+
+
+def test_before_and_after_a_loop_sigterm_does_what_it_did(place: Place, run_dir: Path) -> None:
+    code = """
+import os, signal, sys
+import forebay as fb
+run = fb.open(sys.argv[1], buffer="4MiB")
+if sys.argv[2] == "after":
+    for step in run.steps(10):
+        pass
+    for step in run.steps(10):
+        break
+run.put("x", 1.0)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    for when in ("before", "after"):
+        process = place.python(code, run_dir, when)
+        check_killed(place, process, run_dir)
+
+
+def test_ctrl_c_is_an_exception_as_ever(place: Place, run_dir: Path) -> None:
+    process = looping(place, run_dir)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGINT and "KeyboardInterrupt" in err
+
+
+def test_a_child_of_fork_dies_by_sigterm(place: Place, run_dir: Path) -> None:
+    code = """
+import os, signal, sys, time
+import forebay as fb
+run = fb.open(sys.argv[1], buffer="4MiB")
+for step in run.steps(3):
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+        os._exit(0)
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+run.close()
+print(run.ended_by)
+"""
+    assert place.run_python(code, run_dir) == "None\n"
+
+
+def test_without_a_snapshot_the_loop_ends_and_says_so(place: Place, run_dir: Path) -> None:
+    process = looping(place, run_dir)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[0] == "ended by SIGTERM\n"
+    with fb.open(run_dir, "r") as run:
+        texts = [row["text"] for row in run.sql("select text from fb_messages")]
+    assert any("nothing is saved" in text for text in texts), texts
+
+
+def test_a_run_that_was_told_to_end_begins_no_other_loop(run_dir: Path, place: Place) -> None:
+    code = LOOP.replace("PAUSE", "0.001").replace("SIGTERM", "True", 1)
+    code = code.replace("run.close()", "assert list(run.steps(10)) == []\nrun.close()")
+    process = place.python(code, run_dir)
+    assert process.stdout is not None and process.stdout.readline() == "looping\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[0] == "ended by SIGTERM\n"
+
+
+def test_what_is_no_time_limit_is_refused(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for bad in (-1.0, float("nan"), "tomorrow"):
+            with pytest.raises(fb.BadArgument, match="time limit"):
+                run.steps(5, time_limit=bad)  # type: ignore[arg-type]
+        with pytest.raises(fb.BadArgument, match="SLURM_JOB_END_TIME"):
+            run.steps(5, time_limit="job")
+        assert list(run.steps(5, time_limit=1e9)) == [0, 1, 2, 3, 4]
+        assert run.ended_by is None
