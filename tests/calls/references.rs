@@ -151,6 +151,36 @@ fn the_arrays_of_a_killed_client_go_with_it() {
     assert!(began.elapsed() < Duration::from_secs(5), "after {:?}", began.elapsed());
 }
 
+/// Segments that a process has mapped; they have no names and live as long as somebody has them.
+fn mapped(pid: i64) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let files: std::collections::BTreeSet<&str> = maps
+        .lines()
+        .filter(|l| l.contains("memfd:") || l.contains("(deleted)"))
+        .filter_map(|l| l.split_ascii_whitespace().nth(4))
+        .collect();
+    files.len()
+}
+
+#[test]
+fn what_killed_clients_held_goes_within_two_seconds_while_the_only_worker_computes() {
+    let world = World::new();
+    let server = world.server_with("busy", 1, 100 << 20);
+    let client = world.client();
+    client.call("void", vec![], None).unwrap();
+    let alone = mapped(server.pid());
+    let holders: Vec<_> = (0..4).map(|_| world.holding_client(8 << 20)).collect();
+    assert_eq!(mapped(server.pid()), alone + 8, "a segment of calls and one of arrays for each");
+    let mut long = client.call_async("burn", vec!["long".into(), 8_000i64.into()], None).unwrap();
+    until("it computes", || !world.log().is_empty());
+    holders.iter().for_each(|h| h.signal(Signal::KILL));
+    let killed = Instant::now();
+    until("their segments are gone", || mapped(server.pid()) == alone);
+    assert!(killed.elapsed() < Duration::from_secs(2), "after {:?}", killed.elapsed());
+    assert!(!long.done(), "the worker computes still");
+    long.cancel();
+}
+
 #[test]
 fn a_lost_server_takes_its_arrays_along_and_nobody_else_gets_the_call() {
     let world = World::new();

@@ -94,6 +94,39 @@ def offered(client: fb.Client, name: str) -> bool:
         return False
 
 
+def test_a_client_waits_for_a_server_that_comes_later(
+    place: Place, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    hurried, patient = fb.connect(), fb.connect(wait=30)
+    with pytest.raises(fb.NoServer, match="start one with"):
+        hurried.call("pid")
+    with pytest.raises(fb.NoServer, match=r"waited 0.2 s in vain"):
+        patient.call("pid", timeout=0.2)
+    server = place.serve(file)
+    assert patient.call("pid") == server.pid
+    server.kill()
+    server.wait()
+    later = place.serve(file)
+    assert patient.call("pid") == later.pid
+    with pytest.raises(fb.BadArgument):
+        fb.connect(wait=-1)
+
+
+def test_a_client_waits_for_a_broker_that_comes_later(place: Place, file: Path) -> None:
+    socket = place.folder / "run" / "agent.sock"
+    begun = time.monotonic()
+    with pytest.raises(fb.NoServer):
+        fb.connect(socket, wait=0.2)
+    assert time.monotonic() - begun >= 0.2
+    code = "import sys, forebay as fb; print(fb.connect(sys.argv[1], wait=30).call('pid'))"
+    client = place.python(code, socket)
+    server = place.serve(file)
+    out, err = client.communicate(timeout=30)
+    assert out == f"{server.pid}\n", err
+
+
 def test_arrays_are_filled_in_place(client: fb.Client) -> None:
     for n in (0, 3, 100, 100_000):
         x, y = np.arange(float(n)), np.ones(n)

@@ -34,6 +34,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("socket2", &["crates/link"], "only the link sets up sockets of the network"),
     ("rcgen", &["crates/link"], "only the link makes certificates"),
     ("ring", &["crates/link"], "only the link proves and encrypts"),
+    ("signal-hook", &["crates/forebay"], "only the command line passes signals on"),
     ("libc", &["crates/arena", "bindings/c"], "only they look at signals' handlers"),
     ("cbindgen", &["bindings/c"], "only the C library has a header"),
     ("pyo3", &["bindings/python"], "only the binding knows Python"),

@@ -914,6 +914,11 @@ fb_status fb_parameter_str(fb_run *run,
    node's agent, which is started when there is none. Close it with fb_disconnect. */
 fb_status fb_connect(const char *broker, fb_client **client);
 
+/* For how many seconds each call of the client waits for a service that nobody offers yet, and an array for
+   a server to hold it; 0: not at all, FB_FOREVER: as long as it takes; at first as FOREBAY_PATIENCE says, 0
+   without it. For programs that are started before their servers. */
+fb_status fb_patience(fb_client *client, double seconds);
+
 /* Closes a client; its calls under way are cancelled when they are freed. NULL is nothing. */
 fb_status fb_disconnect(fb_client *client);
 

@@ -26,6 +26,19 @@ pub extern "C" fn fb_connect(broker: *const c_char, client: *mut *mut fb_client)
     })
 }
 
+/// For how many seconds each call of the client waits for a service that nobody offers yet, and an array for
+/// a server to hold it; 0: not at all, FB_FOREVER: as long as it takes; at first as FOREBAY_PATIENCE says, 0
+/// without it. For programs that are started before their servers.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_patience(client: *mut fb_client, seconds: f64) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        let wait = given::timeout(seconds)?.unwrap_or(std::time::Duration::MAX);
+        object.patience(wait);
+        Ok(())
+    })
+}
+
 /// Closes a client; its calls under way are cancelled when they are freed. NULL is nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_disconnect(client: *mut fb_client) -> fb_status {

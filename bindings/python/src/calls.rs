@@ -214,6 +214,12 @@ impl Client {
         Ok(Client { inner })
     }
 
+    /// For how long calls wait for a server that is not there yet, in seconds.
+    fn patience(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        self.inner.patience(duration(py, Some(seconds))?.unwrap_or(Duration::MAX));
+        Ok(())
+    }
+
     /// Calls a service by name and waits for its results: ``y`` and other arrays that come back are
     /// filled in place, results that are no arrays are returned.
     ///

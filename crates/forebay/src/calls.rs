@@ -1,9 +1,10 @@
 //! Services: calling them (`call`), offering them (`serve`), and finding the broker of this node.
 
 use std::path::Path;
+use std::time::Duration;
 
 use forebay_link::Locator;
-use forebay_types::Result;
+use forebay_types::{Error, Result};
 
 /// Calling services.
 pub mod call {
@@ -26,7 +27,32 @@ pub fn locator(broker: Option<&Path>) -> Locator {
     Locator::at(broker).or_start(forebay_agent::start_by_need)
 }
 
-/// Connects to the broker; see [`locator`].
+/// Connects to the broker; see [`locator`]. The client waits for servers that are not there yet for as many
+/// seconds as `FOREBAY_PATIENCE` says.
 pub fn connect(broker: Option<&Path>) -> Result<call::Client> {
-    call::Client::connect(locator(broker))
+    let patience = patience(std::env::var("FOREBAY_PATIENCE").ok().as_deref())?;
+    let client = call::Client::connect(locator(broker))?;
+    client.patience(patience);
+    Ok(client)
+}
+
+fn patience(told: Option<&str>) -> Result<Duration> {
+    let Some(text) = told.map(str::trim).filter(|t| !t.is_empty()) else { return Ok(Duration::ZERO) };
+    text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
+        Error::bad(format!(
+            "FOREBAY_PATIENCE={text:?} is no time to wait for servers; give seconds, for example 30"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_read_in_seconds() {
+        assert_eq!(patience(None).unwrap(), Duration::ZERO);
+        assert_eq!(patience(Some("1.5")).unwrap(), Duration::from_millis(1500));
+        assert!(patience(Some("-1")).is_err() && patience(Some("long")).is_err());
+    }
 }

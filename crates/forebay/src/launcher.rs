@@ -5,11 +5,13 @@ use forebay_types::{Error, Result, limits};
 /// Pairs of variables that launchers set, the most specific first: an `mpiexec` inside a batch job
 /// sets its own beside those of the job.
 ///
-/// Open MPI's and PRRTE's `mpiexec` set the first pair (and `PMIX_RANK`, which tells no size);
-/// Hydra, that is MPICH's, Intel's and MVAPICH's, and `srun --mpi=pmi2` the second. Slurm's size is
-/// that of the *step*: in the script of a job `SLURM_PROCID` is 0 and `SLURM_NTASKS` what was asked
-/// for, and a program that the script starts by hand is alone all the same.
-const PAIRS: [(&str, &str, &str); 4] = [
+/// `forebay run -n` sets the first pair, for the ranks that it starts itself. Open MPI's and PRRTE's
+/// `mpiexec` set the second (and `PMIX_RANK`, which tells no size); Hydra, that is MPICH's, Intel's
+/// and MVAPICH's, and `srun --mpi=pmi2` the third. Slurm's size is that of the *step*: in the script
+/// of a job `SLURM_PROCID` is 0 and `SLURM_NTASKS` what was asked for, and a program that the script
+/// starts by hand is alone all the same.
+const PAIRS: [(&str, &str, &str); 5] = [
+    ("forebay run", "FOREBAY_RANK", "FOREBAY_RANKS"),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MPICH", "PMI_RANK", "PMI_SIZE"),
     ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),

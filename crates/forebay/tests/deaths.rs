@@ -159,3 +159,45 @@ fn when_both_die_the_next_open_brings_every_acknowledged_snapshot() {
         all_but_the_torn_step(s);
     });
 }
+
+/// Segments of this test in shared memory.
+fn segments() -> usize {
+    let stem = format!("{}-", std::env::var("FOREBAY_SHM_PREFIX").unwrap());
+    let files = std::fs::read_dir(forebay_arena::place::shm_dir()).unwrap().flatten();
+    files.filter(|f| f.file_name().to_string_lossy().starts_with(&stem)).count()
+}
+
+#[test]
+fn segments_of_many_killed_clients_go_when_what_they_buffered_is_written() {
+    const WRITERS: usize = 6;
+    sandbox("segments_of_many_killed_clients_go_when_what_they_buffered_is_written", |s| {
+        if let Some(number) = s.role.strip_prefix("writer ") {
+            let run = forebay::open(&s.run(&format!("run{number}")), Mode::Append, small()).unwrap();
+            for step in 0.. {
+                let taken = take(&run, step, N).unwrap();
+                if step == 2 {
+                    s.tell(&s.role);
+                }
+                if step > 2 {
+                    // Not more than the disk takes, so that little is to be drained at the end.
+                    taken.wait(None).unwrap();
+                }
+            }
+        }
+        forebay_agent::start_to_stay().unwrap();
+        let mut writers: Vec<_> = (0..WRITERS).map(|n| s.start(&format!("writer {n}"))).collect();
+        (0..WRITERS).for_each(|n| s.hear(&format!("writer {n}")));
+        assert!(segments() >= WRITERS);
+        writers.iter_mut().for_each(support::Process::kill);
+        let killed = Instant::now();
+        support::until("the end of their segments", || segments() == 0);
+        assert!(killed.elapsed() < Duration::from_secs(10), "after {:?}", killed.elapsed());
+        for n in 0..WRITERS {
+            let run = forebay::open(&s.run(&format!("run{n}")), Mode::Read, small()).unwrap();
+            let kept = run.snapshots().unwrap();
+            let steps = kept.numbers();
+            assert!(steps.len() >= 3 && steps == (0..steps.len() as i64).collect::<Vec<_>>(), "{steps:?}");
+            check(&run, steps.len() as i64 - 1, N);
+        }
+    });
+}

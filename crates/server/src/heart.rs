@@ -45,7 +45,7 @@ fn beat(shared: &Shared) -> bool {
         shared.waiting.store(true, Ordering::SeqCst);
     }
     if !shared.led.load(Ordering::Relaxed) {
-        if peers.iter().any(|p| p.remote().is_some()) {
+        if lost || peers.iter().any(|p| p.remote().is_some()) {
             stand_by(shared);
         }
         shared.promote_one();
@@ -54,7 +54,7 @@ fn beat(shared: &Shared) -> bool {
 }
 
 /// All workers have something to do: what comes over the network is read here meanwhile, so that
-/// senders get on and requests that are taken back stop.
+/// senders get on and requests that are taken back stop, and what dead clients left goes.
 fn stand_by(shared: &Shared) {
     shared.standby.store(true, Ordering::SeqCst);
     if let Ok(mut poller) = shared.poller.try_lock() {

@@ -168,14 +168,14 @@ impl Poller {
         self.entries.iter_mut().filter(|e| !e.peer.is_gone()).for_each(Entry::collect);
     }
 
-    /// Lets new clients in and lost ones go.
+    /// Lets new clients in and lost ones go, with all that is held for them.
     fn renew(&mut self, shared: &Shared) {
         if !shared.changed.load(Ordering::Acquire) {
             return;
         }
         shared.changed.store(false, Ordering::Release);
-        self.entries.retain(|e| !e.peer.is_gone());
         self.entries.append(&mut crate::peer::lock(&shared.newcomers));
+        self.entries.retain(|e| !e.peer.is_gone());
         if self.seen.len() > CLIENTS {
             let here: Vec<u64> = self.entries.iter().map(|e| e.peer.client).collect();
             self.seen.retain(|client, _| here.contains(client));

@@ -170,6 +170,9 @@ int main(int argc, char **argv)
     }
     fb_client *client = NULL;
     OK(fb_connect(NULL, &client));
+    OK(fb_patience(client, 0.05));
+    FAILS(FB_NO_SERVER, "waited 0.05 s in vain", fb_call(client, "nobody", NULL, 0));
+    OK(fb_patience(client, 0));
     by_value(client);
     bad_calls(client);
     under_way(client);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -154,9 +155,25 @@ class Client(_forebay.Client):
         return Group(self)
 
 
-def connect(broker: str | os.PathLike[str] | None = None) -> Client:
-    """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started."""
-    return Client(None if broker is None else os.fspath(broker))
+def connect(broker: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> Client:
+    """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started.
+
+    ``wait``: for so many seconds this waits for a broker that is not there yet, and each call (or array) of the client
+    for a server that offers the service, at most its own ``timeout``. For programs that are started before their
+    servers. ``FOREBAY_PATIENCE`` if not given, not at all without it. Raises ``NoServer`` after that.
+    """
+    until = time.monotonic() + (wait or 0.0)
+    while True:
+        try:
+            client = Client(None if broker is None else os.fspath(broker))
+        except _forebay.NoServer:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.05)
+        else:
+            if wait is not None:
+                client.patience(wait)
+            return client
 
 
 _default: Client | None = None

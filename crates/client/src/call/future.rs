@@ -81,7 +81,7 @@ impl<'a> Future<'a> {
     ) -> Result<Future<'a>> {
         let begun = timed.then(Instant::now);
         inner.check_process()?;
-        let mut offer = inner.find(name)?;
+        let mut offer = inner.find(name, allowed)?;
         let args = make(&offer.signature)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
@@ -138,7 +138,12 @@ impl<'a> Future<'a> {
                 Some(_) => self.tried.is_empty().then_some(0),
                 None => self.offer.pick(&self.tried),
             };
-            let Some(server) = server else { return Err(self.nobody(cause)) };
+            let Some(server) = server else {
+                if self.await_another()? {
+                    continue;
+                }
+                return Err(self.nobody(cause));
+            };
             let request = request::Request {
                 inner: &self.inner,
                 id: self.id,
@@ -177,11 +182,28 @@ impl<'a> Future<'a> {
         }
     }
 
+    /// Waits for a server that was not tried yet, one that is started anew, as long as the client has patience.
+    fn await_another(&mut self) -> Result<bool> {
+        let patience =
+            if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
+        let began = Instant::now();
+        while began.elapsed() < patience {
+            self.inner.interrupted()?;
+            std::thread::sleep(super::LOOK_AGAIN);
+            self.inner.refresh();
+            self.renew_offer();
+            if self.offer.servers.iter().any(|s| !self.tried.contains(&s.incarnation)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn renew_offer(&mut self) {
         if self.bound.is_some() {
             return;
         }
-        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str())
+        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str(), Some(Duration::ZERO))
             && offer.signature == self.offer.signature
         {
             self.offer = offer;

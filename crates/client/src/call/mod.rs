@@ -76,6 +76,8 @@ struct Inner {
     pump: Pump,
     newest: Mutex<reference::Newest>,
     check: OnceLock<Check>,
+    /// How long a server that nobody sees yet is waited for, in milliseconds.
+    patience: AtomicU64,
     watcher: watcher::Watcher,
 }
 
@@ -112,6 +114,7 @@ impl Client {
             pump: Pump::new()?,
             newest: Mutex::default(),
             check: OnceLock::new(),
+            patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
         };
         Ok(Client { inner: Arc::new(inner) })
@@ -169,6 +172,13 @@ impl Client {
         let _ = self.inner.check.set(Box::new(check));
     }
 
+    /// For how long a call waits for a service that nobody offers yet, and an array for a server to hold it: for
+    /// programs that are started before their servers. A call's own timeout, if shorter, counts. At first: not at all.
+    pub fn patience(&self, wait: Duration) {
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.inner.patience.store(ms, Ordering::Relaxed);
+    }
+
     /// What is offered, by name.
     pub fn services(&self) -> Vec<Service> {
         let offers = lock(&self.inner.table).all();
@@ -183,7 +193,7 @@ impl Client {
 
     /// The signature of a service.
     pub fn signature(&self, name: &str) -> Result<Signature> {
-        Ok(self.inner.find(name)?.signature.clone())
+        Ok(self.inner.find(name, None)?.signature.clone())
     }
 }
 
@@ -193,28 +203,53 @@ impl Inner {
     }
 
     /// The offer of a service. One that is missing at a broker that has just taken the place of a
-    /// dead one is waited for.
-    fn find(&self, name: &str) -> Result<Arc<Offer>> {
-        let found = lock(&self.table).find(name);
+    /// dead one is waited for, and any other one as long as this client has patience, at most `allowed`.
+    fn find(&self, name: &str, allowed: Option<Duration>) -> Result<Arc<Offer>> {
+        self.seek(allowed, |table| table.find(name))
+    }
+
+    /// How long a call that may take so long waits for a server.
+    fn patience_within(&self, allowed: Option<Duration>) -> Duration {
+        let patience = Duration::from_millis(self.patience.load(Ordering::Relaxed));
+        allowed.map_or(patience, |allowed| patience.min(allowed))
+    }
+
+    /// What the table knows, now or in a while.
+    fn seek<T>(&self, allowed: Option<Duration>, look: impl Fn(&mut Table) -> Result<T>) -> Result<T> {
+        let found = look(&mut lock(&self.table));
         match found {
-            Err(e) if e.code() == Code::NoServer => self.find_later(name, e),
+            Err(e) if e.code() == Code::NoServer => self.seek_later(allowed, look, e),
             found => found,
         }
     }
 
     #[cold]
-    fn find_later(&self, name: &str, missing: Error) -> Result<Arc<Offer>> {
-        let until = Instant::now() + SETTLING;
+    fn seek_later<T>(
+        &self,
+        allowed: Option<Duration>,
+        look: impl Fn(&mut Table) -> Result<T>,
+        missing: Error,
+    ) -> Result<T> {
+        let began = Instant::now();
+        let patience = self.patience_within(allowed);
         let mut outcome = Err(missing);
-        while lock(&self.table).is_settling() && Instant::now() < until {
+        loop {
+            let settling = lock(&self.table).is_settling() && began.elapsed() < SETTLING;
+            if !settling && began.elapsed() >= patience {
+                return match outcome {
+                    Err(e) if !patience.is_zero() => {
+                        Err(e.within(format!("waited {} s in vain", patience.as_secs_f64())))
+                    }
+                    outcome => outcome,
+                };
+            }
             self.interrupted()?;
             std::thread::sleep(LOOK_AGAIN);
-            outcome = lock(&self.table).find(name);
+            outcome = look(&mut lock(&self.table));
             if !outcome.as_ref().is_err_and(|e| e.code() == Code::NoServer) {
-                break;
+                return outcome;
             }
         }
-        outcome
     }
 
     /// Asks the broker anew, if it answers.

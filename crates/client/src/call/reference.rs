@@ -157,7 +157,7 @@ impl Inner {
         }
         let mut tried = tried.to_vec();
         loop {
-            let server = lock(&self.table).server(name, &tried)?;
+            let server = self.seek(None, |table| table.server(name, &tried))?;
             match self.connection(&server) {
                 Ok(connection) => return Ok(Arc::new(Home(connection))),
                 Err(Sent::Not(e)) => return Err(e),
@@ -366,7 +366,7 @@ pub(super) fn holder(
     let offers = |offer: &Offer| offer.servers.iter().any(|s| s.incarnation == home.info.incarnation);
     if !offers(offer) && home.lost().is_none() {
         inner.refresh();
-        *offer = inner.find(&name)?;
+        *offer = inner.find(&name, None)?;
         if !offers(offer) {
             let others: Vec<&str> = offer.servers.iter().map(|s| s.name.as_str()).collect();
             return fault(format!(

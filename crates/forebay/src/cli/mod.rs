@@ -13,6 +13,7 @@ mod pick;
 mod print;
 mod put;
 mod rm;
+mod run;
 mod serve;
 mod services;
 mod show;
@@ -42,6 +43,8 @@ enum Command {
     Up(up::Up),
     Down(up::Down),
     Status(status::Status),
+    Run(run::Run),
+    Tied(run::Tied),
     Serve(serve::Serve),
     Services(services::Services),
     Call(call::Call),
@@ -69,6 +72,8 @@ impl Command {
             Command::Up(c) => c.run(out),
             Command::Down(c) => c.run(out),
             Command::Status(c) => c.run(out),
+            Command::Run(c) => c.run(out),
+            Command::Tied(c) => c.run(),
             Command::Serve(c) => c.run(out),
             Command::Services(c) => c.run(out),
             Command::Call(c) => c.run(out),

@@ -2,9 +2,10 @@
 
 use super::far;
 use super::out::Out;
-use forebay::{Error, Result, run_dir};
+use forebay::{Code, Error, PageLinks, Result, run_dir};
 use serde_json::json;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Print the links of a run's page, which is started when it is not there.
 #[derive(clap::Args)]
@@ -15,6 +16,9 @@ pub struct Monitor {
     /// Open the operator's link in the browser.
     #[arg(long)]
     open: bool,
+    /// Seconds to wait for a program that does not write the run yet.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    wait: f64,
 }
 
 /// How a page that is bound to another host's loopback is reached.
@@ -26,13 +30,32 @@ fn reach(link: &str, host: &str) -> String {
     )
 }
 
+/// Between two looks whether the run is there.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 impl Monitor {
+    fn links(&self) -> Result<PageLinks> {
+        let dir = run_dir(&self.run)?;
+        let wait = Duration::try_from_secs_f64(self.wait)
+            .map_err(|_| Error::bad(format!("{} is no number of seconds to wait", self.wait)))?;
+        let began = Instant::now();
+        loop {
+            match forebay_agent::links(&dir) {
+                // Its owner may be just about to listen.
+                Err(e) if matches!(e.code(), Code::NotFound | Code::ServerLost) && began.elapsed() < wait => {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let there = far(&self.run)?;
         let links = match &there {
             Some((address, name)) => forebay_agent::links_of_far(address, name)?,
-            None => forebay_agent::links(&run_dir(&self.run)?)?,
+            None => self.links()?,
         };
         if let (Some((address, _)), false) = (&there, out.json) {
             out.line(reach(&links.operator, &address.host))?;
