@@ -10,7 +10,7 @@ module forebay_calls
   use forebay_structures
   implicit none
   private
-  public :: fb_connect, fb_disconnect, fb_call, fb_call_async, fb_services, fb_signature
+  public :: fb_connect, fb_patience, fb_disconnect, fb_call, fb_call_async, fb_services, fb_signature
   public :: fb_wait, fb_wait_all, fb_wait_any, fb_probe, fb_probe_any, fb_cancel, fb_cancel_all, fb_call_timing
   public :: fb_future_free, fb_ref_create, fb_ref_info, fb_ref_server, fb_ref_kill, fb_ref
 
@@ -40,6 +40,16 @@ contains
     if (status == FB_OK) call hold(client%at, A_CLIENT, made)
     call settle(status, stat, errmsg)
   end subroutine fb_connect
+
+  !> For how many seconds each call of the client waits for a service that nobody offers yet; FB_FOREVER: as long as
+  !> it takes. For programs that are started before their servers.
+  subroutine fb_patience(client, seconds, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    real(c_double), intent(in) :: seconds
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_patience(id(client%at), seconds), stat, errmsg)
+  end subroutine fb_patience
 
   !> Closes a client.
   subroutine fb_disconnect(client, stat, errmsg)

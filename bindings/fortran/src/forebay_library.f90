@@ -509,6 +509,17 @@ module forebay_library
       integer(c_int64_t), value :: start
       integer(c_int) :: status
     end function lib_steps_from
+    function lib_steps_with(run, opts) bind(c, name='fb_steps_with') result(status)
+      import
+      type(c_ptr), value :: run, opts
+      integer(c_int) :: status
+    end function lib_steps_with
+    function lib_ended_by(run, why) bind(c, name='fb_ended_by') result(status)
+      import
+      type(c_ptr), value :: run
+      type(c_ptr), intent(inout) :: why
+      integer(c_int) :: status
+    end function lib_ended_by
     function lib_on_save(run, function, user) bind(c, name='fb_on_save') result(status)
       import
       type(c_ptr), value :: run, user
@@ -601,6 +612,12 @@ module forebay_library
       type(c_ptr), intent(inout) :: client
       integer(c_int) :: status
     end function lib_connect
+    function lib_patience(client, seconds) bind(c, name='fb_patience') result(status)
+      import
+      type(c_ptr), value :: client
+      real(c_double), value :: seconds
+      integer(c_int) :: status
+    end function lib_patience
     function lib_disconnect(client) bind(c, name='fb_disconnect') result(status)
       import
       type(c_ptr), value :: client

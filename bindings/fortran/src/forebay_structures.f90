@@ -15,6 +15,7 @@ module forebay_structures
     integer(c_int32_t) :: ranks = 0
     integer(c_int) :: scratch = 0
     type(c_ptr) :: program = c_null_ptr
+    type(c_ptr) :: late = c_null_ptr
   end type lib_open_opts_struct
 
   type, public, bind(c) :: fb_stats
@@ -33,6 +34,12 @@ module forebay_structures
     integer(c_int64_t) :: written_bytes = 0
     integer(c_int64_t) :: buffer_bytes = 0
     integer(c_int64_t) :: high_water_bytes = 0
+    real(c_double) :: ideal_s = 0.0_c_double
+    real(c_double) :: copy_bytes_per_s = 0.0_c_double
+    integer(c_int64_t) :: late_errors = 0
+    integer(c_int64_t) :: waiting_for_disk = 0
+    integer(c_int64_t) :: embedded = 0
+    integer(c_int64_t) :: in_memory = 0
   end type fb_stats
 
   type, public, bind(c) :: lib_put_opts_struct
@@ -114,6 +121,13 @@ module forebay_structures
     type(c_ptr) :: data = c_null_ptr
   end type lib_values_struct
 
+  type, public, bind(c) :: lib_loop_opts_struct
+    integer(c_size_t) :: size = 0
+    integer(c_int64_t) :: start = 0
+    real(c_double) :: time_limit = 0.0_c_double
+    integer(c_int) :: keep_sigterm = 0
+  end type lib_loop_opts_struct
+
   type, public, bind(c) :: lib_diagram_opts_struct
     integer(c_size_t) :: size = 0
     type(c_ptr) :: kind = c_null_ptr
@@ -157,6 +171,7 @@ module forebay_structures
     type(c_ptr) :: broker = c_null_ptr
     integer(c_int) :: workers = 0
     integer(c_int64_t) :: memory = 0
+    type(c_ptr) :: listen = c_null_ptr
   end type lib_server_opts_struct
 
   type, public, bind(c) :: fb_server_load

@@ -9,7 +9,8 @@ module forebay_watch
   use forebay_structures
   implicit none
   private
-  public :: fb_step, fb_steps_from, fb_on_save, fb_on_command, fb_message, fb_monitor, fb_callback
+  public :: fb_step, fb_steps_from, fb_steps_with, fb_ended_by
+  public :: fb_on_save, fb_on_command, fb_message, fb_monitor, fb_callback
   public :: fb_diagram_open, fb_diagram_free, fb_diagram_wants, fb_curve_update, fb_history_append
 
   abstract interface
@@ -95,6 +96,45 @@ contains
     if (status == FB_OK) status = lib_steps_from(id(run%at), number)
     call settle(status, stat, errmsg)
   end subroutine fb_steps_from
+
+  !> How the next loop of fb_step goes: where it begins, by which time everything is to be on disk, in seconds since the
+  !> process began (FB_JOB_END: at the end of the Slurm job), and whether SIGTERM does what it did, instead of saving and
+  !> ending the run where it would end the program.
+  subroutine fb_steps_with(run, start, time_limit, keep_sigterm, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    class(*), intent(in), optional :: start
+    real(c_double), intent(in), optional :: time_limit
+    logical, intent(in), optional :: keep_sigterm
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(lib_loop_opts_struct), target :: opts
+    integer(c_int) :: status
+    opts%size = c_sizeof(opts)
+    status = FB_OK
+    if (present(start)) status = whole(start, opts%start)
+    if (present(time_limit)) opts%time_limit = time_limit
+    if (present(keep_sigterm)) opts%keep_sigterm = merge(1, 0, keep_sigterm)
+    if (status == FB_OK) status = lib_steps_with(id(run%at), c_loc(opts))
+    call settle(status, stat, errmsg)
+  end subroutine fb_steps_with
+
+  !> Why the loop was ended before its last step: "quit", "SIGTERM", "time limit", or the reason that was given to
+  !> `forebay steer RUN end`; empty when it was not.
+  subroutine fb_ended_by(run, why, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=:), allocatable, intent(inout) :: why
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    status = lib_ended_by(id(run%at), where)
+    if (status == FB_OK) then
+      why = ''
+      if (c_associated(where)) call text_taken(where, why)
+    end if
+    call settle(status, stat, errmsg)
+  end subroutine fb_ended_by
 
   ! --- buttons and messages -------------------------------------------------------------------------
 
