@@ -149,7 +149,7 @@ impl Crew {
         let until = Instant::now() + grace;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if !self.parts.iter().any(|p| is_live_server(p)) {
+            if !self.parts.iter().any(is_live_server) {
                 break;
             }
             match self.events.recv_timeout(left) {
