@@ -68,10 +68,25 @@ def c() -> str:
     return "\n".join(page)
 
 
+# What stands before a procedure, a generic name or a type of Fortran, and its first lines.
 PROCEDURE = re.compile(
-    r"(?P<said>(?:^ *!> ?.*\n(?: *! ?.*\n)*|(?:^ *!!? .*\n)+))^ *(?P<code>(?:interface|(?:[a-z_0-9() =]*)(?:subroutine|function)|type(?:,[^:]*)? ::) *(?P<name>fb_[a-z0-9_]+)[^\n]*(?:&\n[^\n]*)*)",
+    r"(?P<said>(?:^ *!> ?.*\n)+)(?P<code>^ *(?:interface|(?:[a-z_0-9() =]*)(?:subroutine|function)|type(?:,[^:]*)? ::) *(?P<name>fb_[a-z0-9_]+)[^\n]*(?:&\n[^\n]*)*)",
     re.M,
 )
+# The procedures of a generic name.
+SPECIFIC = r"^ *interface {name}\n((?:.*\n)*?) *end interface"
+
+
+def heads(name: str, text: str) -> list[str]:
+    """The first lines of the procedures behind a generic name, under that name; each way to call it once."""
+    listed = re.search(SPECIFIC.format(name=name), text, re.M)
+    made: list[str] = []
+    for specific in re.findall(r"\w+", re.sub(r"module procedure|#.*", "", listed[1] if listed else "")):
+        found = re.search(rf"^ *(?:subroutine|function) {specific}\(((?:.*&\n)*.*)", text, re.M)
+        head = f"{name}({' '.join(found[1].replace('&', '').split())}" if found else name
+        if head not in made:
+            made.append(head)
+    return made
 
 
 def fortran() -> str:
@@ -79,14 +94,18 @@ def fortran() -> str:
     page = [
         "# Fortran\n\nMade from the sources of the module `forebay`. [The guide](../guide/fortran.md) shows them at work.\n"
     ]
-    for source in sorted(FORTRAN.glob("forebay*.f90")):
-        found = list(PROCEDURE.finditer(source.read_text()))
+    elements = "".join(source.read_text() for source in sorted(FORTRAN.glob("elements*.inc")))
+    parts = {"Arrays of every kind and rank": elements}
+    parts |= {source.stem: source.read_text() for source in sorted(FORTRAN.glob("forebay*.f90"))}
+    for title, text in parts.items():
+        found = list(PROCEDURE.finditer(text))
         if not found:
             continue
-        page.append(f"## {source.stem}\n")
+        page.append(f"## {title}\n")
         for one in found:
             said = "\n".join(line.strip().lstrip("!> ") for line in one["said"].splitlines())
-            code = "\n".join(line.strip() for line in one["code"].splitlines())
+            lines = [line.strip() for line in one["code"].splitlines()]
+            code = "\n".join(heads(one["name"], text) if lines[0].startswith("interface") else lines)
             page.append(f"```fortran\n{code}\n```\n\n{plain(said)}\n")
     return "\n".join(page)
 

@@ -34,6 +34,26 @@ def test_valgrind_finds_nothing(fortran: Fortran, home: Home, run_path: Path, na
     assert home.run(program, run_path, under=VALGRIND) == "done\n"
 
 
+RANKS = """
+import sys, forebay as fb, numpy as np
+with fb.open(sys.argv[1], "r") as run:
+    kept = run.snapshots[-1]
+    i, j = np.indices((4, 6)) + 1
+    assert np.array_equal(kept["E"], 10 * i + j), kept["E"]
+    assert np.array_equal(kept["B"], 10 * i + j), kept["B"]
+    assert kept["x"].tolist() == [1, 2, 2], kept["x"]
+print("done")
+"""
+
+
+def test_two_ranks_give_their_blocks_of_one_array(fortran: Fortran, home: Home, run_path: Path) -> None:
+    program = fortran.compile(PROGRAMS / "ranks.f90")
+    launched = home.start("mpiexec.mpich", "-n", "2", program, run_path)
+    out, err = launched.communicate(timeout=60)
+    assert (launched.returncode, out) == (0, "done\ndone\n"), err
+    assert home.run_python(RANKS, run_path) == "done\n"
+
+
 def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> None:
     program = home.start(fortran.compile(PROGRAMS / "watch.f90"), run_path)
     assert program.stdout is not None and program.stderr is not None
