@@ -136,6 +136,18 @@ def test_every_constant_has_its_number() -> None:
     assert len(codes) >= 16 and all(f"= {n}\n" in text for n in codes)
 
 
+def test_every_option_of_the_header_can_be_given() -> None:
+    text = "".join(p.read_text() for p in SOURCES.glob("forebay_*.f90"))
+    text += "".join(p.read_text() for p in SOURCES.glob("elements*.inc"))
+    for body, name in re.findall(
+        r"^typedef struct \{([^}]*)^\} fb_(\w+_opts);", HEADER.read_text(), re.M | re.S
+    ):
+        if name in ("put_opts", "piece_opts"):
+            continue  # those are filled by the shim
+        for member in re.findall(r"\b(\w+);$", body, re.M):
+            assert f"opts%{member} =" in text or f"opts%{member})" in text, f"{name}.{member} has no argument"
+
+
 def test_every_source_is_in_the_order_of_compilation() -> None:
     named = (FORTRAN / "order").read_text().split()
     assert sorted(named) == sorted(p.name for p in SOURCES.glob("*.[fF]90"))

@@ -34,14 +34,14 @@ module forebay_servers
 contains
 
   !> Makes a server; give it services, then start it with fb_serve or fb_server_start.
-  subroutine fb_server_create(server, name, broker, workers, memory, stat, errmsg)
+  subroutine fb_server_create(server, name, broker, workers, memory, listen, stat, errmsg)
     type(fb_server), intent(inout) :: server
-    character(len=*), intent(in), optional :: name, broker
+    character(len=*), intent(in), optional :: name, broker, listen
     integer, intent(in), optional :: workers
     class(*), intent(in), optional :: memory
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_name(:), c_broker(:)
+    character(kind=c_char), allocatable, target :: c_name(:), c_broker(:), c_listen(:)
     type(lib_server_opts_struct), target :: opts
     type(c_ptr) :: made
     integer(c_int) :: status
@@ -49,6 +49,7 @@ contains
     opts%size = c_sizeof(opts)
     opts%name = text(name, c_name)
     opts%broker = text(broker, c_broker)
+    opts%listen = text(listen, c_listen)
     if (present(workers)) opts%workers = workers
     status = whole(memory, opts%memory)
     if (status == FB_OK) status = lib_server_create(c_loc(opts), made)
