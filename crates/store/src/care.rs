@@ -11,13 +11,29 @@ use crate::reader::Reader;
 use crate::stepfile::{Entry, Manifest, Opened, open_manifest, read_piece};
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Hears how far a long work has come: so much of so much, in the unit that the work names.
+pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+fn unheard() -> Progress {
+    Arc::new(|_, _| {})
+}
 
 /// Finishes what an owner that died left behind; says which step is the last one now. Refused
 /// while another process holds the run.
 pub fn recover(dir: &Path) -> Result<Option<i64>> {
-    let owner = Owner::open(dir, Options { mode: Mode::ReadWrite, ..Options::default() })?;
+    recover_with(dir, &unheard())
+}
+
+/// The same; what lay in shared memory is counted in bytes.
+pub fn recover_with(dir: &Path, progress: &Progress) -> Result<Option<i64>> {
+    let progress = Some(progress.clone());
+    let owner = Owner::open(dir, Options { mode: Mode::ReadWrite, progress, ..Options::default() })?;
     owner.close()?;
     Ok(Reader::open(dir)?.last_step()?.map(|s| s.step))
 }
@@ -37,7 +53,20 @@ pub struct Report {
 
 /// Reads everything and compares checksums. Changes nothing; may run beside an owner.
 pub fn verify(dir: &Path) -> Result<Report> {
+    verify_with(dir, &unheard())
+}
+
+/// The same, counted in bytes.
+pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     let reader = Reader::open(dir)?;
+    let (steps, rows) = (reader.steps()?, reader.list("*", None)?);
+    let total = steps.iter().map(|s| s.nbytes).chain(rows.iter().map(|r| r.nbytes)).sum();
+    let read = Cell::new(0);
+    let passed = |bytes: u64| {
+        read.set(read.get() + bytes);
+        progress(read.get(), total);
+    };
+    passed(0);
     let layout = Layout::new(dir);
     let mut report = Report::default();
     let check = reader.sql("select integrity_check from pragma_integrity_check", &[]);
@@ -46,13 +75,13 @@ pub fn verify(dir: &Path) -> Result<Report> {
         Ok(rows) => report.faults.push(format!("catalog.sqlite: {} faults", rows.rows.len())),
         Err(e) => report.faults.push(format!("catalog.sqlite: {e}")),
     }
-    for step in reader.steps()? {
+    for step in steps {
         report.steps += 1;
         let entries: Result<Vec<Entry>> =
             reader.step_names(step.step)?.iter().map(|n| reader.step_info(step.step, n)).collect();
-        verify_file(&layout, &step.file, &entries?, &mut report);
+        verify_file(&layout, &step.file, &entries?, &mut report, &passed);
     }
-    for row in reader.list("*", None)? {
+    for row in rows {
         report.data_sets += 1;
         report.bytes += row.nbytes;
         let place = row.file.as_ref().map_or("catalog.sqlite", |f| f.0.as_str()).to_owned();
@@ -61,11 +90,12 @@ pub fn verify(dir: &Path) -> Result<Report> {
             Ok(_) => report.faults.push(format!("{place}: {:?} has another checksum", row.name)),
             Err(e) => report.faults.push(format!("{place}: {:?}: {e}", row.name)),
         }
+        passed(row.nbytes);
     }
     Ok(report)
 }
 
-fn verify_file(layout: &Layout, file: &str, entries: &[Entry], report: &mut Report) {
+fn verify_file(layout: &Layout, file: &str, entries: &[Entry], report: &mut Report, passed: &dyn Fn(u64)) {
     let mut fault = |text: String| report.faults.push(format!("{file}: {text}"));
     let path = match layout.file(file) {
         Ok(path) => path,
@@ -88,6 +118,7 @@ fn verify_file(layout: &Layout, file: &str, entries: &[Entry], report: &mut Repo
                 Err(error) => fault(format!("{:?}: {error}", e.name)),
             }
         }
+        passed(e.nbytes());
     }
     report.data_sets += entries.len() as u64;
     report.bytes += entries.iter().map(Entry::nbytes).sum::<u64>();
@@ -112,6 +143,11 @@ pub struct Repaired {
 /// a sound one is left alone but for steps it lacks. Tables and small data sets live in the
 /// catalog only: the damaged file is kept beside it.
 pub fn repair(dir: &Path) -> Result<Repaired> {
+    repair_with(dir, &unheard())
+}
+
+/// The same, counted in files.
+pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let layout = Layout::new(dir);
     if !layout.root().is_dir() {
         return Err(Error::new(Code::NotFound, format!("there is no run {}", dir.display())));
@@ -134,17 +170,18 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
         _ => {
             let id = known_id(&layout)?;
             done.old_catalog = put_aside(&layout)?;
-            let mut catalog = Catalog::create(&disk, &layout, lock.fence(), &id)?;
-            let left = left_by_the_dead(&layout, &id);
-            catalog.transaction(|tx| left.iter().try_for_each(|row| catalog::inherit_session(tx, row)))?;
-            catalog
+            Catalog::create(&disk, &layout, lock.fence(), &id)?
         }
     };
-    for path in files(&layout.steps()) {
-        adopt(&mut catalog, STEPS, &path, &mut done, &add_step)?;
-    }
-    for path in files(&layout.data()) {
-        adopt(&mut catalog, DATA, &path, &mut done, &add_data)?;
+    let left = left_by_the_dead(&layout, catalog.run_id());
+    catalog.transaction(|tx| left.iter().try_for_each(|row| catalog::inherit_session(tx, row)))?;
+    let (steps, data) = (files(&layout.steps()), files(&layout.data()));
+    let total = (steps.len() + data.len()) as u64;
+    let all = steps.iter().map(|path| (STEPS, path, &add_step as &Add));
+    let all = all.chain(data.iter().map(|path| (DATA, path, &add_data as &Add)));
+    for (done_before, (folder, path, add)) in all.enumerate() {
+        progress(done_before as u64, total);
+        adopt(&mut catalog, folder, path, &mut done, add)?;
     }
     catalog.settle()?;
     let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
@@ -216,17 +253,39 @@ fn add_data(conn: &rusqlite::Connection, file: &str, m: &Manifest) -> Result<()>
 /// Drops unfinished and unreferenced files and the gaps in the catalog; says how many bytes that
 /// saved. Refused while another process holds the run.
 pub fn compact(dir: &Path) -> Result<u64> {
+    compact_with(dir, &unheard())
+}
+
+/// The same; what a dead program left, and then the catalog that is written anew, are counted in bytes.
+pub fn compact_with(dir: &Path, progress: &Progress) -> Result<u64> {
     let before = size_of(dir);
     let disk: Arc<dyn Disk> = Arc::new(System);
     let layout = Layout::new(dir);
-    Owner::open(dir, Options { mode: Mode::ReadWrite, ..Options::default() })?.close()?;
+    let heard = Some(progress.clone());
+    Owner::open(dir, Options { mode: Mode::ReadWrite, progress: heard, ..Options::default() })?.close()?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
     let catalog = Catalog::open(&disk, &layout, lock.fence())?;
-    catalog.vacuum()?;
-    catalog.settle()?;
+    let size = |path: PathBuf| path.metadata().map_or(0, |m| m.len());
+    let total = size(layout.catalog());
+    let over = AtomicBool::new(false);
+    // SQLite says nothing until it is done, but its log grows by what it has written.
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                progress(size(with_end(&layout.catalog(), "-wal")).min(total), total);
+                std::thread::park_timeout(LOOK);
+            }
+        });
+        let done = catalog.vacuum().and_then(|()| catalog.settle());
+        over.store(true, Ordering::Release);
+        done
+    })?;
     drop(catalog);
     Ok(before.saturating_sub(size_of(dir)))
 }
+
+/// Between two looks at how far SQLite is.
+const LOOK: Duration = Duration::from_millis(50);
 
 fn size_of(dir: &Path) -> u64 {
     let layout = Layout::new(dir);

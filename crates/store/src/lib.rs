@@ -19,6 +19,9 @@ pub mod owner;
 mod reader;
 pub mod stepfile;
 
-pub use care::{Repaired, Report, compact, recover, repair, verify};
+pub use care::{
+    Progress, Repaired, Report, compact, compact_with, recover, recover_with, repair, repair_with, verify,
+    verify_with,
+};
 pub use owner::{Attach, Deaf, Options, Orphan, Owner, Sink, has_living_ranks};
 pub use reader::{Array, Reader, shape_of};

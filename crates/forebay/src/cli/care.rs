@@ -1,7 +1,7 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
-use super::out::{Out, bytes, spinner};
+use super::out::{Out, Unit, bar, bytes};
 use forebay::{Code, Error, Result, run_dir};
 use forebay_store as store;
 use serde_json::json;
@@ -43,8 +43,8 @@ impl Verify {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let dir = run_dir(&self.run)?;
-        let bar = spinner("reading");
-        let report = store::verify(&dir)?;
+        let (bar, progress) = bar("reading", Unit::Bytes);
+        let report = store::verify_with(&dir, &progress)?;
         bar.finish_and_clear();
         if out.json {
             out.value(&json!({
@@ -83,8 +83,8 @@ impl Repair {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let dir = run_dir(&self.run)?;
-        let bar = spinner("repairing");
-        let done = store::repair(&dir)?;
+        let (bar, progress) = bar("repairing", Unit::Files);
+        let done = store::repair_with(&dir, &progress)?;
         bar.finish_and_clear();
         if out.json {
             return out.value(&json!({
@@ -119,8 +119,8 @@ impl Compact {
     pub fn run(&self, out: &Out) -> Result<()> {
         let dir = run_dir(&self.run)?;
         existing(&dir)?;
-        let bar = spinner("compacting");
-        let saved = store::compact(&dir)?;
+        let (bar, progress) = bar("compacting", Unit::Bytes);
+        let saved = store::compact_with(&dir, &progress)?;
         bar.finish_and_clear();
         out.either(|| json!({"saved_bytes": saved}), || format!("{}: {} saved", dir.display(), bytes(saved)))
     }
@@ -171,8 +171,8 @@ impl Recover {
 }
 
 fn recover(out: &Out, dir: &Path) -> Result<()> {
-    let bar = spinner("recovering");
-    let last = store::recover(dir)?;
+    let (bar, progress) = bar("recovering", Unit::Bytes);
+    let last = store::recover_with(dir, &progress)?;
     bar.finish_and_clear();
     out.either(
         || json!({"run": dir, "last_step": last}),

@@ -2,9 +2,12 @@
 //! what, value and remedy on standard error.
 
 use forebay::{Code, Error, Result};
+use forebay_store::Progress;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::Arc;
 
 /// Where a command says what it has to say.
 #[derive(Clone, Copy, Debug)]
@@ -110,19 +113,36 @@ pub fn bytes(n: u64) -> String {
     if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// A sign of life for long work, on a terminal only; it vanishes when dropped.
-pub fn spinner(what: &'static str) -> indicatif::ProgressBar {
+/// What a bar counts.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Files.
+    Files,
+}
+
+/// A bar for long work, on a terminal only, and what moves it; it vanishes when it is finished or dropped.
+pub fn bar(what: &'static str, unit: Unit) -> (ProgressBar, Progress) {
     if !std::io::stderr().is_terminal() {
-        return indicatif::ProgressBar::hidden();
+        return (ProgressBar::hidden(), Arc::new(|_, _| {}));
     }
-    let bar = indicatif::ProgressBar::new_spinner().with_message(what);
-    let bar = match indicatif::ProgressStyle::with_template("{spinner} {msg}, {elapsed}") {
-        Ok(style) => bar.with_style(style),
+    let style = ProgressStyle::with_template(match unit {
+        Unit::Bytes => "{spinner} {msg} [{bar:30}] {percent}% of {total_bytes}, {elapsed}",
+        Unit::Files => "{spinner} {msg} [{bar:30}] {pos} of {len} files, {elapsed}",
+    });
+    let bar = ProgressBar::new(0).with_message(what).with_finish(ProgressFinish::AndClear);
+    let bar = match style {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
         Err(_) => bar,
     };
-    let bar = bar.with_finish(indicatif::ProgressFinish::AndClear);
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    bar
+    let moved = bar.clone();
+    let progress = move |done, total| {
+        moved.set_length(total);
+        moved.set_position(done);
+    };
+    (bar, Arc::new(progress))
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 use super::drain::{Drain, Patient};
 use super::dropping::Turn;
 use super::intake::{Command, Ends, Intake};
+use super::session::Session;
 use super::{Downs, Owner, Threads};
+use crate::care::Progress;
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
 use crate::layout::{Found, Layout, TMP, with_end};
@@ -44,6 +46,8 @@ pub struct Options {
     pub late_ranks: Duration,
     /// The disk; tests put their own one here.
     pub disk: Arc<dyn Disk>,
+    /// Hears how many of the bytes that a predecessor left in shared memory are written.
+    pub progress: Option<Progress>,
 }
 
 impl Default for Options {
@@ -58,6 +62,7 @@ impl Default for Options {
             adopt: None,
             late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
+            progress: None,
         }
     }
 }
@@ -89,7 +94,7 @@ impl Owner {
             false => Catalog::open(&options.disk, &layout, lock.fence())?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
-        if !fresh && let Err(e) = owner.take_over(options.adopt.clone()) {
+        if !fresh && let Err(e) = owner.take_over(options.adopt.clone(), options.progress.as_ref()) {
             // What the threads died of says more than that they are gone.
             return Err(owner.close().err().unwrap_or(e));
         }
@@ -98,8 +103,8 @@ impl Owner {
 
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
-    fn take_over(&self, adopt: Option<Arc<dyn Sink>>) -> Result<()> {
-        let lives = self.ask(move |intake| -> Result<bool> {
+    fn take_over(&self, adopt: Option<Arc<dyn Sink>>, progress: Option<&Progress>) -> Result<()> {
+        let (lives, total) = self.ask(move |intake| -> Result<(bool, u64)> {
             intake.sweep_unfinished();
             intake.inherit(adopt.as_ref())?;
             let lives = intake.sessions.values().any(|s| s.adopted.is_some());
@@ -107,7 +112,7 @@ impl Owner {
                 // Before anything is read: later there are files that the drain is writing.
                 intake.sweep()?;
             }
-            Ok(lives)
+            Ok((lives, intake.sessions.values().map(Session::held_bytes).sum()))
         })??;
         if lives {
             return Ok(());
@@ -115,6 +120,9 @@ impl Owner {
         let deadline = std::time::Instant::now() + RECOVERY;
         let (tell, over) = channel();
         while !self.is_idle()? && std::time::Instant::now() < deadline {
+            if let Some(progress) = progress {
+                progress(self.ask(|intake| intake.figures.written)?.min(total), total);
+            }
             // The intake answers after each round of work; a short rest keeps this from being a spin.
             let tell = tell.clone();
             self.send(Box::new(move |_| {

@@ -11,7 +11,7 @@ use forebay_arena::{Process, Segment, SegmentSpec, place};
 use forebay_types::control::word;
 use forebay_types::{Error, Result};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 /// Smaller segments are not worth their pages.
@@ -90,7 +90,9 @@ impl Intake {
         for path in all_segments(&self.layout) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let session = number(&name, &run).or_else(|| number(&name, &over));
-            if session.is_some_and(|n| !self.sessions.contains_key(&n) && closed(n)) && !is_used(&path) {
+            if session.is_some_and(|n| !self.sessions.contains_key(&n) && closed(n))
+                && !Segment::open(&path).is_ok_and(|s| is_used(&s))
+            {
                 let _ = self.disk.remove(&path);
             }
         }
@@ -112,8 +114,8 @@ fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Whether another process that lives made it.
-fn is_used(path: &Path) -> bool {
-    Segment::open(path).is_ok_and(|s| s.creator().alive() && s.creator() != Process::current())
+fn is_used(segment: &Segment) -> bool {
+    segment.creator().alive() && segment.creator() != Process::current()
 }
 
 /// Sessions of a run whose segments are there: what a catalog that was made anew must know of them.
@@ -122,7 +124,7 @@ pub(crate) fn left_by_the_dead(layout: &Layout, run_id: &str) -> Vec<SessionRow>
     let row = |path: PathBuf| {
         let segment = path.file_name()?.to_str()?.to_owned();
         let session = number(&segment, &stem)?;
-        let found = Segment::open(&path).ok()?;
+        let found = Segment::open(&path).ok().filter(|s| !is_used(s))?;
         let word = |w| found.word(w).load(Ordering::SeqCst);
         let rank = u32::try_from(word(word::RANK).checked_sub(1)?).ok()?;
         let size = u32::try_from(word(word::RANKS)).ok().filter(|size| rank < *size)?;

@@ -147,6 +147,12 @@ impl Session {
         }
     }
 
+    /// Bytes of the blocks that its segments hold.
+    pub fn held_bytes(&self) -> u64 {
+        let all = std::iter::once(&self.segment).chain(&self.overflow);
+        all.flat_map(|s| (0..s.block_count()).filter_map(|i| s.block(i).ok())).map(|b| b.len()).sum()
+    }
+
     /// Gives a block back to the rank.
     pub fn release(&self, b: &HeldBlock) {
         // A reference that means nothing has nothing to give back.

@@ -1,0 +1,177 @@
+"""Care for a run at a terminal: long work shows how far it is, and Ctrl-C in it leaves the run sound."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Place, forebay_exe
+from disks import fill, small_disk
+
+STEPS = 4
+DEADLINE = 20.0
+
+
+class Terminal:
+    """A command at a terminal of its own: what it draws, and keys that are pressed."""
+
+    def __init__(self, place: Place, *words: str | Path) -> None:
+        self.master, slave = pty.openpty()
+        # Wide enough that nothing is cut off.
+        termios.tcsetwinsize(slave, (24, 120))
+
+        def own() -> None:
+            # Ctrl-C goes to whom the terminal belongs, and is heard although the tests may ignore it.
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+        exe = forebay_exe()
+        assert exe is not None
+        env = {**place.env, "TERM": "xterm"}
+        self.process = place.start(
+            exe,
+            *words,
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env=env,
+            start_new_session=True,
+            preexec_fn=own,
+        )
+        os.close(slave)
+        self.drawn = ""
+
+    def until(self, pattern: str) -> re.Match[str]:
+        """Waits until something is drawn."""
+        deadline = time.monotonic() + DEADLINE
+        while not (found := re.search(pattern, self.drawn)):
+            assert time.monotonic() < deadline, f"{pattern!r} was not drawn: {self.drawn!r}"
+            if select.select([self.master], [], [], 0.1)[0]:
+                # The other end goes with the command.
+                with contextlib.suppress(OSError):
+                    self.drawn += os.read(self.master, 4096).decode()
+        return found
+
+    def ctrl_c(self) -> None:
+        """Presses the keys; the command ends by the signal."""
+        os.write(self.master, b"\x03")
+        assert self.process.wait(DEADLINE) == -signal.SIGINT
+
+    def close(self) -> None:
+        """The terminal goes."""
+        os.close(self.master)
+
+
+@pytest.fixture
+def terminal(place: Place) -> Iterator[Callable[..., Terminal]]:
+    """Starts commands at terminals."""
+    opened: list[Terminal] = []
+
+    def start(*words: str | Path) -> Terminal:
+        opened.append(Terminal(place, *words))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+WRITER = """
+import os, signal, sys, numpy, forebay
+run = forebay.open(sys.argv[1], buffer="32MiB")
+for step in range(int(sys.argv[2])):
+    with run.snapshot(step) as s:
+        s.put("E", numpy.full(400_000, float(step)))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def sound(place: Place, run_dir: Path) -> None:
+    """All steps are there, as they were taken, and nothing is left behind."""
+    assert "sound" in place.command("verify", run_dir)
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == list(range(STEPS))
+        assert all((kept["E"] == kept.step).all() for kept in run.snapshots)
+    assert not place.segments()
+
+
+@pytest.fixture
+def kept(run_dir: Path) -> Path:
+    """A run of four snapshots."""
+    with fb.open(run_dir) as run:
+        for step in range(STEPS):
+            with run.snapshot(step) as s:
+                s.put("E", np.full(400_000, float(step)))
+    return run_dir
+
+
+@contextlib.contextmanager
+def endless(file: Path) -> Iterator[None]:
+    """Instead of a file lies something that whoever reads it waits for."""
+    aside = file.parents[1] / "aside"
+    file.rename(aside)
+    os.mkfifo(file)
+    try:
+        yield
+    finally:
+        file.unlink()
+        aside.rename(file)
+
+
+def test_verify_shows_how_far_it_is_and_ctrl_c_ends_it(
+    place: Place, kept: Path, terminal: Callable[..., Terminal]
+) -> None:
+    with endless(kept / "steps" / "0000000002.h5"):
+        shown = terminal("verify", kept)
+        shown.until(r"reading \[.*\] 50% of 12\.21 MiB")
+        shown.ctrl_c()
+    sound(place, kept)
+
+
+def test_ctrl_c_in_repair_leaves_a_run_that_repair_mends(
+    place: Place, kept: Path, terminal: Callable[..., Terminal]
+) -> None:
+    (kept / "catalog.sqlite").write_bytes(b"damaged" * 1000)
+    with endless(kept / "steps" / "0000000003.h5"):
+        shown = terminal("repair", kept)
+        shown.until(r"repairing \[.*\] 3 of 4 files")
+        shown.ctrl_c()
+    assert "4 snapshots" in place.command("repair", kept)
+    sound(place, kept)
+
+
+@pytest.mark.parametrize("command", ["recover", "compact"])
+def test_ctrl_c_in_what_writes_loses_nothing_that_a_dead_program_left(
+    place: Place, tmp_path: Path, terminal: Callable[..., Terminal], command: str
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        ballast = fill(disk)
+        writer = place.python(WRITER, disk / "r", str(STEPS))
+        assert writer.wait(DEADLINE) == -signal.SIGKILL
+        shown = terminal(command, disk / "r.fb")
+        shown.until(r"(recover|compact)ing \[.*\] 0% of 12\.21 MiB")
+        shown.ctrl_c()
+        ballast.unlink()
+        assert place.segments()
+        place.command(command, disk / "r.fb")
+        sound(place, disk / "r.fb")
+
+
+def test_nothing_is_drawn_where_there_is_no_terminal(place: Place, kept: Path) -> None:
+    process = place.start(forebay_exe() or "", "verify", kept)
+    out, err = process.communicate(timeout=DEADLINE)
+    assert "sound" in out
+    assert err == ""
