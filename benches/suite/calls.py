@@ -50,6 +50,24 @@ def native(quick: bool) -> list[Figure]:
     return figures
 
 
+def network() -> list[Figure]:
+    """From Rust over TCP on loopback, plain and with TLS, beside raw sockets of the same run."""
+    rows = alone([str(TARGET / "network"), "--json"])
+    polling, socket = "TCP ping-pong, polling", "64 MiB through a raw socket"
+    machine = {name: rows[f"machine: {name}"]["value"] for name in (polling, socket)}
+    figures = []
+    for name, row in rows.items():
+        value, unit, note = row["value"], row["unit"], row.get("note", "")
+        if name.startswith("machine: "):
+            what = name.removeprefix("machine: ")
+            figures.append(Figure("calls", what, "the machine", value, unit, note=note))
+            continue
+        yardstick = polling if unit == "us" else socket
+        slower = times_slower(value, unit, machine[yardstick])
+        figures.append(Figure("calls", name, "Forebay, Rust", value, unit, yardstick, slower, slower, note))
+    return figures
+
+
 def from_c(programs: Path, folder: Path, spin: float) -> list[Figure]:
     """From C, to the server and the broker of the program `call`, each side on cores of its own."""
     from overhead import apart, other

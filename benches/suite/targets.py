@@ -32,6 +32,8 @@ TARGETS = (
     Target("calls", "void call to a Rust service, median", "Forebay, Python", 1.0),
     Target("calls", "void call after 10 ms of silence, median", "Forebay, Rust", 1.2, "ratio"),
     Target("calls", "call with 64 MiB in", "Forebay, Rust", 1.11, "ratio"),
+    Target("calls", "void call over TCP, active, median", "Forebay, Rust", 1.7, "ratio"),
+    Target("calls", "call with 64 MiB in over TCP", "Forebay, Rust", 1.18, "ratio"),
     Target("snapshots", "visible time", "Forebay, embedded", 1.0, "ratio"),
     Target("snapshots", "visible time", "Forebay, agent", 1.0, "ratio"),
     Target("snapshots", "visible time", "Forebay, embedded, in place", 1.0),

@@ -12,7 +12,7 @@ use forebay_arena::place;
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use serde_json::Value as Json;
-use support::{sandbox, until};
+use support::{LATE, sandbox, until};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()
@@ -38,6 +38,11 @@ fn double() -> forebay::serve::Server {
             y.set(2.0 * x.f64()?)
         })
         .unwrap()
+        .service("halve(inout x:f64[n])", |call| {
+            call.arg(0)?.slice::<f64>()?.iter_mut().for_each(|x| *x /= 2.0);
+            Ok(())
+        })
+        .unwrap()
 }
 
 #[test]
@@ -61,6 +66,11 @@ fn an_agent_listens_where_it_is_told_and_calls_come_over_the_network() {
                 let client = Client::connect(there.clone().over(transport)).unwrap();
                 let values = client.call("double", vec![4.0.into()], None).unwrap();
                 assert_eq!(values, [Value::Scalar(8.0.into())]);
+                for n in [100_000usize, 3_000_000] {
+                    let mut x: Vec<f64> = (0..n).map(|i| i as f64).collect();
+                    let halved = client.call("halve", vec![x[..].as_mut().into()], Some(LATE));
+                    assert!(halved.is_ok() && x.iter().enumerate().all(|(i, x)| *x == i as f64 / 2.0));
+                }
             }
             running.stop();
             // One whose broker is across the network listens too.

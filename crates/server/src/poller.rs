@@ -94,7 +94,12 @@ impl Receiver {
 impl Entry {
     /// Whether there is something to take.
     fn pending(&mut self) -> bool {
-        !self.peer.is_gone() && self.receiver.pending()
+        let pending = !self.peer.is_gone() && self.receiver.pending();
+        if let (Receiver::Network(receiver), Some(remote)) = (&self.receiver, self.peer.remote()) {
+            // A request that is on its way is a reason to show life.
+            remote.note(receiver.waiting(), receiver.is_amid());
+        }
+        pending
     }
 
     /// Takes one frame that is there; anything but a request or the taking back of one cuts the client off.

@@ -382,8 +382,10 @@ impl NetSender {
     }
 
     fn note(&self, out: &Out) {
-        let waits = !out.short.is_empty() || !out.large.is_empty();
-        self.shared.waits.store(waits || self.shared.stream.is_secure() && self.waits(), Ordering::Release);
+        // What TLS still holds waits too; an error shows at the next use.
+        let held = !self.shared.stream.try_flush().unwrap_or(true);
+        let waits = held || !out.short.is_empty() || !out.large.is_empty();
+        self.shared.waits.store(waits, Ordering::Release);
     }
 
     fn lost(&self, out: &mut Out, e: &io::Error) -> Error {

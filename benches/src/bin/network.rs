@@ -1,0 +1,213 @@
+//! Calls over TCP on loopback, plain and with TLS, beside raw sockets of the same run.
+//!
+//! `cargo run --release -p forebay-benches --bin network -- [--json]`
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use forebay_benches::{Apart, Report, median_p99};
+use forebay_client::call::Client;
+use forebay_link::net::Key;
+use forebay_link::{Locator, Transport};
+use forebay_server::Server;
+use forebay_tests::broker::Host;
+use forebay_types::Result;
+
+type Outcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const LARGE: usize = 64 << 20;
+/// Bytes of the request of a void call, and about those of its reply.
+const MESSAGE: usize = 104;
+const ROUNDS: usize = 200;
+const BATCH: usize = 50;
+
+fn main() -> Outcome {
+    match (std::env::var("FOREBAY_BENCH_RAW"), std::env::var("FOREBAY_BENCH_BROKER")) {
+        (Ok(_), _) => raw_side(),
+        (_, Ok(broker)) => serve(&broker),
+        _ => measure_all(),
+    }
+}
+
+fn serve(broker: &str) -> Outcome {
+    let running = Server::new("bench")
+        .service("void()", |_| Ok(()))?
+        .service("take(in x:u8[n])", |_| Ok(()))?
+        .start(Locator::at(Some(Path::new(broker))))?;
+    println!("serving");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    running.stop();
+    Ok(())
+}
+
+/// The other side of the raw sockets: the first byte of a connection says what it is to do.
+fn raw_side() -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    for socket in listener.incoming() {
+        let mut socket = socket?;
+        socket.set_nodelay(true)?;
+        let mut what = [0];
+        socket.read_exact(&mut what)?;
+        let mut message = [0; MESSAGE];
+        let mut sink = vec![1u8; LARGE];
+        socket.set_nonblocking(what[0] == b'p')?;
+        // Each connection ends with an error of its socket.
+        let _ = match what[0] {
+            b's' => (|| loop {
+                socket.read_exact(&mut sink)?;
+                socket.write_all(b".")?;
+            })(),
+            _ => (|| -> std::io::Result<()> {
+                loop {
+                    exactly(&mut socket, &mut message)?;
+                    socket.write_all(&message)?;
+                }
+            })(),
+        };
+    }
+    Ok(())
+}
+
+/// Reads a message, polling where the socket does not block.
+fn exactly(socket: &mut TcpStream, message: &mut [u8]) -> std::io::Result<()> {
+    let mut at = 0;
+    while at < message.len() {
+        match socket.read(&mut message[at..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(n) => at += n,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts this program in another role; what it says first.
+fn start(role: &str, value: &str, dir: &Path) -> Outcome<(Other, String)> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .env(role, value)
+        .env("FOREBAY_RUNTIME_DIR", dir.join("run"))
+        .env("FOREBAY_HOME", dir.join("home"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let out = child.stdout.take().ok_or("it has no output")?;
+    let other = Other(child);
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line)?;
+    Ok((other, line.trim().to_owned()))
+}
+
+/// Microseconds of one, from batches.
+fn timed(mut once: impl FnMut() -> Outcome) -> Outcome<f64> {
+    let mut times = Vec::new();
+    for round in 0..ROUNDS {
+        let start = Instant::now();
+        (0..BATCH).try_for_each(|_| once())?;
+        if round >= ROUNDS / 10 {
+            times.push(start.elapsed().as_nanos() as f64 / 1e3 / BATCH as f64);
+        }
+    }
+    Ok(median_p99(times).0)
+}
+
+/// GB/s of 64 MiB one way; the best of several, for what disturbs only slows.
+fn rate(mut once: impl FnMut() -> Outcome) -> Outcome<f64> {
+    let mut best = 0.0f64;
+    for _ in 0..12 {
+        let start = Instant::now();
+        once()?;
+        best = best.max(LARGE as f64 / start.elapsed().as_nanos() as f64);
+    }
+    Ok(best)
+}
+
+fn raw(address: &str, what: u8) -> Outcome<TcpStream> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
+    socket.write_all(&[what])?;
+    socket.set_nonblocking(what == b'p')?;
+    Ok(socket)
+}
+
+fn measure_all() -> Outcome {
+    let dir = tempfile::Builder::new().prefix("fb").tempdir()?;
+    let mut report = Report::default();
+    let (other, address) = start("FOREBAY_BENCH_RAW", "1", dir.path())?;
+    let mut raws = Vec::new();
+    for (what, name) in [(b'b', "blocking"), (b'p', "polling")] {
+        let _apart = Apart::from(other.0.id());
+        let mut socket = raw(&address, what)?;
+        let mut message = [0; MESSAGE];
+        let us = timed(|| {
+            socket.write_all(&message)?;
+            Ok(exactly(&mut socket, &mut message)?)
+        })?;
+        report.add(&format!("machine: TCP ping-pong, {name}"), us, "us", "raw sockets, two cores");
+        raws.push(us);
+    }
+    let bytes = vec![7u8; LARGE];
+    let mut socket = raw(&address, b's')?;
+    let raw_rate = rate(|| {
+        socket.write_all(&bytes)?;
+        Ok(socket.read_exact(&mut [0])?)
+    })?;
+    report.add("machine: 64 MiB through a raw socket", raw_rate, "GB/s", "");
+    drop((socket, other));
+    for (tls, how) in [(false, "TCP"), (true, "TLS")] {
+        ours(dir.path(), tls, how, &raws, raw_rate, &bytes, &mut report)?;
+    }
+    report.finish();
+    Ok(())
+}
+
+fn ours(
+    dir: &Path,
+    tls: bool,
+    how: &str,
+    raws: &[f64],
+    raw_rate: f64,
+    bytes: &[u8],
+    report: &mut Report,
+) -> Outcome {
+    let host = Host::listen("fb://127.0.0.1:0", Key::new()?, tls);
+    let home = dir.join("home");
+    forebay_arena::place::private_dir(&home)?;
+    let file = serde_json::json!({"network": host.rendezvous()});
+    std::fs::write(home.join("bench.json"), file.to_string())?;
+    let (address, key) = host.network();
+    let (server, said) = start("FOREBAY_BENCH_BROKER", address, dir)?;
+    if said != "serving" {
+        return Err("the server did not start".into());
+    }
+    let locator = Locator::at(Some(Path::new(address))).with_keys(key.clone().into());
+    let client = Client::connect(locator.over(Transport::Network).with_silence(Duration::from_secs(10)))?;
+    let void = |client: &Client| -> Result<()> { client.call("void", vec![], None).map(drop) };
+    {
+        let _apart = Apart::from(server.0.id());
+        let us = timed(|| Ok(void(&client)?))?;
+        let note = format!("{:.2} blocking ping-pongs, {:.2} polling", us / raws[0], us / raws[1]);
+        report.add(&format!("void call over {how}, active, median"), us, "us", &note);
+    }
+    let gb = rate(|| Ok(client.call("take", vec![bytes.into()], None).map(drop)?))?;
+    report.add(
+        &format!("call with 64 MiB in over {how}"),
+        gb,
+        "GB/s",
+        &format!("{:.2} of raw", gb / raw_rate),
+    );
+    Ok(())
+}
