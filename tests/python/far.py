@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
+import shutil
 import signal
 import socket
+import subprocess
 import threading
+import time
 from pathlib import Path
 
-from places import Place
+from places import Place, forebay_exe
 
 
 class Agent:
     """An agent in a place of its own that listens on loopback; runs lie under `runs`."""
 
-    def __init__(self, runs: Path, listen: str = "tcp://127.0.0.1:0") -> None:
+    def __init__(self, runs: Path, listen: str = "tcp://127.0.0.1:0", host: tuple[str, ...] = ()) -> None:
+        self.host = host
         self.place = Place()
         self.runs = runs
         self.pid = 0
@@ -26,7 +31,11 @@ class Agent:
     def up(self, listen: str | None = None) -> None:
         """Starts it, again at the same address when none is given."""
         listen = listen or self.address.replace("fb://", "tcp://")
-        said = json.loads(self.place.command("up", "--listen", listen, "--runs", self.runs, "--json"))
+        words = (*self.host, forebay_exe() or "forebay", "up", "--listen", listen)
+        process = self.place.start(*words, "--runs", self.runs, "--json")
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        said = json.loads(out)
         self.pid, self.address = said["pid"], said["address"]
 
     def url(self, path: Path) -> str:
@@ -95,3 +104,83 @@ class Proxy:
         """Ends it."""
         self.cut()
         self.listener.close()
+
+
+class SlowLine(Proxy):
+    """A line of so many bytes a second and so long a way, each way, with a tenth of a second of queue."""
+
+    def __init__(self, address: str, rate: float, way: float) -> None:
+        self.rate, self.way = rate, way
+        super().__init__(address)
+
+    def _carry(self, a: socket.socket, b: socket.socket) -> None:
+        a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+        piece = 4096
+        waiting: queue.Queue[tuple[float, bytes]] = queue.Queue(int(self.rate * 0.1 / piece) + 4)
+        threading.Thread(target=self._deliver, args=(waiting, b), daemon=True).start()
+        free = time.monotonic()
+        with contextlib.suppress(OSError):
+            while data := a.recv(piece):
+                free = max(free, time.monotonic()) + len(data) / self.rate
+                waiting.put((free + self.way, data))
+        waiting.put((free + self.way, b""))
+
+    def _deliver(self, waiting: queue.Queue[tuple[float, bytes]], to: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                due, data = waiting.get()
+                time.sleep(max(0.0, due - time.monotonic()))
+                if not data:
+                    to.shutdown(socket.SHUT_RDWR)
+                    return
+                to.sendall(data)
+                self.carried += len(data)
+
+
+class Hosts:
+    """Two hosts with a cable between them: network namespaces of this machine, gone at the end."""
+
+    def __init__(self) -> None:
+        self.names = [f"fb{os.getpid()}{side}" for side in "ab"]
+        subnet = f"10.{os.getpid() // 250 % 250}.{os.getpid() % 250}"
+        self.addresses = [f"{subnet}.{n}" for n in (1, 2)]
+        try:
+            for name in self.names:
+                self._ip("netns", "add", name)
+                self._ip("-n", name, "link", "set", "lo", "up")
+            a, b = self.names
+            self._ip("-n", a, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", b)
+            for name, address in zip(self.names, self.addresses, strict=True):
+                self._ip("-n", name, "address", "add", f"{address}/24", "dev", "cable")
+            self.join(True)
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def _ip(*words: str, check: bool = True) -> None:
+        subprocess.run(["ip", *words], check=check, capture_output=True, timeout=20)
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether this user may make hosts."""
+        if shutil.which("ip") is None:
+            return False
+        name = f"fbtry{os.getpid()}"
+        made = subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True, timeout=20)
+        Hosts._ip("netns", "delete", name, check=False)
+        return made.returncode == 0
+
+    def on(self, n: int) -> tuple[str, ...]:
+        """What stands before a command that runs on the n-th host."""
+        return ("ip", "netns", "exec", self.names[n])
+
+    def join(self, joined: bool) -> None:
+        """Puts the cable in, or pulls it out."""
+        for name in self.names:
+            self._ip("-n", name, "link", "set", "cable", "up" if joined else "down")
+
+    def close(self) -> None:
+        """Removes the hosts."""
+        for name in self.names:
+            self._ip("netns", "delete", name, check=False)

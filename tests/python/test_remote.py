@@ -13,7 +13,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Agent, Place, until
-from far import Proxy
+from far import Proxy, SlowLine
 
 
 @pytest.fixture
@@ -141,7 +141,8 @@ def test_what_a_killed_program_had_sent_is_written_and_a_torn_step_is_not_listed
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
     program = place.python(KILLED, agent.url(path), stdin=-1)
     assert program.stdout is not None
-    assert program.stdout.readline() == "ready\n"
+    assert program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
     program.send_signal(signal.SIGKILL)
     program.wait()
     # Whoever opens it again sends what is left here first, which clears the segment.
@@ -180,7 +181,8 @@ def test_a_dead_agent_is_a_clear_error_and_the_rest_is_sent_to_the_next_one(
     program = place.python(LOST, agent.url(path), stdin=-1)
     assert program.stdin is not None
     assert program.stdout is not None
-    assert program.stdout.readline() == "ready\n"
+    assert program.stderr is not None
+    assert program.stdout.readline() == "ready\n", program.stderr.read()
     agent.kill()
     until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
     began = time.monotonic()
@@ -243,3 +245,48 @@ def test_without_the_key_or_the_right_name_nothing_is_opened(
     with pytest.raises(fb.BadArgument, match="names a host and no run"):
         fb.open(agent.address)
     assert os.listdir(agent.runs) == []
+
+
+LOOPING = """
+import sys, time, forebay as fb, numpy as np
+field = np.ones(1 << 20)
+with fb.open(sys.argv[1], buffer="24MiB") as run:
+    run.put("ready", 1)
+    for step in run.steps(1_000_000):
+        if step == 0:
+            began = time.monotonic()
+            with run.snapshot(0) as s:
+                s.put("field", field)
+            print("snapshot", time.monotonic() - began, flush=True)
+        print(step, time.monotonic(), flush=True)
+        time.sleep(0.005)
+"""
+
+
+def test_stop_acts_at_once_while_a_snapshot_creeps_over_a_slow_line(agent: Agent, place: Place) -> None:
+    path = agent.runs / "slow.fb"
+    line = SlowLine(agent.address, rate=2.5e6, way=0.02)
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    program = place.python(LOOPING, f"{line.address}/slow", stderr=None)
+    assert program.stdout is not None
+    word, seconds = program.stdout.readline().split()
+    # The program waits for a copy, not for the seconds that the line takes.
+    assert (word, float(seconds) < 3) == ("snapshot", True)
+    for _ in range(30):
+        program.stdout.readline()
+    asked = time.monotonic()
+    agent.place.command("steer", path, "stop")
+    confirmed = time.monotonic()
+    assert line.carried < 7 << 20, "the snapshot is there already, so nothing is shown"
+    place.command("steer", f"{agent.address}/slow", "quit")
+    said = program.stdout.read().split("\n")
+    times = [float(at) for _, at in (words.split() for words in said if words)]
+    last = max(t for t in times if t < confirmed)
+    assert last - asked < 2, "the loop went on for too long"
+    assert confirmed - asked < 4, "the act was confirmed too late"
+    program.wait(40)
+    line.close()
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == [0]
+        assert (run.snapshots[0]["field"] == 1.0).all()
+    print(f"held {last - asked:.3f} s, confirmed {confirmed - asked:.3f} s after the act was asked for")

@@ -1,5 +1,5 @@
-//! Drifting ranks and a slow owner in every interleaving that a seed gives: each act is carried
-//! out by all ranks at the same step, and no rank passes a confirmed gate.
+//! Drifting ranks, some of them on other hosts, and a slow owner in every interleaving that a seed
+//! gives: each act is carried out by all ranks at the same step, and no rank passes a confirmed gate.
 
 use super::*;
 use forebay_types::watch::{Act, Phase};
@@ -15,7 +15,19 @@ enum Place {
     Done,
 }
 
+/// What the owner has of a rank on another host, and what is on the way.
+#[derive(Default)]
+struct Mirror {
+    gate: Option<i64>,
+    epoch: u64,
+    /// The gate that the forwarder has stored, with its number, before it loaded the rank's step.
+    stored: u64,
+    word: Option<i64>,
+    echo: u64,
+}
+
 struct Rank {
+    far: Option<Mirror>,
     at: Place,
     next: i64,
     step: i64,
@@ -26,6 +38,13 @@ struct Rank {
     quit: bool,
 }
 
+impl Rank {
+    /// Its step, as the owner sees it.
+    fn as_seen(&self) -> Option<i64> {
+        self.far.as_ref().map_or(self.word, |m| m.word)
+    }
+}
+
 struct World {
     steering: Steering,
     ranks: Vec<Rank>,
@@ -34,6 +53,7 @@ struct World {
     ahead: VecDeque<Action>,
     /// A look under way: what was read so far.
     look: Option<Vec<Seen>>,
+    look_due: bool,
     confirmed: BTreeMap<u64, i64>,
     acks: BTreeMap<u64, i64>,
     last: i64,
@@ -42,7 +62,8 @@ struct World {
 
 impl World {
     fn new(size: usize, starts: i64, last: i64) -> World {
-        let rank = || Rank {
+        let rank = |n: usize| Rank {
+            far: (n % 2 == 1).then(Mirror::default),
             at: Place::Computing,
             next: starts,
             step: -1,
@@ -54,10 +75,11 @@ impl World {
         };
         let mut world = World {
             steering: Steering::new(size as u32),
-            ranks: (0..size).map(|_| rank()).collect(),
+            ranks: (0..size).map(rank).collect(),
             records: VecDeque::new(),
             ahead: VecDeque::new(),
             look: None,
+            look_due: true,
             confirmed: BTreeMap::new(),
             acks: BTreeMap::new(),
             last,
@@ -89,7 +111,7 @@ impl World {
     fn owner(&mut self, act: Option<Act>) {
         if let Some(mut seen) = self.look.take() {
             let rank = seen.len();
-            seen.push(Seen { rank: rank as u32, step: self.ranks[rank].word });
+            seen.push(Seen { rank: rank as u32, step: self.ranks[rank].as_seen() });
             if seen.len() == self.ranks.len() {
                 self.tell(|s, out| s.looked(&seen, out));
             } else {
@@ -98,8 +120,11 @@ impl World {
             return;
         }
         match self.ahead.pop_front() {
-            Some(Action::Gate { rank, step }) => self.ranks[rank as usize].gate = step,
-            Some(Action::Look) => self.look = Some(Vec::new()),
+            Some(Action::Gate { rank, step }) => match &mut self.ranks[rank as usize].far {
+                Some(far) => (far.gate, far.epoch) = (step, far.epoch + 1),
+                None => self.ranks[rank as usize].gate = step,
+            },
+            Some(Action::Look) if self.has_heard() => self.look = Some(Vec::new()),
             Some(Action::Post { rank, id, step, act }) => {
                 self.confirmed.insert(id, step);
                 self.ranks[rank as usize].mail.push_back((id, step, act));
@@ -108,13 +133,36 @@ impl World {
                 self.acks.insert(ack.id, ack.step.unwrap());
             }
             Some(_) => {}
+            // The heart looks again when the words of all gates have come.
+            None if self.steering.in_motion() && self.has_heard() && self.look_due => {
+                self.look_due = false;
+                self.look = Some(Vec::new());
+            }
             None => {
+                self.look_due = true;
                 if let Some((rank, id, step)) = self.records.pop_front() {
                     self.tell(|s, out| s.applied(rank, id, step, None, "", out));
                 } else if let Some(act) = act {
                     let _ = self.act(act);
                 }
             }
+        }
+    }
+
+    /// Whether every mirror has echoed the number of its gate.
+    fn has_heard(&self) -> bool {
+        self.ranks.iter().all(|r| r.far.as_ref().is_none_or(|m| m.echo == m.epoch))
+    }
+
+    /// One access by the forwarder of a rank on another host, or by what it sends.
+    fn line(&mut self, r: usize) {
+        let rank = &mut self.ranks[r];
+        let Some(far) = &mut rank.far else { return };
+        if far.stored == far.epoch {
+            // The step is loaded after the gate was stored, and both arrive together.
+            (far.word, far.echo) = (rank.word, far.stored);
+        } else {
+            (rank.gate, far.stored) = (far.gate, far.epoch);
         }
     }
 
@@ -165,13 +213,15 @@ impl World {
             self.owner(None);
             for r in 0..self.ranks.len() {
                 self.rank(r);
+                self.line(r);
             }
-            if self.ahead.is_empty() && self.look.is_none() && self.records.is_empty() {
+            let quiet = self.ahead.is_empty() && self.look.is_none() && self.records.is_empty();
+            if quiet && self.has_heard() {
                 let seen: Vec<Seen> = self
                     .ranks
                     .iter()
                     .enumerate()
-                    .map(|(r, k)| Seen { rank: r as u32, step: k.word })
+                    .map(|(r, k)| Seen { rank: r as u32, step: k.as_seen() })
                     .collect();
                 if self
                     .ranks
@@ -200,6 +250,7 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Clone, Debug)]
 enum Move {
     Rank(usize),
+    Line(usize),
     Owner,
     Act(Act),
 }
@@ -207,6 +258,7 @@ enum Move {
 fn moves(size: usize) -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
         8 => (0..size).prop_map(Move::Rank),
+        4 => (0..size).prop_map(Move::Line),
         8 => Just(Move::Owner),
         1 => act().prop_map(Move::Act),
     ];
@@ -224,6 +276,7 @@ proptest! {
         for m in play {
             match m {
                 Move::Rank(r) => world.rank(r % size),
+                Move::Line(r) => world.line(r % size),
                 Move::Owner => world.owner(None),
                 Move::Act(act) => world.owner(Some(act)),
             }
