@@ -45,9 +45,10 @@ int main(int argc, char **argv)
     OK(fb_steps_with(run, &wrong));
     CHECK(fb_step(run, &step, steps) == -FB_BAD_ARGUMENT && strstr(fb_last_error(), "-7") != NULL);
     OK(fb_steps_with(run, &loop));
-    puts("ready");
-    fflush(stdout);
     while (fb_step(run, &step, steps) > 0) {
+        /* From here on SIGTERM is heard. */
+        if (step == loop.start) puts("ready");
+        if (step == loop.start) fflush(stdout);
         x = 3.9 * x * (1 - x);
         if (hurried) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
