@@ -13,7 +13,7 @@ use super::intake::Intake;
 use super::session::Session;
 use super::steps::Step;
 use forebay_types::{Code, Error};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Most ranks that an error names.
@@ -40,10 +40,14 @@ impl Intake {
 
     /// The time for ranks that never came runs from the first step that waits for them.
     fn look_for_late_ranks(&mut self) {
-        let awaits = |k: &Step| k.is_awaited() && k.lacking().any(|r| self.never_came(r));
+        // This is done in each turn while a step is under way, so ranks are not sought for each of them.
+        let came: BTreeSet<u32> =
+            self.left.keys().copied().chain(self.sessions.values().map(|s| s.row.rank)).collect();
+        let never_came = |r: &u32| !came.contains(r);
+        let awaits = |k: &Step| k.is_awaited() && k.lacking().any(|r| never_came(&r));
         match (self.steps.values().any(awaits), self.lacking_since) {
             (true, None) => self.lacking_since = Some(Instant::now()),
-            (false, Some(_)) if self.steps.values().all(|k| k.lacking().all(|r| !self.never_came(r))) => {
+            (false, Some(_)) if self.steps.values().all(|k| !k.lacking().any(|r| never_came(&r))) => {
                 self.lacking_since = None;
             }
             _ => {}
@@ -90,10 +94,6 @@ impl Intake {
                 self.late_ranks.as_secs_f64()
             ),
         )
-    }
-
-    fn never_came(&self, rank: u32) -> bool {
-        !self.left.contains_key(&rank) && !self.sessions.values().any(|s| s.row.rank == rank)
     }
 
     /// Why a step cannot be completed, or nothing.
