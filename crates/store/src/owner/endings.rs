@@ -132,6 +132,9 @@ impl Intake {
     /// Sessions whose rank is gone and whose ring is read are closed when everything they left is
     /// durable; steps that cannot be completed any more are given up first.
     pub(super) fn end_sessions(&mut self) {
+        if self.lost.is_some() {
+            return; // what is in the segments is the successor's, also what was not read here
+        }
         let newest = self.sessions.keys().next_back().copied();
         for s in self.sessions.values_mut().filter(|s| s.hung && s.mates.is_none()) {
             s.mates = newest;
