@@ -78,10 +78,14 @@ impl Deputies {
         Ok(())
     }
 
-    /// A rank is opened anew: a deputy of it that waits for its line does so in vain.
-    pub fn evict(&self, run: &Path, rank: u32) {
+    /// A rank is opened anew: a deputy of it that waits for its line does so in vain. Says whether there
+    /// is one, which gives its seat up in a moment.
+    pub fn evict(&self, run: &Path, rank: u32) -> bool {
         let same = |k: &&Kept| k.run == run && k.rank == rank && k.waits.load(Ordering::SeqCst);
-        lock(&self.table).values().filter(same).for_each(|k| k.evicted.store(true, Ordering::SeqCst));
+        let table = lock(&self.table);
+        let going: Vec<&Kept> = table.values().filter(same).collect();
+        going.iter().for_each(|k| k.evicted.store(true, Ordering::SeqCst));
+        !going.is_empty()
     }
 }
 
@@ -166,6 +170,7 @@ impl<'a> Deputy<'a> {
             };
             let closed = why.code() == Code::ServerLost;
             drop(line);
+            self.waits.store(true, Ordering::SeqCst);
             if closed && self.ends_soon() {
                 break;
             }
@@ -184,9 +189,10 @@ impl<'a> Deputy<'a> {
     }
 
     fn end(self) {
-        lock(&self.shared.deputies.table).remove(&self.key);
+        self.waits.store(true, Ordering::SeqCst);
         self.segment.word(word::LEFT).store(1, Ordering::SeqCst);
         self.session.end(self.shared);
+        lock(&self.shared.deputies.table).remove(&self.key);
     }
 
     /// A rank that has said good-bye goes before the owner has put its session away.

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const LEAVING: Duration = Duration::from_secs(10);
 /// How long a session whose rest is sent may take to be settled: its deputy is kept for a while.
 const SETTLING: Duration = Duration::from_secs(75);
+/// How long an old deputy of a rank that is opened anew may take to give up its seat.
+const VACATING: Duration = Duration::from_secs(15);
 /// How long a rank may take from opening a run to sending the sizes of its segment.
 const ATTACHING: Duration = Duration::from_secs(30);
 
@@ -110,8 +112,14 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
     if let Some(old) = asked.after {
         (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
     }
-    shared.deputies.evict(&plain(&dir), open.rank);
-    let (session, opened) = shared.runs.open(shared, &open, own_pid())?;
+    let until = Instant::now() + VACATING;
+    let (session, opened) = loop {
+        let going = shared.deputies.evict(&plain(&dir), open.rank);
+        match shared.runs.open(shared, &open, own_pid()) {
+            Err(e) if e.code() == Code::Conflict && going && Instant::now() < until => {}
+            done => break done?,
+        }
+    };
     let left = asked.after.map(|old| settled(&dir, old)).transpose();
     match left {
         Ok(left) => Ok((session, FarOpened { opened, left })),
