@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fortran_kit import FORTRAN, PROGRAMS, Fortran, Home, Kit, run
+from fortran_kit import FORTRAN, PROGRAMS, Home, Kit, run
 from kit import install
 
 CMAKE = """
@@ -83,8 +83,8 @@ def test_without_a_fortran_compiler_the_sources_alone_are_installed(tmp_path: Pa
     assert not (tmp_path / "prefix" / "lib" / "libforebay_fortran.a").exists()
 
 
-def test_a_package_may_have_blanks_in_its_place(fortran: Fortran, tmp_path: Path) -> None:
+def test_a_package_may_have_blanks_in_its_place_and_compiles_without_a_warning(tmp_path: Path) -> None:
     stage, prefix = tmp_path / "the stage", "/opt/for me"
-    install(prefix, DESTDIR=str(stage))
+    install(prefix, DESTDIR=str(stage), FFLAGS="-Werror", CFLAGS="-Werror")
     described = (stage / "opt" / "for me" / "lib" / "pkgconfig" / "forebay-fortran.pc").read_text()
     assert "prefix=/opt/for\\ me\n" in described

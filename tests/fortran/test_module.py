@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -179,15 +177,3 @@ end program stops
     out, err = process.communicate(timeout=30)
     assert process.returncode == 1 and out == "before\n"
     assert f"ERROR STOP forebay: there is no run {tmp_path}/no such run.fb" in err
-
-
-def test_the_module_compiles_without_a_warning(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [str(ROOT / "scripts" / "fortran"), str(tmp_path)],
-        env={**os.environ, "FFLAGS": "-Werror", "CFLAGS": "-Werror"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
