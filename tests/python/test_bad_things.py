@@ -234,3 +234,38 @@ def test_the_contents_survive_what_the_reader_sees(run_dir: Path) -> None:
         with fb.open(run_dir, "r") as reader:
             run.flush()
             np.testing.assert_array_equal(reader["x"], [0, 1, 2])
+
+
+MANY_PUTS = """
+import sys, threading
+import numpy as np
+import forebay as fb
+
+if "agent" in sys.argv:
+    fb.connect()
+with fb.open(sys.argv[1]) as run:
+    with run.snapshot(0) as s:
+        s.put("x", 1.0)
+        for i in range(60_000):
+            run.put("y", i)
+        s.put("z", np.arange(5_000.0))
+    # The same from a thread that knows nothing of the snapshot.
+    with run.snapshot(1) as s:
+        s.put("x", 2.0)
+        other = threading.Thread(target=lambda: [run.put("w", i) for i in range(60_000)])
+        other.start()
+        other.join()
+    print(run["y"], run["w"])
+"""
+
+
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
+def test_any_number_of_puts_fits_between_beginning_and_end_of_a_snapshot(
+    place: Place, run_dir: Path, keeper: str
+) -> None:
+    assert place.run_python(MANY_PUTS, run_dir, keeper) == "59999 59999\n"
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == [0, 1]
+        assert run.snapshots.at(0)["x"] == 1.0
+        assert run.snapshots.at(0)["z"].sum() == np.arange(5_000.0).sum()
+        assert run.snapshots.at(1)["x"] == 2.0

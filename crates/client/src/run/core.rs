@@ -55,6 +55,8 @@ pub struct Core {
     pub time: AtomicU64,
     /// The snapshot being taken, if any.
     pub open_step: Mutex<Option<i64>>,
+    /// The last step that the owner was told to let go of early; `i64::MIN` for none.
+    pub early_step: AtomicI64,
     /// The last snapshot ended; `i64::MIN` for none.
     pub last_ended: AtomicI64,
     /// Steps that exist as far as this session knows.

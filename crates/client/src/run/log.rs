@@ -13,6 +13,7 @@ use forebay_types::record::Record;
 use forebay_types::{Error, Result};
 
 use super::core::Core;
+use super::step::STUCK;
 
 struct State {
     producer: Producer,
@@ -98,12 +99,9 @@ impl Log {
         record.encode(seq, &mut w);
         state.buf = w.finish();
         let State { producer, buf, .. } = &mut *state;
-        if producer.free() < buf.len() as u64 + 16 && buf.len() as u64 + 16 <= producer.capacity() {
-            return Err(Full {
-                needed: buf.len() as u64 + 16,
-                free: producer.free(),
-                largest: producer.capacity(),
-            });
+        let (needed, free, largest) = (buf.len() as u64 + 16, producer.free(), producer.capacity());
+        if needed <= largest && free < needed + leaves(record).min(largest - needed) {
+            return Err(Full { needed, free, largest });
         }
         before(seq);
         producer.push(&[buf])?;
@@ -120,7 +118,30 @@ impl Log {
     }
 }
 
+/// Bytes that a record leaves free in the ring. What follows the beginning of a step stays there until the
+/// step is ended, given up or let go of: these three always find room, and its own blocks longer than others.
+fn leaves(record: &Record) -> u64 {
+    match record {
+        Record::StepEnd { .. } | Record::StepDiscard { .. } | Record::StepEarly { .. } => 0,
+        Record::Ask { .. } => 1 << 10,
+        Record::StepBegin { .. } | Record::StepBlock(_) => 4 << 10,
+        _ => 32 << 10,
+    }
+}
+
 impl Core {
+    /// Lets the owner let go of the step being taken as soon as it is written: the ring is full of what came
+    /// behind its beginning. Only the disk can vouch for it then.
+    fn let_step_go(&self) {
+        let Ok(open) = self.open_step.try_lock() else { return };
+        let Some(step) = *open else { return };
+        if self.early_step.swap(step, Ordering::Relaxed) != step
+            && self.log.try_push(&Record::StepEarly { step }, &mut |_| {}).is_err()
+        {
+            self.early_step.store(i64::MIN, Ordering::Relaxed);
+        }
+    }
+
     /// Publishes a record, waiting for room in the ring if need be; its number.
     pub fn publish(&self, record: &Record) -> Result<u64> {
         self.publish_after(record, &mut |_| {})
@@ -147,7 +168,12 @@ impl Core {
                     return Ok(seq);
                 }
                 Err(full) if full.for_ever() => return Err(Error::from(full)),
-                Err(_) => patience.pause("room in the ring to the owner")?,
+                Err(_) => {
+                    if patience.so_far() > STUCK {
+                        self.let_step_go();
+                    }
+                    patience.pause("room in the ring to the owner")?;
+                }
             }
         }
     }

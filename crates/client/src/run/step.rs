@@ -19,7 +19,7 @@ use super::room::Placed;
 const PIECE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// After so long without room the owner may release blocks of the unfinished step.
-const STUCK: Duration = Duration::from_secs(1);
+pub(super) const STUCK: Duration = Duration::from_secs(1);
 /// The owner had no step to drop: so long until it is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -358,7 +358,7 @@ impl StepWriter {
         self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).insert(self.step);
         self.core.last_ended.store(self.step, Ordering::Relaxed);
         self.leave(&mut state, Some(Phase::Ended));
-        if state.early {
+        if state.early || self.core.early_step.load(Ordering::Relaxed) == self.step {
             // Blocks of the step may be gone from the arena already, so only the disk can vouch.
             let vouched = self.core.ask(&Ask::WaitStep { step: self.step });
             if vouched.is_err() {
