@@ -246,13 +246,13 @@ if "agent" in sys.argv:
 with fb.open(sys.argv[1]) as run:
     with run.snapshot(0) as s:
         s.put("x", 1.0)
-        for i in range(60_000):
+        for i in range(200_000):
             run.put("y", i)
         s.put("z", np.arange(5_000.0))
     # The same from a thread that knows nothing of the snapshot.
     with run.snapshot(1) as s:
         s.put("x", 2.0)
-        other = threading.Thread(target=lambda: [run.put("w", i) for i in range(60_000)])
+        other = threading.Thread(target=lambda: [run.put("w", i) for i in range(200_000)])
         other.start()
         other.join()
     print(run["y"], run["w"])
@@ -263,7 +263,7 @@ with fb.open(sys.argv[1]) as run:
 def test_any_number_of_puts_fits_between_beginning_and_end_of_a_snapshot(
     place: Place, run_dir: Path, keeper: str
 ) -> None:
-    assert place.run_python(MANY_PUTS, run_dir, keeper) == "59999 59999\n"
+    assert place.run_python(MANY_PUTS, run_dir, keeper) == "199999 199999\n"
     with fb.open(run_dir, "r") as run:
         assert run.snapshots.numbers == [0, 1]
         assert run.snapshots.at(0)["x"] == 1.0
