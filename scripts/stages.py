@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from runner import ROOT, Stage, main
@@ -44,6 +45,8 @@ STAGES = [
 ]
 
 if __name__ == "__main__":
+    # Who starts this in the background has Ctrl-C ignored, and tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = sys.argv[1:]
     known = {stage.name for stage in STAGES}
     unknown = [name for name in chosen if name not in known]

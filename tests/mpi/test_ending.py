@@ -22,7 +22,7 @@ MANY = 1_000_000
 MORE = 40
 
 # Open MPI waits so many seconds for ranks that end by themselves, one by default.
-os.environ.setdefault("OMPI_MCA_odls_base_sigkill_timeout", "3")
+os.environ.setdefault("OMPI_MCA_odls_base_sigkill_timeout", "20")
 
 
 def start(place: Place, mpi: Mpi, run_dir: Path, steps: int, pause: float) -> subprocess.Popen[str]:

@@ -161,7 +161,8 @@ def test_a_job_that_is_ended_keeps_what_was_acknowledged(
     else:
         job.send_signal(signal.SIGTERM)
     job.communicate(timeout=30)
-    assert job.returncode != 0
+    # A launcher that passes SIGTERM on may see its ranks end in order.
+    assert job.returncode != 0 or how == "SIGTERM to the launcher"
     until(lambda: not pids(place, "rank.py"), 20, "the end of all ranks")
     kept = acknowledged(run_dir)
     check_goes_on(finish(place.start(*mpi.command(2, sys.executable, RANK, run_dir, "+6", 0))), run_dir, kept)

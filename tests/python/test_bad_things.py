@@ -217,9 +217,12 @@ def test_a_place_where_no_run_can_be_is_refused() -> None:
 
 
 def test_a_url_and_an_empty_name_are_refused_with_a_remedy() -> None:
-    for bad in ("fb://host:7000/x", ""):
+    for bad in ("fb://host:7000", "fb://host/x", ""):
         with pytest.raises(fb.BadArgument):
             fb.open(bad)
+    # There is an address, and no key to it.
+    with pytest.raises(fb.Refused, match=r"HOST\.json"):
+        fb.open("fb://host:7000/x")
 
 
 def test_rank_and_size_must_fit(run_dir: Path) -> None:

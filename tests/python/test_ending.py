@@ -178,7 +178,7 @@ def test_a_second_sigterm_ends_a_program_whose_step_does_not_end(place: Place, r
     for _ in range(3):
         process.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.1)
+        process.wait(3.1)
     process.send_signal(signal.SIGTERM)
     check_killed(place, process, run_dir)
 

@@ -26,9 +26,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield at
 
 
-def closing(place: Place, owner: str, disk: Path, *how: str) -> subprocess.Popen[str]:
+def closing(place: Place, keeper: str, disk: Path, *how: str) -> subprocess.Popen[str]:
     """A program that waits in `close` now, under an agent or alone."""
-    if owner == "agent":
+    if keeper == "agent":
         place.command("up")
     process = place.start(sys.executable, CLOSER, disk / "r", str(STEPS), *how, stdin=subprocess.PIPE)
     assert process.stdout is not None
@@ -39,26 +39,26 @@ def closing(place: Place, owner: str, disk: Path, *how: str) -> subprocess.Popen
     return process
 
 
-def whole(place: Place, owner: str, disk: Path) -> None:
+def whole(place: Place, keeper: str, disk: Path) -> None:
     """With room again everything that was acknowledged is written: by the agent, or by the next opening."""
     (disk / "ballast").unlink()
-    if owner == "embedded":
+    if keeper == "embedded":
         place.command("recover", disk / "r.fb")
         assert not place.segments()
     with fb.open(disk / "r", "r") as run:
         until(lambda: run.snapshots.numbers == list(range(STEPS)), ENDS, "all that was acknowledged")
         assert all((kept["E"] == kept.step).all() for kept in run.snapshots)
-    if owner == "agent":
+    if keeper == "agent":
         until(lambda: not place.segments(), ENDS, "the end of the run's segments")
         place.command("down")
     assert "sound" in place.command("verify", disk / "r.fb")
 
 
-@pytest.mark.parametrize("owner", ["embedded", "agent"])
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
 def test_ctrl_c_ends_the_wait_of_a_close_and_what_was_put_is_kept(
-    place: Place, disk: Path, owner: str
+    place: Place, disk: Path, keeper: str
 ) -> None:
-    process = closing(place, owner, disk)
+    process = closing(place, keeper, disk)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=ENDS)
     assert out == "interrupted\n"
@@ -66,25 +66,25 @@ def test_ctrl_c_ends_the_wait_of_a_close_and_what_was_put_is_kept(
     assert "KeyboardInterrupt" in err
     assert "was not waited for" in err
     assert "cannot be closed" not in err, "it waited to the end"
-    whole(place, owner, disk)
+    whole(place, keeper, disk)
 
 
-@pytest.mark.parametrize("owner", ["embedded", "agent"])
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
 def test_after_ctrl_c_in_the_loop_a_second_one_ends_the_close_at_once(
-    place: Place, disk: Path, owner: str
+    place: Place, disk: Path, keeper: str
 ) -> None:
-    process = closing(place, owner, disk, "loop")
+    process = closing(place, keeper, disk, "loop")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=ENDS)
     assert process.returncode == -signal.SIGINT
     assert "was not waited for" in err
     assert "cannot be closed" not in err, "it waited to the end"
-    whole(place, owner, disk)
+    whole(place, keeper, disk)
 
 
-@pytest.mark.parametrize("owner", ["embedded", "agent"])
-def test_a_close_that_ctrl_c_interrupted_can_be_repeated(place: Place, disk: Path, owner: str) -> None:
-    process = closing(place, owner, disk, "again")
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
+def test_a_close_that_ctrl_c_interrupted_can_be_repeated(place: Place, disk: Path, keeper: str) -> None:
+    process = closing(place, keeper, disk, "again")
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
     assert process.stdout.readline() == "interrupted\n"
@@ -93,15 +93,15 @@ def test_a_close_that_ctrl_c_interrupted_can_be_repeated(place: Place, disk: Pat
     assert (out, process.returncode) == ("closed\n", 0), err
     assert not place.segments()
     (disk / "ballast").touch()
-    whole(place, owner, disk)
+    whole(place, keeper, disk)
 
 
-@pytest.mark.parametrize("owner", ["embedded", "agent"])
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
 def test_sigterm_ends_a_program_that_closes_and_what_was_put_is_kept(
-    place: Place, disk: Path, owner: str
+    place: Place, disk: Path, keeper: str
 ) -> None:
-    process = closing(place, owner, disk)
+    process = closing(place, keeper, disk)
     process.terminate()
     process.communicate(timeout=ENDS)
     assert process.returncode != 0
-    whole(place, owner, disk)
+    whole(place, keeper, disk)

@@ -55,8 +55,8 @@ def whole(run_dir: Path) -> None:
         assert list(run["y"]) == [3, 3, 3]
 
 
-@pytest.mark.parametrize("owner", ["embedded", "agent"])
-def test_a_child_that_ends_in_order_harms_nothing(place: Place, run_dir: Path, owner: str) -> None:
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
+def test_a_child_that_ends_in_order_harms_nothing(place: Place, run_dir: Path, keeper: str) -> None:
     child = """
 pid = os.fork()
 if pid == 0:
@@ -75,7 +75,7 @@ if pid == 0:
     sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 """
-    out = place.run_python(BEGIN + child + GO_ON, run_dir, owner)
+    out = place.run_python(BEGIN + child + GO_ON, run_dir, keeper)
     told = dict(line.split(" ", 1) for line in out.splitlines())
     assert set(told) == {"put", "get", "snapshot", "begin", "flush", "steps", "append", "close"}, out
     for what in ("put", "snapshot", "begin", "flush", "steps"):
@@ -85,8 +85,8 @@ assert os.waitpid(pid, 0)[1] == 0
         assert own["x"] == 2.0
 
 
-@pytest.mark.parametrize("owner", ["embedded", "agent"])
-def test_workers_of_multiprocessing_harm_nothing(place: Place, run_dir: Path, owner: str) -> None:
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
+def test_workers_of_multiprocessing_harm_nothing(place: Place, run_dir: Path, keeper: str) -> None:
     workers = """
 def work(n):
     try:
@@ -98,7 +98,7 @@ def work(n):
 with multiprocessing.get_context("fork").Pool(3) as pool:
     assert pool.map(work, range(20)) == [n * n for n in range(20)]
 """
-    place.run_python(BEGIN + workers + GO_ON, run_dir, owner)
+    place.run_python(BEGIN + workers + GO_ON, run_dir, keeper)
     whole(run_dir)
 
 

@@ -2,9 +2,9 @@
 //! before it kills, and a loop that sees it can end in order.
 //!
 //! A library must not take a signal away from its program. So it is taken only where it would end
-//! the process, only while somebody listens, and put back afterwards. One that comes a second after
-//! the first ends the process at once, as it would without us; what comes sooner is the same one
-//! (a launcher passes on what the whole group got already). In a child of `fork` it ends the child.
+//! the process, only while somebody listens, and put back afterwards. One that comes three seconds
+//! after the first ends the process at once, as it would without us; what comes sooner is the same one
+//! (a launcher passes on what the whole group got already, Open MPI's after a second). In a child of `fork` it ends the child.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Signals within this many milliseconds are one.
-const ONE_MS: u64 = 1000;
+const ONE_MS: u64 = 3000;
 
 /// How many have come, ever.
 static CAME: AtomicU64 = AtomicU64::new(0);

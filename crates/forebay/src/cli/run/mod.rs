@@ -32,7 +32,7 @@ const PATIENCE: &str = "30";
 /// Run a program with its servers, and clear all away at the end.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  forebay run --server 'forebay serve poisson1d.py' -- python two_stream.py\n  forebay run -- mpiexec -n 4 ./two_stream\n\nIts exit status is that of the program. Signals are passed on to the program. When this command is\nkilled itself, its servers and the program get SIGTERM."
+    after_help = "Its exit status is that of the program. Signals are passed on to the program. When this command is\nkilled itself, its servers and the program get SIGTERM.\n\nExample:\n  forebay run --server 'forebay serve poisson1d.py' -- python two_stream.py\n  forebay run -- mpiexec -n 4 ./two_stream"
 )]
 pub struct Run {
     /// A simple command that offers services, for the shell; again for more servers.
