@@ -17,8 +17,8 @@ import reference
 PAGES = sorted(
     page for page in GUIDE.glob("*.md") if any(b.language in ("python", "console") for b in blocks(page))
 )
-# Pages whose passages in C and Fortran are tested as one program, in tests/c and tests/fortran.
-PASSAGES = {"c.md": "c", "fortran.md": "fortran"}
+# Pages whose passages in C, C++ and Fortran are tested as one program, in tests/c and tests/fortran.
+PASSAGES = {"c.md": ("c", "cpp"), "fortran.md": ("fortran",)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -31,7 +31,7 @@ def test_what_a_page_shows_works(reader: Reader, wheel: Path, page: Path) -> Non
 def test_every_block_of_code_is_run_by_a_test() -> None:
     for page in sorted(GUIDE.glob("*.md")):
         for block in blocks(page):
-            known = ("python", "console", "text", PASSAGES.get(page.name))
+            known = ("python", "console", "text", *PASSAGES.get(page.name, ()))
             named = re.match(r"^(#|//|!|/\*) \S+\.\w+", block.text)
             assert block.language in known or named, (
                 f"{page.name}, line {block.line}: {block.language} is run by nobody"
