@@ -97,9 +97,10 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
         until(reached(run_dir, step), 60, f"step {step}")
         process.send_signal(how)
         _, err = process.communicate(timeout=20)
+        if reached(run_dir, 600)():
+            break  # On a fast machine the signal comes behind the last step.
         assert process.returncode == (130 if how == signal.SIGINT else -9), err
     out, err = client(place, run_dir).communicate(timeout=90)
-    # On a fast machine the second interruption may come behind the last step.
     assert "going on from step" in out or "the run is finished" in out, err
     assert content(run_dir) == uninterrupted["content"]
 

@@ -229,7 +229,10 @@ impl World {
                     .all(|r| r.at == Place::Done || (r.at == Place::AtGate && r.mail.is_empty()))
                 {
                     self.tell(|s, out| s.looked(&seen, out));
-                    return;
+                    // It may confirm what the heart had not looked for yet.
+                    if self.ahead.is_empty() {
+                        return;
+                    }
                 }
             }
         }
