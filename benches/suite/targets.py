@@ -56,6 +56,8 @@ def judged(figures: list[Figure]) -> list[tuple[str, str, str, bool]]:
         for f in figures:
             if f.part != t.part or f.who != t.who or not f.what.startswith(t.what):
                 continue
+            if " over " in f.what and " over " not in t.what:
+                continue  # The same over the network is another figure.
             value = getattr(f, t.by)
             if value is None:
                 continue
