@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,12 +23,15 @@ HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
 FORTRAN = ROOT / "bindings" / "fortran" / "src"
 ERRORS = ROOT / "docs" / "guide" / "errors.md"
 
-SECTION = re.compile(r"^/\* -{3} (.*?) -+ \*/$", re.M)
+SECTION = re.compile(r"^/\* -{3} (?P<title>.*?) -+(?P<said>\s(?:[^*]|\*(?!/))*)\*/$", re.M)
 # A comment and what it stands before, up to the end of the declaration.
 DECLARED = re.compile(
-    r"^/\*(?P<said>(?:[^*]|\*(?!/))*)\*/\n(?P<code>(?:typedef (?:struct|enum) \{.*?^\}.*?;|[^\n/].*?;|#define .*?(?<!\\)$))",
+    r"^/\*(?P<said>(?:[^*]|\*(?!/))*)\*/\n"
+    r"(?P<code>typedef (?:struct|enum|union)(?: \w+)? \{.*?^\}.*?;|(?:#define (?:[^\n]*\\\n)*[^\n]*\n)+|[^\n/#].*?;)",
     re.M | re.S,
 )
+# A macro for users, with its arguments; those of the header's own end in "_".
+MACRO = re.compile(r"^#define (FB_\w*[A-Z0-9](?:\([^)]*\))?)(?= )", re.M)
 FUNCTION = re.compile(r"^(?:fb_status|int|const char \*) ?fb_[a-z0-9_]+\(")
 
 
@@ -45,30 +49,33 @@ def plain(comment: str) -> str:
     return re.sub(r"(?<![`\w])((?:fb|FB)_[A-Za-z0-9_]+)(?![`\w])", r"`\1`", text)
 
 
-def sections(header: str) -> Iterator[tuple[str, str]]:
-    """The parts of the header by their titles."""
+def sections(header: str) -> Iterator[tuple[str, str, str]]:
+    """The parts of the header: their titles, what is said of each, and what it declares."""
     marks = list(SECTION.finditer(header))
     ends = [m.start() for m in marks[1:]] + [len(header)]
-    yield "Handles, types and constants", header[: marks[0].start()]
+    yield "Types and constants", "", header[: marks[0].start()]
     for mark, end in zip(marks, ends, strict=True):
-        yield mark[1].strip().capitalize(), header[mark.end() : end]
+        yield mark["title"].strip().capitalize(), dedent(mark["said"]).strip(), header[mark.end() : end]
 
 
 def c() -> str:
     """The page of C."""
     page = ["# C\n\nMade from `forebay.h`. [The guide](../guide/c.md) shows them at work.\n"]
-    for title, part in sections(HEADER.read_text()):
-        page.append(f"## {title}\n")
+    for title, about, part in sections(HEADER.read_text()):
+        page.append(f"## {title}\n\n{about}\n")
         for found in DECLARED.finditer(part):
             code, said = found["code"].strip(), plain(found["said"])
             if FUNCTION.match(code):
                 page.append(f"```{{c:function}} {' '.join(code.rstrip(';').split())}\n```\n\n{said}\n")
             else:
                 page.append(f"{said}\n\n```c\n{code}\n```\n")
+        # Families of macros stand there without a word each.
+        macros = dict.fromkeys(MACRO.findall(DECLARED.sub("", part)))
+        if macros:
+            page.append("```c\n" + "\n".join(macros) + "\n```\n")
     return "\n".join(page)
 
 
-# What stands before a procedure, a generic name or a type of Fortran, and its first lines.
 PROCEDURE = re.compile(
     r"(?P<said>(?:^ *!> ?.*\n)+)(?P<code>^ *(?:interface|(?:[a-z_0-9() =]*)(?:subroutine|function)|type(?:,[^:]*)? ::) *(?P<name>fb_[a-z0-9_]+)[^\n]*(?:&\n[^\n]*)*)",
     re.M,

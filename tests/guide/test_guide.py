@@ -44,3 +44,17 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
 
 def test_the_page_of_errors_is_that_of_the_table() -> None:
     assert reference.ERRORS.read_text() == reference.errors(), "run  python docs/reference.py"
+
+
+def test_the_reference_of_c_has_everything_that_the_header_has() -> None:
+    page = reference.c()
+    header = re.sub(r"/\*.*?\*/", "", reference.HEADER.read_text(), flags=re.S)
+    declared = [
+        *re.findall(r"^(?:fb_status|int|const char \*) ?(fb_[a-z0-9_]+)\(", header, re.M),
+        *re.findall(r"^\} (fb_\w+);", header, re.M),
+        *re.findall(r"^    (FB_\w+) = ", header, re.M),
+        *re.findall(r"^#define (FB_\w*[A-Z0-9])\b", header, re.M),
+    ]
+    assert len(declared) > 200
+    # Members count as named only where they are declared, not where a text speaks of them.
+    assert [name for name in declared if not re.search(rf"\b{name}\b(?!`)", page)] == []
