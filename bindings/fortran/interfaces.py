@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 HEADER = HERE.parent / "c" / "include" / "forebay.h"
-MADE = "! Made from forebay.h by interfaces.py; do not edit."
+MADE = "! Generated from forebay.h by interfaces.py; do not edit."
 
 FUNCTION = re.compile(r"^(fb_status|int|const char \*) ?fb_([a-z0-9_]+)\(([^)]*)\);", re.M)
 STRUCTURE = re.compile(r"^typedef struct \{(.*?)^\} (fb_\w+);", re.M | re.S)
@@ -154,13 +154,10 @@ def interface(returns: str, name: str, parameters: list[str]) -> str:
         groups.setdefault(declared, []).append(called)
         names.append(called.split("(")[0])
     result = "type(c_ptr)" if returns.startswith("const char") else "integer(c_int)"
-    head = f"    function lib_{name}({', '.join(names)}) bind(c, name='fb_{name}') result(status)"
-    if len(head) > 100:
-        head = (
-            f"    function lib_{name}({', '.join(names)}) &\n        bind(c, name='fb_{name}') result(status)"
-        )
+    head, tail = f"    {result} function lib_{name}({', '.join(names)})", f"bind(c, name='fb_{name}')"
+    head += f" {tail}" if len(head + tail) < 100 else f" &\n        {tail}"
     lines = [head, "      import", *(f"      {d} :: {', '.join(n)}" for d, n in groups.items())]
-    return "\n".join([*lines, f"      {result} :: status", f"    end function lib_{name}"])
+    return "\n".join([*lines, f"    end function lib_{name}"])
 
 
 def library(header: str) -> str:

@@ -92,9 +92,7 @@ def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
     kit: Kit, home: Home, run_path: Path, why: str
 ) -> None:
     ending = kit.compile(PROGRAMS / "ending.c")
-    program = home.start(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
-    assert program.stdout is not None and program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    program = home.start_ready(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
     if why == "SIGTERM":
         program.terminate()
     out, err = program.communicate(timeout=20)

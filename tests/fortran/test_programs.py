@@ -55,9 +55,7 @@ def test_two_ranks_give_their_blocks_of_one_array(fortran: Fortran, home: Home, 
 
 
 def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> None:
-    program = home.start(fortran.compile(PROGRAMS / "watch.f90"), run_path)
-    assert program.stdout is not None and program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    program = home.start_ready(fortran.compile(PROGRAMS / "watch.f90"), run_path)
 
     def steer(*words: str, status: int = 0) -> str:
         return home.command("steer", run_path, *words, status=status)
@@ -85,14 +83,6 @@ def test_valgrind_finds_nothing_in_calls_and_their_server(fortran: Fortran, home
     assert home.run(fortran.compile(*CALLS, plain=True), under=VALGRIND) == "done\n"
 
 
-def serving(home: Home, program: Path, *words: str) -> subprocess.Popen[str]:
-    """A server in a process of its own, that is ready."""
-    server = home.start(program, *words)
-    assert server.stdout is not None and server.stderr is not None
-    assert server.stdout.readline() == "ready\n", server.stderr.read()
-    return server
-
-
 def ended(server: subprocess.Popen[str]) -> None:
     """Tells a server to end; it does, well."""
     server.terminate()
@@ -117,7 +107,7 @@ print("done")
 
 
 def test_c_and_python_and_fortran_call_a_server_in_fortran(kit: Kit, fortran: Fortran, home: Home) -> None:
-    server = serving(home, fortran.compile(PROGRAMS / "services.f90", PROGRAMS / "server.f90"), "of C")
+    server = home.start_ready(fortran.compile(PROGRAMS / "services.f90", PROGRAMS / "server.f90"), "of C")
     assert home.run(fortran.compile(*CALLS), "there") == "done\n"
     assert home.run_python(FROM_PYTHON) == "done\n"
     assert home.run(kit.compile(C_PROGRAMS / "calls.c"), "there") == "done\n"
@@ -125,6 +115,6 @@ def test_c_and_python_and_fortran_call_a_server_in_fortran(kit: Kit, fortran: Fo
 
 
 def test_fortran_calls_a_server_in_c(kit: Kit, fortran: Fortran, home: Home) -> None:
-    server = serving(home, kit.compile(C_PROGRAMS / "server.c"))
+    server = home.start_ready(kit.compile(C_PROGRAMS / "server.c"))
     assert home.run(fortran.compile(*CALLS), "there") == "done\n"
     ended(server)

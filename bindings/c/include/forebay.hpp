@@ -491,8 +491,6 @@ private:
 
 // --- calls ---------------------------------------------------------------------------------
 
-class client;
-
 // An array that a server holds; it ends when this goes.
 class reference {
 public:

@@ -127,22 +127,32 @@ static fb_status read_whole(const struct source *from, fb_dtype dtype, const str
     return status;
 }
 
+/* The extents of a part, which are those of the array unless `count` gives others, and its number of elements. */
+static fb_status part_size(const struct elements *e, int ndim, const int64_t **count, int64_t *all)
+{
+    if (!*count && ndim != e->ndim)
+        return refuse(FB_BAD_ARGUMENT, "offset has %d elements, the array rank %d; give count, too", ndim, e->ndim);
+    *count = *count ? *count : e->shape;
+    *all = 1;
+    for (int axis = 0; axis < ndim; axis++)
+        *all *= (*count)[axis] < 0 ? 0 : (*count)[axis];
+    return FB_OK;
+}
+
 /* Reads a part: `count` elements of each of the `ndim` axes (NULL: those of the array). */
 static fb_status read_some(const struct source *from, fb_dtype dtype, const struct elements *e, int ndim,
                            const int64_t *offset, const int64_t *count, const int64_t *step)
 {
     struct dense d = {0};
     char text[128];
-    int64_t all = 1;
-    if (!count && ndim != e->ndim)
-        return refuse(FB_BAD_ARGUMENT, "offset has %d elements, the array rank %d; give count, too", ndim, e->ndim);
-    count = count ? count : e->shape;
-    for (int axis = 0; axis < ndim; axis++)
-        all *= count[axis] < 0 ? 0 : count[axis];
+    int64_t all = 0;
+    fb_status status = part_size(e, ndim, &count, &all);
+    if (status != FB_OK)
+        return status;
     if (all != elements_count(e))
         return refuse(FB_BAD_ARGUMENT, "a part of %s elements does not fit into an array of %lld",
                       extents(ndim, count, text, sizeof text), (long long)elements_count(e));
-    fb_status status = dense_out(e, &d);
+    status = dense_out(e, &d);
     if (status == FB_OK)
         status = read_part(from, dtype, FB_COLUMN_MAJOR, ndim, offset, count, step, d.data);
     if (status == FB_OK)
@@ -231,12 +241,10 @@ fb_status fbf_ref_create(fb_client *client, fb_dtype dtype, int truth, const CFI
 static fb_status ref_part(fb_ref *reference, const struct elements *e, int ndim, const int64_t *offset,
                           const int64_t *count, const int64_t *step, int put)
 {
-    int64_t all = 1;
-    if (!count && ndim != e->ndim)
-        return refuse(FB_BAD_ARGUMENT, "offset has %d elements, the array rank %d; give count, too", ndim, e->ndim);
-    count = count ? count : e->shape;
-    for (int axis = 0; axis < ndim; axis++)
-        all *= count[axis] < 0 ? 0 : count[axis];
+    int64_t all = 0;
+    fb_status status = part_size(e, ndim, &count, &all);
+    if (status != FB_OK)
+        return status;
     if (all != elements_count(e))
         return refuse(FB_BAD_ARGUMENT, "a part of %lld elements and an array of %lld do not fit", (long long)all,
                       (long long)elements_count(e));
@@ -244,7 +252,7 @@ static fb_status ref_part(fb_ref *reference, const struct elements *e, int ndim,
        their order are those of the part in Fortran's order. */
     struct elements part = *e;
     char *flat = NULL, *row_major = malloc((size_t)(all * e->size) + 1);
-    fb_status status = row_major ? FB_OK : refuse(FB_FULL, "there is no memory for a copy of the part");
+    status = row_major ? FB_OK : refuse(FB_FULL, "there is no memory for a copy of the part");
     if (status == FB_OK && ndim != e->ndim) {
         int64_t next = e->size;
         flat = malloc((size_t)(all * e->size) + 1);

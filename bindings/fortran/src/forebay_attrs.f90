@@ -19,26 +19,31 @@ module forebay_attrs
     module procedure get_f64, get_i64, get_i32, get_logical, get_str
   end interface fb_attr_get
 
+  !> An attribute, or, without a key, all of one owner.
+  type :: attribute
+    type(c_ptr) :: owner = c_null_ptr, key = c_null_ptr
+    integer(c_int64_t) :: set = 0
+    character(kind=c_char), allocatable :: c_owner(:), c_key(:)
+  end type attribute
+
 contains
 
-  !> What has the attribute: its name and set, as C has them.
-  function owner(name, set, table, number, room, where) result(status)
-    character(len=*), intent(in), optional :: name, table
+  !> What is meant: its owner's name and set, and its key, as C has them.
+  function find(one, name, set, table, key) result(status)
+    type(attribute), target, intent(inout) :: one
+    character(len=*), intent(in), optional :: name, table, key
     class(*), intent(in), optional :: set
-    integer(c_int64_t), intent(inout) :: number
-    character(kind=c_char), allocatable, target, intent(inout) :: room(:)
-    type(c_ptr), intent(inout) :: where
     integer(c_int) :: status
-    number = 0
-    status = whole(set, number)
+    status = whole(set, one%set)
+    one%key = text(key, one%c_key)
     if (present(table)) then
-      number = FB_OF_TABLE
-      where = text(table, room)
+      one%set = FB_OF_TABLE
+      one%owner = text(table, one%c_owner)
       if (present(name)) status = note('an attribute is of a table or of a data set, not of both')
     else
-      where = text(name, room)
+      one%owner = text(name, one%c_owner)
     end if
-  end function owner
+  end function find
 
   subroutine set_f64(run, key, value, name, set, table, stat, errmsg)
     type(fb_run), intent(in) :: run
@@ -48,12 +53,10 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_set_f64(id(run%at), of, number, text(key, c_key), value)
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_set_f64(id(run%at), one%owner, one%set, one%key, value)
     call settle(status, stat, errmsg)
   end subroutine set_f64
 
@@ -76,12 +79,10 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_set_i64(id(run%at), of, number, text(key, c_key), value)
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_set_i64(id(run%at), one%owner, one%set, one%key, value)
     call settle(status, stat, errmsg)
   end subroutine set_i64
 
@@ -122,12 +123,11 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:), c_value(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
+    character(kind=c_char), allocatable, target :: c_value(:)
     integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_set_str(id(run%at), of, number, text(key, c_key), text(value, c_value))
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_set_str(id(run%at), one%owner, one%set, one%key, text(value, c_value))
     call settle(status, stat, errmsg)
   end subroutine set_str
 
@@ -139,12 +139,11 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_json(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
+    character(kind=c_char), allocatable, target :: c_json(:)
     integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_set_json(id(run%at), of, number, text(json, c_json))
+    status = find(one, name, set, table)
+    if (status == FB_OK) status = lib_attr_set_json(id(run%at), one%owner, one%set, text(json, c_json))
     call settle(status, stat, errmsg)
   end subroutine fb_attr_set_json
 
@@ -156,30 +155,35 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_get_f64(id(run%at), of, number, text(key, c_key), c_loc(value))
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_get_f64(id(run%at), one%owner, one%set, one%key, c_loc(value))
     call settle(status, stat, errmsg)
   end subroutine get_f64
 
-  subroutine get_i64(run, key, value, name, set, table, stat, errmsg)
+  !> Reads an attribute that is an integer, or a truth value.
+  function read_i64(run, key, value, name, set, table) result(status)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: key
     integer(c_int64_t), intent(inout), target :: value
     character(len=*), intent(in), optional :: name, table
     class(*), intent(in), optional :: set
+    integer(c_int) :: status
+    type(attribute), target :: one
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_get_i64(id(run%at), one%owner, one%set, one%key, c_loc(value))
+  end function read_i64
+
+  subroutine get_i64(run, key, value, name, set, table, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: key
+    integer(c_int64_t), intent(inout) :: value
+    character(len=*), intent(in), optional :: name, table
+    class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
-    integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_get_i64(id(run%at), of, number, text(key, c_key), c_loc(value))
-    call settle(status, stat, errmsg)
+    call settle(read_i64(run, key, value, name, set, table), stat, errmsg)
   end subroutine get_i64
 
   subroutine get_i32(run, key, value, name, set, table, stat, errmsg)
@@ -190,14 +194,10 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
-    integer(c_int64_t), target :: wide
+    integer(c_int64_t) :: wide
     integer(c_int) :: status
-    type(c_ptr) :: of
     wide = 0
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_get_i64(id(run%at), of, number, text(key, c_key), c_loc(wide))
+    status = read_i64(run, key, wide, name, set, table)
     if (status == FB_OK .and. abs(wide) > huge(value)) &
         status = note('the attribute '//trim(key)//' is too great for an integer of 4 bytes; give one of 8')
     if (status == FB_OK) value = int(wide, c_int32_t)
@@ -212,14 +212,10 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
-    integer(c_int64_t), target :: truth
+    integer(c_int64_t) :: truth
     integer(c_int) :: status
-    type(c_ptr) :: of
     truth = 0
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_get_i64(id(run%at), of, number, text(key, c_key), c_loc(truth))
+    status = read_i64(run, key, truth, name, set, table)
     if (status == FB_OK) value = truth /= 0
     call settle(status, stat, errmsg)
   end subroutine get_logical
@@ -232,13 +228,12 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status
-    type(c_ptr) :: of, where
+    type(c_ptr) :: where
     where = c_null_ptr
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_get_str(id(run%at), of, number, text(key, c_key), where)
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_get_str(id(run%at), one%owner, one%set, one%key, where)
     if (status == FB_OK) call text_taken(where, value)
     call settle(status, stat, errmsg)
   end subroutine get_str
@@ -251,13 +246,12 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status
-    type(c_ptr) :: of, where
+    type(c_ptr) :: where
     where = c_null_ptr
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_get_json(id(run%at), of, number, where)
+    status = find(one, name, set, table)
+    if (status == FB_OK) status = lib_attr_get_json(id(run%at), one%owner, one%set, where)
     if (status == FB_OK) call text_taken(where, json)
     call settle(status, stat, errmsg)
   end subroutine fb_attr_get_json
@@ -270,12 +264,10 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status
-    type(c_ptr) :: of
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_delete(id(run%at), of, number, text(key, c_key))
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_delete(id(run%at), one%owner, one%set, one%key)
     call settle(status, stat, errmsg)
   end subroutine fb_attr_delete
 
@@ -288,13 +280,11 @@ contains
     class(*), intent(in), optional :: set
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: room(:), c_key(:)
-    integer(c_int64_t) :: number
+    type(attribute), target :: one
     integer(c_int) :: status, answer
-    type(c_ptr) :: of
     answer = 0
-    status = owner(name, set, table, number, room, of)
-    if (status == FB_OK) status = lib_attr_has(id(run%at), of, number, text(key, c_key), answer)
+    status = find(one, name, set, table, key)
+    if (status == FB_OK) status = lib_attr_has(id(run%at), one%owner, one%set, one%key, answer)
     if (status == FB_OK) has = answer /= 0
     call settle(status, stat, errmsg)
   end subroutine fb_attr_has

@@ -10,8 +10,8 @@ module forebay_base
   use forebay_library
   implicit none
   private
-  public :: settle, text, text_from, text_taken, text_in, note, whole, wholes, id, hold, attach, kept_with, gave_back
-  public :: fbf_keep, fbf_mending
+  public :: settle, text, text_from, text_taken, text_in, note, whole, wholes, limit_of, id, hold, attach, kept_with
+  public :: give_back, gave_back, fbf_keep, fbf_mending
 
   !> Something a handle keeps alive: a procedure of the program, a variable that gets new values.
   type, abstract, public :: attachment
@@ -294,6 +294,17 @@ contains
     kept%first => what
   end subroutine attach
 
+  !> Gives a thing back before its last holder goes, and tells how that went.
+  subroutine give_back(at, stat, errmsg)
+    type(counted), intent(inout) :: at
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: status
+    status = freed(at%kind, at%handle)
+    call gave_back(at, status)
+    call settle(status, stat, errmsg)
+  end subroutine give_back
+
   !> The thing was given back by its own procedure, or could not be.
   subroutine gave_back(at, status)
     type(counted), intent(inout) :: at
@@ -313,7 +324,7 @@ contains
     class(attachment), pointer :: next
     integer(c_int) :: status
     if (fbf_let_go(c_loc(at%serial), up) /= 0) then
-      status = give_back(up)
+      status = freed(up%kind, up%handle)
       if (status /= FB_OK) call complain(status)
       call fbf_drop(up%mending)
       if (c_associated(up%attached)) then
@@ -339,22 +350,24 @@ contains
     if (status /= FB_CLOSED) write (error_unit, '(2a)') 'forebay: ', said
   end subroutine complain
 
-  function give_back(up) result(status)
-    type(given_up), intent(in) :: up
+  !> Gives a thing of the library back, as its kind asks; none is nothing.
+  function freed(kind, handle) result(status)
+    integer(c_int), intent(in) :: kind
+    type(c_ptr), intent(in) :: handle
     integer(c_int) :: status
     status = FB_OK
-    select case (up%kind)
-    case (A_RUN); status = lib_run_close(up%handle)
-    case (A_SNAPSHOT); status = lib_snapshot_free(up%handle)
-    case (A_TABLE); status = lib_table_free(up%handle)
-    case (OF_ROWS); status = lib_rows_free(up%handle)
-    case (A_DIAGRAM); status = lib_diagram_free(up%handle)
-    case (A_CLIENT); status = lib_disconnect(up%handle)
-    case (A_FUTURE); status = lib_future_free(up%handle)
-    case (A_REFERENCE); status = lib_ref_kill(up%handle)
-    case (A_SERVER); status = lib_server_free(up%handle)
+    select case (kind)
+    case (A_RUN); status = lib_run_close(handle)
+    case (A_SNAPSHOT); status = lib_snapshot_free(handle)
+    case (A_TABLE); status = lib_table_free(handle)
+    case (OF_ROWS); status = lib_rows_free(handle)
+    case (A_DIAGRAM); status = lib_diagram_free(handle)
+    case (A_CLIENT); status = lib_disconnect(handle)
+    case (A_FUTURE); status = lib_future_free(handle)
+    case (A_REFERENCE); status = lib_ref_kill(handle)
+    case (A_SERVER); status = lib_server_free(handle)
     end select
-  end function give_back
+  end function freed
 
   subroutine nothing_to_refresh(self)
     class(attachment), intent(inout) :: self
@@ -426,6 +439,14 @@ contains
       status = note('extents or offsets that were given are not integers of 4 or 8 bytes; give such')
     end select
   end function wholes
+
+  !> A timeout in seconds; none was given: no limit.
+  pure function limit_of(timeout) result(limit)
+    real(c_double), intent(in), optional :: timeout
+    real(c_double) :: limit
+    limit = FB_FOREVER
+    if (present(timeout)) limit = timeout
+  end function limit_of
 
   ! --- texts ----------------------------------------------------------------------------------------
 

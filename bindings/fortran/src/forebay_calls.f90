@@ -5,6 +5,7 @@ module forebay_calls
   use forebay_base
   use forebay_constants
   use forebay_library
+  use forebay_places, only: number_of
   use forebay_runs, only: described, fb_dataset, names_taken
   use forebay_shim
   use forebay_structures
@@ -56,10 +57,7 @@ contains
     type(fb_client), intent(inout) :: client
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_disconnect(id(client%at))
-    call gave_back(client%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(client%at, stat, errmsg)
   end subroutine fb_disconnect
 
   !> Calls a service and waits for its results, at most `timeout` seconds: one argument for each parameter.
@@ -71,15 +69,7 @@ contains
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_service(:)
-    type(fb_arg) :: none(0)
-    real(c_double) :: limit
-    limit = FB_FOREVER
-    if (present(timeout)) limit = timeout
-    if (present(args)) then
-      call settle(fbf_call(id(client%at), text(service, c_service), args, size(args), limit), stat, errmsg)
-    else
-      call settle(fbf_call(id(client%at), text(service, c_service), none, 0, limit), stat, errmsg)
-    end if
+    call settle(fbf_call(id(client%at), text(service, c_service), args, number_of(args), limit_of(timeout)), stat, errmsg)
   end subroutine fb_call
 
   !> Calls a service and returns at once; arrays and variables are the call's until fb_wait.
@@ -149,11 +139,8 @@ contains
     real(c_double), intent(in), optional :: timeout
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    real(c_double) :: limit
     integer(c_int) :: status
-    limit = FB_FOREVER
-    if (present(timeout)) limit = timeout
-    status = lib_wait(id(future%at), limit)
+    status = lib_wait(id(future%at), limit_of(timeout))
     if (status == FB_OK) call finish(future)
     call settle(status, stat, errmsg)
   end subroutine fb_wait
@@ -173,12 +160,9 @@ contains
     real(c_double), intent(in), optional :: timeout
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    real(c_double) :: limit
     integer(c_int) :: status, done
     integer :: i
-    limit = FB_FOREVER
-    if (present(timeout)) limit = timeout
-    status = lib_wait_all(ids(futures), size(futures), limit)
+    status = lib_wait_all(ids(futures), size(futures), limit_of(timeout))
     do i = 1, size(futures)
       done = 0
       if (status /= FB_OK) then
@@ -199,12 +183,9 @@ contains
     real(c_double), intent(in), optional :: timeout
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    real(c_double) :: limit
     integer(c_int) :: status, which
-    limit = FB_FOREVER
     which = -1
-    if (present(timeout)) limit = timeout
-    status = lib_wait_any(ids(futures), size(futures), limit, which)
+    status = lib_wait_any(ids(futures), size(futures), limit_of(timeout), which)
     if (status == FB_OK) index = which + 1
     call settle(status, stat, errmsg)
   end subroutine fb_wait_any
@@ -270,10 +251,7 @@ contains
     type(fb_future), intent(inout) :: future
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_future_free(id(future%at))
-    call gave_back(future%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(future%at, stat, errmsg)
   end subroutine fb_future_free
 
   ! --- references -----------------------------------------------------------------------------------
@@ -345,10 +323,7 @@ contains
     type(fb_ref), intent(inout) :: reference
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_ref_kill(id(reference%at))
-    call gave_back(reference%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(reference%at, stat, errmsg)
   end subroutine fb_ref_kill
 
 end module forebay_calls

@@ -42,7 +42,7 @@ contains
     if (associated(self%to_str)) self%to_str = text_in(self%letters)
   end subroutine bring
 
-  !> The options, as C has them.
+  !> The options, as C has them; a limit that is not allocated is none.
   subroutine describe(opts, least, most, unit, help, c_unit, c_help)
     type(lib_parameter_opts_struct), intent(inout) :: opts
     real(c_double), intent(in), optional, target :: least, most
@@ -94,21 +94,15 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
     type(lib_parameter_opts_struct), target :: opts
-    real(c_double), target :: least, most
+    real(c_double), allocatable, target :: least, most
     type(shadow), pointer :: one
     integer(c_int) :: status
     allocate (one)
     one%to_f32 => value
     one%f64 = value
-    call describe(opts, unit=unit, help=help, c_unit=c_unit, c_help=c_help)
-    if (present(min)) then
-      least = min
-      opts%min = c_loc(least)
-    end if
-    if (present(max)) then
-      most = max
-      opts%max = c_loc(most)
-    end if
+    if (present(min)) least = min
+    if (present(max)) most = max
+    call describe(opts, least, most, unit, help, c_unit, c_help)
     status = lib_parameter_f64(id(run%at), text(name, c_name), c_loc(one%f64), c_loc(opts))
     call keep(run, one, status)
     call settle(status, stat, errmsg)
@@ -124,16 +118,10 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
     type(lib_parameter_opts_struct), target :: opts
-    real(c_double), target :: least, most
-    call describe(opts, unit=unit, help=help, c_unit=c_unit, c_help=c_help)
-    if (present(min)) then
-      least = real(min, c_double)
-      opts%min = c_loc(least)
-    end if
-    if (present(max)) then
-      most = real(max, c_double)
-      opts%max = c_loc(most)
-    end if
+    real(c_double), allocatable, target :: least, most
+    if (present(min)) least = real(min, c_double)
+    if (present(max)) most = real(max, c_double)
+    call describe(opts, least, most, unit, help, c_unit, c_help)
     call settle(lib_parameter_i64(id(run%at), text(name, c_name), c_loc(value), c_loc(opts)), stat, errmsg)
   end subroutine parameter_i64
 

@@ -1,4 +1,4 @@
-!> Where arrays belong: blocks of global arrays, parts of data sets; and whether they fit.
+!> Where arrays belong: blocks of global arrays, parts of data sets; whether they fit; what arguments C is given.
 
 module forebay_places
   use, intrinsic :: iso_c_binding
@@ -8,7 +8,7 @@ module forebay_places
   use forebay_structures
   implicit none
   private
-  public :: place_of, part_of, fits, name_column
+  public :: place_of, part_of, fits, name_column, number_of
 
   !> A call as the service's procedure sees it; good until that returns.
   type, public :: fb_request
@@ -86,6 +86,14 @@ contains
     name = NAMES(0)
     if (dtype >= 0 .and. dtype <= 15) name = NAMES(dtype)
   end function dtype_name
+
+  !> The number of arguments; none were given: 0.
+  pure function number_of(args) result(n)
+    type(fb_arg), intent(in), optional :: args(:)
+    integer(c_int) :: n
+    n = 0
+    if (present(args)) n = size(args)
+  end function number_of
 
   !> The name of a column, with C's zero at its end.
   pure subroutine name_column(name, column)

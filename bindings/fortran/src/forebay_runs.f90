@@ -65,10 +65,7 @@ contains
     type(fb_run), intent(inout) :: run
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_run_close(id(run%at))
-    call gave_back(run%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(run%at, stat, errmsg)
   end subroutine fb_run_close
 
   !> The same for a program that did not come to its end: fb_restart goes on with the run.

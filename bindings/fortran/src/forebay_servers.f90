@@ -152,10 +152,7 @@ contains
     type(fb_server), intent(inout) :: server
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_server_free(id(server%at))
-    call gave_back(server%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(server%at, stat, errmsg)
   end subroutine fb_server_free
 
   ! --- requests: parameters count from 1 ------------------------------------------------------------

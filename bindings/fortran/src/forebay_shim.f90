@@ -99,7 +99,7 @@ module forebay_shim
     function fbf_call(client, service, args, count, timeout) bind(c) result(status)
       import
       type(c_ptr), value :: client, service
-      type(fb_arg), intent(in) :: args(*)
+      type(fb_arg), intent(in), optional :: args(*)
       integer(c_int), value :: count
       real(c_double), value :: timeout
       integer(c_int) :: status

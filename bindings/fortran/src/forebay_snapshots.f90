@@ -72,10 +72,7 @@ contains
     real(c_double), intent(in), optional :: timeout
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    real(c_double) :: limit
-    limit = FB_FOREVER
-    if (present(timeout)) limit = timeout
-    call settle(lib_snapshot_wait(id(snapshot%at), limit), stat, errmsg)
+    call settle(lib_snapshot_wait(id(snapshot%at), limit_of(timeout)), stat, errmsg)
   end subroutine fb_snapshot_wait
 
   !> Frees a snapshot's handle; one that is not ended is discarded.
@@ -83,10 +80,7 @@ contains
     type(fb_snapshot), intent(inout) :: snapshot
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_snapshot_free(id(snapshot%at))
-    call gave_back(snapshot%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(snapshot%at, stat, errmsg)
   end subroutine fb_snapshot_free
 
   !> Whether a handle has a snapshot: fb_restart and fb_snapshot_last may find none.

@@ -5,7 +5,7 @@ module forebay_tables
   use forebay_base
   use forebay_constants
   use forebay_library
-  use forebay_places, only: name_column
+  use forebay_places, only: name_column, number_of
   use forebay_runs, only: as_array, names_taken
   use forebay_shim
   use forebay_structures
@@ -71,10 +71,7 @@ contains
     type(fb_table), intent(inout) :: table
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_table_free(id(table%at))
-    call gave_back(table%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(table%at, stat, errmsg)
   end subroutine fb_table_free
 
   !> The names of the run's tables.
@@ -155,13 +152,6 @@ contains
     call settle(fbf_table_delete(id(table%at), text(condition, c_condition), args, number_of(args), count), stat, errmsg)
   end subroutine fb_table_delete
 
-  pure function number_of(args) result(n)
-    type(fb_arg), intent(in), optional :: args(:)
-    integer(c_int) :: n
-    n = 0
-    if (present(args)) n = size(args)
-  end function number_of
-
   !> The number of rows.
   subroutine fb_table_count(table, count, stat, errmsg)
     type(fb_table), intent(in) :: table
@@ -225,10 +215,7 @@ contains
     type(fb_rows), intent(inout) :: rows
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_rows_free(id(rows%at))
-    call gave_back(rows%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(rows%at, stat, errmsg)
   end subroutine fb_rows_free
 
   !> The number of rows and of columns.

@@ -266,10 +266,7 @@ contains
     type(fb_diagram), intent(inout) :: diagram
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status
-    status = lib_diagram_free(id(diagram%at))
-    call gave_back(diagram%at, status)
-    call settle(status, stat, errmsg)
+    call give_back(diagram%at, stat, errmsg)
   end subroutine fb_diagram_free
 
   subroutine curve_f64(diagram, x, y, curve, stat, errmsg)
