@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit import Home, Kit, alone, install
+from kit import Home, Kit, install
+from places import alone, common_folder
 
 
 @pytest.fixture(scope="session")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
     """The library, installed once for all workers."""
-    own = tmp_path_factory.getbasetemp()
-    # Under several workers each has a folder of its own below the common one.
-    common = own.parent if own.name.startswith("popen-") else own
+    common = common_folder(tmp_path_factory)
     prefix = common / "installed"
     with alone(common / "install.lock"):
         if not (prefix / "lib" / "cmake" / "Forebay" / "ForebayConfigVersion.cmake").exists():

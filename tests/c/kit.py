@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from places import Place  # noqa: E402
+from places import Place, ended, hear, run  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
 HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
@@ -36,26 +33,10 @@ def functions(header: Path = HEADER) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
-    """Runs a command to its end; returns what it printed, fails with it when it fails."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 def install(prefix: Path | str, **variables: str) -> str:
     """`make install` of what was built."""
     env = {**os.environ, "FOREBAY_BUILT": "1", **variables}
     return run("make", "--no-print-directory", "install", f"PREFIX={prefix}", env=env, cwd=ROOT)
-
-
-@contextmanager
-def alone(file: Path) -> Iterator[None]:
-    """One process at a time."""
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 class Kit:
@@ -100,8 +81,7 @@ class Home(Place):
     def start_ready(self, program: Path, *words: str | Path) -> subprocess.Popen[str]:
         """Starts a program here that says when it is ready; it has said so when this returns."""
         process = self.start(program, *words)
-        assert process.stdout is not None and process.stderr is not None
-        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        hear(process, "ready")
         return process
 
     def run(
@@ -114,6 +94,4 @@ class Home(Place):
     ) -> str:
         """Runs a program here to its end, well; returns what it printed."""
         process = self.start(*under, program, *words, env={**self.env, **variables})
-        out, err = process.communicate(timeout=timeout)
-        assert process.returncode == 0, f"{program.name}: status {process.returncode}\n{out}\n{err}"
-        return out
+        return ended(process, timeout=timeout)[0]

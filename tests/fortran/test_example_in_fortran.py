@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import forebay as fb
-import numpy as np
 import pytest
 from fortran_kit import ROOT, Fortran, Home, run
+from likeness import (
+    DECK,
+    FEW,
+    PYTHON,
+    check_fields,
+    forms,
+    growth,
+    report_of,
+    run_to_end,
+    without_numbers,
+)
 from places import EXAMPLE, servers, until
-
-DECK = EXAMPLE / "two_stream.toml"
-FEW = ["--deck", DECK, "--particles", "20000", "--no-monitor"]
-PYTHON = [sys.executable, EXAMPLE / "python" / "two_stream.py"]
 
 
 @pytest.fixture(scope="session")
@@ -33,41 +37,9 @@ def two_stream(fortran: Fortran) -> dict[str, Path]:
     return made
 
 
-def run_to_end(home: Home, path: Path, command: list[Any], *more: str) -> str:
-    """What the example printed, which ended well."""
-    process = home.start(*command, "--run", path, *FEW, *more)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, out + err
-    return out
-
-
-def report_of(out: str) -> dict[str, str]:
+def words_of(out: str) -> dict[str, str]:
     """The lines of a report by their names, with # for each number."""
-    lines = {line[:14].strip(): line[14:] for line in out.splitlines() if not line.startswith("run ")}
-    return {name: re.sub(r"[-+]?\d[\d.e+-]*", "#", line) for name, line in lines.items()}
-
-
-def growth(out: str) -> float:
-    """The growth rate that was measured."""
-    found = re.search(r"growth rate +(\d\.\d+) wp", out)
-    assert found, out
-    return float(found[1])
-
-
-def forms(path: Path) -> dict[str, Any]:
-    """Everything a run keeps but the numbers themselves."""
-    with fb.open(path, "r") as kept:
-        out: dict[str, Any] = {
-            f"{step.step}/{name}": (step.time, info.dtype, info.shape, info.unit)
-            for step in kept.snapshots
-            for name in step.names()
-            for info in [step.dataset(name)]
-        }
-        for name in kept.tables:
-            table = kept.table(name)
-            out[name] = (table.columns, table.units, len(table))
-        out["deck"] = kept.table("input").select().tuples()
-        return out
+    return {k: without_numbers(line) for k, line in report_of(out).items() if k != "run"}
 
 
 def test_the_example_keeps_and_reports_what_the_one_in_python_does(
@@ -75,16 +47,12 @@ def test_the_example_keeps_and_reports_what_the_one_in_python_does(
 ) -> None:
     servers(home)
     ours, theirs = tmp_path / "fortran.fb", tmp_path / "python.fb"
-    said = run_to_end(home, ours, [two_stream["two_stream"]], "--steps", "300")
-    there = run_to_end(home, theirs, PYTHON, "--steps", "300")
-    assert report_of(said) == report_of(there)
+    said = run_to_end(home, ours, [two_stream["two_stream"]])
+    there = run_to_end(home, theirs, PYTHON)
+    assert words_of(said) == words_of(there)
     assert abs(growth(said) / growth(there) - 1) < 0.01
     assert forms(ours) == forms(theirs)
-    with fb.open(ours, "r") as mine, fb.open(theirs, "r") as other:
-        for step in (0, 100):
-            for name in mine.snapshots.at(step).names():
-                a, b = mine.snapshots.at(step)[name], other.snapshots.at(step)[name]
-                np.testing.assert_allclose(a, b, rtol=0, atol=1e-8, err_msg=f"{step}/{name}")
+    check_fields(ours, theirs)
 
 
 def test_a_server_in_fortran_solves_for_python_and_fortran_and_each_goes_on_with_the_run_of_the_other(

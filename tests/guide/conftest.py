@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
-import subprocess
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pages import ROOT, Reader
-from places import Place
+from places import Place, alone, common_folder, run
 
 # What the pages use beside Forebay, as they say themselves.
 BESIDE = ["h5py", "pandas"]
-
-
-def shared(factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers share."""
-    own = factory.getbasetemp()
-    return own.parent if own.name.startswith("popen-") else own
-
-
-def quietly(*command: str | Path, **options: object) -> None:
-    """Runs a command; its words are shown when it fails."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.fixture(scope="session")
@@ -40,15 +25,15 @@ def wheel() -> Path:
 @pytest.fixture(scope="session")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment in which there is only the wheel, and what the pages use beside it."""
-    folder = shared(tmp_path_factory) / "newcomer"
-    with (folder.parent / "newcomer.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = common_folder(tmp_path_factory) / "newcomer"
+    with alone(folder.parent / "newcomer.lock"):
         if not (folder / "ready").exists():
             venv.create(folder, with_pip=True)
             versions = [
                 f"--constraint={ROOT / 'scripts' / 'requirements' / name}.txt" for name in ("build", "test")
             ]
-            quietly(folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, *BESIDE, *versions)
+            pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
+            run(*pip, wheel, *BESIDE, *versions, timeout=None)
             (folder / "ready").touch()
     return folder / "bin" / "python"
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import BLOCK, GUIDE, ROOT, Reader, blocks
+from pages import BLOCK, GUIDE, NAMED, ROOT, Reader, blocks
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -32,8 +32,7 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
     for page in sorted(GUIDE.glob("*.md")):
         for block in blocks(page):
             known = ("python", "console", "text", *PASSAGES.get(page.name, ()))
-            named = re.match(r"^(#|//|!|/\*) \S+\.\w+", block.text)
-            assert block.language in known or named, (
+            assert block.language in known or NAMED.match(block.text), (
                 f"{page.name}, line {block.line}: {block.language} is run by nobody"
             )
         indented = re.search(r"(?<=\n\n) {4}\S.*", BLOCK.sub("", page.read_text()))

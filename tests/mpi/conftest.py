@@ -101,6 +101,12 @@ def latest(path: Path) -> int:
         return -1
 
 
+def pids(place: Place, word: str) -> list[int]:
+    """The processes of a place with a word in their command line, without launchers."""
+    found = [line.split(":", 1) for line in place.processes()]
+    return [int(pid) for pid, words in found if word in words and "mpiexec" not in words.split()[0]]
+
+
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The example in C: for each launcher, `alone` without MPI, and the server."""

@@ -11,22 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import forebay as fb
-import numpy as np
 import pytest
-from conftest import Mpi
-from places import ROOT, Place, until
+from conftest import Mpi, pids
+from places import Place
+from walks import MANY, WALKER, await_loops, check_alike
 
-WALKER = ROOT / "tests" / "python" / "walker.py"
 RANKS = 4
-MANY = 1_000_000
 MORE = 40
 
 # Open MPI gives ranks so many seconds between SIGTERM and SIGKILL, one by default; it waits as long in any case.
 GRACE = {"OMPI_MCA_odls_base_sigkill_timeout": "4"}
 
 
-def start(place: Place, mpi: Mpi, run_dir: Path, steps: int, pause: float) -> subprocess.Popen[str]:
-    words = mpi.command(RANKS, sys.executable, WALKER, run_dir, steps, pause)
+def start(place: Place, mpi: Mpi, run_dir: Path, steps: int | str, pause: float) -> subprocess.Popen[str]:
+    words = mpi.command(RANKS, sys.executable, WALKER, run_dir, str(steps), str(pause))
     return place.start(*words, env={**place.env, **GRACE})
 
 
@@ -38,21 +36,16 @@ def finish(job: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return sorted(said, key=lambda line: line["rank"])
 
 
-def ranks_of(place: Place) -> list[int]:
-    found = [line.split(":", 1) for line in place.processes()]
-    return [int(pid) for pid, words in found if "walker.py" in words and "mpiexec" not in words.split()[0]]
-
-
 @pytest.mark.parametrize("whom", ["one rank", "the launcher and all ranks"])
 def test_sigterm_ends_all_ranks_at_one_step_and_the_run_goes_on_to_the_bit(
     place: Place, tmp_path: Path, mpi: Mpi, whom: str
 ) -> None:
     hurt, calm = tmp_path / "hurt.fb", tmp_path / "calm.fb"
     job = start(place, mpi, hurt, MANY, 0.002)
-    until(lambda: all(Path(f"{hurt}.{r}.looping").exists() for r in range(RANKS)), 30, "the loops")
-    pids = ranks_of(place)
-    assert len(pids) == RANKS
-    victims = pids[2:3] if whom == "one rank" else [*pids, job.pid]
+    await_loops(hurt, RANKS)
+    ranks = pids(place, "walker.py")
+    assert len(ranks) == RANKS
+    victims = ranks[2:3] if whom == "one rank" else [*ranks, job.pid]
     for pid in victims:
         os.kill(pid, signal.SIGTERM)
     said = finish(job)
@@ -65,5 +58,4 @@ def test_sigterm_ends_all_ranks_at_one_step_and_the_run_goes_on_to_the_bit(
         assert [(c.step, c.tag) for c in run.checkpoints] == [(at, "SIGTERM")]
     assert [line["start"] for line in finish(start(place, mpi, hurt, at + MORE, 0))] == [at] * RANKS
     finish(start(place, mpi, calm, at + MORE, 0))
-    with fb.open(hurt, "r") as one, fb.open(calm, "r") as other:
-        np.testing.assert_array_equal(one.snapshots.at(at + MORE)["x"], other.snapshots.at(at + MORE)["x"])
+    check_alike(hurt, calm, at + MORE)

@@ -15,9 +15,9 @@ from typing import Any
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import ROOT, Mpi, latest
+from conftest import ROOT, Mpi, latest, pids
 from disks import fill, small_disk
-from places import Place, until
+from places import Place, ended, until
 
 RANK = Path(__file__).with_name("rank.py")
 CLOSER = ROOT / "tests" / "python" / "closer.py"
@@ -26,21 +26,14 @@ MANY = 20_000  # steps: more than any test waits for, and yet an end
 
 
 def start_plain(place: Place, ranks: int, *words: str | Path) -> list[subprocess.Popen[str]]:
-    """Plain processes that are told rank and size by the environment, as a launcher does it."""
-    started = []
-    for rank in range(ranks):
-        env = {**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(ranks)}
-        started.append(place.start(sys.executable, RANK, *words, env=env))
-    return started
+    """Plain processes that are ranks by their environment."""
+    return place.ranks(ranks, sys.executable, RANK, *words)
 
 
 def finish(*processes: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """What the ranks said at their ends, by rank."""
-    said = []
-    for process in processes:
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, out + err
-        said += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    lines = [line for process in processes for line in ended(process)[0].splitlines()]
+    said = [json.loads(line) for line in lines if line.startswith("{")]
     return sorted(said, key=lambda line: line["rank"])
 
 
@@ -113,12 +106,6 @@ def test_acts_take_place_at_the_same_step_on_ranks_of_a_launcher_that_drift(
     job = place.start(*mpi.command(4, sys.executable, RANK, run_dir, MANY, 0.002))
     steer_through(place, run_dir)
     check_steered(finish(job), run_dir)
-
-
-def pids(place: Place, word: str) -> list[int]:
-    """The processes of this place with a word in their command line."""
-    found = [line.split(":", 1) for line in place.processes()]
-    return [int(pid) for pid, words in found if word in words and "mpiexec" not in words.split()[0]]
 
 
 def acknowledged(run_dir: Path) -> int:

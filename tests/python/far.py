@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from places import Place, forebay_exe
+from places import Place, ended
 
 
 class Agent:
@@ -31,11 +31,8 @@ class Agent:
     def up(self, listen: str | None = None) -> None:
         """Starts it, again at the same address when none is given."""
         listen = listen or self.address.replace("fb://", "tcp://")
-        words = (*self.host, forebay_exe() or "forebay", "up", "--listen", listen)
-        process = self.place.start(*words, "--runs", self.runs, "--json")
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, out + err
-        said = json.loads(out)
+        words = ("up", "--listen", listen, "--runs", self.runs, "--json")
+        said = json.loads(ended(self.place.forebay(*words, under=self.host))[0])
         self.pid, self.address = said["pid"], said["address"]
 
     def url(self, path: Path) -> str:

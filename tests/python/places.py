@@ -7,7 +7,9 @@ what stands here; fixtures of their own are in their `conftest.py`.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,6 +44,49 @@ def until(holds: Callable[[], object], seconds: float = 20.0, what: str = "the c
         if time.monotonic() > deadline:
             pytest.fail(f"{what} did not come within {seconds} s")
         time.sleep(0.01)
+
+
+def run(
+    *command: str | Path,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float | None = 100,
+) -> str:
+    """Runs a command to its end; returns what it printed, fails with it when it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def ended(process: subprocess.Popen[str], status: int = 0, timeout: float = 60) -> tuple[str, str]:
+    """Waits for the end of a process, with that status; returns its output and its errors."""
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == status, f"status {process.returncode}\n{out}\n{err}"
+    return out, err
+
+
+def hear(process: subprocess.Popen[str], word: str) -> None:
+    """Waits until a process has printed a word on a line of its own."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line == f"{word}\n", line + (process.stderr.read() if process.stderr else "")
+
+
+def common_folder(factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of a test run share; under several of them each has its own one below it."""
+    own = factory.getbasetemp()
+    return own.parent if own.name.startswith("popen-") else own
+
+
+@contextlib.contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """One process at a time."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Place:
@@ -84,19 +129,25 @@ class Place:
 
     def run_python(self, code: str, *args: str | Path, status: int = 0, timeout: float = 60) -> str:
         """Runs a Python program here to its end; returns what it printed."""
-        process = self.python(code, *args)
-        out, err = process.communicate(timeout=timeout)
-        assert process.returncode == status, f"status {process.returncode}\n{out}\n{err}"
+        out, err = ended(self.python(code, *args), status, timeout)
         return out + err if status else out
+
+    def ranks(self, count: int, *command: str | Path, **variables: str) -> list[subprocess.Popen[str]]:
+        """Starts plain processes that are told rank and size by the environment, as a launcher does it."""
+        told = [{"PMI_RANK": str(rank), "PMI_SIZE": str(count)} for rank in range(count)]
+        return [self.start(*command, env={**self.env, **one, **variables}) for one in told]
+
+    def forebay(
+        self, *words: str | Path, under: tuple[str, ...] = (), **options: object
+    ) -> subprocess.Popen[str]:
+        """Starts the command `forebay` here, under another command if one is given."""
+        exe = forebay_exe()
+        assert exe is not None, "there is no command `forebay`: run `make build`, or name it in FOREBAY_EXE"
+        return self.start(*under, exe, *words, **options)
 
     def command(self, *words: str | Path, status: int = 0, timeout: float = 60) -> str:
         """Runs the command `forebay` here to its end; returns what it printed."""
-        exe = forebay_exe()
-        assert exe is not None, "there is no command `forebay`: run `make build`, or name it in FOREBAY_EXE"
-        process = self.start(exe, *words)
-        out, err = process.communicate(timeout=timeout)
-        assert process.returncode == status, f"status {process.returncode}\n{out}\n{err}"
-        return out + err
+        return "".join(ended(self.forebay(*words), status, timeout))
 
     def serve(self, file: Path, name: str = "server") -> subprocess.Popen[str]:
         """Starts a server of a Python file's services; it ends with its standard input."""

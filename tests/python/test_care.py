@@ -3,76 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import pty
-import re
-import select
 import signal
-import subprocess
-import termios
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Place, forebay_exe
+from conftest import Place
 from disks import fill, small_disk
+from terminal import DEADLINE, Terminal
 
 STEPS = 4
-DEADLINE = 20.0
-
-
-class Terminal:
-    """A command at a terminal of its own: what it draws, and keys that are pressed."""
-
-    def __init__(self, place: Place, *words: str | Path) -> None:
-        self.master, slave = pty.openpty()
-        # Wide enough that nothing is cut off.
-        termios.tcsetwinsize(slave, (24, 120))
-
-        def own() -> None:
-            # Ctrl-C goes to whom the terminal belongs, and is heard although the tests may ignore it.
-            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-        exe = forebay_exe()
-        assert exe is not None
-        env = {**place.env, "TERM": "xterm"}
-        self.process = place.start(
-            exe,
-            *words,
-            stdin=slave,
-            stdout=subprocess.PIPE,
-            stderr=slave,
-            env=env,
-            start_new_session=True,
-            preexec_fn=own,
-        )
-        os.close(slave)
-        self.drawn = ""
-
-    def until(self, pattern: str) -> re.Match[str]:
-        """Waits until something is drawn."""
-        deadline = time.monotonic() + DEADLINE
-        while not (found := re.search(pattern, self.drawn)):
-            assert time.monotonic() < deadline, f"{pattern!r} was not drawn: {self.drawn!r}"
-            if select.select([self.master], [], [], 0.1)[0]:
-                # The other end goes with the command.
-                with contextlib.suppress(OSError):
-                    self.drawn += os.read(self.master, 4096).decode()
-        return found
-
-    def ctrl_c(self) -> None:
-        """Presses the keys; the command ends by the signal."""
-        os.write(self.master, b"\x03")
-        assert self.process.wait(DEADLINE) == -signal.SIGINT
-
-    def close(self) -> None:
-        """The terminal goes."""
-        os.close(self.master)
 
 
 @pytest.fixture
@@ -87,6 +30,12 @@ def terminal(place: Place) -> Iterator[Callable[..., Terminal]]:
     yield start
     for one in opened:
         one.close()
+
+
+def interrupt(shown: Terminal) -> None:
+    """Presses Ctrl-C; the command ends by the signal."""
+    shown.ctrl_c()
+    assert shown.process.wait(DEADLINE) == -signal.SIGINT
 
 
 WRITER = """
@@ -137,7 +86,7 @@ def test_verify_shows_how_far_it_is_and_ctrl_c_ends_it(
     with endless(kept / "steps" / "0000000002.h5"):
         shown = terminal("verify", kept)
         shown.until(r"reading \[.*\] 50% of 12\.21 MiB")
-        shown.ctrl_c()
+        interrupt(shown)
     sound(place, kept)
 
 
@@ -148,7 +97,7 @@ def test_ctrl_c_in_repair_leaves_a_run_that_repair_mends(
     with endless(kept / "steps" / "0000000003.h5"):
         shown = terminal("repair", kept)
         shown.until(r"repairing \[.*\] 3 of 4 files")
-        shown.ctrl_c()
+        interrupt(shown)
     assert "4 snapshots" in place.command("repair", kept)
     sound(place, kept)
 
@@ -163,7 +112,7 @@ def test_ctrl_c_in_what_writes_loses_nothing_that_a_dead_program_left(
         assert writer.wait(DEADLINE) == -signal.SIGKILL
         shown = terminal(command, disk / "r.fb")
         shown.until(r"(recover|compact)ing \[.*\] 0% of 12\.21 MiB")
-        shown.ctrl_c()
+        interrupt(shown)
         ballast.unlink()
         assert place.segments()
         place.command(command, disk / "r.fb")
@@ -171,7 +120,7 @@ def test_ctrl_c_in_what_writes_loses_nothing_that_a_dead_program_left(
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal(place: Place, kept: Path) -> None:
-    process = place.start(forebay_exe() or "", "verify", kept)
+    process = place.forebay("verify", kept)
     out, err = process.communicate(timeout=DEADLINE)
     assert "sound" in out
     assert err == ""

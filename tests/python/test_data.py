@@ -12,6 +12,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
+from places import hear
 
 pytestmark = pytest.mark.usefixtures("owner")
 
@@ -260,8 +261,7 @@ except KeyboardInterrupt:
 os._exit(0)
 """
     process = place.python(code, run_dir)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    hear(process, "ready")
     os.kill(process.pid, signal.SIGINT)
     try:
         out, _ = process.communicate(timeout=5)

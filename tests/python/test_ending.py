@@ -12,37 +12,29 @@ from pathlib import Path
 from typing import Any
 
 import forebay as fb
-import numpy as np
 import pytest
-from places import Place, until
+from places import Place, ended, hear, until
+from walks import MANY, WALKER, await_loops, check_alike
 
-WALKER = Path(__file__).with_name("walker.py")
-MANY = 1_000_000
 MORE = 120
 
 
 def walk(
-    place: Place, run_dir: Path, steps: int, pause: float, *more: str, ranks: int = 1, **variables: str
+    place: Place,
+    run_dir: Path,
+    steps: int | str,
+    pause: float,
+    *more: str,
+    ranks: int = 1,
+    **variables: str,
 ) -> list[subprocess.Popen[str]]:
     """Starts the ranks of a run, plain processes."""
-    started = []
-    for rank in range(ranks):
-        env = {**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(ranks), **variables}
-        started.append(place.start(sys.executable, WALKER, run_dir, str(steps), str(pause), *more, env=env))
-    return started
+    words = (sys.executable, WALKER, run_dir, str(steps), str(pause), *more)
+    return place.ranks(ranks, *words, **variables)
 
 
 def finish(*processes: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    said = []
-    for process in processes:
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, out + err
-        said.append(json.loads(out))
-    return said
-
-
-def await_loops(run_dir: Path, ranks: int = 1) -> None:
-    until(lambda: all(Path(f"{run_dir}.{r}.looping").exists() for r in range(ranks)), 30, "the loops")
+    return [json.loads(ended(process)[0]) for process in processes]
 
 
 def check_goes_on(place: Place, run_dir: Path, at: int, ranks: int = 1) -> None:
@@ -51,8 +43,7 @@ def check_goes_on(place: Place, run_dir: Path, at: int, ranks: int = 1) -> None:
     said = finish(*walk(place, run_dir, end, 0, ranks=ranks))
     assert [line["start"] for line in said] == [at] * ranks
     finish(*walk(place, calm, end, 0, ranks=ranks))
-    with fb.open(run_dir, "r") as hurt, fb.open(calm, "r") as twin:
-        np.testing.assert_array_equal(hurt.snapshots.at(end)["x"], twin.snapshots.at(end)["x"])
+    check_alike(run_dir, calm, end)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
@@ -140,12 +131,19 @@ print("ended by", run.ended_by, flush=True)
 """
 
 
-def looping(place: Place, run_dir: Path, before: str = "", pause: str = "0.001", sigterm: bool = True) -> Any:
-    """A program in its loop."""
+def looping(
+    place: Place,
+    run_dir: Path,
+    before: str = "",
+    pause: str = "0.001",
+    sigterm: bool = True,
+    after: str = "",
+) -> subprocess.Popen[str]:
+    """A program in its loop, with what it does before it opens its run and before it closes it."""
     code = LOOP.replace("PAUSE", pause).replace("SIGTERM", str(sigterm), 1)
+    code = code.replace("run.close()", f"{after}run.close()")
     process = place.python("import signal, sys\n" + before + code, run_dir)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "looping\n"
+    hear(process, "looping")
     return process
 
 
@@ -236,10 +234,7 @@ def test_without_a_snapshot_the_loop_ends_and_says_so(place: Place, run_dir: Pat
 
 
 def test_a_run_that_was_told_to_end_begins_no_other_loop(run_dir: Path, place: Place) -> None:
-    code = LOOP.replace("PAUSE", "0.001").replace("SIGTERM", "True", 1)
-    code = code.replace("run.close()", "assert list(run.steps(10)) == []\nrun.close()")
-    process = place.python(code, run_dir)
-    assert process.stdout is not None and process.stdout.readline() == "looping\n"
+    process = looping(place, run_dir, after="assert list(run.steps(10)) == []\n")
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=20)[0] == "ended by SIGTERM\n"
 

@@ -12,6 +12,7 @@ import forebay as fb
 import pytest
 from conftest import Place, until
 from disks import fill, small_disk
+from places import hear
 
 CLOSER = Path(__file__).with_name("closer.py")
 STEPS = 4
@@ -31,11 +32,10 @@ def closing(place: Place, keeper: str, disk: Path, *how: str) -> subprocess.Pope
     if keeper == "agent":
         place.command("up")
     process = place.start(sys.executable, CLOSER, disk / "r", str(STEPS), *how, stdin=subprocess.PIPE)
-    assert process.stdout is not None
     if how == ("loop",):
-        assert process.stdout.readline() == "looping\n"
+        hear(process, "looping")
         process.send_signal(signal.SIGINT)
-    assert process.stdout.readline() == "closing\n"
+    hear(process, "closing")
     return process
 
 
@@ -86,8 +86,7 @@ def test_after_ctrl_c_in_the_loop_a_second_one_ends_the_close_at_once(
 def test_a_close_that_ctrl_c_interrupted_can_be_repeated(place: Place, disk: Path, keeper: str) -> None:
     process = closing(place, keeper, disk, "again")
     process.send_signal(signal.SIGINT)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "interrupted\n"
+    hear(process, "interrupted")
     (disk / "ballast").unlink()
     out, err = process.communicate("\n", timeout=ENDS)
     assert (out, process.returncode) == ("closed\n", 0), err

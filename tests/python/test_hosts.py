@@ -12,7 +12,7 @@ import forebay as fb
 import pytest
 from conftest import Agent, Place, until
 from far import Hosts
-from places import forebay_exe
+from places import ended
 
 pytestmark = pytest.mark.skipif(
     not Hosts.possible(), reason="needs `ip` and the right to make network namespaces"
@@ -53,10 +53,7 @@ def test_a_run_written_on_one_host_is_watched_steered_and_read_from_another_and_
         place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
 
         def there(*words: str) -> str:
-            process = place.start(*hosts.on(1), forebay_exe() or "forebay", *words)
-            out, err = process.communicate(timeout=60)
-            assert process.returncode == 0, out + err
-            return out
+            return ended(place.forebay(*words, under=hosts.on(1)))[0]
 
         program = place.start(*hosts.on(1), sys.executable, "-c", WRITING, url)
         until(lambda: (tmp_path / "far.fb" / "catalog.sqlite").exists(), 30, "the run")
@@ -67,9 +64,7 @@ def test_a_run_written_on_one_host_is_watched_steered_and_read_from_another_and_
         time.sleep(5.0)
         hosts.join(True)
         assert there("steer", url, "set", "k", "1")
-        out, err = program.communicate(timeout=60)
-        assert program.returncode == 0, out + err
-        last = int(out.split()[1])
+        last = int(ended(program)[0].split()[1])
         assert last > 20, "the program did not go on while the cable was out"
         with fb.open(tmp_path / "far.fb", "r") as run:
             assert run.snapshots.numbers == list(range(last + 1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -12,10 +11,9 @@ from pathlib import Path
 
 import forebay as fb
 import pytest
-from places import Place, forebay_exe, until
-
-WALKER = Path(__file__).with_name("walker.py")
-MANY = "1000000"
+from places import Place, until
+from terminal import Terminal
+from walks import MANY, WALKER, await_loops
 
 SERVER = """
 import os
@@ -50,10 +48,8 @@ def server(tmp_path: Path) -> str:
     return f"{sys.executable} -m forebay serve {file}"
 
 
-def master(place: Place, *words: str | Path) -> subprocess.Popen[str]:
-    exe = forebay_exe()
-    assert exe is not None
-    return place.start(exe, "run", *words)
+def master(place: Place, *words: str | Path, **options: object) -> subprocess.Popen[str]:
+    return place.forebay("run", *words, **options)
 
 
 def answer(process: subprocess.Popen[str]) -> int:
@@ -117,7 +113,7 @@ def test_a_server_that_dies_too_often_is_given_up_and_the_program_hears_of_it(
         tmp_path / "end",
         "0",
     ]
-    process = place.start(str(forebay_exe()), "run", *words, env={**place.env, "FOREBAY_PATIENCE": "0.2"})
+    process = master(place, *words, env={**place.env, "FOREBAY_PATIENCE": "0.2"})
     os.kill(answer(process), signal.SIGKILL)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1, err
@@ -149,7 +145,7 @@ def test_a_master_killed_without_warning_leaves_nothing_behind(
     process = master(
         place, "--server", server, "-n", "2", "--", sys.executable, WALKER, run_dir, MANY, "0.002"
     )
-    until(lambda: all(Path(f"{run_dir}.{r}.looping").exists() for r in range(2)), 30, "the loops")
+    await_loops(run_dir, 2)
     process.kill()
     process.wait()
     # The agent was started by need and goes when nothing has needed it for ten seconds.
@@ -162,7 +158,7 @@ def test_a_master_killed_without_warning_leaves_nothing_behind(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_are_passed_on_to_the_program(place: Place, run_dir: Path, number: int) -> None:
     process = master(place, "-n", "2", "--", sys.executable, WALKER, run_dir, MANY, "0.002")
-    until(lambda: all(Path(f"{run_dir}.{r}.looping").exists() for r in range(2)), 30, "the loops")
+    await_loops(run_dir, 2)
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     if number == signal.SIGTERM:
@@ -183,21 +179,12 @@ def test_ctrl_c_in_a_terminal_reaches_the_program_once_and_the_servers_last(
         "    except KeyboardInterrupt:\n        hits += 1\n"
         "print('hits', hits, 'double', fb.call('double', 4.0)[0], flush=True)\n"
     )
-    exe, (ours, theirs) = str(forebay_exe()), pty.openpty()
-    words = [exe, "run", "--server", server, "--", sys.executable, "-c", code]
-    process = subprocess.Popen(
-        ["setsid", "--ctty", "--wait", *words], env=place.env, stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    said = b""
-    while b"ready" not in said:
-        said += os.read(ours, 4096)
-    os.write(ours, b"\x03")
-    while b"double" not in said.split(b"ready", 1)[1]:
-        said += os.read(ours, 4096)
-    assert process.wait(30) == 0
-    assert b"hits 1 double 8.0" in said, said
-    os.close(ours)
+    shown = Terminal(place, "run", "--server", server, "--", sys.executable, "-c", code, all_of_it=True)
+    shown.until("ready")
+    shown.ctrl_c()
+    shown.until("hits 1 double 8[.]0")
+    assert shown.process.wait(30) == 0
+    shown.close()
     nobody_is_left(place)
 
 

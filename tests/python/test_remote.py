@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from conftest import Agent, Place, until
 from far import Proxy, SlowLine
+from places import ended, hear
 
 
 @pytest.fixture
@@ -62,8 +63,7 @@ def test_ranks_of_other_hosts_and_of_this_one_make_one_step(agent: Agent, place:
         place.python(RANK, agent.url(path), "2", "3", "4", **far),
     ]
     for rank in ranks:
-        out, err = rank.communicate(timeout=60)
-        assert rank.returncode == 0, out + err
+        ended(rank)
     with fb.open(path, "r") as run:
         assert run.snapshots.numbers == [0, 1, 2, 3]
         assert run.snapshots[-1]["x"][::4096].tolist() == [0.0, 1.0, 2.0]
@@ -140,9 +140,7 @@ def test_what_a_killed_program_had_sent_is_written_and_a_torn_step_is_not_listed
     path = agent.runs / "killed.fb"
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
     program = place.python(KILLED, agent.url(path), stdin=-1)
-    assert program.stdout is not None
-    assert program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    hear(program, "ready")
     program.send_signal(signal.SIGKILL)
     program.wait()
     # Whoever opens it again sends what is left here first, which clears the segment.
@@ -182,14 +180,12 @@ def test_a_dead_agent_is_a_clear_error_and_the_rest_is_sent_to_the_next_one(
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
     program = place.python(LOST, agent.url(path), stdin=-1)
     assert program.stdin is not None
-    assert program.stdout is not None
-    assert program.stderr is not None
-    assert program.stdout.readline() == "ready\n", program.stderr.read()
+    hear(program, "ready")
     # Stopped first, so that nothing of what follows arrives there.
     os.kill(agent.pid, signal.SIGSTOP)
     program.stdin.write("\n")
     program.stdin.flush()
-    assert program.stdout.readline() == "written\n", program.stderr.read()
+    hear(program, "written")
     agent.kill()
     until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
     began = time.monotonic()

@@ -16,25 +16,14 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import EXAMPLE, Place, until
-from places import servers
+from likeness import content
+from places import ended, servers
 
 FEW = ["--particles", "20000", "--no-monitor"]
 
 
 def client(place: Place, run: Path, *more: str) -> subprocess.Popen[str]:
     return place.start(sys.executable, EXAMPLE / "python" / "two_stream.py", "--run", run, *FEW, *more)
-
-
-def content(path: Path) -> dict[str, Any]:
-    """Everything a run keeps, in a form that compares bit by bit."""
-    out: dict[str, Any] = {}
-    with fb.open(path, "r") as run:
-        for kept in run.snapshots:
-            for name in kept.names():
-                out[f"{kept.step}/{name}"] = (kept.time, kept[name].tobytes())
-        for table in run.tables:
-            out[table] = run.table(table).select().tuples()
-    return out
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +101,7 @@ def test_the_run_is_the_same_when_a_server_is_killed(
     process = client(place, run_dir)
     until(reached(run_dir, 60), 60, "step 60")
     first.kill()
-    out, err = process.communicate(timeout=90)
-    assert process.returncode == 0, out + err
+    ended(process, timeout=90)
     assert content(run_dir) == uninterrupted["content"]
 
 
@@ -172,8 +160,7 @@ def test_steering_stops_steps_saves_and_quits(place: Place, run_dir: Path) -> No
     until(lambda: newest(run_dir) > before, 20, "the saved step")
     place.command("steer", run_dir, "run")
     place.command("steer", run_dir, "quit")
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, out + err
+    ended(process)
     with fb.open(run_dir, "r") as run:
         last = run.snapshots[-1]
         assert last.step == run.table("history").select()["step"][-1] + 1
