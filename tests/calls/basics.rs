@@ -247,6 +247,18 @@ fn services_come_and_go_while_a_server_runs() {
 }
 
 #[test]
+fn a_service_that_is_added_right_after_the_start_of_its_server_is_offered() {
+    let world = World::new();
+    let servers: Vec<_> = (0..5).map(|i| world.server(&format!("server-{i}"), 1)).collect();
+    let client = world.client();
+    let offering = || {
+        let services = client.services();
+        services.iter().find(|s| s.signature.name().as_str() == "early").map_or(0, |s| s.servers.len())
+    };
+    until("all of them offer it", || offering() == servers.len());
+}
+
+#[test]
 fn a_call_to_a_server_that_has_just_withdrawn_the_service_goes_to_another() {
     let world = World::new();
     let mut servers = [world.server("one", 1), world.server("two", 1)];

@@ -282,6 +282,7 @@ fn this_program_is_a_server_when_a_test_asks() {
     let memory = std::env::var("FOREBAY_TEST_MEMORY").unwrap().parse().unwrap();
     let server = services(&name).unwrap().workers(workers).memory(memory);
     let running = server.start(locator).unwrap();
+    running.add(Signature::parse("early()").unwrap(), Box::new(|_| Ok(()))).unwrap();
     println!("serving");
     // The test says what to do; its end is the end.
     for line in std::io::stdin().lines() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forebay_link::{Locator, Wire};
 use forebay_types::Result;
-use forebay_types::directory::{BrokerRequest, HEARTBEAT_MS};
+use forebay_types::directory::{BrokerRequest, HEARTBEAT_MS, ServerInfo};
 
 use crate::peer::lock;
 use crate::shared::Shared;
@@ -17,6 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Announcer {
     locator: Locator,
     wire: Option<Wire>,
+    /// What the broker was told last.
+    told: Option<ServerInfo>,
 }
 
 impl Announcer {
@@ -27,7 +29,7 @@ impl Announcer {
 
     /// Announces the server for the first time.
     pub fn start(shared: &Shared, locator: Locator, wire: Wire) -> Result<Announcer> {
-        let mut announcer = Announcer { locator, wire: Some(wire) };
+        let mut announcer = Announcer { locator, wire: Some(wire), told: None };
         announcer.announce(shared)?;
         Ok(announcer)
     }
@@ -41,7 +43,10 @@ impl Announcer {
     }
 
     fn announce(&mut self, shared: &Shared) -> Result<()> {
-        self.ask(&BrokerRequest::Announce(shared.info())).map(drop)
+        let info = shared.info();
+        self.ask(&BrokerRequest::Announce(info.clone()))?;
+        self.told = Some(info);
+        Ok(())
     }
 
     fn heartbeat(&mut self, shared: &Shared) -> Result<()> {
@@ -54,15 +59,11 @@ impl Announcer {
 
     /// Heartbeats until the server stops, then takes leave.
     pub fn run(mut self, shared: Arc<Shared>) {
-        let mut known = shared.info();
         while !shared.stopping() {
-            let now = shared.info();
-            let done = if now == known { self.heartbeat(&shared) } else { self.announce(&shared) };
+            let changed = self.told.as_ref() != Some(&shared.info());
+            let done = if changed { self.announce(&shared) } else { self.heartbeat(&shared) };
             match done {
-                Ok(()) => {
-                    known = now;
-                    *lock(&shared.trouble) = None;
-                }
+                Ok(()) => *lock(&shared.trouble) = None,
                 Err(e) => {
                     self.wire = None;
                     *lock(&shared.trouble) = Some(e.within("cannot announce the server"));
