@@ -2,6 +2,10 @@
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use serde_json::{Map, Value, json};
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The middle one of some measurements, and the one that 99 % do not exceed.
@@ -80,6 +84,39 @@ impl Drop for Apart {
         for (thread, allowed) in &self.cores {
             let _ = sched_setaffinity(*thread, allowed);
         }
+    }
+}
+
+/// Another process; dropped, it ends.
+pub struct Other(Child);
+
+impl Other {
+    /// Starts this program in another role, its places in `dir`; what it says first.
+    pub fn start(role: &str, value: impl AsRef<OsStr>, dir: &Path) -> io::Result<(Other, String)> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .env(role, value)
+            .env("FOREBAY_RUNTIME_DIR", dir.join("run"))
+            .env("FOREBAY_HOME", dir.join("home"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let out = child.stdout.take();
+        let other = Other(child);
+        let mut line = String::new();
+        BufReader::new(out.ok_or(io::ErrorKind::BrokenPipe)?).read_line(&mut line)?;
+        Ok((other, line.trim().to_owned()))
+    }
+
+    /// Its pid.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -4,7 +4,7 @@
 #![no_main]
 
 use forebay_link::Frame;
-use forebay_link::frame::{HEADER_BYTES, Header};
+use forebay_link::frame::{HEADER_BYTES, Header, SHORT_BYTES, first};
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: u64 = 1 << 20;
@@ -21,7 +21,12 @@ fuzz_target!(|input: (bool, Vec<u8>)| {
         // Bytes that mean nothing are not kept, so encoding may mend but never change a meaning.
         assert_eq!(Header::decode(&header.encode(), LIMIT).as_ref(), Ok(&header));
     }
-    if let Ok(frame) = Frame::decode(&bytes) {
-        assert_eq!(HEADER_BYTES + frame.json().len() + frame.body().len(), bytes.len());
+    if let Ok(Some((header, json, body))) = first(&bytes, LIMIT) {
+        let total = HEADER_BYTES + json.len() + body.len();
+        assert!(header.frame_bytes() == Some(total as u64) && total <= bytes.len());
+    }
+    let mut frame = Frame { bytes, ..Frame::default() };
+    if frame.decode_short_in_place().is_ok() {
+        assert_eq!(SHORT_BYTES + frame.body().len(), frame.bytes.len());
     }
 });

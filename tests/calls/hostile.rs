@@ -107,7 +107,8 @@ fn a_client_of_another_version_is_told_both_versions() {
     let world = World::new();
     let _server = world.server("one", 1);
     let info = world.client().services()[0].servers[0].clone();
-    let mut hello = Frame::encode(&Header::new(forebay_link::frame::kind::HELLO, 0), b"{}", &[]);
+    let header = Header { json: 2, ..Header::new(forebay_link::frame::kind::HELLO, 0) };
+    let mut hello = [&header.encode()[..], b"{}"].concat();
     hello[4] = 9;
     let sum = crc32c::crc32c(&hello[..60]);
     hello[60..64].copy_from_slice(&sum.to_le_bytes());

@@ -4,14 +4,12 @@
 //! `cargo run --release -p forebay-benches --bin call -- [--json] [PART...]`: all parts, or
 //! those of `active`, `silence`, `small`, `large`, `idle`.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay_arena::measure::{self, Machine};
 use forebay_arena::{Segment, SegmentSpec, process};
-use forebay_benches::{Apart, Report, cpu_time, median_p99};
+use forebay_benches::{Apart, Other, Report, cpu_time, median_p99};
 use forebay_client::call::{Arg, Client, wait_all};
 use forebay_link::Locator;
 use forebay_server::Server;
@@ -58,29 +56,10 @@ fn serve(broker: &Path) -> Outcome {
     Ok(())
 }
 
-struct Other(Child);
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts this program in another role.
 fn start(role: &str, dir: &Path, broker: &Path) -> Outcome<Other> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .env(role, broker)
-        .env("FOREBAY_RUNTIME_DIR", dir.join("run"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let out = child.stdout.take().ok_or("it has no output")?;
-    let other = Other(child);
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line)?;
-    match line.trim() {
-        "serving" => Ok(other),
+    match Other::start(role, broker, dir)? {
+        (other, said) if said == "serving" => Ok(other),
         _ => Err(format!("{role} did not start").into()),
     }
 }
@@ -103,13 +82,13 @@ fn measure_all() -> Outcome {
     for part in parts.iter().filter(|p| named.is_empty() || named.iter().any(|n| n == *p)) {
         match *part {
             "active" => {
-                let _apart = Apart::from(server.0.id());
+                let _apart = Apart::from(server.id());
                 active(&client, &mut report, machine.spin_ping_pong / 1e3)?;
             }
             "silence" => after_silence(&client, &mut report, &machine)?,
             "small" => small_arrays(&client, &mut report)?,
             "large" => large(&client, &mut report)?,
-            _ => idle(server.0.id(), &mut report),
+            _ => idle(server.id(), &mut report),
         }
     }
     report.finish();

@@ -2,13 +2,12 @@
 //!
 //! `cargo run --release -p forebay-benches --bin network -- [--json]`
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay_benches::{Apart, Report, median_p99};
+use forebay_benches::{Apart, Other, Report, median_p99};
 use forebay_client::call::Client;
 use forebay_link::net::Key;
 use forebay_link::{Locator, Transport};
@@ -86,31 +85,6 @@ fn exactly(socket: &mut TcpStream, message: &mut [u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-struct Other(Child);
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts this program in another role; what it says first.
-fn start(role: &str, value: &str, dir: &Path) -> Outcome<(Other, String)> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .env(role, value)
-        .env("FOREBAY_RUNTIME_DIR", dir.join("run"))
-        .env("FOREBAY_HOME", dir.join("home"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let out = child.stdout.take().ok_or("it has no output")?;
-    let other = Other(child);
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line)?;
-    Ok((other, line.trim().to_owned()))
-}
-
 /// Microseconds of one, from batches.
 fn timed(mut once: impl FnMut() -> Outcome) -> Outcome<f64> {
     let mut times = Vec::new();
@@ -146,10 +120,10 @@ fn raw(address: &str, what: u8) -> Outcome<TcpStream> {
 fn measure_all() -> Outcome {
     let dir = tempfile::Builder::new().prefix("fb").tempdir()?;
     let mut report = Report::default();
-    let (other, address) = start("FOREBAY_BENCH_RAW", "1", dir.path())?;
+    let (other, address) = Other::start("FOREBAY_BENCH_RAW", "1", dir.path())?;
     let mut raws = Vec::new();
     for (what, name) in [(b'b', "blocking"), (b'p', "polling")] {
-        let _apart = Apart::from(other.0.id());
+        let _apart = Apart::from(other.id());
         let mut socket = raw(&address, what)?;
         let mut message = [0; MESSAGE];
         let us = timed(|| {
@@ -189,7 +163,7 @@ fn ours(
     let file = serde_json::json!({"network": host.rendezvous()});
     std::fs::write(home.join("bench.json"), file.to_string())?;
     let (address, key) = host.network();
-    let (server, said) = start("FOREBAY_BENCH_BROKER", address, dir)?;
+    let (server, said) = Other::start("FOREBAY_BENCH_BROKER", address, dir)?;
     if said != "serving" {
         return Err("the server did not start".into());
     }
@@ -197,7 +171,7 @@ fn ours(
     let client = Client::connect(locator.over(Transport::Network).with_silence(Duration::from_secs(10)))?;
     let void = |client: &Client| -> Result<()> { client.call("void", vec![], None).map(drop) };
     {
-        let _apart = Apart::from(server.0.id());
+        let _apart = Apart::from(server.id());
         let us = timed(|| Ok(void(&client)?))?;
         let note = format!("{:.2} blocking ping-pongs, {:.2} polling", us / raws[0], us / raws[1]);
         report.add(&format!("void call over {how}, active, median"), us, "us", &note);

@@ -9,7 +9,7 @@
 use crate::block::Block;
 use crate::segment::{Inner, Segment};
 use crate::sync::Ordering;
-use crate::table::{EMPTY, RELEASED};
+use crate::table::RELEASED;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: u64 = 4096;
@@ -135,7 +135,7 @@ impl Allocator {
 
     fn take_back(&mut self, index: u32) {
         let Some((mut offset, mut len)) = self.live.remove(&index) else { return };
-        self.segment.table().state(index).store(EMPTY, Ordering::Release);
+        self.segment.table().retire(index);
         self.indices.push(index);
         self.used -= len;
         if let Some((&before, &n)) = self.by_offset.range(..offset).next_back()

@@ -30,11 +30,7 @@ pub mod kind {
 
 /// How long a snapshot waits for ranks that have not opened the run.
 pub fn late_ranks() -> Result<Duration> {
-    let Some(text) = variable("FOREBAY_LATE_RANKS") else { return Ok(Duration::from_secs(60)) };
-    let seconds = text.to_str().and_then(|t| t.trim().parse::<f64>().ok());
-    seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
-        Error::bad(format!("FOREBAY_LATE_RANKS is {text:?}; give a number of seconds, for example 60"))
-    })
+    seconds("FOREBAY_LATE_RANKS", 60)
 }
 
 /// How long a process on another host may be silent before it is lost. A network that is cut for
@@ -52,10 +48,15 @@ pub fn silence() -> Result<Duration> {
 
 /// How long a cut line to the store of a run is tried again before the session is given up.
 pub fn line_patience() -> Result<Duration> {
-    let Some(text) = variable("FOREBAY_LINE_PATIENCE") else { return Ok(Duration::from_secs(30)) };
+    seconds("FOREBAY_LINE_PATIENCE", 30)
+}
+
+/// The seconds that a variable gives, or so many.
+fn seconds(name: &str, usual: u64) -> Result<Duration> {
+    let Some(text) = variable(name) else { return Ok(Duration::from_secs(usual)) };
     let seconds = text.to_str().and_then(|t| t.trim().parse::<f64>().ok());
     seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
-        Error::bad(format!("FOREBAY_LINE_PATIENCE is {text:?}; give a number of seconds, for example 30"))
+        Error::bad(format!("{name} is {text:?}; give a number of seconds, for example {usual}"))
     })
 }
 

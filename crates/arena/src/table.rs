@@ -15,14 +15,19 @@ use crate::map::Map;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use forebay_types::{Code, Error, Result};
 
-pub(crate) const EMPTY: u32 = 0;
+const EMPTY: u32 = 0;
 pub(crate) const LIVE: u32 = 1;
 pub(crate) const RELEASED: u32 = 2;
 pub(crate) const COMING: u32 = 3;
 
-/// Where the state of an entry lies in the segment.
+/// Where an entry lies in the segment.
+fn entry(index: u32) -> u64 {
+    TABLE_AT + index as u64 * ENTRY_BYTES
+}
+
+/// Where its state lies.
 pub(crate) fn state_at(index: u32) -> u64 {
-    TABLE_AT + index as u64 * ENTRY_BYTES + 16
+    entry(index) + 16
 }
 
 /// The table of one segment.
@@ -33,10 +38,6 @@ pub(crate) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn entry(&self, index: u32) -> u64 {
-        TABLE_AT + index as u64 * ENTRY_BYTES
-    }
-
     pub fn state(&self, index: u32) -> &'a AtomicU32 {
         self.map.atomic_u32(state_at(index))
     }
@@ -53,25 +54,30 @@ impl<'a> Table<'a> {
 
     /// Which use of its entry a block is.
     pub fn made(&self, index: u32) -> u32 {
-        self.map.atomic_u32(self.entry(index) + 20).load(Ordering::Acquire)
+        self.uses(index).load(Ordering::Acquire)
+    }
+
+    fn uses(&self, index: u32) -> &'a AtomicU32 {
+        self.map.atomic_u32(entry(index) + 20)
     }
 
     /// Publishes a block.
     pub fn publish(&self, index: u32, offset: u64, len: u64) {
-        let at = self.entry(index);
-        self.map.atomic_u64(at).store(offset, Ordering::Relaxed);
-        self.map.atomic_u64(at + 8).store(len, Ordering::Relaxed);
-        self.map.atomic_u32(at + 20).fetch_add(1, Ordering::Relaxed);
-        self.state(index).store(LIVE, Ordering::Release);
+        self.uses(index).fetch_add(1, Ordering::Relaxed);
+        self.write(index, offset, len, LIVE);
     }
 
     /// Publishes a block of a mirrored segment whose bytes are to come.
     pub fn announce(&self, index: u32, made: u32, offset: u64, len: u64) {
-        let at = self.entry(index);
+        self.uses(index).store(made, Ordering::Relaxed);
+        self.write(index, offset, len, COMING);
+    }
+
+    fn write(&self, index: u32, offset: u64, len: u64, state: u32) {
+        let at = entry(index);
         self.map.atomic_u64(at).store(offset, Ordering::Relaxed);
         self.map.atomic_u64(at + 8).store(len, Ordering::Relaxed);
-        self.map.atomic_u32(at + 20).store(made, Ordering::Relaxed);
-        self.state(index).store(COMING, Ordering::Release);
+        self.state(index).store(state, Ordering::Release);
     }
 
     /// The creating side takes a released entry back.
@@ -97,7 +103,7 @@ impl<'a> Table<'a> {
         if !matches!(self.state(index).load(Ordering::Acquire), LIVE | COMING) {
             return Err(corrupt(format!("block {index} is not handed out")));
         }
-        let at = self.entry(index);
+        let at = entry(index);
         let offset = self.map.atomic_u64(at).load(Ordering::Relaxed);
         let len = self.map.atomic_u64(at + 8).load(Ordering::Relaxed);
         let first = self.layout.blocks_at;

@@ -28,7 +28,7 @@
 //! version is told by name. Decoding never panics and believes a length only within the limit
 //! that the transport gives.
 
-use forebay_types::codec::{Reader, Writer};
+use forebay_types::codec::Reader;
 use forebay_types::control::WIRE_VERSION;
 use forebay_types::{Code, Error, Result};
 
@@ -81,14 +81,14 @@ pub struct Header {
     pub number: u64,
 }
 
-/// A frame that was received.
+/// A frame of a call link that was received.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
     /// Its header.
     pub header: Header,
-    /// All of it, header included; kept from frame to frame.
+    /// What came, kept from frame to frame: of a ring all of it, header included.
     pub bytes: Vec<u8>,
-    /// Where its sections begin.
+    /// Where its body begins.
     head: usize,
 }
 
@@ -165,21 +165,26 @@ impl Header {
     }
 }
 
-impl Frame {
-    /// Reads a whole frame out of `self.bytes`, which must hold it and nothing else.
-    #[inline]
-    pub fn decode_in_place(&mut self) -> Result<()> {
-        let n = self.bytes.len() as u64;
-        let header = Header::decode(&self.bytes, n)?;
-        if header.frame_bytes() != Some(n) {
-            return Err(corrupt(format!("{n} bytes came, it announces {} + {}", header.json, header.body)));
-        }
-        self.header = header;
-        self.head = HEADER_BYTES;
-        Ok(())
-    }
+/// The sections of a frame that stands in a buffer: header, JSON, body.
+pub type Sections<'a> = (Header, &'a [u8], &'a [u8]);
 
-    /// The same out of a record of a ring.
+/// The frame that the bytes of a stream begin with, once all of it has come. `limit` is the
+/// largest that the transport takes.
+pub fn first(bytes: &[u8], limit: u64) -> Result<Option<Sections<'_>>> {
+    if bytes.len() < HEADER_BYTES {
+        return Ok(None);
+    }
+    let header = Header::decode(bytes, limit)?;
+    let total = header.frame_bytes().and_then(|n| usize::try_from(n).ok());
+    let sections = total.and_then(|n| bytes.get(HEADER_BYTES..n));
+    Ok(sections.map(|sections| {
+        let (json, body) = sections.split_at(header.json as usize);
+        (header, json, body)
+    }))
+}
+
+impl Frame {
+    /// Reads a frame out of `self.bytes`, a record of a ring.
     #[inline]
     pub fn decode_short_in_place(&mut self) -> Result<()> {
         let mut r = Reader::new(&self.bytes);
@@ -198,35 +203,10 @@ impl Frame {
         *self = Frame { header, bytes: body, head: 0 };
     }
 
-    /// Reads a frame out of bytes that hold it and nothing else.
-    pub fn decode(bytes: &[u8]) -> Result<Frame> {
-        let mut frame = Frame { bytes: bytes.to_vec(), ..Frame::default() };
-        frame.decode_in_place()?;
-        Ok(frame)
-    }
-
-    /// A whole frame as bytes; lengths are those of the sections.
-    pub fn encode(header: &Header, json: &[u8], body: &[&[u8]]) -> Vec<u8> {
-        let body_bytes: usize = body.iter().map(|b| b.len()).sum();
-        let header = Header { json: json.len() as u32, body: body_bytes as u64, ..*header };
-        let mut w = Writer::over(Vec::with_capacity(HEADER_BYTES + json.len() + body_bytes));
-        w.raw(&header.encode()).raw(json);
-        for part in body {
-            w.raw(part);
-        }
-        w.finish()
-    }
-
-    /// The JSON section.
-    #[inline]
-    pub fn json(&self) -> &[u8] {
-        self.bytes.get(self.head..self.head + self.header.json as usize).unwrap_or_default()
-    }
-
     /// The body.
     #[inline]
     pub fn body(&self) -> &[u8] {
-        self.bytes.get(self.head + self.header.json as usize..).unwrap_or_default()
+        self.bytes.get(self.head..).unwrap_or_default()
     }
 }
 
@@ -270,12 +250,17 @@ mod tests {
             json in proptest::collection::vec(any::<u8>(), 0..200),
             body in proptest::collection::vec(any::<u8>(), 0..200),
         ) {
-            let header = Header { kind, flags, id, number, json: 0, body: 0 };
-            let bytes = Frame::encode(&header, &json, &[&body[..body.len() / 2], &body[body.len() / 2..]]);
-            let frame = Frame::decode(&bytes).unwrap();
-            prop_assert_eq!(frame.json(), &json[..]);
-            prop_assert_eq!(frame.body(), &body[..]);
-            prop_assert_eq!(Header { json: 0, body: 0, ..frame.header }, header);
+            let header = Header { kind, flags, id, number, json: json.len() as u32, body: body.len() as u64 };
+            let bytes = [&header.encode()[..], &json, &body, b"what follows"].concat();
+            let frame = bytes.len() - b"what follows".len();
+            for n in [frame, bytes.len()] {
+                let (found, text, rest) = first(&bytes[..n], frame as u64).unwrap().unwrap();
+                prop_assert_eq!(text, &json[..]);
+                prop_assert_eq!(rest, &body[..]);
+                prop_assert_eq!(found, header);
+            }
+            prop_assert_eq!(first(&bytes[..frame - 1], frame as u64).unwrap(), None);
+            prop_assert!(first(&bytes, frame as u64 - 1).is_err());
         }
 
         #[test]
@@ -291,8 +276,9 @@ mod tests {
             if let Ok(header) = Header::decode(&bytes, limit) {
                 prop_assert!(header.frame_bytes().unwrap() <= limit);
             }
-            if let Ok(frame) = Frame::decode(&bytes) {
-                prop_assert_eq!(HEADER_BYTES + frame.json().len() + frame.body().len(), bytes.len());
+            if let Ok(Some((header, json, body))) = first(&bytes, limit) {
+                let total = HEADER_BYTES + json.len() + body.len();
+                prop_assert!(header.frame_bytes() == Some(total as u64) && total <= bytes.len());
             }
         }
 

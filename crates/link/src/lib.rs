@@ -29,6 +29,8 @@ pub mod shm;
 pub mod watch;
 pub mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use frame::{Frame, Header};
 pub use greeting::Peer;
 pub use hash::QuickMap;
@@ -39,3 +41,8 @@ pub use locate::{Locator, Transport};
 pub use shm::{Doorbell, ShmLink, ShmReceiver, ShmSender};
 pub use watch::{PeerState, Watch};
 pub use wire::{Message, Wire};
+
+/// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

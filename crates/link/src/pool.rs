@@ -1,11 +1,12 @@
 //! Recycled memory for what comes over the network: pages are taken from the system once and used
 //! again for what comes next, as in the segments of a host.
 
+use crate::lock;
 use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
 use forebay_types::{Code, Error, Result};
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Most pieces of a pool in use at a time.
 const BLOCKS: u32 = 4_096;
@@ -41,10 +42,6 @@ pub struct Lease {
     pool: Arc<Inner>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Budget {
     /// So many bytes for all pools together.
     pub fn new(limit: u64) -> Arc<Budget> {
@@ -56,20 +53,22 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    fn take(&self, bytes: u64) -> Result<()> {
+    /// The limit.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Takes so many bytes; when they do not fit, says how many are in use.
+    pub fn take(&self, bytes: u64) -> Result<(), u64> {
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|sum| *sum <= self.limit)
         });
-        taken.map(drop).map_err(|used| {
-            let limit = self.limit;
-            Error::new(
-                Code::Full,
-                format!(
-                    "{bytes} bytes from the network find no room: {used} of {limit} are under way; wait for \
-                     calls, or pass it in pieces"
-                ),
-            )
-        })
+        taken.map(drop)
+    }
+
+    /// Gives them back.
+    pub fn give(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -97,7 +96,16 @@ impl Pool {
     /// So many bytes, with whatever was in them before.
     pub fn take(&self, bytes: u64) -> Result<Lease> {
         let Inner { budget, memory } = &*self.inner;
-        budget.take(bytes)?;
+        budget.take(bytes).map_err(|used| {
+            let limit = budget.limit;
+            Error::new(
+                Code::Full,
+                format!(
+                    "{bytes} bytes from the network find no room: {used} of {limit} are under way; wait for \
+                     calls, or pass it in pieces"
+                ),
+            )
+        })?;
         // From here on the lease gives the budget back.
         let mut lease = Lease { block: None, bytes, pool: self.inner.clone() };
         let memory = memory.get_or_init(|| Memory::new(budget.limit)).as_ref().map_err(Error::clone)?;
@@ -143,7 +151,7 @@ impl Drop for Lease {
         if let (Some(block), Some(Ok(memory))) = (self.block.take(), self.pool.memory.get()) {
             lock(&memory.allocator).free(block);
         }
-        self.pool.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.pool.budget.give(self.bytes);
     }
 }
 

@@ -7,7 +7,7 @@
 //! emptied with [`Wire::try_receive`].
 
 use crate::channel::Channel;
-use crate::frame::{HEADER_BYTES, Header, kind};
+use crate::frame::{self, HEADER_BYTES, Header, kind};
 use crate::greeting::{self, Peer};
 use crate::line::Duplex;
 use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
@@ -401,14 +401,7 @@ impl Wire {
 
     /// Takes one whole frame out of what was received.
     fn take_frame(&mut self) -> Result<Option<Message>> {
-        if self.received.len() < HEADER_BYTES {
-            return Ok(None);
-        }
-        let header = Header::decode(&self.received, FRAME_LIMIT)?;
-        let total = header.frame_bytes().unwrap_or(u64::MAX) as usize;
-        if self.received.len() < total {
-            return Ok(None);
-        }
+        let Some((header, json, body)) = frame::first(&self.received, FRAME_LIMIT)? else { return Ok(None) };
         let count = header.number as usize;
         if header.number > DESCRIPTORS as u64 || count > self.descriptors.len() {
             return Err(Error::new(
@@ -416,7 +409,7 @@ impl Wire {
                 format!("a frame announces {} descriptors, {} came", header.number, self.descriptors.len()),
             ));
         }
-        let json = self.received[HEADER_BYTES..HEADER_BYTES + header.json as usize].to_vec();
+        let (json, total) = (json.to_vec(), HEADER_BYTES + json.len() + body.len());
         self.received.drain(..total);
         let fds = self.descriptors.drain(..count).collect();
         Ok(Some(Message { kind: header.kind, id: header.id, flags: header.flags, json, fds }))

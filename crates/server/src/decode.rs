@@ -209,21 +209,23 @@ fn travels(slot: &Slot, store: &Store) -> bool {
 fn item(param: &Param, slot: &Slot, at: &mut usize, leases: &mut u32) -> Item {
     let mut place = |store: &Store| {
         let bytes = store.bytes().len();
-        if let (Store::Lease(_), false) = (store, travels(slot, store)) {
-            *leases += 1;
-            return Place::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 });
+        match store {
+            _ if travels(slot, store) => {
+                let begin = *at;
+                *at = (begin + bytes).next_multiple_of(call::ALIGN);
+                Place::Inline { at: begin as u32, bytes: bytes as u32 }
+            }
+            Store::Lease(_) => {
+                *leases += 1;
+                Place::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 })
+            }
+            _ => Place::None { bytes: bytes as u64 },
         }
-        if !travels(slot, store) {
-            return Place::None { bytes: bytes as u64 };
-        }
-        let begin = *at;
-        *at = (begin + bytes).next_multiple_of(call::ALIGN);
-        Place::Inline { at: begin as u32, bytes: bytes as u32 }
     };
     match slot {
         Slot::Scalar(s) => Item::Scalar(*s),
         Slot::Text(store) => Item::Text(param.dtype, place(store)),
-        Slot::Array(meta, store) => Item::Array(ArrayMeta { ..*meta }, place(store)),
+        Slot::Array(meta, store) => Item::Array(*meta, place(store)),
     }
 }
 

@@ -10,12 +10,12 @@
 //! for all arrays of a request at once, so the oldest request never waits for a younger one.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
 use forebay_link::QuickMap;
+use forebay_link::pool::Budget;
 use forebay_types::held::ARRAYS;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result};
 
@@ -24,12 +24,6 @@ use crate::peer::lock;
 const PAGE: u64 = 4096;
 /// Who waits for its turn looks so often whether the result is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// The limit that all clients share.
-pub(crate) struct Budget {
-    limit: u64,
-    used: AtomicU64,
-}
 
 /// The arrays of one client.
 pub(crate) struct Arrays {
@@ -71,28 +65,6 @@ pub(crate) struct Turn {
     pub number: u64,
     held: Arc<Held>,
     ticket: u64,
-}
-
-impl Budget {
-    pub fn new(limit: u64) -> Budget {
-        Budget { limit, used: AtomicU64::new(0) }
-    }
-
-    fn take(&self, bytes: u64) -> Result<()> {
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(bytes).filter(|sum| *sum <= self.limit)
-        });
-        taken.map(drop).map_err(|used| {
-            let limit = self.limit;
-            Error::new(
-                Code::Full,
-                format!(
-                    "an array of {bytes} bytes does not fit: the server holds {used} bytes of {limit} for its \
-                     clients; kill references, or start the server with a larger limit"
-                ),
-            )
-        })
-    }
 }
 
 impl Arrays {
@@ -154,7 +126,7 @@ impl Pool {
             up_bytes: 0,
             down_bytes: 0,
             // Each array begins at a page.
-            block_bytes: budget.limit.next_multiple_of(PAGE).saturating_add(u64::from(ARRAYS) * PAGE),
+            block_bytes: budget.limit().next_multiple_of(PAGE).saturating_add(u64::from(ARRAYS) * PAGE),
             blocks: ARRAYS,
         })?;
         let allocator = Mutex::new(segment.allocator());
@@ -162,9 +134,18 @@ impl Pool {
     }
 
     fn take(&self, bytes: u64) -> Result<Block> {
-        self.budget.take(bytes)?;
+        self.budget.take(bytes).map_err(|used| {
+            let limit = self.budget.limit();
+            Error::new(
+                Code::Full,
+                format!(
+                    "an array of {bytes} bytes does not fit: the server holds {used} bytes of {limit} for its \
+                     clients; kill references, or start the server with a larger limit"
+                ),
+            )
+        })?;
         lock(&self.allocator).alloc(bytes).ok_or_else(|| {
-            self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+            self.budget.give(bytes);
             Error::new(
                 Code::Full,
                 format!(
@@ -181,7 +162,7 @@ impl Drop for Held {
         if let Ok(block) = self.pool.segment.block(self.block) {
             lock(&self.pool.allocator).free(block);
         }
-        self.pool.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.pool.budget.give(self.bytes);
     }
 }
 
@@ -238,7 +219,7 @@ mod tests {
     use forebay_types::Shape;
 
     fn arrays(limit: u64) -> (Arrays, Arc<Budget>) {
-        let budget = Arc::new(Budget::new(limit));
+        let budget = Budget::new(limit);
         (Arrays::new(budget.clone()), budget)
     }
 
@@ -268,7 +249,7 @@ mod tests {
     #[test]
     fn memory_is_counted_and_returns_when_the_last_user_is_done() {
         let (arrays, budget) = arrays(100_000);
-        let used = || budget.used.load(Ordering::Relaxed);
+        let used = || budget.used();
         arrays.create(1, meta(10_000), false).unwrap();
         let e = arrays.create(2, meta(10_000), false).unwrap_err();
         assert_eq!(e.code(), Code::Full);

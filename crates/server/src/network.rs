@@ -35,16 +35,12 @@ pub(crate) fn open(
     let usual = || Address { host: local.to_string(), port: 0 };
     let address = asked.cloned().unwrap_or_else(usual);
     let lobby = Lobby::bind(Listen { address, key, tls_on_loopback: secure, role: "server".to_owned() })?;
-    let host = match lobby.local().ip() {
-        ip if !ip.is_unspecified() => ip.to_string(),
-        // All addresses of this host: the one that the broker was reached from, or that it is at.
-        _ if local.is_unspecified() => "*".to_owned(),
-        _ => local.to_string(),
-    };
     let port = lobby.local().port();
-    let address = match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
+    let address = match lobby.local().ip() {
+        ip if !ip.is_unspecified() => SocketAddr::new(ip, port).to_string(),
+        // All addresses of this host: the one that the broker was reached from, or that it is at.
+        _ if local.is_unspecified() => format!("*:{port}"),
+        _ => SocketAddr::new(local, port).to_string(),
     };
     let certificate = lobby.key().certificate.map(|c| c.to_string());
     Ok(Some((lobby, Listens { address, certificate })))

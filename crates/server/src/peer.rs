@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use forebay_arena::Segment;
 use forebay_link::net::Part;
-use forebay_link::pool::Pool;
+use forebay_link::pool::{Budget, Pool};
 use forebay_types::call::REPLY_BYTES;
 
-use crate::held::{Arrays, Budget};
+use crate::held::Arrays;
 
 pub(crate) use memory::Memory;
 pub(crate) use remote::Remote;

@@ -97,7 +97,7 @@ impl Entry {
         let pending = !self.peer.is_gone() && self.receiver.pending();
         if let (Receiver::Network(receiver), Some(remote)) = (&self.receiver, self.peer.remote()) {
             // A request that is on its way is a reason to show life.
-            remote.note(receiver.waiting(), receiver.is_amid());
+            remote.note(receiver);
         }
         pending
     }
@@ -114,7 +114,7 @@ impl Entry {
             Receiver::Network(receiver) => {
                 let received = receiver.try_recv();
                 let remote = self.peer.remote()?;
-                remote.note(receiver.waiting(), receiver.is_amid());
+                remote.note(receiver);
                 match received {
                     Ok(Some(Received { header, body, parts, fault })) if header.kind == kind::REQUEST => {
                         frame.set(header, body);
@@ -143,7 +143,7 @@ impl Entry {
             self.peer.cut_off();
         }
         receiver.taken_back(kind::CANCEL).for_each(|request| remote.cancel(request));
-        remote.note(receiver.waiting(), receiver.is_amid());
+        remote.note(receiver);
     }
 }
 

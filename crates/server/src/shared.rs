@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 
 use forebay_link::net::Flusher;
-use forebay_link::{Doorbell, QuickMap, pool};
+use forebay_link::pool::Budget;
+use forebay_link::{Doorbell, QuickMap};
 use forebay_types::directory::{Incarnation, Listens, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
 
-use crate::held::Budget;
 use crate::peer::{Peer, lock};
 use crate::poller::{Entry, Poller};
 use crate::service::Service;
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     /// Clients that introduce themselves.
     pub greetings: AtomicUsize,
     /// For the arguments that come over the network.
-    pub arguments: Arc<pool::Budget>,
+    pub arguments: Arc<Budget>,
     /// Sends what sockets did not take at once.
     pub flusher: Arc<Flusher>,
     /// Somebody without work of his own reads from the network meanwhile.
@@ -81,12 +81,12 @@ impl Shared {
             listens: OnceLock::new(),
             farewell: Doorbell::new()?,
             greetings: AtomicUsize::new(0),
-            arguments: pool::Budget::new(memory),
+            arguments: Budget::new(memory),
             flusher: Arc::new(Flusher::new()?),
             standby: AtomicBool::new(false),
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
-            budget: Arc::new(Budget::new(memory)),
+            budget: Budget::new(memory),
             poller: Mutex::default(),
             led: AtomicBool::new(false),
             doorbell: Doorbell::new()?,

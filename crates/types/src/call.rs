@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{Reader, Writer};
 use crate::directory::Incarnation;
 use crate::record::BlockRef;
-use crate::{ArrayMeta, Code, DType, Error, Order, Result, Scalar, limits};
+use crate::{ArrayMeta, Code, DType, Error, Result, Scalar, limits};
 
 /// Kinds of frames between a client and a server.
 pub mod kind {
@@ -240,11 +240,7 @@ fn get_item(r: &mut Reader) -> Result<Item> {
         }
         1 if matches!(dtype, DType::Str | DType::Bytes) => Item::Text(dtype, get_place(r)?),
         2 => {
-            let order = match r.u8()? {
-                0 => Order::C,
-                1 => Order::F,
-                other => return Err(corrupt(format!("{other} is no element order"))),
-            };
+            let order = r.order()?;
             let shape = r.shape().map_err(|e| corrupt(e.to_string()))?;
             let meta = ArrayMeta { dtype, shape, order };
             let place = get_place(r)?;
@@ -314,7 +310,7 @@ pub fn get_outcome<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shape;
+    use crate::{Order, Shape};
     use proptest::prelude::*;
 
     const CALL: Call = Call { sent_ns: 1, allowed_ns: 2, issue: 3, service: "axpy" };

@@ -1,6 +1,6 @@
 //! Reading and writing little-endian values. The reader never panics and never trusts a length.
 
-use crate::{Error, Result, Shape, limits};
+use crate::{ArrayMeta, DType, Error, Order, Result, Shape, limits};
 
 /// Appends values to a buffer.
 #[derive(Default)]
@@ -87,6 +87,12 @@ impl Writer {
     #[inline]
     pub fn shape(&mut self, shape: &Shape) -> &mut Self {
         self.extents(shape.extents())
+    }
+
+    /// What an array is: dtype and order in one byte each, then the shape.
+    #[inline]
+    pub fn meta(&mut self, meta: &ArrayMeta) -> &mut Self {
+        self.u8(meta.dtype as u8).u8(meta.order as u8).shape(&meta.shape)
     }
 
     /// A count in one byte, then the values.
@@ -193,6 +199,24 @@ impl<'a> Reader<'a> {
     pub fn shape(&mut self) -> Result<Shape> {
         let (n, extents) = self.extents()?;
         Shape::new(&extents[..n])
+    }
+
+    /// What an array is; its bytes can be counted.
+    #[inline]
+    pub fn meta(&mut self) -> Result<ArrayMeta> {
+        let meta =
+            ArrayMeta { dtype: DType::from_code(self.u8()?)?, order: self.order()?, shape: self.shape()? };
+        meta.bytes().map(|_| meta)
+    }
+
+    /// An element order.
+    #[inline]
+    pub fn order(&mut self) -> Result<Order> {
+        match self.u8()? {
+            0 => Ok(Order::C),
+            1 => Ok(Order::F),
+            other => Err(Error::new(crate::Code::Corrupt, format!("{other} is no element order"))),
+        }
     }
 
     /// A count of at most eight, then the values.

@@ -16,7 +16,7 @@
 use crate::codec::{Reader, Writer};
 use crate::control::Target;
 use crate::record::Cell;
-use crate::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Slice, limits};
+use crate::{ArrayMeta, Code, Error, Result, Selection, Slice, limits};
 use serde::{Deserialize, Serialize};
 
 /// More of the same answer follows.
@@ -134,20 +134,12 @@ impl<'a> Wanted<'a> {
 
 /// What stands before the bytes of an array.
 pub fn put_array(w: &mut Writer, meta: &ArrayMeta, unit: &str) {
-    w.u8(meta.dtype as u8).u8(meta.order as u8).shape(&meta.shape).str(unit);
+    w.meta(meta).str(unit);
 }
 
 /// Reads it.
 pub fn take_array(r: &mut Reader) -> Result<(ArrayMeta, String)> {
-    let dtype = DType::from_code(r.u8()?)?;
-    let order = match r.u8()? {
-        0 => Order::C,
-        1 => Order::F,
-        other => return Err(corrupt(format!("{other} is no element order"))),
-    };
-    let meta = ArrayMeta { dtype, order, shape: r.shape()? };
-    meta.bytes()?;
-    Ok((meta, r.str()?.to_owned()))
+    Ok((r.meta()?, r.str()?.to_owned()))
 }
 
 /// Rows with the names of their columns.
@@ -181,7 +173,7 @@ fn corrupt(text: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shape;
+    use crate::{DType, Order, Shape};
 
     #[test]
     fn questions_and_answers_come_back_as_they_were() {

@@ -15,7 +15,7 @@
 //! ```
 
 use crate::codec::{Reader, Writer};
-use crate::{ArrayMeta, Code, DType, Error, Order, Result, Shape, limits};
+use crate::{ArrayMeta, Code, Error, Result, Shape, limits};
 
 /// Bytes before the body.
 pub const HEADER: usize = 16;
@@ -256,22 +256,6 @@ fn head(w: &mut Writer, kind: u16, seq: u64) {
     w.u16(kind).u16(0).u32(0).u64(seq);
 }
 
-fn meta(w: &mut Writer, m: &ArrayMeta) {
-    w.u8(m.dtype as u8).u8(m.order as u8).shape(&m.shape);
-}
-
-fn read_meta(r: &mut Reader) -> Result<ArrayMeta> {
-    let dtype = DType::from_code(r.u8()?)?;
-    let order = match r.u8()? {
-        0 => Order::C,
-        1 => Order::F,
-        other => return Err(corrupt(format!("{other} is no element order"))),
-    };
-    let m = ArrayMeta { dtype, order, shape: r.shape()? };
-    m.bytes()?;
-    Ok(m)
-}
-
 fn payload(w: &mut Writer, p: &Payload) {
     match p {
         Payload::Inline(b) => w.u8(0).bytes(b),
@@ -339,7 +323,7 @@ impl<'a> Record<'a> {
                     Some(v) => w.u8(1).u64(*v),
                     None => w.u8(0).u64(0),
                 };
-                meta(w, m);
+                w.meta(m);
                 payload(w, p);
             }
             Record::Insert { table, step, rows, cells } => {
@@ -353,7 +337,7 @@ impl<'a> Record<'a> {
             Record::StepBlock(b) => {
                 head(w, kind::STEP_BLOCK, seq);
                 w.i64(b.step).str(b.name).str(b.unit).u64(b.part);
-                meta(w, &b.meta);
+                w.meta(&b.meta);
                 place(w, &b.place);
                 payload(w, &b.payload);
             }
@@ -400,7 +384,7 @@ impl<'a> Record<'a> {
             kind::PUT => {
                 let (name, set, unit, attrs) = (r.str()?, r.i64()?, r.str()?, r.str()?);
                 let (has, version) = (r.u8()?, r.u64()?);
-                let m = read_meta(&mut r)?;
+                let m = r.meta()?;
                 let p = read_payload(&mut r)?;
                 if p.len() != m.bytes()? {
                     return Err(corrupt(format!("{name:?} is {m} but carries {} bytes", p.len())));
@@ -421,7 +405,7 @@ impl<'a> Record<'a> {
             kind::STEP_BEGIN => Record::StepBegin { step: r.i64()?, time: r.f64()? },
             kind::STEP_BLOCK => {
                 let (step, name, unit, part) = (r.i64()?, r.str()?, r.str()?, r.u64()?);
-                let m = read_meta(&mut r)?;
+                let m = r.meta()?;
                 let p = read_place(&mut r)?;
                 let data = read_payload(&mut r)?;
                 let end = part.checked_add(data.len());
@@ -543,6 +527,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
     use proptest::prelude::*;
 
     fn samples() -> Vec<Record<'static>> {

@@ -151,7 +151,7 @@ fn door(info: &ServerInfo, reach: &Reach) -> Result<Option<(Address, Key)>> {
 impl Way {
     fn find(info: &ServerInfo, client: u64, doorbell: &Doorbell, reach: &Reach) -> Result<Way> {
         let door = door(info, reach)?;
-        let near = info.place == place::here() || info.place.is_empty();
+        let near = info.place.is_empty() || info.place == place::here();
         let memory = || Memory::attach(info, client, doorbell).map(|m| Way::Memory(Box::new(m)));
         let network = |(address, key)| {
             Remote::attach(info, client, &address, key, reach.silence).map(|r| Way::Network(Box::new(r)))

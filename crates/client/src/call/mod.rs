@@ -301,7 +301,7 @@ impl Inner {
     /// be heard, a thread of its own does the greeting.
     fn attach(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Connection> {
         let (inner, info) = (self.clone(), info.clone());
-        let reach = lock(&self.table).reach()?;
+        let reach = lock(&self.table).reach(&info)?;
         let attach = move || Connection::attach(info, inner.id, &inner.pump.doorbell, &reach);
         if self.check.get().is_none() {
             return attach();

@@ -150,13 +150,14 @@ impl Table {
         }
     }
 
-    /// What is needed to reach servers of other hosts: the key of the broker's agent, which its
+    /// What is needed to reach a server of another host: the key of the broker's agent, which its
     /// servers share.
-    pub fn reach(&self) -> Result<Reach> {
+    pub fn reach(&self, server: &ServerInfo) -> Result<Reach> {
         let asked = self.locator.address()?.map(|address| address.host);
         let local = || place::rendezvous().ok().and_then(|path| Network::read(&path)).map(|n| n.key());
         let key = match &self.key {
-            None if asked.is_none() => local().transpose()?,
+            // It opens nothing of a server that listens for its own host only.
+            None if asked.is_none() && server.listens.is_some() => local().transpose()?,
             known => known.clone(),
         };
         Ok(Reach { key, host: asked, transport: self.locator.transport(), silence: self.locator.silence()? })

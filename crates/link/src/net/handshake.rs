@@ -19,7 +19,7 @@ use super::address::Address;
 use super::key::{Bytes, Key, Keys, Side, Transcript, hex, random, unhex};
 use super::stream::{NetStream, Seen};
 use super::tls::{self, Identity};
-use crate::frame::{HEADER_BYTES, Header, kind};
+use crate::frame::{self, HEADER_BYTES, Header, kind};
 use crate::greeting::{Peer, check_version};
 use crate::wire::{Failure, Message, poll_for};
 use forebay_types::control::WIRE_VERSION;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Largest message before the other side has proved anything.
-const LIMIT: usize = 4 * 1024;
+const LIMIT: u64 = 4 * 1024;
 /// Flag of an error: TLS is spoken here also on loopback; come again with it.
 const SPEAK_TLS: u32 = 1;
 /// First byte of a TLS connection.
@@ -422,15 +422,10 @@ impl Handshake {
     /// The next message, if all of it has come.
     fn receive(&mut self) -> Result<Option<Message>> {
         loop {
-            if self.inbox.len() >= HEADER_BYTES {
-                let header = Header::decode(&self.inbox, LIMIT as u64)?;
-                let total = header.frame_bytes().unwrap_or(u64::MAX) as usize;
-                if self.inbox.len() >= total {
-                    let json = self.inbox[HEADER_BYTES..HEADER_BYTES + header.json as usize].to_vec();
-                    self.inbox.drain(..total);
-                    let Header { kind, id, flags, .. } = header;
-                    return Ok(Some(Message { kind, id, flags, json, fds: Vec::new() }));
-                }
+            if let Some((Header { kind, id, flags, .. }, json, body)) = frame::first(&self.inbox, LIMIT)? {
+                let (json, total) = (json.to_vec(), HEADER_BYTES + json.len() + body.len());
+                self.inbox.drain(..total);
+                return Ok(Some(Message { kind, id, flags, json, fds: Vec::new() }));
             }
             let mut chunk = [0; 1024];
             match self.stream.try_read(&mut [IoSliceMut::new(&mut chunk)]) {

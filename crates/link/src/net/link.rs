@@ -5,6 +5,7 @@ use super::sender::NetSender;
 use super::stream::NetStream;
 use crate::frame::{Frame, Header};
 use crate::link::Link;
+use crate::lock;
 use crate::pool::Pool;
 use crate::shm::Doorbell;
 use crate::wire::poll_for;
@@ -13,7 +14,7 @@ use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -113,9 +114,9 @@ impl Flusher {
 
     /// Sees to it that what waits in a sender goes.
     pub fn add(&self, sender: &NetSender) -> Result<()> {
-        self.shared.newcomers.lock().unwrap_or_else(PoisonError::into_inner).push(sender.clone());
+        lock(&self.shared.newcomers).push(sender.clone());
         self.shared.doorbell.ring();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = lock(&self.thread);
         if thread.is_none() {
             let shared = self.shared.clone();
             let spawned = std::thread::Builder::new().name("flush".into()).spawn(move || run(&shared));
@@ -129,7 +130,7 @@ impl Drop for Flusher {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.doorbell.ring();
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();
         }
     }
@@ -149,7 +150,7 @@ fn run(shared: &Shared) {
         senders.retain(|s| !turn.next().unwrap_or(false) || matches!(s.flush(), Ok(false)));
         if rung {
             shared.doorbell.clear();
-            let more = std::mem::take(&mut *shared.newcomers.lock().unwrap_or_else(PoisonError::into_inner));
+            let more = std::mem::take(&mut *lock(&shared.newcomers));
             for sender in more {
                 if !senders.iter().any(|s| s.is_same(&sender)) && matches!(sender.flush(), Ok(false)) {
                     senders.push(sender);

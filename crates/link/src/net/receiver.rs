@@ -107,9 +107,15 @@ impl NetReceiver {
 
     /// Takes the frames of that kind, which have a header only, out of those that wait; their ids.
     pub fn taken_back(&mut self, kind: u16) -> impl Iterator<Item = u64> {
-        let ids: Vec<u64> =
-            self.ready.iter().filter(|r| r.header.kind == kind).map(|r| r.header.id).collect();
-        self.ready.retain(|r| r.header.kind != kind);
+        let mut ids = Vec::new();
+        self.ready.retain(|r| {
+            let keep = r.header.kind != kind;
+            if !keep {
+                ids.push(r.header.id);
+                self.ready_bytes -= r.body.len();
+            }
+            keep
+        });
         ids.into_iter()
     }
 
@@ -160,16 +166,7 @@ impl NetReceiver {
             self.buffer.copy_within(self.from..self.to, 0);
             (self.from, self.to) = (0, self.to - self.from);
         }
-        let direct = match &self.piece {
-            Some(piece) => {
-                let frame = self.unfinished.get_mut(&piece.id).map(|u| (&mut u.frame.parts, &u.lengths));
-                frame.and_then(|(parts, lengths)| {
-                    let at = lengths.get(piece.part)?.1 as usize;
-                    parts.get_mut(piece.part)?.bytes_mut().get_mut(at..at + piece.left)
-                })
-            }
-            None => None,
-        };
+        let direct = self.piece.as_ref().and_then(|piece| piece.place(&mut self.unfinished));
         let wanted = direct.as_ref().map_or(0, |d| d.len());
         let got = match direct {
             // Behind the piece no more than the next header: what follows it goes its own way.
@@ -211,17 +208,18 @@ impl NetReceiver {
         };
         unfinished.lengths[part].1 += bytes as u64;
         unfinished.left -= bytes as u64;
-        if done && unfinished.left == 0 {
-            self.complete(id);
+        if done
+            && unfinished.left == 0
+            && let Some(complete) = self.unfinished.remove(&id)
+        {
+            self.deliver(complete.frame);
         }
         Ok(())
     }
 
-    fn complete(&mut self, id: u64) {
-        if let Some(done) = self.unfinished.remove(&id) {
-            self.ready_bytes += done.frame.body.len();
-            self.ready.push_back(done.frame);
-        }
+    fn deliver(&mut self, frame: Received) {
+        self.ready_bytes += frame.body.len();
+        self.ready.push_back(frame);
     }
 
     /// Takes one thing out of the buffer; whether it could.
@@ -231,12 +229,8 @@ impl NetReceiver {
             if n == 0 {
                 return Ok(false);
             }
-            let (id, part) = (piece.id, piece.part);
-            if let Some(unfinished) = self.unfinished.get_mut(&id)
-                && let Some(lease) = unfinished.frame.parts.get_mut(part)
-            {
-                let at = unfinished.lengths[part].1 as usize;
-                lease.bytes_mut()[at..at + n].copy_from_slice(&self.buffer[self.from..self.from + n]);
+            if let Some(place) = piece.place(&mut self.unfinished) {
+                place[..n].copy_from_slice(&self.buffer[self.from..self.from + n]);
             }
             self.from += n;
             self.advance(n)?;
@@ -317,9 +311,17 @@ impl NetReceiver {
             return Ok(());
         }
         frame.parts = lengths.iter().map(|_| self.pool.take(0)).collect::<Result<_>>()?;
-        self.ready_bytes += frame.body.len();
-        self.ready.push_back(frame);
+        self.deliver(frame);
         Ok(())
+    }
+}
+
+impl Piece {
+    /// Where its rest belongs; nowhere when its frame found no room.
+    fn place<'u>(&self, unfinished: &'u mut QuickMap<u64, Unfinished>) -> Option<&'u mut [u8]> {
+        let Unfinished { frame, lengths, .. } = unfinished.get_mut(&self.id)?;
+        let at = lengths.get(self.part)?.1 as usize;
+        frame.parts.get_mut(self.part)?.bytes_mut().get_mut(at..at + self.left)
     }
 }
 

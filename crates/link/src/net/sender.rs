@@ -13,6 +13,7 @@
 
 use super::stream::NetStream;
 use crate::frame::{HEADER_BYTES, Header, kind};
+use crate::lock;
 use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -129,7 +130,7 @@ impl NetSender {
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {
-        self.shared.out.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.out)
     }
 
     /// Whether something waits for [`NetSender::flush`].

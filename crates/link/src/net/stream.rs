@@ -4,6 +4,7 @@
 use super::address::Address;
 use super::key::{BYTES, Bytes, Fingerprint};
 use super::tls;
+use crate::lock;
 use forebay_arena::place;
 use forebay_types::{Code, Error, Result};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
@@ -11,7 +12,7 @@ use rustls::Connection;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Most bytes that wait unsent in the system.
@@ -26,10 +27,6 @@ pub struct NetStream {
     socket: TcpStream,
     tls: Option<Mutex<Connection>>,
     peer: SocketAddr,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Read for NetStream {

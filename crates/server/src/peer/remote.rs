@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use forebay_link::frame::kind::BEAT;
-use forebay_link::net::{Flusher, NetSender, Part};
+use forebay_link::net::{Flusher, NetReceiver, NetSender, Part};
 use forebay_link::pool::Pool;
 use forebay_link::{Header, watch};
 use forebay_types::call::{self, word::CANCELS};
@@ -47,9 +47,9 @@ impl Remote {
     }
 
     /// What the reading end has.
-    pub fn note(&self, waiting: usize, amid: bool) {
-        self.waiting.store(waiting as u64, Ordering::Relaxed);
-        self.amid.store(amid, Ordering::Relaxed);
+    pub fn note(&self, receiver: &NetReceiver) {
+        self.waiting.store(receiver.waiting() as u64, Ordering::Relaxed);
+        self.amid.store(receiver.is_amid(), Ordering::Relaxed);
     }
 
     /// A worker takes a request.
