@@ -1,6 +1,7 @@
 //! Runs on other hosts: `fb://host:port/name`. The rank's side is the same session with the same
 //! segment; a forwarder stands where the owner would, and reads go over a line of their own.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,9 +49,9 @@ impl Place {
 
 /// An address that refuses connections has no agent any more, which a line that is cut may still have.
 fn nobody(e: Error) -> Error {
-    match e.text().contains("nobody listens") {
-        true => Error::new(Code::NoServer, e.text()),
-        false => e,
+    match e.cause() {
+        Some(ErrorKind::ConnectionRefused) => Error::new(Code::NoServer, e.text()),
+        _ => e,
     }
 }
 

@@ -9,12 +9,13 @@
 //!
 //! What is sent first goes first; who wants to be overtaken gives its bytes in pieces.
 
-use crate::frame::{HEADER_BYTES, Header};
+use crate::frame::{HEADER_BYTES, Header, kind};
 use crate::net::NetStream;
-use crate::wire::poll_for;
+use crate::wire::{Failure, Message, poll_for};
 use forebay_arena::Block;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -133,6 +134,28 @@ impl Line {
         bytes.extend_from_slice(json);
         body.iter().for_each(|part| bytes.extend_from_slice(part));
         self.waiting += total;
+    }
+
+    /// Queues a request.
+    pub fn ask<T: Serialize + ?Sized>(&mut self, id: u64, request: &T) -> Result<()> {
+        self.say(Header::new(kind::ASK, id), request)
+    }
+
+    /// Queues the answer to a request.
+    pub fn answer<T: Serialize + ?Sized>(&mut self, id: u64, value: &T) -> Result<()> {
+        self.say(Header::new(kind::ANSWER, id), value)
+    }
+
+    /// Queues an error as the answer to a request.
+    pub fn refuse(&mut self, id: u64, error: &Error) -> Result<()> {
+        self.say(Header::new(kind::ERROR, id), &Failure::of(error))
+    }
+
+    fn say<T: Serialize + ?Sized>(&mut self, header: Header, value: &T) -> Result<()> {
+        let json = serde_json::to_vec(value)
+            .map_err(|e| Error::internal(format!("a message cannot be written as JSON: {e}")))?;
+        self.push(header, &json, &[]);
+        Ok(())
     }
 
     /// Queues a range of a block behind its prefix.
@@ -254,6 +277,12 @@ impl Line {
     /// The body of the frame that came last.
     pub fn body(&self, of: &Received) -> &[u8] {
         &self.inbox[of.body.clone()]
+    }
+
+    /// The frame that came last as a message: an answer, or the error in its place.
+    pub fn message(&self, of: &Received) -> Message {
+        let Header { kind, id, flags, .. } = of.header;
+        Message { kind, id, flags, json: self.json(of).to_vec(), fds: Vec::new() }
     }
 
     /// Bytes of a block that are to come before the next frame.

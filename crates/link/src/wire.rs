@@ -70,6 +70,12 @@ pub(crate) struct Failure {
     pub text: String,
 }
 
+impl Failure {
+    pub fn of(error: &Error) -> Failure {
+        Failure { code: error.code() as u32, text: error.text().to_owned() }
+    }
+}
+
 impl Message {
     /// The JSON as a value of that type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
@@ -292,8 +298,7 @@ impl Wire {
 
     /// Answers a request with an error.
     pub fn refuse(&mut self, id: u64, error: &Error) -> Result<()> {
-        let failure = Failure { code: error.code() as u32, text: error.text().to_owned() };
-        self.write(&Header::new(kind::ERROR, id), &failure, &[], Instant::now() + SEND_TIMEOUT)
+        self.write(&Header::new(kind::ERROR, id), &Failure::of(error), &[], Instant::now() + SEND_TIMEOUT)
     }
 
     /// Answers a request with what its carrying out gave.

@@ -270,7 +270,7 @@ pub fn compact_with(dir: &Path, progress: &Progress) -> Result<u64> {
     let over = AtomicBool::new(false);
     // SQLite says nothing until it is done, but its log grows by what it has written.
     std::thread::scope(|s| {
-        s.spawn(|| {
+        let looking = s.spawn(|| {
             while !over.load(Ordering::Acquire) {
                 progress(size(with_end(&layout.catalog(), "-wal")).min(total), total);
                 std::thread::park_timeout(LOOK);
@@ -278,6 +278,7 @@ pub fn compact_with(dir: &Path, progress: &Progress) -> Result<u64> {
         });
         let done = catalog.vacuum().and_then(|()| catalog.settle());
         over.store(true, Ordering::Release);
+        looking.thread().unpark();
         done
     })?;
     drop(catalog);

@@ -1,6 +1,8 @@
 //! One error for all crates: a code of `spec/errors.toml` and a text that says what happened,
 //! the value, and what to do.
 
+use std::io::ErrorKind;
+
 include!(concat!(env!("OUT_DIR"), "/codes.rs"));
 
 /// A code with its words.
@@ -38,6 +40,7 @@ impl Code {
 pub struct Error {
     code: Code,
     text: String,
+    cause: Option<ErrorKind>,
 }
 
 /// The result of everything that can fail.
@@ -46,12 +49,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error with its text.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Error { code, text: text.into() }
+        Error { code, text: text.into(), cause: None }
     }
 
     /// A failed system call: `what` says what was tried on what.
     pub fn io(what: impl std::fmt::Display, cause: impl Into<std::io::Error>) -> Self {
-        use std::io::ErrorKind as K;
+        use ErrorKind as K;
         let cause = cause.into();
         let code = match cause.kind() {
             K::NotFound => Code::NotFound,
@@ -82,6 +85,17 @@ impl Error {
     /// What happened, the value, what to do.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The same error with the kind of failure that the system told, for who acts on it.
+    pub fn caused_by(mut self, cause: ErrorKind) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
+    /// What the system told, where that is kept; it does not travel.
+    pub fn cause(&self) -> Option<ErrorKind> {
+        self.cause
     }
 
     /// The same error with a word in front that says where it happened.

@@ -211,7 +211,6 @@ impl<'a> Deputy<'a> {
     /// Waits for the rank's side to call again, and answers it.
     fn await_again(&mut self, patience: Duration) -> Option<Line> {
         let until = Instant::now() + patience;
-        self.waits.store(true, Ordering::SeqCst);
         while !self.shared.stop.given() && !self.is_over() && !self.evicted.load(Ordering::SeqCst) {
             let left = until.saturating_duration_since(Instant::now());
             match self.again.recv_timeout(left.min(IDLE)) {

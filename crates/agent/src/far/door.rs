@@ -6,7 +6,6 @@ use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::words::AdminRequest;
 use forebay_arena::process::own_pid;
-use forebay_link::frame::{Header, kind as frame};
 use forebay_link::{Duplex, Line};
 use forebay_store::Reader;
 use forebay_types::control::OpenRun;
@@ -156,10 +155,10 @@ fn settled(dir: &Path, session: u64) -> Result<Left> {
 
 fn reader(shared: &Arc<Shared>, mut line: Line, id: u64, path: &str) -> Result<()> {
     let dir = name::directory(lock(&shared.far_runs).as_deref(), path);
-    match dir.and_then(|dir| Reader::open(&dir).map(|_| dir)) {
-        Ok(dir) => {
+    match dir.and_then(|dir| Reader::open(&dir)) {
+        Ok(reader) => {
             answer(&mut line, id, &serde_json::Value::Null)?;
-            match reading::serve(shared, line, &dir) {
+            match reading::serve(shared, line, reader) {
                 // It has left.
                 Err(e) if e.code() == Code::ServerLost => Ok(()),
                 other => other,
@@ -188,13 +187,11 @@ pub fn admin(shared: &Shared, request: AdminRequest) -> Result<AdminRequest> {
 }
 
 fn answer<T: Serialize>(line: &mut Line, id: u64, value: &T) -> Result<()> {
-    let json = serde_json::to_vec(value).map_err(|e| Error::internal(e.to_string()))?;
-    line.push(Header::new(frame::ANSWER, id), &json, &[]);
+    line.answer(id, value)?;
     line.flush_until(Instant::now() + LEAVING)
 }
 
 fn refuse(line: &mut Line, id: u64, e: &Error) -> Result<()> {
-    let json = serde_json::json!({ "code": e.code() as u32, "text": e.text() }).to_string();
-    line.push(Header::new(frame::ERROR, id), json.as_bytes(), &[]);
+    line.refuse(id, e)?;
     line.flush_until(Instant::now() + LEAVING)
 }

@@ -167,8 +167,7 @@ impl Mirror {
 
     /// Notices up to that number are in the rank's ring.
     fn heard(&mut self, number: u64) {
-        while let Some((n, end)) = self.unheard.front().copied().filter(|(n, _)| *n <= number) {
-            let _ = n;
+        while let Some((_, end)) = self.unheard.front().copied().filter(|(n, _)| *n <= number) {
             self.down.release_to(end);
             self.unheard.pop_front();
         }

@@ -3,7 +3,7 @@
 
 use crate::service::Shared;
 use forebay_link::Line;
-use forebay_link::frame::{Header, kind as frame};
+use forebay_link::frame::Header;
 use forebay_store::Reader;
 use forebay_types::codec::Writer;
 use forebay_types::line::kind;
@@ -11,8 +11,6 @@ use forebay_types::reading::{FRAME, MORE, Question, Wanted, put_array, put_rows}
 use forebay_types::{ArrayMeta, Code, Error, Result, Selection};
 use serde::Serialize;
 use std::os::fd::AsFd;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An array is read in parts of so many bytes.
@@ -23,8 +21,7 @@ const GATHER: usize = 256 << 10;
 const STUCK: Duration = Duration::from_secs(60);
 
 /// Serves a reader until it leaves.
-pub fn serve(shared: &Arc<Shared>, mut line: Line, dir: &Path) -> Result<()> {
-    let reader = Reader::open(dir)?;
+pub fn serve(shared: &Shared, mut line: Line, reader: Reader) -> Result<()> {
     let mut answering = Answering { reader, body: Vec::new() };
     while !shared.stop.given() {
         while let Some(frame) = line.next_frame()? {
@@ -35,8 +32,7 @@ pub fn serve(shared: &Arc<Shared>, mut line: Line, dir: &Path) -> Result<()> {
             }
             let (json, body) = (line.json(&frame).to_vec(), line.body(&frame).to_vec());
             if let Err(e) = answering.answer(&mut line, id, &json, &body) {
-                let json = serde_json::json!({ "code": e.code() as u32, "text": e.text() }).to_string();
-                line.push(Header::new(frame::ERROR, id), json.as_bytes(), &[]);
+                line.refuse(id, &e)?;
             }
             if line.waiting() > GATHER {
                 line.flush_until(Instant::now() + STUCK)?;
@@ -46,9 +42,7 @@ pub fn serve(shared: &Arc<Shared>, mut line: Line, dir: &Path) -> Result<()> {
             continue;
         }
         line.flush_until(Instant::now() + STUCK)?;
-        if !shared.stop.wait(line.as_fd(), None)? {
-            continue;
-        }
+        shared.stop.wait(line.as_fd(), None)?;
     }
     Ok(())
 }

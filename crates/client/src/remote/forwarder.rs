@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Segment, place};
-use forebay_link::frame::{Header, kind as frame};
+use forebay_link::frame::kind as frame;
 use forebay_link::{Duplex, Line, Message, Received, Wire};
 use forebay_types::codec::Reader;
 use forebay_types::control::{OpenRun, RunOpened, RunRequest};
@@ -308,15 +308,9 @@ impl Served {
             kind::OWNER => {
                 let words = OwnerWords::decode(body)?;
                 self.down.words(&words);
-                self.up.taken(words.taken);
-                self.up.released_ring(words.released);
+                self.up.words_of_owner(&words);
             }
-            kind::RELEASED => {
-                let mut r = Reader::new(body);
-                while r.remaining() > 0 {
-                    self.up.released(r.u32()?, r.u32()?);
-                }
-            }
+            kind::RELEASED => self.up.released(body)?,
             kind::WATCHED => {
                 let mut r = Reader::new(body);
                 while r.remaining() > 0 {
@@ -364,20 +358,13 @@ pub fn measures(segment: &Segment) -> Measures {
 /// Asks over a line on which nothing else is under way.
 pub fn ask<T: DeserializeOwned>(line: &mut Line, request: &LineRequest, wait: Duration) -> Result<T> {
     let until = Instant::now() + wait;
-    let json = serde_json::to_vec(request).map_err(|e| Error::internal(e.to_string()))?;
-    line.push(Header::new(frame::ASK, 1), &json, &[]);
+    line.ask(1, request)?;
     line.flush_until(until)?;
     loop {
         let received = line.receive(until)?.ok_or_else(|| {
             Error::new(Code::Timeout, format!("the other host has not answered for {} s", wait.as_secs()))
         })?;
-        let message = Message {
-            kind: received.header.kind,
-            id: received.header.id,
-            flags: received.header.flags,
-            json: line.json(&received).to_vec(),
-            fds: Vec::new(),
-        };
+        let message = line.message(&received);
         if matches!(message.kind, frame::ANSWER | frame::ERROR) {
             message.failure()?;
             return message.parse();

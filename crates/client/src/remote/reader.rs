@@ -188,10 +188,8 @@ impl FarReader {
                     }
                 }
                 frame::ERROR => {
-                    let (json, flags) = (line.json(&frame).to_vec(), header.flags);
-                    let message =
-                        forebay_link::Message { kind: header.kind, id, flags, json, fds: Vec::new() };
-                    return Ok(Err(message.failure().err().unwrap_or_else(|| Error::internal("no error"))));
+                    let failure = line.message(&frame).failure();
+                    return Ok(Err(failure.err().unwrap_or_else(|| Error::internal("no error"))));
                 }
                 other => {
                     return Err(Error::new(
@@ -244,7 +242,7 @@ fn is_of_the_line(e: &Error) -> bool {
 }
 
 fn call(far: &Far) -> Result<Line> {
-    let mut line = Line::over((far.dial)()?, kind::BLOCK);
+    let mut line = far.call()?;
     let () = ask(&mut line, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)?;
     Ok(line)
 }

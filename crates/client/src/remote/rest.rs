@@ -14,7 +14,7 @@ use forebay_types::{Code, Error, Result};
 
 use super::forwarder::{Far, ask, measures};
 use super::up::Up;
-use forebay_types::codec::Reader;
+use crate::run::coded;
 
 /// How long the other host may take to settle what the old session left.
 const SETTLING: Duration = Duration::from_secs(90);
@@ -111,21 +111,12 @@ fn drive(line: &mut Line, up: &mut Up) -> Result<()> {
                     {
                         return match code {
                             0 => Ok(()),
-                            code => Err(Error::new(Code::from_number(code).unwrap_or(Code::Internal), text)),
+                            code => Err(coded(code, text)),
                         };
                     }
                 }
-                kind::OWNER => {
-                    let words = OwnerWords::decode(body)?;
-                    up.taken(words.taken);
-                    up.released_ring(words.released);
-                }
-                kind::RELEASED => {
-                    let mut r = Reader::new(body);
-                    while r.remaining() > 0 {
-                        up.released(r.u32()?, r.u32()?);
-                    }
-                }
+                kind::OWNER => up.words_of_owner(&OwnerWords::decode(body)?),
+                kind::RELEASED => up.released(body)?,
                 _ => {}
             }
         }

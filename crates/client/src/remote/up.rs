@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
 use forebay_link::frame::Header;
 use forebay_link::{Line, line::BULK_PREFIX};
-use forebay_types::codec::Writer;
+use forebay_types::codec::{Reader, Writer};
 use forebay_types::control::{Ask, word};
-use forebay_types::line::{BlockPlace, FarResumed, Left, RankWords, kind, put_record};
+use forebay_types::line::{BlockPlace, FarResumed, Left, OwnerWords, RankWords, kind, put_record};
 use forebay_types::record::{Payload, Record};
 use forebay_types::watch::Declare;
 use forebay_types::{Error, Result};
@@ -278,14 +278,23 @@ impl Up {
         }
     }
 
-    /// The other side has so many bytes of blocks.
-    pub fn taken(&mut self, bytes: u64) {
+    /// How far the other side has the blocks, and the owner is done with the ring.
+    pub fn words_of_owner(&mut self, words: &OwnerWords) {
         let now = self.now();
-        self.window.taken(bytes, now);
+        self.window.taken(words.taken, now);
+        self.released_ring(words.released);
     }
 
-    /// The store is done with a block.
-    pub fn released(&mut self, index: u32, made: u32) {
+    /// The body of a frame that names blocks with which the store is done.
+    pub fn released(&mut self, body: &[u8]) -> Result<()> {
+        let mut r = Reader::new(body);
+        while r.remaining() > 0 {
+            self.give_back(r.u32()?, r.u32()?);
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, index: u32, made: u32) {
         if self.out.get(&index).is_some_and(|out| out.0 == made) {
             self.out.remove(&index);
             self.bulk.retain(|b| b.index != index || b.made != made);
@@ -294,7 +303,7 @@ impl Up {
     }
 
     /// The mirror's ring was released up to there.
-    pub fn released_ring(&mut self, far: u64) {
+    fn released_ring(&mut self, far: u64) {
         let mut ours = None;
         while let Some((_, end, position)) = self.marks.front().copied().filter(|(_, end, _)| *end <= far) {
             debug_assert!(end <= self.far_end);
@@ -319,7 +328,7 @@ impl Up {
             .filter(|(index, (made, seq))| *seq <= far.seq && !held.contains(&(**index, *made)))
             .map(|(index, (made, _))| (*index, *made))
             .collect();
-        gone.into_iter().for_each(|(index, made)| self.released(index, made));
+        gone.into_iter().for_each(|(index, made)| self.give_back(index, made));
         self.bulk.clear();
         let mut coming: Vec<(u64, Bulk)> = Vec::new();
         for (index, made, at) in &far.blocks {

@@ -64,7 +64,7 @@ impl Window {
         let piece = (self.size / 4).clamp(16 << 10, 256 << 10);
         let free = self.size.saturating_sub(self.sent - self.taken);
         // Small pieces cost a frame each: wait for a worthwhile one while others are under way.
-        if free >= piece || self.sent == self.taken { free.max(piece).min(piece) } else { 0 }
+        if free >= piece || self.sent == self.taken { piece } else { 0 }
     }
 
     /// A piece is on its way.
@@ -81,8 +81,7 @@ impl Window {
         }
         let was_full = self.sent - self.taken + (self.size / 4) > self.size;
         let mut delay = None;
-        while let Some((end, at)) = self.pieces.front().copied().filter(|(end, _)| *end <= bytes) {
-            let _ = end;
+        while let Some((_, at)) = self.pieces.front().copied().filter(|(end, _)| *end <= bytes) {
             delay = Some(now.saturating_sub(at));
             self.pieces.pop_front();
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
@@ -54,9 +54,7 @@ pub struct Core {
     /// Simulated time as last told, bits of a double; NaN before.
     pub time: AtomicU64,
     /// The snapshot being taken, if any.
-    pub open_step: Mutex<Option<i64>>,
-    /// The last step that the owner was told to let go of early; `i64::MIN` for none.
-    pub early_step: AtomicI64,
+    pub open_step: Mutex<Option<OpenStep>>,
     /// The last snapshot ended; `i64::MIN` for none.
     pub last_ended: AtomicI64,
     /// Steps that exist as far as this session knows.
@@ -70,6 +68,13 @@ pub struct Core {
     pub check: RwLock<Option<Check>>,
     /// What becomes of late errors.
     pub late: RwLock<(LateErrors, Option<Warn>)>,
+}
+
+/// A snapshot being taken.
+pub struct OpenStep {
+    pub step: i64,
+    /// The owner was told to let go of its blocks as soon as they are written: only the disk can vouch for it.
+    pub early: bool,
 }
 
 /// A loop has begun and not come to its end.
@@ -118,6 +123,11 @@ impl Counts {
 }
 
 impl Core {
+    /// The snapshot being taken.
+    pub fn open_step(&self) -> MutexGuard<'_, Option<OpenStep>> {
+        self.open_step.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// The first thing every call does: is the session good, and did something fail behind its back?
     pub fn enter(&self) -> Result<()> {
         self.living().map_err(|e| self.explained(e))?;

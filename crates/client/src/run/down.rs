@@ -261,6 +261,7 @@ impl Down {
     }
 }
 
-fn coded(code: u32, text: &str) -> Error {
+/// An error as it travels.
+pub fn coded(code: u32, text: &str) -> Error {
     Error::new(Code::from_number(code).unwrap_or(Code::Internal), text)
 }

@@ -133,12 +133,9 @@ impl Core {
     /// Lets the owner let go of the step being taken as soon as it is written: the ring is full of what came
     /// behind its beginning. Only the disk can vouch for it then.
     fn let_step_go(&self) {
-        let Ok(open) = self.open_step.try_lock() else { return };
-        let Some(step) = *open else { return };
-        if self.early_step.swap(step, Ordering::Relaxed) != step
-            && self.log.try_push(&Record::StepEarly { step }, &mut |_| {}).is_err()
-        {
-            self.early_step.store(i64::MIN, Ordering::Relaxed);
+        let Ok(mut open) = self.open_step.try_lock() else { return };
+        if let Some(open) = open.as_mut().filter(|open| !open.early) {
+            open.early = self.log.try_push(&Record::StepEarly { step: open.step }, &mut |_| {}).is_ok();
         }
     }
 

@@ -35,6 +35,7 @@ mod view;
 
 pub use core::{Check, Warn};
 pub use diagram::Diagram;
+pub(crate) use down::coded;
 pub use ending::{Ending, Until};
 pub use looping::LoopHead;
 pub use revive::Successor;

@@ -79,7 +79,6 @@ impl Session {
             current: AtomicI64::new(-1),
             time: AtomicU64::new(f64::NAN.to_bits()),
             open_step: Mutex::new(None),
-            early_step: AtomicI64::new(i64::MIN),
             last_ended: AtomicI64::new(i64::MIN),
             ended: Mutex::default(),
             diagrams: AtomicU32::new(0),

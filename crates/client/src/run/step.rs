@@ -12,7 +12,7 @@ use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
 use super::View;
-use super::core::Core;
+use super::core::{Core, OpenStep};
 use super::room::Placed;
 
 /// Pieces of an array are not made smaller than this while there is something to wait for.
@@ -58,7 +58,6 @@ struct Reserved {
 struct State {
     phase: Phase,
     records: u32,
-    early: bool,
     names: HashMap<String, bool>,
     reserved: VecDeque<Reserved>,
 }
@@ -135,25 +134,20 @@ impl StepWriter {
                 ),
             ));
         }
-        let mut open = core.open_step.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(other) = *open {
+        let mut open = core.open_step();
+        if let Some(OpenStep { step: other, .. }) = *open {
             return Err(Error::new(
                 Code::Conflict,
                 format!("the snapshot {other} is not ended yet; end or discard it before snapshot {step}"),
             ));
         }
         core.publish(&Record::StepBegin { step, time: time.unwrap_or(f64::NAN) })?;
-        *open = Some(step);
+        *open = Some(OpenStep { step, early: false });
         if let Some(time) = time {
             core.time.store(time.to_bits(), Ordering::Relaxed);
         }
-        let state = State {
-            phase: Phase::Open,
-            records: 0,
-            early: false,
-            names: HashMap::new(),
-            reserved: VecDeque::new(),
-        };
+        let state =
+            State { phase: Phase::Open, records: 0, names: HashMap::new(), reserved: VecDeque::new() };
         Ok(StepWriter { core: core.clone(), step, state: Mutex::new(state) })
     }
 
@@ -194,7 +188,7 @@ impl StepWriter {
         }
         let mut part = 0;
         while part < bytes {
-            let Some(mut placed) = self.place(&mut state, name, bytes - part, true)? else {
+            let Some(mut placed) = self.place(name, bytes - part, true)? else {
                 return self.give_up(&mut state, Phase::Dropped);
             };
             let end = part + placed.block.len();
@@ -219,7 +213,7 @@ impl StepWriter {
                 format!("the snapshot {} was dropped since the buffers are full; skip it", self.step),
             ));
         }
-        let Some(placed) = self.place(&mut state, name, bytes.max(1), false)? else {
+        let Some(placed) = self.place(name, bytes.max(1), false)? else {
             self.give_up(&mut state, Phase::Dropped)?;
             return Err(Error::new(
                 Code::Full,
@@ -266,7 +260,7 @@ impl StepWriter {
     }
 
     /// Room for `bytes`, or for a part of them; `None` when the policy gives the snapshot up.
-    fn place(&self, state: &mut State, name: &str, bytes: u64, parts: bool) -> Result<Option<Placed>> {
+    fn place(&self, name: &str, bytes: u64, parts: bool) -> Result<Option<Placed>> {
         let core = &self.core;
         let mut patience = core.patience();
         let began = Instant::now();
@@ -301,28 +295,22 @@ impl StepWriter {
                 }
                 _ => {}
             }
-            self.make_room(state, name, bytes, parts, patience.so_far())?;
+            self.make_room(name, bytes, parts, patience.so_far())?;
             patience.pause("room in the buffer")?;
         }
     }
 
     /// Sees to it that room will come, or says that it cannot.
-    fn make_room(
-        &self,
-        state: &mut State,
-        name: &str,
-        bytes: u64,
-        parts: bool,
-        waited: Duration,
-    ) -> Result<()> {
+    fn make_room(&self, name: &str, bytes: u64, parts: bool, waited: Duration) -> Result<()> {
+        let early = self.core.open_step().as_ref().is_some_and(|open| open.early);
         let mut rooms = self.core.rooms();
         if !rooms.any_out() || (!parts && bytes > rooms.capacity_and_high_water().0) {
             return Err(self.core.too_large(&format!("the array {name:?}"), bytes, &mut rooms));
         }
-        if !state.early && (!rooms.earlier_out() || waited > STUCK) {
+        if !early && (!rooms.earlier_out() || waited > STUCK) {
             drop(rooms);
             self.core.publish(&Record::StepEarly { step: self.step })?;
-            state.early = true;
+            self.core.open_step().iter_mut().for_each(|open| open.early = true);
         }
         Ok(())
     }
@@ -357,8 +345,8 @@ impl StepWriter {
         self.core.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).insert(self.step);
         self.core.last_ended.store(self.step, Ordering::Relaxed);
-        self.leave(&mut state, Some(Phase::Ended));
-        if state.early || self.core.early_step.load(Ordering::Relaxed) == self.step {
+        let early = self.leave(&mut state, Some(Phase::Ended));
+        if early {
             // Blocks of the step may be gone from the arena already, so only the disk can vouch.
             let vouched = self.core.ask(&Ask::WaitStep { step: self.step });
             if vouched.is_err() {
@@ -394,15 +382,14 @@ impl StepWriter {
     }
 
     /// The snapshot is no longer the open one; a dropped one stays open for its user until `end`.
-    fn leave(&self, state: &mut State, phase: Option<Phase>) {
+    /// Says whether the owner was told to let go of it early.
+    fn leave(&self, state: &mut State, phase: Option<Phase>) -> bool {
         if let Some(phase) = phase {
             state.phase = phase;
             self.core.rooms().of_step = 0;
         }
-        let mut open = self.core.open_step.lock().unwrap_or_else(|e| e.into_inner());
-        if *open == Some(self.step) {
-            *open = None;
-        }
+        let ours = self.core.open_step().take_if(|open| open.step == self.step);
+        ours.is_some_and(|open| open.early)
     }
 
     /// Waits until the snapshot is durable on all ranks.

@@ -8,7 +8,6 @@ use forebay_link::Locator;
 use forebay_types::{Param, Scalar};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Call a service. An argument is a number, a text, a .npy file, or SHAPE:DTYPE for zeros.
 #[derive(clap::Args)]
@@ -38,13 +37,7 @@ enum Given {
 impl Call {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let timeout = match self.timeout {
-            Some(s) => Some(
-                Duration::try_from_secs_f64(s)
-                    .map_err(|_| Error::bad(format!("{s} is no number of seconds to wait")))?,
-            ),
-            None => None,
-        };
+        let timeout = self.timeout.map(super::seconds).transpose()?;
         let client = Client::connect(Locator::at(None))?;
         let signature = client.signature(&self.name)?;
         let params: Vec<&Param> = signature.passed().collect();

@@ -25,6 +25,7 @@ mod up;
 use clap::{Parser, Subcommand};
 use forebay::{Error, Result};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Call services, keep data, take snapshots, watch and steer: the runtime around a simulation.
 #[derive(Parser)]
@@ -105,6 +106,12 @@ fn room(bytes: u64) -> forebay::OpenOptions {
 /// Address and name of a run on another host; `None` for one that is meant here.
 fn far(run: &str) -> Result<Option<(forebay_link::net::Address, String)>> {
     forebay_link::net::Address::is_meant(run).then(|| forebay::far_name(run)).transpose()
+}
+
+/// A time to wait, as it is given to options.
+fn seconds(given: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(given)
+        .map_err(|_| Error::bad(format!("{given} is no number of seconds to wait")))
 }
 
 /// Runs this command again with another runtime directory, which is read from the environment.

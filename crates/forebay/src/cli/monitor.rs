@@ -36,8 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 impl Monitor {
     fn links(&self) -> Result<PageLinks> {
         let dir = run_dir(&self.run)?;
-        let wait = Duration::try_from_secs_f64(self.wait)
-            .map_err(|_| Error::bad(format!("{} is no number of seconds to wait", self.wait)))?;
+        let wait = super::seconds(self.wait)?;
         let began = Instant::now();
         loop {
             match forebay_agent::links(&dir) {

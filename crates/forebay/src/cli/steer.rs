@@ -2,10 +2,9 @@
 
 use super::far;
 use super::out::Out;
-use forebay::{Error, Result, run_dir};
+use forebay::{Result, run_dir};
 use forebay_types::watch::Act;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Steer a run: every verb takes place at the same step in all ranks.
 #[derive(clap::Args)]
@@ -86,8 +85,7 @@ impl Verb {
 impl Steer {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let wait = Duration::try_from_secs_f64(self.timeout)
-            .map_err(|_| Error::bad(format!("{} is no number of seconds to wait", self.timeout)))?;
+        let wait = super::seconds(self.timeout)?;
         let done = match far(&self.run)? {
             Some((address, name)) => {
                 let who = format!("{} on {}", who(), forebay_arena::place::host());

@@ -67,6 +67,7 @@ impl NetStream {
         Err(match why.kind() {
             io::ErrorKind::ConnectionRefused => {
                 Error::new(Code::ServerLost, format!("nobody listens at {address}; is the agent still up?"))
+                    .caused_by(why.kind())
             }
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Error::new(
                 Code::Timeout,

@@ -114,7 +114,8 @@ impl Crew {
         let Some(known) = self.parts.iter_mut().find(|p| p.part == part) else { return 0 };
         known.status = Some(status);
         if let Part::Server(_) = part {
-            clear_away(known.pid);
+            // It may have been killed.
+            place::sweep_sockets();
         }
         known.restarts
     }
@@ -180,20 +181,6 @@ impl Drop for Crew {
     }
 }
 
-/// Takes the sockets away that a server which was killed has left.
-fn clear_away(pid: u32) {
-    let files = place::runtime_dir().and_then(|dir| {
-        std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot read {}", dir.display()), e))
-    });
-    let stem = format!("server-{pid}-");
-    for file in files.into_iter().flatten().flatten() {
-        if file.file_name().to_string_lossy().starts_with(&stem) {
-            // Nobody listens there any more: if it stays, whoever lists servers leaves it out.
-            let _ = std::fs::remove_file(file.path());
-        }
-    }
-}
-
 fn is_live_server(known: &Known) -> bool {
     matches!(known.part, Part::Server(_)) && known.status.is_none()
 }
@@ -208,16 +195,11 @@ pub fn status_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Where the master stands to its terminal.
-pub struct Place;
-
-impl Place {
-    /// Whether it is of the group that gets what is typed, as Ctrl-C.
-    pub fn is_in_the_foreground() -> bool {
-        let Ok(text) = std::fs::read_to_string("/proc/self/stat") else { return false };
-        // After the name in brackets: state, parent, group, session, terminal, the terminal's group.
-        let after = text.rsplit_once(')').map_or("", |(_, after)| after);
-        let words: Vec<&str> = after.split_ascii_whitespace().collect();
-        words.len() > 5 && words[4] != "0" && words[2] == words[5]
-    }
+/// Whether the master is of the group that gets what is typed, as Ctrl-C.
+pub fn is_in_the_foreground() -> bool {
+    let Ok(text) = std::fs::read_to_string("/proc/self/stat") else { return false };
+    // After the name in brackets: state, parent, group, session, terminal, the terminal's group.
+    let after = text.rsplit_once(')').map_or("", |(_, after)| after);
+    let words: Vec<&str> = after.split_ascii_whitespace().collect();
+    words.len() > 5 && words[4] != "0" && words[2] == words[5]
 }

@@ -12,10 +12,11 @@ mod crew;
 mod tied;
 
 use super::out::Out;
-use crew::{Crew, Event, Part, Place, status_of};
+use crew::{Crew, Event, Part, is_in_the_foreground, status_of};
 use forebay::call::Client;
 use forebay::{Code, Error, Result};
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use std::process::ExitStatus;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -58,8 +59,7 @@ impl Run {
         if self.ranks == 0 || self.ranks as usize > forebay::limits::RANKS {
             return Err(Error::bad(format!("{} ranks are not possible; give 1 or more", self.ranks)));
         }
-        let wait = Duration::try_from_secs_f64(self.wait)
-            .map_err(|_| Error::bad(format!("{} is no number of seconds to wait", self.wait)))?;
+        let wait = super::seconds(self.wait)?;
         let began = Instant::now();
         let was_up = forebay_agent::running()?.is_some();
         // Our own connection keeps an agent that was started by need.
@@ -171,7 +171,7 @@ impl Run {
                             say(format!(
                                 "rank {rank} has failed ({status}); the other {others} are told to end"
                             ));
-                            crew.signal_ranks(15);
+                            crew.signal_ranks(SIGTERM);
                             deadline = Some(Instant::now() + GRACE);
                         }
                     }
@@ -189,10 +189,10 @@ impl Run {
                     }
                 }
                 // A terminal has sent it to the program, too.
-                Ok(Event::Signal(2)) if Place::is_in_the_foreground() => {}
+                Ok(Event::Signal(SIGINT)) if is_in_the_foreground() => {}
                 Ok(Event::Signal(signal)) => crew.signal_ranks(signal),
                 Err(RecvTimeoutError::Timeout) => {
-                    crew.signal_ranks(9);
+                    crew.signal_ranks(SIGKILL);
                     deadline = None;
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::internal("nobody tells of ends")),
@@ -216,7 +216,7 @@ fn is_of(pid: u32, group: u32) -> bool {
 
 /// Whether a signal asks for an end.
 fn is_end(signal: i32) -> bool {
-    [1, 2, 15].contains(&signal)
+    [SIGHUP, SIGINT, SIGTERM].contains(&signal)
 }
 
 fn summary(crew: &Crew, status: i32, took: Duration) -> Value {
