@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fortran_kit import FORTRAN, ROOT, Fortran, Home
+from fortran_kit import FORTRAN, PROGRAMS, ROOT, Fortran, Home
 from kit import HEADER, functions
 
 sys.path.insert(0, str(FORTRAN))
@@ -144,6 +144,38 @@ def test_every_option_of_the_header_can_be_given() -> None:
             continue  # those are filled by the shim
         for member in re.findall(r"\b(\w+);$", body, re.M):
             assert f"opts%{member} =" in text or f"opts%{member})" in text, f"{name}.{member} has no argument"
+
+
+def unfolded(files: list[Path]) -> str:
+    """Sources as one text, each statement on one line."""
+    return re.sub(r"&\n *", "", "\n".join(p.read_text() for p in files))
+
+
+def options() -> dict[str, set[str]]:
+    """What the procedures offered take beyond what they need, under the names they are offered by."""
+    source = unfolded([*SOURCES.glob("*.[fF]90"), *SOURCES.glob("elements*.inc")])
+    own: dict[str, set[str]] = {}
+    for name, body in re.findall(
+        r"^ *(?:subroutine|function) (\w+)\((.*?)^ *end (?:sub|fun)", source, re.M | re.S
+    ):
+        for declared in re.findall(r"\boptional\b.*:: (.*)$", body, re.M):
+            own.setdefault(name, set()).update(re.findall(r"(\w+)(?:\([^)]*\))?(?:, |$)", declared))
+    for name, body in re.findall(r"^  interface (fb_\w+)\n(.*?)^  end interface", source, re.M | re.S):
+        for one in re.findall(r"\w+", body):
+            own.setdefault(name, set()).update(own.get(one, set()))
+    return {name: own.get(name, set()) - {"stat", "errmsg"} for name in public_names() if name[:3] == "fb_"}
+
+
+def test_every_procedure_and_every_option_is_used_by_a_program_of_the_tests() -> None:
+    programs = unfolded(sorted(PROGRAMS.glob("*.f90")))
+    unused = []
+    for name, takes in options().items():
+        if name in ("fb_callback", "fb_service"):
+            continue  # what procedures of the program look like
+        calls = re.findall(rf"\b{name}\((.*)", programs)
+        unused += [] if calls else [name]
+        unused += [f"{name}({o}=)" for o in takes if not any(re.search(rf"\b{o}=", call) for call in calls)]
+    assert sorted(unused) == []
 
 
 def test_every_source_is_in_the_order_of_compilation() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 
 import pytest
+from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
 from places import until
 
-ALONE = ["data", "handles", "snapshots", "tables"]
+ALONE = ["data", "handles", "late", "snapshots", "tables"]
 CALLS = (PROGRAMS / "services.f90", PROGRAMS / "calls.f90")
 VALGRIND = (
     "valgrind",
@@ -75,6 +77,25 @@ def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> N
     until(lambda: not home.processes(), what="the end of what steering started")
 
 
+@pytest.mark.parametrize("why", ["SIGTERM", "time limit"])
+def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
+    fortran: Fortran, home: Home, run_path: Path, why: str
+) -> None:
+    ending = fortran.compile(PROGRAMS / "ending.f90")
+    program = home.start_ready(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
+    if why == "SIGTERM":
+        program.terminate()
+    out, err = program.communicate(timeout=20)
+    assert program.returncode == 0, err
+    at = int(out.split()[2])
+    assert out == f"0 to {at} ended by {why}\n"
+    assert home.run(ending, run_path, "0", str(at + 100)) == f"ready\n{at} to {at + 100} ended by itself\n"
+    twin = run_path.with_name("twin.fb")
+    home.run(ending, twin, "0", str(at + 100))
+    last, whole = (home.command("show", path, "x", "--step", str(at + 100)) for path in (run_path, twin))
+    assert last == whole
+
+
 def test_a_program_calls_its_own_server(fortran: Fortran, home: Home) -> None:
     assert home.run(fortran.compile(*CALLS)) == "done\n"
 
@@ -118,3 +139,14 @@ def test_fortran_calls_a_server_in_c(kit: Kit, fortran: Fortran, home: Home) -> 
     server = home.start_ready(kit.compile(C_PROGRAMS / "server.c"))
     assert home.run(fortran.compile(*CALLS), "there") == "done\n"
     ended(server)
+
+
+def test_a_server_that_listens_is_called_through_a_broker_elsewhere(
+    fortran: Fortran, home: Home, tmp_path: Path
+) -> None:
+    with contextlib.closing(Agent(tmp_path)) as agent:
+        home.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+        program = fortran.compile(PROGRAMS / "services.f90", PROGRAMS / "server.f90")
+        server = home.start_ready(program, "far", "tcp://127.0.0.1:0", agent.address)
+        assert home.run(fortran.compile(*CALLS), agent.address) == "done\n"
+        ended(server)

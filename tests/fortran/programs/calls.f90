@@ -1,4 +1,5 @@
-!> Calls as a client, of a server in the same program, or (`calls there`) of one that is there.
+!> Calls as a client: of a server in the same program, of one that is there (`calls there`), of one that the broker at
+!> an address knows (`calls fb://HOST:PORT`).
 
 program calls
   use services
@@ -9,12 +10,16 @@ program calls
   integer :: stat
   there = command_argument_count() > 0
   if (.not. there) then
-    call fb_server_create(server, name='here', workers=3)
+    call fb_server_create(server, name='here', workers=3, memory=2**20)
     call offer(server)
     call fb_service_register(server, 'flip(inout truth:bool)', flip)
     call fb_server_start(server)
   end if
-  call fb_connect(client)
+  if (index(place(), 'fb://') == 1) then
+    call fb_connect(client, broker=place())
+  else
+    call fb_connect(client)
+  end if
   call by_value()
   call by_strides()
   call texts_and_bytes()
@@ -43,7 +48,7 @@ contains
     call fb_call(client, 'axpy', [fb_in(1), fb_in(x), fb_inout(y)], timeout=20d0)
     call expect(abs(y(1000) - 2998) <= 0, 'an integer becomes a real number')
     m = reshape([1d0, 2d0, 3d0, 4d0, 5d0, 6d0], [3, 2])
-    call fb_call(client, 'layout', [fb_in(m), fb_out(order), fb_out(sum)])
+    call fb_call(client, 'layout', args=[fb_in(m), fb_out(order), fb_out(sum)])
     call expect(order == FB_COLUMN_MAJOR .and. abs(sum - 91) <= 0, 'a matrix goes column by column')
     call fb_services(client, signatures)
     call expect(any(index(signatures, 'axpy(') == 1), 'the services')
@@ -121,7 +126,7 @@ contains
     call fb_wait(future, timeout=20d0)
     call fb_wait(future)
     call expect(all(abs(y - [1.5d0, 2d0, 2.5d0]) <= 0), 'a call that was waited for')
-    call fb_call_timing(future, timing, name)
+    call fb_call_timing(future, timing, server=name)
     call expect(timing%total > 0 .and. timing%server_pid > 0 .and. len(name) > 0, 'where its time went')
     call fb_future_free(future)
     n = 1
@@ -150,7 +155,7 @@ contains
     do i = 1, 4
       call fb_call_async(client, 'axpy', [fb_in(i), fb_in(x(:, i)), fb_inout(y(:, i))], futures(i))
     end do
-    call fb_wait_any(futures, index)
+    call fb_wait_any(futures, index, timeout=20d0)
     call expect(index >= 1 .and. index <= 4, 'one of four')
     call fb_wait_all(futures, timeout=20d0)
     call fb_probe_any(futures, index)
@@ -182,6 +187,10 @@ contains
     call fb_ref_get(held, y(4:1:-1))
     call expect(all(abs(y - [41, 31, 21, 11]) <= 0), 'what was held, into a section')
     call fb_ref_put(held, x)
+    call fb_ref_put_part(held, [7d0, 7d0], offset=[0], count=[2], step=[3])
+    call fb_ref_get(held, y)
+    call expect(all(abs(y - [7, 2, 3, 7]) <= 0), 'every third element was written')
+    call fb_ref_put(held, x)
     call fb_ref_put_part(held, [0d0, 0d0], offset=[1])
     call fb_ref_get(held, y)
     call expect(all(abs(y - [1, 0, 0, 4]) <= 0), 'a part was written')
@@ -199,8 +208,11 @@ contains
     call fb_ref_put_part(matrix, -m(:, 1:2), offset=[0, 1])
     call fb_ref_get(matrix, back)
     call expect(all(abs(back(:, 2:3) + m(:, 1:2)) <= 0) .and. all(abs(back(:, 1) - m(:, 1)) <= 0), 'a part of a matrix')
-    call fb_ref_server(held, name, pid)
+    call fb_ref_server(held, name, pid=pid)
     call expect(len(name) > 0 .and. pid > 0, 'where it is held')
+    call fb_ref_create(client, y, zeros, server=name)
+    call fb_ref_create(client, y, zeros, server='nowhere', stat=stat, errmsg=said)
+    call refused(stat, FB_NO_SERVER, 'nowhere')
     call fb_ref_get(held, single, stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'f32')
     call fb_ref_get(matrix, x, stat=stat, errmsg=said)
@@ -219,8 +231,10 @@ contains
     y = 0
     f = 0
     nine = 0
+    call fb_patience(client, 0.05d0)
     call fb_call(client, 'nobody', stat=stat, errmsg=said)
-    call refused(stat, FB_NO_SERVER, 'nobody')
+    call refused(stat, FB_NO_SERVER, 'waited 0.05 s in vain')
+    call fb_patience(client, 0d0)
     call fb_call(client, 'axpy', [fb_in(1)], stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, '3 parameters')
     call fb_call(client, 'axpy', [fb_in(1), fb_in(f), fb_inout(y)], stat=stat, errmsg=said)

@@ -13,6 +13,7 @@ program data
   call logicals()
   call versions_and_lists()
   call attributes()
+  call attributes_of_a_set()
   call bad_arguments()
   call fb_run_close(run)
   call finish()
@@ -164,7 +165,7 @@ contains
     a = [1, 2]
     call fb_put_if_version(run, 'v', a, 0, version, set=7, unit='m')
     call expect(version == 1, 'the first version')
-    call fb_put_if_version(run, 'v', a, version, version, set=7, unit='m')
+    call fb_put_if_version(run, 'v', a, version, new_version=version, set=7, unit='m', attrs='{"probe": 3}')
     call expect(version == 2, 'the second version')
     call fb_put_if_version(run, 'v', a, 1, set=7, stat=stat, errmsg=said)
     call refused(stat, FB_CONFLICT, 'v')
@@ -176,20 +177,38 @@ contains
     call expect(size(found) == 2 .and. all(found%set == [7, 9]), 'all sets of a name')
     call fb_list(run, 'v', found, set=9)
     call expect(size(found) == 1, 'one set of a name')
-    call fb_copy(run, 'v', 'w', count)
+    call fb_copy(run, 'v', 'w', count=count)
     call expect(count == 2, 'copied with all sets')
-    call fb_rename(run, 'w', 'z')
+    call fb_rename(run, 'w', 'z', count=count)
+    call expect(count == 2, 'renamed with all sets')
     call fb_delete(run, 'z', set=7, count=count)
     call expect(count == 1, 'one set deleted')
     call fb_delete(run, '[vz]', count=count)
     call expect(count == 3, 'all sets deleted')
-    call fb_put(run, 'bits', [255, 7], dtype=FB_U32)
-    call fb_dataset_info(run, 'bits', info)
-    call expect(info%dtype == FB_U32, 'bits without a sign')
+    call without_a_sign()
     call fb_put(run, 'raw', [1_int8, 2_int8], dtype=FB_BYTES)
     call fb_dataset_info(run, 'raw', info)
     call expect(info%dtype == FB_BYTES, 'bytes')
   end subroutine versions_and_lists
+
+  !> Integers that have no sign elsewhere, in a set of their own.
+  subroutine without_a_sign()
+    type(fb_dataset) :: info
+    integer(int32) :: bits(2), last(1)
+    integer(int32), allocatable :: new(:)
+    integer(int64) :: version
+    call fb_put(run, 'bits', [-1, 7], set=2, dtype=FB_U32, unit='1', attrs='{"mask": true}')
+    call fb_dataset_info(run, 'bits', info, set=2)
+    call expect(info%dtype == FB_U32 .and. info%unit == '1', 'bits without a sign')
+    call fb_get(run, 'bits', bits, set=2, dtype=FB_U32)
+    call fb_get_alloc(run, 'bits', new, set=2, dtype=FB_U32)
+    call fb_get_part(run, 'bits', last, offset=[1], set=2, dtype=FB_U32)
+    call expect(all(bits == [-1, 7]) .and. all(new == bits) .and. last(1) == 7, 'the same bits')
+    call fb_get(run, 'bits', bits, set=2, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'u32')
+    call fb_put_if_version(run, 'bits', bits, 1, version, set=2, dtype=FB_U32)
+    call expect(version == 2, 'a second version of them')
+  end subroutine without_a_sign
 
   subroutine attributes()
     real(real64) :: x
@@ -221,6 +240,24 @@ contains
     call fb_attr_get(run, 'none', x, name='E', stat=stat, errmsg=said)
     call refused(stat, FB_NOT_FOUND, 'none')
   end subroutine attributes
+
+  !> The attributes of one set of a name; they are not those of another.
+  subroutine attributes_of_a_set()
+    character(len=:), allocatable :: words
+    logical :: yes
+    integer :: n
+    call fb_put(run, 'E', [1d0], set=5, attrs='{"from": "probe 5"}')
+    call fb_attr_set(run, 'at', 12, name='E', set=5)
+    call fb_attr_set_json(run, '{"b": 2}', name='E', set=5)
+    call fb_attr_get(run, 'b', n, name='E', set=5)
+    call fb_attr_get_json(run, words, name='E', set=5)
+    call expect(n == 2 .and. index(words, '"from":"probe 5"') > 0, 'those that came with the data, and others')
+    call fb_attr_has(run, 'at', yes, name='E')
+    call expect(.not. yes, 'another set has none of them')
+    call fb_attr_delete(run, 'at', name='E', set=5)
+    call fb_attr_has(run, 'at', yes, name='E', set=5)
+    call expect(.not. yes, 'deleted from a set')
+  end subroutine attributes_of_a_set
 
   subroutine bad_arguments()
     real(real64) :: a(2, 2), nine(1, 1, 1, 1, 1, 1, 1, 1, 1), flat(4)

@@ -117,7 +117,7 @@ contains
     call fb_service_register(server, 'layout(in m:f64[r,c], out order:i32, out sum:f64)', layout)
     call fb_service_register(server, &
         'values(inout n:i32, inout z:c128, in name:str, in raw:bytes, out said:str, out same:bytes)', values)
-    call fb_service_register(server, 'fails()', fails, why)
+    call fb_service_register(server, 'fails()', fails, user=why)
     call fb_service_register(server, 'patient()', patient)
   end subroutine offer
 

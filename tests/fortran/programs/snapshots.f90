@@ -37,6 +37,7 @@ contains
       call fb_snapshot_put(s, 'note', 'step')
       call fb_snapshot_put(s, 'flags', [.true., .false.])
       call fb_snapshot_put(s, 'n', step)
+      call fb_snapshot_put(s, 'bits', [-1, 6, 7], dtype=FB_U32)
       call fb_snapshot_allocate(s, 'B', whole, [4, 6], unit='T')
       whole = e * 2
       call fb_snapshot_allocate(s, 'placed block', block, shape(e), offset=[0, 0], global=[4, 6])
@@ -68,11 +69,13 @@ contains
     complex(real32), allocatable :: c(:, :, :)
     logical :: flags(2)
     integer(int64) :: n
+    integer(int32) :: bits(3)
+    integer(int32), allocatable :: again(:)
     call fb_snapshot_at(run, 2, s)
     call fb_snapshot_step(s, about)
     call expect(about%step == 2 .and. abs(about%time - 1) <= 0 .and. about%nbytes > 0, 'what the snapshot is')
     call fb_snapshot_names(s, names)
-    call expect(size(names) == 12 .and. any(names == 'placed block'), 'its names')
+    call expect(size(names) == 13 .and. any(names == 'placed block'), 'its names')
     call fb_snapshot_info(s, 'E', info)
     call expect(info%unit == 'V/m' .and. all(info%shape(:2) == [4, 6]), 'an array of it')
     call fb_snapshot_get(s, 'E', a)
@@ -85,6 +88,8 @@ contains
     call expect(all(abs(column - e(:, 1)) <= 0), 'what was appended')
     call fb_snapshot_get_part(s, 'E', column, offset=[0, 4], count=[4, 1])
     call expect(all(abs(column - e(:, 5) - 2) <= 0), 'a column')
+    call fb_snapshot_get_part(s, 'E', a(1:2, 1:2), offset=[0, 0], step=[3, 5])
+    call expect(all(abs(a(1:2, 1:2) - e(1:4:3, 1:6:5) - 2) <= 0), 'the corners')
     call fb_snapshot_get_alloc(s, 'B', new)
     call expect(all(abs(new - 2 * e) <= 0), 'what was filled in place')
     call fb_snapshot_get_alloc(s, 'placed block', new)
@@ -96,6 +101,10 @@ contains
     call fb_snapshot_get_alloc(s, 'note', word)
     call fb_snapshot_get(s, 'flags', flags)
     call fb_snapshot_get(s, 'n', n)
+    call fb_snapshot_get(s, 'bits', bits, dtype=FB_U32)
+    call fb_snapshot_get_alloc(s, 'bits', again, dtype=FB_U32)
+    call fb_snapshot_get_part(s, 'bits', bits(:2), offset=[1], dtype=FB_U32)
+    call expect(all(bits == [6, 7, 7]) .and. all(again == [-1, 6, 7]), 'bits without a sign')
     call expect(word == 'step' .and. flags(1) .and. .not. flags(2) .and. n == 2, 'a text, truth values, a scalar')
   end subroutine read_back
 
@@ -130,9 +139,11 @@ contains
     character(len=:), allocatable :: json
     real(real64), target, save :: nu = 2
     integer(int64) :: step
+    type(fb_table) :: history
+    integer(int64) :: rows
     integer :: short, first
     call fb_parameter(run, 'nu', nu, min=0d0)
-    call fb_checkpoint(run, 'good', step)
+    call fb_checkpoint(run, tag='good', step=step)
     call expect(step == 2, 'the last step is marked')
     call fb_checkpoints(run, marks)
     call expect(size(marks) == 1 .and. marks(1)%tag == 'good' .and. marks(1)%step == 2 .and. marks(1)%kept, 'the mark')
@@ -140,9 +151,12 @@ contains
     call fb_restart(run, s)
     call fb_snapshot_step(s, about)
     call fb_steps_from(run, about%step)
+    call fb_table_open(run, 'history', history, [fb_column('step', FB_I64)], history=.true.)
+    call fb_table_insert(history, [fb_values('step', 1)])
     first = -1
     do while (fb_step(run, short, 5))
       if (first < 0) first = short
+      call fb_table_insert(history, [fb_values('step', short)])
       if (short == 2) cycle
       call fb_snapshot_begin(run, short, s)
       call fb_snapshot_put(s, 'E', e)
@@ -157,6 +171,8 @@ contains
     call fb_restart_from(run, 'good', s)
     call fb_snapshot_step(s, about)
     call expect(about%step == 2, 'back to the mark')
+    call fb_table_count(history, rows)
+    call expect(rows == 1, 'a history goes back, too')
     call fb_restart_from(run, 'bad', s, stat=stat, errmsg=said)
     call refused(stat, FB_NOT_FOUND, 'good')
   end subroutine again

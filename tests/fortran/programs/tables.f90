@@ -19,7 +19,7 @@ program tables
 
   call fb_run_open(place(), 'w', run)
   call fb_table_open(run, 'particles', particles, &
-      [fb_column('mass', FB_F64, 'kg'), fb_column('charge', FB_I64), fb_column('name', FB_STR), fb_column('free', FB_BOOL)])
+      columns=[fb_column('mass', FB_F64, 'kg'), fb_column('charge', FB_I64), fb_column('name', FB_STR), fb_column('free', FB_BOOL)])
   call described()
   masses = [9.1d-31, 0d0, 1.7d-27, 0d0, 1.6d-27, 0d0]
   charges = [-1, 1, 0]
@@ -43,12 +43,23 @@ contains
   subroutine described()
     type(fb_column), allocatable :: found(:)
     character(len=20), allocatable :: all_tables(:)
+    character(len=:), allocatable :: json
+    integer :: year
+    logical :: yes
     call fb_table_columns(particles, found)
     call expect(size(found) == 4 .and. found(1)%name == 'mass' .and. found(1)%unit == 'kg', 'the columns')
     call expect(all(found%dtype == [FB_F64, FB_I64, FB_STR, FB_BOOL]), 'their types')
     call fb_tables(run, all_tables)
     call expect(any(all_tables == 'particles'), 'the tables of the run')
     call fb_attr_set(run, 'source', 'CODATA', table='particles')
+    call fb_attr_set_json(run, '{"year": 2022, "of": "NIST"}', table='particles')
+    call fb_attr_get(run, 'year', year, table='particles')
+    call fb_attr_delete(run, 'of', table='particles')
+    call fb_attr_has(run, 'of', yes, table='particles')
+    call fb_attr_get_json(run, json, table='particles')
+    call expect(year == 2022 .and. .not. yes .and. json == '{"source":"CODATA","year":2022}', 'attributes of a table')
+    call fb_attr_get(run, 'year', year, name='particles', table='particles', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'not of both')
   end subroutine described
 
   subroutine selected()
@@ -56,7 +67,7 @@ contains
     integer(int8), allocatable :: bytes(:)
     character(len=:), allocatable :: heading
     call fb_table_select(particles, rows, condition='mass > ?', args=[fb_in(1d-28)])
-    call fb_rows_count(rows, count, columns)
+    call fb_rows_count(rows, nrows=count, ncolumns=columns)
     call expect(count == 2 .and. columns == 4, 'rows where a condition holds')
     call fb_rows_get(rows, 1, mass)
     call fb_rows_get(rows, 2, charge)
@@ -78,12 +89,13 @@ contains
   end subroutine selected
 
   subroutine changed()
-    call fb_table_update(particles, [fb_values('charge', 7), fb_values('name', 'ion')], 'name = ?', [fb_in('proton')], count)
+    call fb_table_update(particles, [fb_values('charge', 7), fb_values('name', 'ion')], &
+        condition='name = ?', args=[fb_in('proton')], count=count)
     call expect(count == 1, 'a row is changed')
     call fb_table_select(particles, rows, condition='charge = 7')
     call fb_rows_get(rows, 3, name)
     call expect(size(name) == 1 .and. name(1) == 'ion', 'to what was given')
-    call fb_table_delete(particles, 'mass is null', count=count)
+    call fb_table_delete(particles, condition='mass is null and charge < ?', args=[fb_in(1)], count=count)
     call expect(count == 1, 'a row is deleted')
     call fb_table_delete(particles)
     call fb_table_count(particles, count)

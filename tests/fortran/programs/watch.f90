@@ -68,18 +68,18 @@ program watch
   call fb_parameter(run, 'scheme', scheme)
   call fb_parameter(run, 'nu', nu, min=1d0, max=0d0, stat=stat, errmsg=said)
   call expect(stat == FB_BAD_ARGUMENT, 'limits that cross')
-  call fb_on_save(run, save_it, counted)
-  call fb_on_command(run, 'kick', kick, counted)
-  call fb_message(run, 'the wave breaks', FB_WARNING)
+  call fb_on_save(run, save_it, user=counted)
+  call fb_on_command(run, 'kick', kick, user=counted)
+  call fb_message(run, 'the wave breaks', level=FB_WARNING)
   call fb_message(run, '?', 7, stat=stat, errmsg=said)
   call refused(stat, FB_BAD_ARGUMENT, '7')
 
-  call fb_diagram_open(run, 'Field', curve)
+  call fb_diagram_open(run, 'Field', curve, v='E [V/m]', xscale='log')
   call fb_diagram_open(run, 'Phase space', points, kind='scatter', x='x [m]', y='v [m/s]')
   call fb_diagram_open(run, 'Energy', history, kind='history', x='t [s]', y='W [J]', yscale='log', every=2)
   call fb_diagram_open(run, 'Pie', none, kind='pie', stat=stat, errmsg=said)
   call refused(stat, FB_BAD_ARGUMENT, 'pie')
-  call fb_monitor(run, operator_url, viewer_url)
+  call fb_monitor(run, operator_url=operator_url, viewer_url=viewer_url)
   call expect(index(operator_url, 'http://127.0.0.1:') == 1 .and. viewer_url /= operator_url, 'two links')
 
   x = [(real(i, real64), i=1, 64)]
@@ -87,6 +87,8 @@ program watch
   wants = .false.
   call fb_diagram_wants(curve, wants)
   call expect(wants, 'the first update is wanted')
+  call fb_diagram_wants(points, wants, curve='electrons')
+  call expect(wants, 'that of a curve with a name, too')
   print '(a)', 'ready'
   flush (output_unit)
   do while (fb_step(run, step, 1000000000))
