@@ -118,7 +118,7 @@ fn a_client_of_another_version_is_told_both_versions() {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let _ = socket.read_to_end(&mut answer);
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.contains("version 9") && text.contains("version 1"), "{text}");
+    assert!(text.contains("version 9") && text.contains("version 2"), "{text}");
 }
 
 #[test]

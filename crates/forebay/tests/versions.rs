@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use forebay::{Code, Error, Mode, OpenOptions};
-use forebay_link::{Header, Peer, frame};
+use forebay_link::{Header, Peer, Wire, frame};
 use forebay_types::control::WIRE_VERSION;
 use support::{LATE, Sandbox, sandbox, take};
 
@@ -99,5 +99,22 @@ fn a_program_of_another_version_is_refused_by_the_agent_which_goes_on() {
         }
         take(&run, 0, 1000).unwrap();
         run.close().unwrap();
+    });
+}
+
+#[test]
+fn a_request_that_nobody_knows_gets_an_error_at_once() {
+    sandbox("a_request_that_nobody_knows_gets_an_error_at_once", |_| {
+        let agent = forebay_agent::start_to_stay().unwrap();
+        let server = forebay::serve::Server::new("one").service("f()", |_| Ok(())).unwrap();
+        let server = server.start(forebay::locator(None)).unwrap();
+        for socket in [agent.as_path(), server.socket()] {
+            for request in [serde_json::json!("Fly"), serde_json::json!({"Fly": {"high": 1}})] {
+                let mut wire = Wire::connect(socket, LATE).unwrap();
+                let e = wire.ask_with(&request, &[], LATE).unwrap_err();
+                assert!(!matches!(e.code(), Code::Timeout | Code::ServerLost), "{}: {e}", socket.display());
+                assert!(e.text().contains("Fly"), "{}: {e}", socket.display());
+            }
+        }
     });
 }

@@ -155,15 +155,15 @@ fn a_peer_that_speaks_something_else_is_refused_and_told_why() {
     assert_eq!(error.code(), Code::Corrupt);
     // A Forebay of another version.
     let mut header = forebay_link::Header::new(forebay_link::frame::kind::HELLO, 0).encode();
-    header[4] = 2;
+    header[4] = 1;
     let sum = crc32c::crc32c(&header[..60]);
     header[60..].copy_from_slice(&sum.to_le_bytes());
-    let mut newer = UnixStream::connect(&path).unwrap();
-    newer.write_all(&header).unwrap();
+    let mut older = UnixStream::connect(&path).unwrap();
+    older.write_all(&header).unwrap();
     let error = accept(&listener).greet("agent", LONG).unwrap_err();
     assert_eq!(error.code(), Code::VersionMismatch);
     let mut reply = Vec::new();
-    newer.read_to_end(&mut reply).unwrap();
+    older.read_to_end(&mut reply).unwrap();
     let text = String::from_utf8_lossy(&reply);
     assert!(text.contains("version 2") && text.contains("version 1"), "{text}");
     // Somebody who hangs up at once, and somebody who says nothing.

@@ -247,6 +247,27 @@ fn a_record_that_makes_no_sense_harms_itself_alone() {
 }
 
 #[test]
+fn a_request_or_a_record_that_the_owner_does_not_know_gets_an_error() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
+    let asked = rank.publish(&Record::Ask { json: r#"{"Fly":{"high":1}}"# });
+    let e = rank.answer(asked).unwrap_err();
+    assert_eq!(e.code(), Code::BadArgument);
+    assert!(e.text().contains("Fly"), "{e}");
+    rank.seq += 1;
+    let mut unknown = Writer::new();
+    unknown.u16(999).u16(0).u32(0).u64(rank.seq).str("fly");
+    rank.producer.push(&[&unknown.finish()]).unwrap();
+    rank.bell.ring();
+    rank.put("good", &f64s(4, 4), None);
+    rank.ask(&Ask::Flush).unwrap();
+    assert_eq!(rank.late.len(), 1, "{:?}", rank.late);
+    assert!(rank.late[0].text().contains("999"), "{:?}", rank.late);
+    owner.close().unwrap();
+}
+
+#[test]
 fn what_cannot_be_opened_says_why() {
     let (keep, run) = scratch();
     let with = |mode| Options { mode, ..Options::default() };
