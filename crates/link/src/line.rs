@@ -308,8 +308,13 @@ impl Line {
         Ok(n)
     }
 
-    /// Waits until something has come, or the deadline; says whether something has.
+    /// Waits until something has come, or the deadline; says whether something has. `Corrupt` while
+    /// bytes of a block are due: who waits here for messages would never take them.
     pub fn wait(&mut self, deadline: Instant) -> Result<bool> {
+        if self.bulk > 0 {
+            let text = format!("{} bytes of a block came on a line where a message was due", self.bulk);
+            return Err(Error::new(Code::Corrupt, text));
+        }
         loop {
             if self.fill()? {
                 return Ok(true);
@@ -406,6 +411,17 @@ mod tests {
         assert_eq!((third.header.id, b.body(&third)), (3, &b"behind"[..]));
         drop(sender.join().unwrap().unwrap());
         assert_eq!(b.receive(soon()).unwrap_err().code(), Code::ServerLost);
+    }
+
+    #[test]
+    fn who_waits_for_a_message_and_is_sent_a_block_does_not_wait_for_ever() {
+        let (mut a, mut b) = pair();
+        let header = Header { body: BULK_PREFIX as u64 + 1000, ..Header::new(BLOCK, 1) };
+        a.outbox.push_back(Piece::Bytes([&header.encode()[..], &[0; BULK_PREFIX + 1000]].concat(), 0));
+        a.waiting += HEADER_BYTES + BULK_PREFIX + 1000;
+        a.flush().unwrap();
+        assert_eq!(b.receive(soon()).unwrap().unwrap().header.id, 1);
+        assert_eq!(b.receive(soon()).unwrap_err().code(), Code::Corrupt);
     }
 
     #[test]
