@@ -177,7 +177,12 @@ impl Steering {
             words: String::new(),
             told: false,
         });
-        if self.tentative.is_none() {
+        if self.size == 1 {
+            // One rank alone needs nobody's word: it carries the act out at its next head and says where.
+            let next = self.ahead(1);
+            self.confirm(next, out);
+            self.show(out);
+        } else if self.tentative.is_none() {
             self.margin = 0;
             self.propose(out);
         }
@@ -243,10 +248,15 @@ impl Steering {
 
     /// Publishes a tentative gate ahead of every rank.
     fn propose(&mut self, out: &mut Vec<Action>) {
-        let passed = self.ranks.keys().map(|r| self.passed(*r)).max().unwrap_or(-1);
-        self.tentative = Some(passed.saturating_add(self.margin.max(1)).max(self.last_gate));
+        self.tentative = Some(self.ahead(self.margin.max(1)));
         self.set_gates(out);
         out.push(Action::Look);
+    }
+
+    /// So many steps ahead of every rank as far as known, and not before an earlier act.
+    fn ahead(&self, margin: i64) -> i64 {
+        let passed = self.ranks.keys().map(|r| self.passed(*r)).max().unwrap_or(-1);
+        passed.saturating_add(margin).max(self.last_gate)
     }
 
     /// The last step whose head this rank may have passed.

@@ -61,7 +61,9 @@ impl Run {
         self.with(|s, out| s.looked(&seen, out));
     }
 
+    /// Somebody wants something, a moment after the steps were read.
     fn act(&mut self, act: Act) -> forebay_types::Result<u64> {
+        self.look();
         self.last_id += 1;
         let id = self.last_id;
         self.with(|s, out| s.act(id, "tran", 1.0, act, out)).map(|()| id)
@@ -171,6 +173,24 @@ fn a_held_run_takes_acts_at_the_step_where_it_is() {
     let id = run.act(Act::Command { name: "dump".into() }).unwrap();
     run.answer(0, 5);
     assert!(run.acks().contains(&(id, Phase::Applied, Some(5))));
+    assert_eq!(run.state(), State::Held);
+}
+
+#[test]
+fn one_rank_alone_needs_no_look_and_is_held_at_its_next_head_however_old_its_step_is_here() {
+    let mut run = Run::of(1);
+    run.go(0, 2);
+    run.look();
+    run.steps.insert(0, Some(40));
+    run.said.clear();
+    run.with(|s, out| s.act(1, "tran", 1.0, Act::Step { n: 3 }, out)).unwrap();
+    assert!(!run.said.contains(&Action::Look), "{:?}", run.said);
+    assert!(run.gates[&0].is_some_and(|gate| gate <= 41));
+    run.steps.insert(0, Some(41));
+    run.answer(0, 41);
+    assert_eq!(run.acks(), [(1, Phase::Queued, None), (1, Phase::Applied, Some(41))]);
+    assert_eq!(run.gates[&0], Some(44), "the steps count from where the act took place");
+    assert_eq!(run.go(0, 99), 44);
     assert_eq!(run.state(), State::Held);
 }
 
