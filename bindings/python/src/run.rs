@@ -11,7 +11,7 @@ use crate::arrays::{self, Source};
 use crate::kept::{Kept, KeptSnapshots};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, rows_to_python};
-use crate::waits::{keep, released, signals};
+use crate::waits::{keep, released, released_from, signals};
 use crate::watch::{Diagram, Parameter, Steps};
 use crate::{errors, json};
 
@@ -92,7 +92,7 @@ impl Run {
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;
-        let inner = released(py, || forebay::open(&place, mode, options))?;
+        let inner = released_from(py, move || forebay::open(&place, mode, options))?;
         inner.on_wait(signals);
         inner.on_late(late, Some(std::sync::Arc::new(warned)));
         Ok(Run { inner })

@@ -101,6 +101,8 @@ impl State {
 
 /// What the page knows it by.
 struct Shown {
+    /// The run's identity.
+    of: String,
     id: String,
     page: Arc<forebay_monitor::Run>,
 }
@@ -133,7 +135,7 @@ impl Run {
         }
     }
 
-    /// Its identity; empty while it was never opened.
+    /// What its page is known by; empty while it was never opened.
     pub fn id(&self) -> String {
         lock(&self.shown).as_ref().map_or(String::new(), |s| s.id.clone())
     }
@@ -366,19 +368,24 @@ impl Run {
     fn show(self: &Arc<Self>, shared: &Shared, run_id: &str, program: &str) -> Result<()> {
         let mut shown = lock(&self.shown);
         if let Some(old) = shown.as_ref() {
-            if old.id == run_id {
+            if old.of == run_id {
                 return Ok(());
             }
             shared.hub.remove(&old.id);
         }
+        // A copy of a run's directory has the same identity; both may be shown.
+        let id = match shared.hub.get(run_id) {
+            None => run_id.to_owned(),
+            Some(_) => format!("{run_id}-{:x}", shared.numbers.fetch_add(1, Ordering::Relaxed)),
+        };
         let info = RunInfo {
-            id: run_id.to_owned(),
+            id: id.clone(),
             name: self.name().to_owned(),
             program: program.to_owned(),
             host: shared.address.host.clone(),
         };
         let page = shared.hub.add(info, Arc::new(Wheel(Arc::downgrade(self))))?;
-        *shown = Some(Arc::new(Shown { id: run_id.to_owned(), page }));
+        *shown = Some(Arc::new(Shown { of: run_id.to_owned(), id, page }));
         Ok(())
     }
 

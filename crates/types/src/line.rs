@@ -170,6 +170,12 @@ pub struct RankWords {
     pub heard: u64,
     /// `WISH`.
     pub wish: u64,
+    /// `IDEAL_NS`.
+    pub ideal: u64,
+    /// `OVERFLOW_BYTES`.
+    pub overflow: u64,
+    /// `HIGH_WATER_BYTES`.
+    pub high_water: u64,
 }
 
 macro_rules! words {
@@ -191,7 +197,7 @@ macro_rules! words {
     };
 }
 words!(OwnerWords: closed, applied, durable, gate, epoch, hidden, written, commits, released, taken);
-words!(RankWords: step, held, visible, epoch, heard, wish);
+words!(RankWords: step, held, visible, epoch, heard, wish, ideal, overflow, high_water);
 
 /// Where a block lies, behind the record that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,6 +253,6 @@ mod tests {
         }
         let words = OwnerWords { gate: u64::MAX, taken: 5, ..OwnerWords::default() };
         assert_eq!(OwnerWords::decode(&words.encode()).unwrap(), words);
-        assert!(RankWords::decode(&[0; 47]).is_err());
+        assert!(RankWords::decode(&[0; 71]).is_err());
     }
 }

@@ -160,6 +160,9 @@ impl Mirror {
         store(word::HELD, words.held);
         store(word::WISH, words.wish);
         store(word::VISIBLE_NS, words.visible);
+        store(word::IDEAL_NS, words.ideal);
+        store(word::OVERFLOW_BYTES, words.overflow);
+        store(word::HIGH_WATER_BYTES, words.high_water);
         let before = self.segment.word(word::ECHO).swap(words.epoch, Ordering::SeqCst);
         self.heard(words.heard);
         before != words.epoch

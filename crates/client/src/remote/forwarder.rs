@@ -176,7 +176,10 @@ impl Forwarder {
             LineRequest::OpenFar { open, host: place::host(), pid: std::process::id(), after: None };
         let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
         let FarOpened { opened, .. } = ask(line, &request, ANSWER)?;
-        let segment = place::segment_name(&["far", &opened.run_id, &opened.session.to_string()]);
+        // Number of the session and mark of the directory there: ranks here may write two copies of a run.
+        let (session, before) = (opened.session.to_string(), format!("run-{}-", opened.run_id));
+        let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);
+        let segment = place::segment_name(&["far", &opened.run_id, own]);
         self.name.clone_from(&segment);
         Ok(RunOpened { segment, owner_pid: std::process::id(), ..opened })
     }

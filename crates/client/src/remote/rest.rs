@@ -38,7 +38,7 @@ fn rests(run_id: &str) -> Vec<Rest> {
     let before = place::segment_name(&[&stem]);
     let rest = |at: place::Found| {
         let name = at.path.file_name().and_then(|n| n.to_str())?;
-        let session = name.strip_prefix(&before)?.parse().ok()?;
+        let session = name.strip_prefix(&before)?.split('-').next()?.parse().ok()?;
         (!at.segment.creator().alive()).then_some(Rest { path: at.path, session })
     };
     place::segments(&stem).into_iter().filter_map(rest).collect()

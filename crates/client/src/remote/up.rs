@@ -232,7 +232,9 @@ impl Up {
         let load = |w| self.segment.word(w).load(Ordering::SeqCst);
         let step = load(word::STEP);
         let [held, visible, wish] = [word::HELD, word::VISIBLE_NS, word::WISH].map(load);
-        let now = RankWords { step, held, visible, epoch, heard, wish };
+        let [ideal, overflow, high_water] =
+            [word::IDEAL_NS, word::OVERFLOW_BYTES, word::HIGH_WATER_BYTES].map(load);
+        let now = RankWords { step, held, visible, epoch, heard, wish, ideal, overflow, high_water };
         if now == self.told && quiet < ALIVE {
             return false;
         }

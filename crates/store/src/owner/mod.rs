@@ -44,6 +44,7 @@ use forebay_types::record::Notice;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
 use intake::{Command, Intake};
+use overflow::mark;
 use session::Session;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -146,7 +147,8 @@ impl Owner {
                 ));
             }
             let run_id = intake.run_id.clone();
-            let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string()]);
+            let mark = mark(intake.layout.root());
+            let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
             let row =
                 intake.catalog.transaction(|tx| catalog::open_session(tx, rank, size, &program, segment))?;
             Ok(RunOpened {

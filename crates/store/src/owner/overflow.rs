@@ -3,7 +3,6 @@
 //! them, as files in the run's directory.
 
 use super::intake::Intake;
-use super::session::overflow_name;
 use crate::catalog::{self, SessionRow};
 use crate::disk::Foreign;
 use crate::layout::Layout;
@@ -11,7 +10,8 @@ use forebay_arena::{Process, Segment, SegmentSpec, place};
 use forebay_types::control::word;
 use forebay_types::{Error, Result};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Smaller segments are not worth their pages.
@@ -60,9 +60,10 @@ impl Intake {
     }
 
     fn segment(&mut self, session: u64, size: u64, dir: PathBuf) -> Option<Segment> {
-        let n = self.sessions.get(&session)?.overflow.len() + 1;
+        let s = self.sessions.get(&session)?;
+        let n = s.overflow.len() + 1;
         let spec = SegmentSpec {
-            name: overflow_name(&self.run_id, session, n),
+            name: overflow_name(&self.run_id, &s.row, n),
             kind: place::kind::OVERFLOW,
             up_bytes: 4096,
             down_bytes: 4096,
@@ -76,7 +77,7 @@ impl Intake {
 
     /// The segments a session was given by an earlier owner.
     pub(super) fn overflows_of(&mut self, row: &SessionRow) -> Vec<Segment> {
-        let name = |n| overflow_name(&self.run_id, row.session, n);
+        let name = |n| overflow_name(&self.run_id, row, n);
         let found: Vec<Segment> = (1..).map_while(|n| find(&self.layout, &name(n)).ok()).collect();
         found.iter().for_each(|s| self.figures.take(s, &self.layout));
         found
@@ -97,6 +98,22 @@ impl Intake {
             }
         }
     }
+}
+
+/// What ends the names of a run's segments: a copy of its directory has the same identity, may be open
+/// too, and counts its sessions as this one does.
+pub(super) fn mark(root: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    root.hash(&mut hasher);
+    format!("{:08x}", hasher.finish() as u32)
+}
+
+/// Name of the n-th overflow segment of a session: that of the rank's segment in other words, so that the
+/// two are found together wherever the run's directory is then.
+fn overflow_name(run_id: &str, row: &SessionRow, n: usize) -> String {
+    let session = row.session.to_string();
+    let own = row.segment.strip_prefix(&stem(run_id)).unwrap_or(&session);
+    place::segment_name(&["over", run_id, own, &n.to_string()])
 }
 
 /// Beginning of the names of the ranks' segments.

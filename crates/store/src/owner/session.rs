@@ -202,8 +202,3 @@ impl Session {
         }
     }
 }
-
-/// Name of the n-th overflow segment of a session.
-pub(super) fn overflow_name(run_id: &str, session: u64, n: usize) -> String {
-    place::segment_name(&["over", run_id, &session.to_string(), &n.to_string()])
-}
