@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from programs import VERSUS, alone, together
-from report import Figure, times_slower
+from programs import TARGET, VERSUS, alone, together
+from report import ROOT, Figure, times_slower
 
 STEP_MIB = 256
 BUFFER_MIB = 1024
@@ -262,3 +262,11 @@ def burst(bench: Bench) -> list[Figure]:
         slower = times_slower(value, "GB/s", limit)
         figures.append(Figure("back to back", what, who, value, "GB/s", "raw direct writes", slower, slower))
     return figures
+
+
+def remote(bench: Bench) -> list[Figure]:
+    """A run on another host beside an embedded one, and Stop over a slow line with a snapshot on it."""
+    less = ["--count", "1000", "--rounds", "2"] if bench.quick else []
+    command = [sys.executable, str(ROOT / "benches" / "remote.py"), "--json", *less]
+    rows = alone(command, {"FOREBAY_EXE": str(TARGET / "forebay")})["rows"]
+    return [Figure(**row) for row in rows]

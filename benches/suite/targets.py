@@ -46,6 +46,11 @@ TARGETS = (
     Target("small data sets", "get of", "Forebay, embedded", 3.0),
     Target("small data sets", "put of", "Forebay, agent", 6.0),
     Target("small data sets", "get of", "Forebay, agent", 6.0),
+    Target("remote", "put of", "Forebay, another host", 4.0, "ratio"),
+    Target("remote", "put, until durable", "Forebay, another host", 4.0, "ratio"),
+    Target("remote", "get of", "Forebay, another host", 4.0, "ratio"),
+    Target("remote", "Stop until the loop stands still", "Forebay, another host", 200.0),
+    Target("remote", "Stop until the command has heard it", "Forebay, another host", 200.0),
 )
 
 

@@ -61,6 +61,20 @@ def test_arrays_of_several_layouts_are_timed_beside_numpys_own_copy(tmp_path: Pa
     assert all(row["put_ms"] > 0 and row["copyto_ms"] > 0 for row in rows)
 
 
+def test_stop_is_measured_over_a_slow_line_that_nobody_waits_for_and_nothing_is_left() -> None:
+    before = set(Path("/dev/shm").glob("fbb-*"))
+    script = str(ROOT / "benches" / "remote.py")
+    small = ["--count", "50", "--rounds", "1", "--mib", "32"]
+    rows = programs.alone([sys.executable, script, "--json", *small])["rows"]
+    figures = {figure.what: figure for figure in (Figure(**row) for row in rows)}
+    stops = [figure for what, figure in figures.items() if what.startswith("Stop until ")]
+    assert [len(stop.samples) for stop in stops] == [2, 2]
+    assert all(stop.value > 0 and stop.ratio == pytest.approx(stop.value / 80) for stop in stops)
+    got = figures["get of 1..1000 i32 with get_many"]
+    assert got.ratio == got.value / figures["get of 1..1000 i32"].value
+    assert set(Path("/dev/shm").glob("fbb-*")) <= before
+
+
 def test_a_program_that_fails_is_not_a_figure(built: Path, tmp_path: Path) -> None:
     with pytest.raises(programs.Failed, match=r"status 1.*making a file"):
         programs.alone([str(built / "snapshot_raw"), "buffered", str(tmp_path / "absent"), "1", "4", "0"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Agent, Place, until
-from far import Proxy, SlowLine
+from lines import Proxy, SlowLine
 from places import ended, hear
 
 
@@ -293,3 +294,75 @@ def test_stop_acts_at_once_while_a_snapshot_creeps_over_a_slow_line(agent: Agent
         assert run.snapshots.numbers == [0]
         assert (run.snapshots[0]["field"] == 1.0).all()
     print(f"held {last - asked:.3f} s, confirmed {confirmed - asked:.3f} s after the act was asked for")
+
+
+@pytest.mark.usefixtures("here")
+def test_the_figures_that_a_rank_counts_itself_are_shown_at_the_stores_host(agent: Agent) -> None:
+    field = np.ones(500_000)
+
+    def figures() -> dict[str, float]:
+        (run,) = json.loads(agent.place.command("status", "--json"))[0]["runs"]
+        found: dict[str, float] = run["figures"]
+        return found
+
+    with fb.open(agent.url(agent.runs / "told.fb"), buffer="16MiB") as run:
+        with run.snapshot(0) as s:
+            s.put("field", field)
+        run.flush()
+        until(lambda: figures()["high_water_bytes"] >= field.nbytes, 20, "the most that lay in the buffer")
+        until(lambda: figures()["ideal_s"] > 0, 20, "the time of a plain copy")
+        assert figures()["visible_s"] >= figures()["ideal_s"]
+
+
+@pytest.mark.usefixtures("here")
+def test_two_copies_of_a_run_are_written_at_the_same_time(agent: Agent) -> None:
+    one, other = agent.runs / "one.fb", agent.runs / "other.fb"
+    with fb.open(agent.url(one)) as run:
+        run.put("x", 1)
+    shutil.copytree(one, other)
+    with fb.open(agent.url(one), buffer="8MiB") as a, fb.open(agent.url(other), buffer="8MiB") as b:
+        for run, value in ((a, 1.0), (b, 2.0)):
+            run.put("which", value)
+            with run.snapshot(0) as s:
+                s.put("f", np.full(100_000, value))
+        assert (a["which"], b["which"]) == (1.0, 2.0)
+    for path, value in ((one, 1.0), (other, 2.0)):
+        with fb.open(path, "r") as run:
+            assert (run["x"], run["which"]) == (1, value)
+            assert (run.snapshots[0]["f"] == value).all()
+
+
+OPENING = """
+import sys, time, forebay as fb
+print("opening", flush=True)
+try:
+    fb.open(sys.argv[1])
+except KeyboardInterrupt:
+    print("interrupted at", time.monotonic(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_ctrl_c_ends_the_wait_for_a_stopped_agent_at_once(agent: Agent, place: Place, where: str) -> None:
+    path = agent.runs / "waiting.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        at = (agent.place, path) if where == "here" else (place, agent.url(path))
+        program = at[0].python(OPENING, at[1])
+        hear(program, "opening")
+        # It waits for the agent's greeting: all that comes from there is a connection that was taken.
+        until(lambda: waits_in(program.pid), 20, "the wait")
+        pressed = time.monotonic()
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=60)
+        assert out.startswith("interrupted at "), out + err
+        assert float(out.split()[-1]) - pressed < 1.0
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
+
+
+def waits_in(pid: int) -> bool:
+    """Whether a process has a thread that does Forebay's work for a waiting one."""
+    names = Path(f"/proc/{pid}/task").glob("*/comm")
+    return any(name.read_text().strip() == "fb-work" for name in names)

@@ -1,0 +1,54 @@
+"""A server made in a program, called over the network from a process that cannot see its socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import Agent, Place
+from far import hidden_sockets, listening
+
+SERVER = """
+import sys, forebay as fb
+
+@fb.service("in a:f64, in x:f64[n], inout y:f64[n]")
+def axpy(a, x, y):
+    y += a * x
+
+with fb.Server(axpy, name="told", listen=sys.argv[1] if sys.argv[1:] else None):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+CLIENT = """
+import sys, forebay as fb, numpy as np
+client = fb.connect(sys.argv[1])
+for n in (4, 300_000):
+    x, y = np.arange(float(n)), np.ones(n)
+    client.call("axpy", 2.0, x, y)
+    assert (y == 1 + 2 * x).all()
+print("called")
+"""
+
+
+def test_a_server_listens_where_it_was_told_and_is_called_over_the_network(
+    tmp_path: Path, place: Place
+) -> None:
+    agent = Agent(tmp_path)
+    try:
+        place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+        server = agent.place.python(SERVER, "tcp://127.0.0.2:0", stdin=-1)
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        assert [host for host, _ in listening(server.pid)] == ["127.0.0.2"]
+        with hidden_sockets(agent.place, server.pid):
+            assert place.run_python(CLIENT, agent.address) == "called\n"
+        server.communicate("", timeout=20)
+        assert server.returncode == 0
+    finally:
+        agent.close()
+
+
+def test_nobody_vouches_for_a_server_whose_agent_does_not_listen(place: Place) -> None:
+    place.command("up")
+    said = place.run_python(SERVER, "tcp://127.0.0.1:0", status=1)
+    assert "nothing vouches for a server" in said
+    assert "forebay up --listen" in said
