@@ -26,12 +26,12 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # compiles HEADER COMPILER [FLAG ...]: whether there is that compiler, and it finds the header.
 compiles() { have "$2" && echo "#include <$1>" | "$2" -fsyntax-only -x c "${@:3}" - >/dev/null 2>&1; }
 
-# mpi_of: the compiler of MPI and the launcher that belongs to it.
+# mpi_of: the compilers of MPI for C and Fortran, and the launcher that belongs to them.
 mpi_of() {
     local kind
     for kind in .openmpi .mpich ""; do
         if have "mpiexec$kind" && compiles mpi.h "mpicc$kind"; then
-            echo "mpicc$kind" "mpiexec$kind"
+            echo "mpicc$kind" "mpifort$kind" "mpiexec$kind"
             return 0
         fi
     done

@@ -57,7 +57,7 @@ def options() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(description="Runs the two-stream example; other options go to it.")
     parser.add_argument(
         "--client",
-        help="the example built from c/two_stream.c or fortran/two_stream.f90, instead of Python's",
+        help="the example built from c/two_stream.c or fortran/two_stream*.f90, instead of Python's",
     )
     parser.add_argument(
         "--ranks", type=int, default=1, help="processes that share the particles (needs --client)"
@@ -68,7 +68,7 @@ def options() -> tuple[argparse.Namespace, list[str]]:
         parser.error(f"--ranks {mine.ranks}: give 1 or more")
     if mine.ranks > 1 and not mine.client:
         parser.error(
-            f"--ranks {mine.ranks}: the example in Python is one process; give --client for the one in C"
+            f"--ranks {mine.ranks}: the example in Python is one process; give --client for the one in C or Fortran"
         )
     return mine, others
 

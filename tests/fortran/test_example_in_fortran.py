@@ -10,17 +10,7 @@ from pathlib import Path
 import forebay as fb
 import pytest
 from fortran_kit import ROOT, Fortran, Home, run
-from likeness import (
-    DECK,
-    FEW,
-    PYTHON,
-    check_fields,
-    forms,
-    growth,
-    report_of,
-    run_to_end,
-    without_numbers,
-)
+from likeness import DECK, FEW, PYTHON, check_like_python, run_to_end
 from places import EXAMPLE, servers, until
 
 
@@ -32,14 +22,9 @@ def two_stream(fortran: Fortran) -> dict[str, Path]:
     for name in ("two_stream", "poisson1d"):
         made[name] = fortran.folder / f"{name}_f"
         source = EXAMPLE / "fortran" / f"{name}.f90"
-        flags = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-J", fortran.folder]
+        flags = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2", "-J", fortran.folder]
         run("gfortran", *flags, source, *words, "-o", made[name])
     return made
-
-
-def words_of(out: str) -> dict[str, str]:
-    """The lines of a report by their names, with # for each number."""
-    return {k: without_numbers(line) for k, line in report_of(out).items() if k != "run"}
 
 
 def test_the_example_keeps_and_reports_what_the_one_in_python_does(
@@ -49,10 +34,7 @@ def test_the_example_keeps_and_reports_what_the_one_in_python_does(
     ours, theirs = tmp_path / "fortran.fb", tmp_path / "python.fb"
     said = run_to_end(home, ours, [two_stream["two_stream"]])
     there = run_to_end(home, theirs, PYTHON)
-    assert words_of(said) == words_of(there)
-    assert abs(growth(said) / growth(there) - 1) < 0.01
-    assert forms(ours) == forms(theirs)
-    check_fields(ours, theirs)
+    check_like_python(said, ours, (there, theirs))
 
 
 def test_a_server_in_fortran_solves_for_python_and_fortran_and_each_goes_on_with_the_run_of_the_other(
@@ -134,4 +116,5 @@ def test_a_deck_with_an_error_is_refused_with_its_line_and_key(
 
 def test_the_demo_runs_the_example_in_fortran() -> None:
     script = (ROOT / "scripts" / "demo").read_text()
-    assert "fortran/two_stream.f90" in script
+    for source in ("two_stream.f90", "two_stream_mpi.f90"):
+        assert source in script and (EXAMPLE / "fortran" / source).exists()

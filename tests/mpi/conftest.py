@@ -20,7 +20,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from places import EXAMPLE, ROOT, Place, _worker_place, run_dir
+from likeness import PYTHON, run_to_end
+from places import EXAMPLE, ROOT, Place, _worker_place, run_dir, servers
 
 __all__ = ["_worker_place", "run_dir"]
 
@@ -129,6 +130,18 @@ def mpi(request: pytest.FixtureRequest) -> Mpi:
 def two_stream(mpi: Mpi, programs: dict[str, Path]) -> Path:
     """The example built for that launcher."""
     return programs[mpi.name]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """What the example in Python prints, and its run."""
+    place = TiedPlace()
+    path = tmp_path_factory.mktemp("python") / "python.fb"
+    servers(place)
+    try:
+        yield run_to_end(place, path, PYTHON), path
+    finally:
+        place.close()
 
 
 @pytest.fixture

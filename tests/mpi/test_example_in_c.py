@@ -9,55 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import forebay as fb
 import pytest
 from conftest import TIED, Mpi, TiedPlace, latest
-from likeness import (
-    DECK,
-    FEW,
-    PYTHON,
-    check_fields,
-    content,
-    forms,
-    growth,
-    report_of,
-    run_to_end,
-    without_numbers,
-)
+from likeness import DECK, FEW, PYTHON, check_like_python, content, growth, run_to_end
 from places import EXAMPLE, Place, ended, servers, until
 
 MANY = "100000"  # steps: more than any test waits for, and yet an end
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """What the example in Python prints, and its run."""
-    place = TiedPlace()
-    path = tmp_path_factory.mktemp("python") / "python.fb"
-    servers(place)
-    try:
-        yield run_to_end(place, path, PYTHON), path
-    finally:
-        place.close()
-
-
-def check_like_python(out: str, path: Path, python: tuple[str, Path]) -> None:
-    said, theirs = python
-    assert report_of(out).keys() == report_of(said).keys()
-    assert abs(growth(out) / growth(said) - 1) < 0.01
-    ours, other = report_of(out), report_of(said)
-    for line in ("growth rate", "energy", "momentum", "snapshots", "output", "calls"):
-        # The same words in the same order, whatever the numbers.
-        assert without_numbers(ours[line]) == without_numbers(other[line])
-    assert ours["snapshots"].split(",")[0] == other["snapshots"].split(",")[0]
-    assert ours["calls"].split()[0] == other["calls"].split()[0]
-    assert forms(path) == forms(theirs)
-    assert len(list((path / "steps").iterdir())) == len(list((theirs / "steps").iterdir()))
-    check_fields(path, theirs)
 
 
 def test_the_example_without_mpi_keeps_and_reports_what_the_one_in_python_does(

@@ -73,3 +73,19 @@ def check_fields(path: Path, reference: Path) -> None:
             for name in ours.snapshots.at(step).names():
                 a, b = ours.snapshots.at(step)[name], theirs.snapshots.at(step)[name]
                 np.testing.assert_allclose(a, b, rtol=0, atol=1e-8, err_msg=f"{step}/{name}")
+
+
+def check_like_python(out: str, path: Path, python: tuple[str, Path]) -> None:
+    """A run and its report are those of the example in Python, `python`, but for rounding and times."""
+    said, theirs = python
+    assert report_of(out).keys() == report_of(said).keys()
+    assert abs(growth(out) / growth(said) - 1) < 0.01
+    ours, other = report_of(out), report_of(said)
+    for line in ("growth rate", "energy", "momentum", "snapshots", "output", "calls"):
+        # The same words in the same order, whatever the numbers.
+        assert without_numbers(ours[line]) == without_numbers(other[line])
+    assert ours["snapshots"].split(",")[0] == other["snapshots"].split(",")[0]
+    assert ours["calls"].split()[0] == other["calls"].split()[0]
+    assert forms(path) == forms(theirs)
+    assert len(list((path / "steps").iterdir())) == len(list((theirs / "steps").iterdir()))
+    check_fields(path, theirs)

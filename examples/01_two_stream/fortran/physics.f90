@@ -3,17 +3,19 @@
 ! One step goes
 !
 !     rho on the grid -> field solve (elsewhere) -> E on the grid
-!       -> push: E at the particles -> v(t - dt/2) to v(t + dt/2) -> x(t) to x(t + dt) -> rho, energy, momentum
+!       -> push: E at the particles -> v(t - dt/2) to v(t + dt/2) -> x(t) to x(t + dt)
+!       -> sums of this rank's particles -> added up over all ranks (elsewhere) -> collect: rho, energy, momentum
 !
-! Nothing here knows of Forebay. Units are normalised: speed u, time 1/wp, permittivity of vacuum 1. Positions and
-! half-step velocities determine the rest to the bit: sums go in one order.
+! Each rank has a contiguous part of every beam, so all parts one behind the other are the beam, whatever the number of
+! ranks. Nothing here knows of Forebay or MPI. Units are normalised: speed u, time 1/wp, permittivity of vacuum 1.
+! Positions and half-step velocities determine the rest to the bit for a given number of ranks: sums go in one order.
 
 module physics
   use, intrinsic :: iso_fortran_env, only: int64, real64
   use deck, only: input_deck
   implicit none
   private
-  public :: make_plasma, quiet_start, half_step_back, deposit, push, total_force, field_energy
+  public :: make_plasma, share_first, quiet_start, half_step_back, deposit, push, collect, total_force, field_energy
   public :: growth_from_dispersion, growth_from_history
 
   ! Units of what is kept (e and m of the electron, n0 the density of a beam).
@@ -21,30 +23,46 @@ module physics
       UNIT_PHI = 'm u^2/e', UNIT_RHO = 'e n0', UNIT_ENERGY = 'm n0 u^3/wp', UNIT_MOMENTUM = 'm n0 u^2/wp'
   real(real64), parameter :: TWO_PI = 6.283185307179586476925_real64
 
-  !> The particles of one beam, and what they are made of.
+  !> This rank's particles of one beam, and what they are made of.
   type, public :: species
+    integer(int64) :: first = 0 ! number of the beam's particles that are on lower ranks
     real(real64), allocatable :: x(:), v(:)
     real(real64) :: qm = 0, q = 0, m = 0
   end type species
 
-  !> All beams on their grid. `rho` belongs to the present positions.
+  !> All beams on their grid. `rho` belongs to the present positions after `collect`.
   type, public :: plasma
     type(species), allocatable :: species(:)
     real(real64) :: background = 0 ! charge density of the ions
     real(real64), allocatable :: rho(:)
+    ! Of each beam: particles at grid + 2 points, sum of v v', sum of v'.
+    real(real64), allocatable :: sums(:, :)
     real(real64) :: kinetic = 0, momentum = 0 ! energy centred in time, momentum at the half step
   end type plasma
 
 contains
 
-  subroutine make_plasma(p, d)
+  !> Where part `rank` of `ranks` begins when n things are dealt out evenly and in order.
+  pure function share_first(n, rank, ranks) result(first)
+    integer(int64), intent(in) :: n
+    integer, intent(in) :: rank, ranks
+    integer(int64) :: first
+    first = n / ranks * rank + min(mod(n, int(ranks, int64)), int(rank, int64))
+  end function share_first
+
+  !> Makes room for this rank's part.
+  subroutine make_plasma(p, d, rank, ranks)
     type(plasma), intent(out) :: p
     type(input_deck), intent(in) :: d
+    integer, intent(in) :: rank, ranks
+    integer(int64) :: n
     integer :: b
-    allocate (p%species(size(d%beams)), p%rho(d%grid))
+    allocate (p%species(size(d%beams)), p%rho(d%grid), p%sums(d%grid + 4, size(d%beams)))
     do b = 1, size(d%beams)
       associate (s => p%species(b), beam => d%beams(b))
-        allocate (s%x(beam%count), s%v(beam%count))
+        s%first = share_first(beam%count, rank, ranks)
+        n = share_first(beam%count, rank + 1, ranks) - s%first
+        allocate (s%x(n), s%v(n))
         s%qm = beam%charge_to_mass
         ! wp^2 = (q/m) q n with n = count / L
         s%q = beam%plasma_frequency**2 * d%length / (real(beam%count, real64) * s%qm)
@@ -64,8 +82,8 @@ contains
     do b = 1, size(d%beams)
       associate (s => p%species(b), beam => d%beams(b))
         k = TWO_PI * real(beam%mode, real64) / d%length
-        do i = 1, beam%count
-          x = (real(i, real64) - 0.5_real64) * (d%length / real(beam%count, real64))
+        do i = 1, size(s%x, kind=int64)
+          x = (real(s%first + i, real64) - 0.5_real64) * (d%length / real(beam%count, real64))
           x = x + beam%displacement * cos(k * x)
           s%x(i) = x - d%length * floor(x / d%length)
         end do
@@ -90,21 +108,36 @@ contains
     end do
   end subroutine add
 
-  !> Charge density of the positions as they are.
+  !> Sums of this rank for the positions as they are.
   subroutine deposit(p, d)
     type(plasma), intent(inout) :: p
     type(input_deck), intent(in) :: d
-    real(real64) :: points(0:d%grid + 1), dx
+    integer :: b
+    p%sums = 0
+    do b = 1, size(p%species)
+      call add(p%species(b)%x, real(d%grid, real64) / d%length, p%sums(:, b))
+    end do
+  end subroutine deposit
+
+  !> Charge density, kinetic energy and momentum from the sums of all ranks.
+  subroutine collect(p, d)
+    type(plasma), intent(inout) :: p
+    type(input_deck), intent(in) :: d
+    real(real64) :: dx
     integer :: b
     dx = d%length / real(d%grid, real64)
     p%rho = p%background
+    p%kinetic = 0
+    p%momentum = 0
     do b = 1, size(p%species)
-      points = 0
-      call add(p%species(b)%x, real(d%grid, real64) / d%length, points)
-      points(0:1) = points(0:1) + points(d%grid:) ! the box is periodic
-      p%rho = p%rho + points(:d%grid - 1) * (p%species(b)%q / dx)
+      associate (s => p%species(b), points => p%sums(:, b), n => d%grid)
+        points(1:2) = points(1:2) + points(n + 1:n + 2) ! the box is periodic
+        p%rho = p%rho + points(:n) * (s%q / dx)
+        p%kinetic = p%kinetic + 0.5_real64 * s%m * points(n + 3)
+        p%momentum = p%momentum + s%m * points(n + 4)
+      end associate
     end do
-  end subroutine deposit
+  end subroutine collect
 
   !> The force at the grid points times a factor, the box repeated, and its rise to the next point.
   subroutine prepare(force, factor, left, rise)
@@ -145,7 +178,7 @@ contains
     end do
   end subroutine half_step_back
 
-  !> One leap-frog step in the force on the grid.
+  !> One leap-frog step of this rank's particles in the force on the grid; leaves its sums.
   subroutine push(p, d, force)
     type(plasma), intent(inout) :: p
     type(input_deck), intent(in) :: d
@@ -154,8 +187,7 @@ contains
     integer(int64) :: i
     integer :: b
     scale = real(d%grid, real64) / d%length
-    p%kinetic = 0
-    p%momentum = 0
+    p%sums = 0
     do b = 1, size(p%species)
       associate (s => p%species(b))
         call prepare(force, s%qm * d%dt, left, rise)
@@ -170,11 +202,10 @@ contains
           s%v(i) = after
           s%x(i) = there
         end do
-        p%kinetic = p%kinetic + 0.5_real64 * s%m * energy
-        p%momentum = p%momentum + s%m * speed
+        call add(s%x, scale, p%sums(:, b))
+        p%sums(d%grid + 3:, b) = [energy, speed]
       end associate
     end do
-    call deposit(p, d)
   end subroutine push
 
   !> The field that pulls at the particles: E and a standing wave in the deck's mode.
@@ -232,7 +263,7 @@ contains
     complex(real64) :: root(ubound(c, 1)), value, others
     integer :: n, i, k, round
     n = ubound(c, 1)
-    radius = 1 + maxval(abs(c(:n - 1) / c(n))) ! Cauchy's bound
+    radius = 1 + maxval(abs(c(:n - 1))) / abs(c(n)) ! Cauchy's bound
     root = [(radius * exp(cmplx(0, TWO_PI * (i - 1) / n + 0.4_real64, real64)), i=1, n)]
     do round = 1, 2000
       moved = 0
