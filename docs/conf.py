@@ -19,7 +19,14 @@ version = release = reference.version()
 
 # The root of the tree is the root of the pages, so that links between them hold here and there.
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "docs/**.rst", "spec/*.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+include_patterns = [
+    "docs/**.md",
+    "docs/**.rst",
+    "spec/*.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "fuzz/README.md",
+]
 exclude_patterns = [
     "target",
     "web",
@@ -30,7 +37,7 @@ exclude_patterns = [
     "benches",
     "bindings",
     "crates",
-    "fuzz",
+    "fuzz/[!R]*",
 ]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
@@ -46,6 +53,9 @@ html_title = f"Forebay {release}"
 html_baseurl = ""
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["page.css"]
 
 
 def setup(app: Sphinx) -> None:

@@ -60,7 +60,7 @@ def sections(header: str) -> Iterator[tuple[str, str, str]]:
 
 def c() -> str:
     """The page of C."""
-    page = ["# C\n\nMade from `forebay.h`. [The guide](../guide/c.md) shows them at work.\n"]
+    page = ["# Reference of C\n\nMade from `forebay.h`. [The guide](../guide/c.md) shows them at work.\n"]
     for title, about, part in sections(HEADER.read_text()):
         page.append(f"## {title}\n\n{about}\n")
         for found in DECLARED.finditer(part):
@@ -99,7 +99,7 @@ def heads(name: str, text: str) -> list[str]:
 def fortran() -> str:
     """The page of Fortran."""
     page = [
-        "# Fortran\n\nMade from the sources of the module `forebay`. [The guide](../guide/fortran.md) shows them at work.\n"
+        "# Reference of Fortran\n\nMade from the sources of the module `forebay`. [The guide](../guide/fortran.md) shows them at work.\n"
     ]
     elements = "".join(source.read_text() for source in sorted(FORTRAN.glob("elements*.inc")))
     parts = {"Arrays of every kind and rank": elements}
@@ -142,7 +142,7 @@ def python() -> str:
     ]
     classes.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
     page = [
-        "Python\n======\n",
+        "Reference of Python\n===================\n",
         "Made from the docstrings of the package ``forebay``.\n",
         ".. currentmodule:: forebay\n",
     ]

@@ -438,7 +438,7 @@ def open(
     that the agent on another host keeps (``forebay up --listen``).
 
     ``mode`` as in h5py: ``r`` reads only, ``r+`` must exist, ``a`` creates when absent, ``w`` begins anew, ``x``
-    must not exist. ``buffer``: bytes of this process's arena, as a number or like ``"256MiB"``.
+    must not exist. ``buffer``: bytes of this process's buffer, as a number or like ``"256MiB"``.
     ``full``: what a snapshot does when no buffer has room. ``late``: what becomes of an error of something that
     was acknowledged earlier: the next call raises it (or ``flush``, or ``close``), or it is a ``RuntimeWarning``,
     or it is only counted and shown on the page; waiting for a snapshot raises its error always. ``rank``,

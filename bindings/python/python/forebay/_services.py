@@ -38,7 +38,7 @@ def service(parameters: str, *, name: str | None = None, effects: bool = False) 
 
     Each parameter is ``[in|out|inout] name:dtype[extents]``, ``inout`` when no direction is written. Extents are
     numbers, names of integer parameters, free names that must agree, or products such as ``2*n``. The
-    function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of the arena: it
+    function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of shared memory: it
     writes results into ``out`` and ``inout`` arrays in place and returns results that are no arrays (a tuple
     when there are several). An ``in`` array is read-only. The function itself stays as it is.
 

@@ -128,11 +128,11 @@ class Snapshot:
         global_shape: int | Sequence[int] | None = None,
         order: Literal["C", "F"] = "C",
     ) -> NDArray[Any]:
-        """A NumPy array of this ``shape`` in the arena itself: fill it in place before the snapshot ends,
+        """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
         and the snapshot costs nothing to copy. Its contents are undefined at first.
 
         ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`. Raises ``Full`` when
-        the arena has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
+        the buffer has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
         """
         if order not in ("C", "F"):
             raise _forebay.BadArgument(f'order = {order!r} is neither "C" nor "F"')
