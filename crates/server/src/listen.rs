@@ -1,13 +1,15 @@
 //! Lets clients in: greeting, their segment, the doorbells of both sides.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_link::pool::Pool;
 use forebay_link::{Listener, ShmLink, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::peer::{Memory, Peer, Remote, Way, lock};
 use crate::poller::{Entry, Receiver};
@@ -22,10 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Accepts until the server stops.
 pub(crate) fn run(shared: Arc<Shared>, listener: Listener) {
-    while !shared.stopping() {
-        match listener.accept(None) {
-            // The one that ends the waiting.
-            Ok(_) if shared.stopping() => break,
+    while somebody_comes(&shared, &listener) {
+        match listener.accept(Some(Instant::now())) {
             Ok(Some(incoming)) => admit(&shared, move || incoming.greet("server", PATIENCE)),
             Ok(None) => {}
             // Refused users, or no descriptors left: try again when there may be some.
@@ -37,9 +37,23 @@ pub(crate) fn run(shared: Arc<Shared>, listener: Listener) {
     }
 }
 
-/// Ends the waiting for clients of a server that stops.
-pub(crate) fn wake(shared: &Shared) {
-    let _ = std::os::unix::net::UnixStream::connect(&shared.socket);
+/// Waits for a client; says whether the server goes on.
+fn somebody_comes(shared: &Shared, listener: &Listener) -> bool {
+    let mut fds = [
+        PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(shared.farewell.as_fd(), PollFlags::IN),
+    ];
+    while !shared.stopping() {
+        match poll(&mut fds, None) {
+            Ok(_) => return !shared.stopping(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => {
+                *lock(&shared.trouble) = Some(Error::io("cannot wait for clients", e));
+                shared.nap(Duration::from_millis(50));
+            }
+        }
+    }
+    false
 }
 
 /// Lets one client in; a slow or silent one keeps only its own thread waiting.

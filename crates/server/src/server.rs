@@ -228,7 +228,6 @@ impl Running {
     /// Asks it to stop without waiting for that; for signal handlers' threads.
     pub fn ask_to_stop(&self) {
         self.shared.stop();
-        listen::wake(&self.shared);
     }
 
     /// Waits until it was asked to stop and has.
