@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from far import Agent, hidden_sockets, listening
 from kit import PROGRAMS, SANITIZERS, Home, Kit
-from places import ended
+from places import ended, hear
 
 READ = """
 import sys, forebay as fb, numpy as np
@@ -51,8 +51,7 @@ def test_a_server_listens_where_it_was_told_and_is_called_over_the_network(
     kit: Kit, home: Home, agent: Agent
 ) -> None:
     server = agent.place.start(kit.compile(PROGRAMS / "server.c"), "tcp://127.0.0.2:0")
-    assert server.stdout is not None
-    assert server.stdout.readline() == "ready\n"
+    hear(server, "ready")
     assert [host for host, _ in listening(server.pid)] == ["127.0.0.2"]
     home.variables["FOREBAY_BROKER"] = agent.address
     with hidden_sockets(agent.place, server.pid):

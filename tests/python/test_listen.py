@@ -6,6 +6,7 @@ from pathlib import Path
 
 from conftest import Agent, Place
 from far import hidden_sockets, listening
+from places import hear
 
 SERVER = """
 import sys, forebay as fb
@@ -36,8 +37,7 @@ def test_a_server_listens_where_it_was_told_and_is_called_over_the_network(
     try:
         place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
         server = agent.place.python(SERVER, "tcp://127.0.0.2:0", stdin=-1)
-        assert server.stdout is not None
-        assert server.stdout.readline() == "ready\n"
+        hear(server, "ready")
         assert [host for host, _ in listening(server.pid)] == ["127.0.0.2"]
         with hidden_sockets(agent.place, server.pid):
             assert place.run_python(CLIENT, agent.address) == "called\n"
@@ -45,6 +45,17 @@ def test_a_server_listens_where_it_was_told_and_is_called_over_the_network(
         assert server.returncode == 0
     finally:
         agent.close()
+
+
+def test_a_server_whose_socket_was_swept_away_ends_when_it_is_told_to(place: Place) -> None:
+    place.command("up")
+    server = place.python(SERVER, stdin=-1)
+    hear(server, "ready")
+    for name in place.sockets():
+        if f"-{server.pid}-" in name:
+            Path(place.variables["FOREBAY_RUNTIME_DIR"], name).unlink()
+    out, err = server.communicate("", timeout=20)
+    assert server.returncode == 0, out + err
 
 
 def test_nobody_vouches_for_a_server_whose_agent_does_not_listen(place: Place) -> None:

@@ -319,6 +319,8 @@ def test_two_copies_of_a_run_are_written_at_the_same_time(agent: Agent) -> None:
     one, other = agent.runs / "one.fb", agent.runs / "other.fb"
     with fb.open(agent.url(one)) as run:
         run.put("x", 1)
+    # A copy while nobody writes: the store there is closed a moment after the program has left.
+    until(lambda: not (one / "agent.json").exists(), 20, "the end of the store")
     shutil.copytree(one, other)
     with fb.open(agent.url(one), buffer="8MiB") as a, fb.open(agent.url(other), buffer="8MiB") as b:
         for run, value in ((a, 1.0), (b, 2.0)):
@@ -330,6 +332,35 @@ def test_two_copies_of_a_run_are_written_at_the_same_time(agent: Agent) -> None:
         with fb.open(path, "r") as run:
             assert (run["x"], run["which"]) == (1, value)
             assert (run.snapshots[0]["f"] == value).all()
+
+
+def test_the_rest_of_a_copy_of_a_run_is_not_sent_to_another_copy(agent: Agent, place: Place) -> None:
+    one, other = agent.runs / "one.fb", agent.runs / "other.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    make = "import sys, forebay as fb\nwith fb.open(sys.argv[1]) as run: run.put('x', 1)"
+    agent.place.run_python(make, one)
+    until(lambda: not (one / "agent.json").exists(), 20, "the end of the store")
+    shutil.copytree(one, other)
+    # The second session of one copy is cut off, that of the other one is over.
+    program = place.python(LOST, agent.url(one), stdin=-1)
+    assert program.stdin is not None
+    hear(program, "ready")
+    os.kill(agent.pid, signal.SIGSTOP)
+    program.stdin.write("\n")
+    program.stdin.flush()
+    hear(program, "written")
+    program.kill()
+    program.wait()
+    agent.kill()
+    until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
+    agent.up()
+    agent.place.run_python(make, other)
+    assert "nothing" in place.command("recover", agent.url(other))
+    assert place.segments()
+    assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(one))
+    assert not place.segments()
+    assert names(other) == {"x": 2}
+    assert set(names(one)) == {"x", "before", "after/0", "after/1", "after/2"}
 
 
 OPENING = """

@@ -226,6 +226,11 @@ impl Reader {
         catalog::session(&self.conn(), number)
     }
 
+    /// Name of the segment that a session's rank has on the store's host.
+    pub fn segment_of(&self, session: u64) -> Result<Option<String>> {
+        catalog::segment_of(&self.conn(), session)
+    }
+
     /// Checkpoints, in order.
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
         catalog::checkpoints(&self.conn())

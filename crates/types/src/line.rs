@@ -62,7 +62,7 @@ pub enum LineRequest {
         /// Its process there.
         pid: u32,
         /// Goes on with what an earlier session left: only what the catalog lacks is sent again.
-        after: Option<u64>,
+        after: Option<After>,
     },
     /// Then: the sizes of the rank's segment. Answer: [`FarAttached`].
     AttachFar(Measures),
@@ -79,6 +79,15 @@ pub enum LineRequest {
         /// The run's name, as in `OpenFar`.
         path: String,
     },
+}
+
+/// An earlier session whose rest is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct After {
+    /// Its number.
+    pub session: u64,
+    /// How the names of its segments end. `Refused`: a copy of the run has that session, with other segments.
+    pub own: String,
 }
 
 /// Sizes of a segment.

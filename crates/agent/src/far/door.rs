@@ -9,7 +9,7 @@ use forebay_arena::process::own_pid;
 use forebay_link::{Duplex, Line};
 use forebay_store::Reader;
 use forebay_types::control::OpenRun;
-use forebay_types::line::{FarOpened, Left, LineRequest, kind};
+use forebay_types::line::{After, FarOpened, Left, LineRequest, kind};
 use forebay_types::{Code, Error, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ struct Asked {
     open: OpenRun,
     host: String,
     pid: u32,
-    after: Option<u64>,
+    after: Option<After>,
 }
 
 fn rank(shared: &Arc<Shared>, mut line: Line, id: u64, asked: &Asked) -> Result<()> {
@@ -108,7 +108,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
     let host: String = asked.host.chars().filter(|c| !c.is_control()).take(64).collect();
     let program = format!("{} on {host} (process {})", asked.open.program, asked.pid);
     let mut open = OpenRun { path, program, ..asked.open.clone() };
-    if let Some(old) = asked.after {
+    if let Some(old) = &asked.after {
         (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
     }
     let until = Instant::now() + VACATING;
@@ -119,7 +119,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
             done => break done?,
         }
     };
-    let left = asked.after.map(|old| settled(&dir, old)).transpose();
+    let left = asked.after.as_ref().map(|old| settled(&dir, old.session)).transpose();
     match left {
         Ok(left) => Ok((session, FarOpened { opened, left })),
         Err(e) => {
@@ -129,7 +129,13 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
     }
 }
 
-fn seat_of(reader: &Reader, session: u64) -> Result<(u32, u32)> {
+fn seat_of(reader: &Reader, After { session, own }: &After) -> Result<(u32, u32)> {
+    let session = *session;
+    if reader.segment_of(session)?.is_some_and(|name| !name.ends_with(&format!("-{own}"))) {
+        let text =
+            format!("session {session} is another one in a copy of the run; send its rest to that copy");
+        return Err(Error::new(Code::Refused, text));
+    }
     let row = reader.session(session)?.ok_or_else(|| {
         Error::new(Code::NotFound, format!("the run had no session {session}; it was made anew meanwhile"))
     })?;

@@ -8,7 +8,7 @@ use forebay_arena::{Segment, place};
 use forebay_link::Line;
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Mode, OpenRun, WhenFull};
-use forebay_types::line::{FarAttached, FarOpened, LineRequest, OwnerWords, kind};
+use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords, kind};
 use forebay_types::record::{Notice, Record};
 use forebay_types::{Code, Error, Result};
 
@@ -24,7 +24,7 @@ const SILENT: Duration = Duration::from_secs(10);
 /// A segment that was left, and the session it belonged to.
 struct Rest {
     path: PathBuf,
-    session: u64,
+    after: After,
 }
 
 /// Whether dead programs of this user left anything here.
@@ -38,8 +38,9 @@ fn rests(run_id: &str) -> Vec<Rest> {
     let before = place::segment_name(&[&stem]);
     let rest = |at: place::Found| {
         let name = at.path.file_name().and_then(|n| n.to_str())?;
-        let session = name.strip_prefix(&before)?.split('-').next()?.parse().ok()?;
-        (!at.segment.creator().alive()).then_some(Rest { path: at.path, session })
+        let own = name.strip_prefix(&before)?.to_owned();
+        let after = After { session: own.split('-').next()?.parse().ok()?, own };
+        (!at.segment.creator().alive()).then_some(Rest { path: at.path, after })
     };
     place::segments(&stem).into_iter().filter_map(rest).collect()
 }
@@ -47,16 +48,18 @@ fn rests(run_id: &str) -> Vec<Rest> {
 /// Sends all of them, at the same time since their steps belong together; how many there were.
 pub fn send_rests(far: &Far, run_id: &str) -> Result<usize> {
     let rests = rests(run_id);
-    let sent: Vec<Result<()>> = std::thread::scope(|scope| {
+    let sent: Vec<Result<bool>> = std::thread::scope(|scope| {
         let threads: Vec<_> = rests.iter().map(|rest| scope.spawn(|| rest.send(far))).collect();
         let died = |_| Err(Error::internal("a thread that sends the rest of a session died"));
         threads.into_iter().map(|t| t.join().unwrap_or_else(died)).collect()
     });
-    sent.into_iter().collect::<Result<Vec<()>>>().map(|all| all.len())
+    let sent = sent.into_iter().collect::<Result<Vec<bool>>>()?;
+    Ok(sent.into_iter().filter(|ours| *ours).count())
 }
 
 impl Rest {
-    fn send(&self, far: &Far) -> Result<()> {
+    /// Sends it; says whether it is of that run and not of a copy of it.
+    fn send(&self, far: &Far) -> Result<bool> {
         let segment = Segment::open(&self.path)?;
         let mut line = far.call()?;
         // Rank and size are those of the old session.
@@ -71,8 +74,11 @@ impl Rest {
             program: "forebay recover".into(),
         };
         let (host, pid) = (place::host(), std::process::id());
-        let request = LineRequest::OpenFar { open, host, pid, after: Some(self.session) };
-        let opened: FarOpened = ask(&mut line, &request, SETTLING)?;
+        let request = LineRequest::OpenFar { open, host, pid, after: Some(self.after.clone()) };
+        let opened: FarOpened = match ask(&mut line, &request, SETTLING) {
+            Err(e) if e.code() == Code::Refused => return Ok(false),
+            opened => opened?,
+        };
         let left = opened.left.ok_or_else(|| Error::internal("the other host did not say what it has"))?;
         let FarAttached { .. } = ask(&mut line, &LineRequest::AttachFar(measures(&segment)), SETTLING)?;
         let mut up = Up::new(&segment);
@@ -80,9 +86,9 @@ impl Rest {
         let done = drive(&mut line, &mut up);
         drop(up);
         done.map_err(|e| {
-            e.within(format!("the rest of session {} in {}", self.session, self.path.display()))
+            e.within(format!("the rest of session {} in {}", self.after.session, self.path.display()))
         })?;
-        segment.unlink()
+        segment.unlink().map(|()| true)
     }
 }
 

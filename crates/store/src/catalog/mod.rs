@@ -25,7 +25,7 @@ pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use query::{Rows, read_only, select_rows};
 pub use sessions::{
     SessionRow, answers, applied, close_session, inherit_session, keep_answer, open_session, open_sessions,
-    session, set_applied,
+    segment_of, session, set_applied,
 };
 pub use steps::{
     Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, finished, last_step, mark_finished,

@@ -132,6 +132,13 @@ pub fn session(conn: &Connection, session: u64) -> Result<Option<(u32, u32, u64,
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
+/// Name of a session's segment; `None`: there was no such session.
+pub fn segment_of(conn: &Connection, session: u64) -> Result<Option<String>> {
+    conn.query_row("SELECT segment FROM fb_sessions WHERE session = ?1", [session as i64], |r| r.get(0))
+        .optional()
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
 /// Records how far a session is applied, in the transaction of the effects.
 pub fn set_applied(conn: &Connection, session: u64, seq: u64) -> Result<()> {
     conn.prepare_cached("UPDATE fb_sessions SET applied = ?2 WHERE session = ?1")
