@@ -10,3 +10,4 @@ mod failures;
 mod hostile;
 mod references;
 mod roles;
+mod transfer;

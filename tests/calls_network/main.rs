@@ -16,3 +16,5 @@ mod net;
 mod references;
 #[path = "../calls/roles.rs"]
 mod roles;
+#[path = "../calls/transfer.rs"]
+mod transfer;

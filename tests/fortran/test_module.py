@@ -19,6 +19,7 @@ GENERIC = {
     "fb_put_with": "fb_put",
     "fb_snapshot_put_with": "fb_snapshot_put",
     "fb_call_within": "fb_call",
+    "fb_call_async_as": "fb_call_async",
     "fb_attr_set_f64": "fb_attr_set",
     "fb_attr_set_i64": "fb_attr_set",
     "fb_attr_set_str": "fb_attr_set",

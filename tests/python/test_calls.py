@@ -52,6 +52,11 @@ def fails(what):
 def sleep(seconds):
     time.sleep(seconds)
 
+@fb.service("in seconds:f64, in x:f64[n], out total:f64")
+def late_total(seconds, x):
+    time.sleep(seconds)
+    return float(x.sum())
+
 @fb.service("out pid:i64")
 def pid():
     return os.getpid()
@@ -339,6 +344,35 @@ def test_a_killed_server_is_replaced_by_the_other(client: fb.Client, place: Plac
     fb.wait_all(calls, 20)
     assert any(call.timing["reissued"] for call in calls)
     assert {int(fresh.call("pid")) for _ in range(4)} == pids - {victim}
+
+
+def test_arrays_that_were_copied_may_be_overwritten_while_the_call_is_under_way(
+    client: fb.Client, place: Place, file: Path
+) -> None:
+    place.serve(file, "other")
+    until(lambda: len({int(fb.connect().call("pid")) for _ in range(4)}) == 2, what="the second server")
+    fresh = fb.connect()
+    victim = int(fresh.call("pid"))
+    x, few = np.ones(100_000), np.ones(10)
+    calls = [fresh.call_async("late_total", 0.5, a, transfer="copy") for a in (x, few, x, few)]
+    x[:], few[:] = 7.0, 7.0
+    os.kill(victim, signal.SIGKILL)
+    assert fb.wait_all(calls, 20) == [100_000.0, 10.0, 100_000.0, 10.0]
+    assert any(call.timing["reissued"] for call in calls)
+
+
+def test_arguments_that_are_not_kept_are_not_sent_again(client: fb.Client) -> None:
+    server = int(client.call("pid"))
+    x = np.ones(100_000)
+    call = client.call_async("late_total", 0.0, x, transfer="wait")
+    x[:] = 7.0
+    assert call.wait(20) == 100_000.0
+    call = client.call_async("late_total", 20.0, x, transfer="wait")
+    os.kill(server, signal.SIGKILL)
+    with pytest.raises(fb.ServerLost, match=r"late_total.*call again"):
+        call.wait(20)
+    with pytest.raises(fb.BadArgument, match='"nowait", "wait" or "copy"'):
+        client.call_async("late_total", 0.0, x, transfer="later")  # type: ignore[arg-type]
 
 
 def test_a_call_with_effects_is_not_issued_again(client: fb.Client) -> None:

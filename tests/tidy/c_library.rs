@@ -98,6 +98,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Client::call_untimed_with", "fb_call"),
     ("Client::call_async", "fb_call_async"),
     ("Client::call_async_with", "fb_call_async"),
+    ("Client::handing_over", "fb_call_async_as"),
     ("Client::patience", "fb_patience"),
     ("Client::services", "fb_services"),
     ("Client::signature", "fb_signature"),

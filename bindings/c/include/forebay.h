@@ -121,6 +121,10 @@ typedef enum fb_level { FB_DEBUG = 0, FB_INFO = 1, FB_WARNING = 2, FB_ERROR = 3 
 /* Kinds of arguments. */
 enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
 
+/* When arguments that go only are the caller's again: when the call is complete; when it has been sent, and a
+   lost server ends it; when it has been sent, since they were copied. */
+enum { FB_TRANSFER_NOWAIT = 0, FB_TRANSFER_WAIT = 1, FB_TRANSFER_COPY = 2 };
+
 /* Directions of arguments. */
 enum { FB_IN = 1, FB_OUT = 2, FB_INOUT = 3 };
 
@@ -944,6 +948,20 @@ fb_status fb_call_async(fb_client *client,
                         const fb_arg *args,
                         int nargs,
                         fb_future **future);
+
+/* The same with a choice of how arguments are handed over.
+
+   `transfer`: FB_TRANSFER_NOWAIT as above. FB_TRANSFER_WAIT: arrays and texts that go only are the caller's
+   again when this returns, and a call whose server is lost after that fails with FB_SERVER_LOST.
+   FB_TRANSFER_COPY: they are the caller's again, too, for they were copied: the call is issued again if its
+   server is lost, and over the network it leaves while the caller does something else; FB_FULL when there is
+   no room for copies. What comes back is the call's until fb_wait in any case. */
+fb_status fb_call_async_as(fb_client *client,
+                           const char *service,
+                           const fb_arg *args,
+                           int nargs,
+                           int transfer,
+                           fb_future **future);
 
 /* The signatures of the services that are offered, by name, such as
    "axpy(in a:f64, in x:f64[n], inout y:f64[n])"; free them, in one piece, with fb_free. */

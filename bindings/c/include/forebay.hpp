@@ -657,6 +657,15 @@ public:
         check(fb_call_async(get(), service, all, static_cast<int>(sizeof...(args)), &handle));
         return future(handle);
     }
+    // The same with FB_TRANSFER_WAIT or FB_TRANSFER_COPY: what goes only is the caller's again when this returns.
+    template <class... Args>
+    [[nodiscard]] future call_async_as(int transfer, const char *service, const Args &...args) const
+    {
+        const fb_arg all[] = { in(args)..., fb_arg() };
+        fb_future *handle = nullptr;
+        check(fb_call_async_as(get(), service, all, static_cast<int>(sizeof...(args)), transfer, &handle));
+        return future(handle);
+    }
     // An array on a server, with this content.
     template <class T>
     reference put(const std::vector<T> &values, const shape &extents) const

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::path::Path;
 
 use forebay::Result;
-use forebay::call::Client;
+use forebay::call::{Client, Transfer};
 
 use crate::args::{Back, fb_arg, prepare};
 use crate::fault::{fb_status, status};
@@ -120,15 +120,43 @@ pub extern "C" fn fb_call_async(
     nargs: c_int,
     future: *mut *mut fb_future,
 ) -> fb_status {
-    status(|| {
-        let object = handle::get(client)?;
-        let out = given::out(future, "future")?;
-        let name = given::text(service, "service")?;
-        let args = given::slice(args, nargs.into(), "args")?;
-        let (back, future) = send(&object, name, args, None, true)?;
-        out.set(handle::give(FutureObject::new(future, back), 0)?);
-        Ok(())
-    })
+    status(|| call_async(client, service, args, nargs, Transfer::Nowait, future))
+}
+
+/// The same with a choice of how arguments are handed over.
+///
+/// `transfer`: FB_TRANSFER_NOWAIT as above. FB_TRANSFER_WAIT: arrays and texts that go only are the caller's
+/// again when this returns, and a call whose server is lost after that fails with FB_SERVER_LOST.
+/// FB_TRANSFER_COPY: they are the caller's again, too, for they were copied: the call is issued again if its
+/// server is lost, and over the network it leaves while the caller does something else; FB_FULL when there is
+/// no room for copies. What comes back is the call's until fb_wait in any case.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_call_async_as(
+    client: *mut fb_client,
+    service: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    transfer: c_int,
+    future: *mut *mut fb_future,
+) -> fb_status {
+    status(|| call_async(client, service, args, nargs, given::transfer(transfer)?, future))
+}
+
+fn call_async(
+    client: *mut fb_client,
+    service: *const c_char,
+    args: *const fb_arg,
+    nargs: c_int,
+    transfer: Transfer,
+    future: *mut *mut fb_future,
+) -> Result<()> {
+    let object = handle::get(client)?;
+    let out = given::out(future, "future")?;
+    let name = given::text(service, "service")?;
+    let args = given::slice(args, nargs.into(), "args")?;
+    let (back, future) = send(&object.handing_over(transfer), name, args, None, true)?;
+    out.set(handle::give(FutureObject::new(future, back), 0)?);
+    Ok(())
 }
 
 /// The signatures of the services that are offered, by name, such as

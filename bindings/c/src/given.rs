@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use forebay::call::Transfer;
 use forebay::{ArrayMeta, DType, Error, Order, Result, Shape, limits};
 
 /// Set number that stands for all sets, where a function says so.
@@ -208,6 +209,18 @@ pub fn order(code: c_int) -> Result<Order> {
         0 => Ok(Order::C),
         1 => Ok(Order::F),
         _ => Err(Error::bad(format!("{code} is no order; use FB_ROW_MAJOR or FB_COLUMN_MAJOR"))),
+    }
+}
+
+/// How arguments are handed over.
+pub fn transfer(code: c_int) -> Result<Transfer> {
+    match code {
+        0 => Ok(Transfer::Nowait),
+        1 => Ok(Transfer::Wait),
+        2 => Ok(Transfer::Copy),
+        _ => Err(Error::bad(format!(
+            "{code} is no way to hand arguments over; use FB_TRANSFER_NOWAIT, FB_TRANSFER_WAIT or FB_TRANSFER_COPY"
+        ))),
     }
 }
 

@@ -57,5 +57,9 @@ typedef enum fb_level { FB_DEBUG = 0, FB_INFO = 1, FB_WARNING = 2, FB_ERROR = 3 
 /* Kinds of arguments. */
 enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
 
+/* When arguments that go only are the caller's again: when the call is complete; when it has been sent, and a
+   lost server ends it; when it has been sent, since they were copied. */
+enum { FB_TRANSFER_NOWAIT = 0, FB_TRANSFER_WAIT = 1, FB_TRANSFER_COPY = 2 };
+
 /* Directions of arguments. */
 enum { FB_IN = 1, FB_OUT = 2, FB_INOUT = 3 };

@@ -174,12 +174,12 @@ fb_status fbf_call(fb_client *client, const char *service, const argument *args,
 }
 
 /* Calls; `mending` is for fbf_finish and fbf_drop. */
-fb_status fbf_call_async(fb_client *client, const char *service, const argument *args, int count, fb_future **future,
-                         struct mending **mending)
+fb_status fbf_call_async(fb_client *client, const char *service, const argument *args, int count, int transfer,
+                         fb_future **future, struct mending **mending)
 {
     fb_status status = mend_all(args, count, mending);
     if (status == FB_OK)
-        status = fb_call_async(client, service, (*mending)->args, count, future);
+        status = fb_call_async_as(client, service, (*mending)->args, count, transfer, future);
     if (status != FB_OK) {
         fbf_drop(*mending);
         *mending = NULL;

@@ -72,20 +72,24 @@ contains
     call settle(fbf_call(id(client%at), text(service, c_service), args, number_of(args), limit_of(timeout)), stat, errmsg)
   end subroutine fb_call
 
-  !> Calls a service and returns at once; arrays and variables are the call's until fb_wait.
-  subroutine fb_call_async(client, service, args, future, stat, errmsg)
+  !> Calls a service and returns at once; arrays and variables are the call's until fb_wait. With `transfer` FB_TRANSFER_WAIT or
+  !> FB_TRANSFER_COPY, those that go only are the caller's again when this returns.
+  subroutine fb_call_async(client, service, args, future, transfer, stat, errmsg)
     type(fb_client), intent(in) :: client
     character(len=*), intent(in) :: service
     type(fb_arg), intent(in) :: args(:)
     type(fb_future), intent(inout) :: future
+    integer(c_int), intent(in), optional :: transfer
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_service(:)
     type(c_ptr) :: made, mending
-    integer(c_int) :: status
+    integer(c_int) :: status, how
     made = c_null_ptr
     mending = c_null_ptr
-    status = fbf_call_async(id(client%at), text(service, c_service), args, size(args), made, mending)
+    how = FB_TRANSFER_NOWAIT
+    if (present(transfer)) how = transfer
+    status = fbf_call_async(id(client%at), text(service, c_service), args, size(args), how, made, mending)
     if (status == FB_OK) then
       call hold(future%at, A_FUTURE, made)
       call fbf_keep(future%at%box, future%at%serial, c_null_ptr, mending)

@@ -49,6 +49,9 @@ module forebay_constants
   integer, parameter, public :: FB_TEXT = 2
   integer, parameter, public :: FB_RAW = 3
   integer, parameter, public :: FB_REFERENCE = 4
+  integer, parameter, public :: FB_TRANSFER_NOWAIT = 0
+  integer, parameter, public :: FB_TRANSFER_WAIT = 1
+  integer, parameter, public :: FB_TRANSFER_COPY = 2
   integer, parameter, public :: IS_IN = 1
   integer, parameter, public :: IS_OUT = 2
   integer, parameter, public :: IS_INOUT = 3

@@ -549,6 +549,13 @@ module forebay_library
       integer(c_int), value :: nargs
       type(c_ptr), intent(inout) :: future
     end function lib_call_async
+    integer(c_int) function lib_call_async_as(client, service, args, nargs, transfer, future) &
+        bind(c, name='fb_call_async_as')
+      import
+      type(c_ptr), value :: client, service, args
+      integer(c_int), value :: nargs, transfer
+      type(c_ptr), intent(inout) :: future
+    end function lib_call_async_as
     integer(c_int) function lib_services(client, signatures, count) bind(c, name='fb_services')
       import
       type(c_ptr), value :: client

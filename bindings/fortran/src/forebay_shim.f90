@@ -104,11 +104,11 @@ module forebay_shim
       real(c_double), value :: timeout
       integer(c_int) :: status
     end function fbf_call
-    function fbf_call_async(client, service, args, count, future, mending) bind(c) result(status)
+    function fbf_call_async(client, service, args, count, transfer, future, mending) bind(c) result(status)
       import
       type(c_ptr), value :: client, service
       type(fb_arg), intent(in) :: args(*)
-      integer(c_int), value :: count
+      integer(c_int), value :: count, transfer
       type(c_ptr), intent(inout) :: future, mending
       integer(c_int) :: status
     end function fbf_call_async

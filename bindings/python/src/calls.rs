@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay::call::Value;
+use forebay::call::{Transfer, Value};
 use forebay::{Code, Param, Result};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -251,9 +251,16 @@ impl Client {
     }
 
     /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.
-    fn send(&self, py: Python<'_>, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Future> {
+    fn send(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        args: &Bound<'_, PyTuple>,
+        transfer: &str,
+    ) -> PyResult<Future> {
+        let transfer = Transfer::parse(transfer).map_err(|e| errors::raise(py, &e))?;
         let Arguments { held, back } = self.arguments(name, args)?;
-        let future = released(py, || held.send(&self.inner, name, None))?;
+        let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
         Ok(Future { state: Mutex::new(future), back, name: name.to_owned() })
     }
 

@@ -9,8 +9,8 @@ use forebay_types::{Error, Result};
 /// Calling services.
 pub mod call {
     pub use forebay_client::call::{
-        Arg, Client, Future, On, Reference, Service, Timing, Value, Watched, cancel_all, probe_any, wait_all,
-        wait_any,
+        Arg, Client, Future, On, Reference, Service, Timing, Transfer, Value, Watched, cancel_all, probe_any,
+        wait_all, wait_any,
     };
 }
 

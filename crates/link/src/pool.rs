@@ -101,7 +101,7 @@ impl Pool {
             Error::new(
                 Code::Full,
                 format!(
-                    "{bytes} bytes from the network find no room: {used} of {limit} are under way; wait for \
+                    "{bytes} bytes of an array find no room: {used} of {limit} are under way; wait for \
                      calls, or pass it in pieces"
                 ),
             )
@@ -115,7 +115,7 @@ impl Pool {
             None => Err(Error::new(
                 Code::Full,
                 format!(
-                    "the system has no memory for {bytes} bytes from the network; free some, or wait for calls"
+                    "the system has no memory for {bytes} bytes of an array; free some, or wait for calls"
                 ),
             )),
         }

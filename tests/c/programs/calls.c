@@ -91,6 +91,18 @@ static void under_way(fb_client *client)
     FAILS(FB_CLOSED, "freed", fb_wait(futures[0], 0));
     FAILS(FB_CLOSED, "freed", fb_future_free(futures[0]));
 
+    /* What goes only is ours again when these return. */
+    for (int transfer = FB_TRANSFER_WAIT; transfer <= FB_TRANSFER_COPY; ++transfer) {
+        const fb_arg args[] = { FB_IN_F64(1), FB_IN_ARRAY(x, FB_F64, 64), FB_INOUT_ARRAY(y[0], FB_F64, 64) };
+        for (int i = 0; i < 64; ++i) x[i] = i, y[0][i] = 0;
+        OK(fb_call_async_as(client, "axpy", args, 3, transfer, &futures[0]));
+        memset(x, 0xff, sizeof x);
+        OK(fb_wait(futures[0], FB_FOREVER));
+        CHECK(y[0][63] == 63.0);
+        OK(fb_future_free(futures[0]));
+    }
+    FAILS(FB_BAD_ARGUMENT, "FB_TRANSFER_COPY", fb_call_async_as(client, "void", NULL, 0, 9, &futures[0]));
+
     OK(fb_call_async(client, "patient", NULL, 0, &patient));
     FAILS(FB_TIMEOUT, "", fb_wait(patient, 0.01));
     FAILS(FB_TIMEOUT, "", fb_wait_all(&patient, 1, 0.01));

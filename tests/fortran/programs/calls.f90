@@ -129,6 +129,12 @@ contains
     call fb_call_timing(future, timing, server=name)
     call expect(timing%total > 0 .and. timing%server_pid > 0 .and. len(name) > 0, 'where its time went')
     call fb_future_free(future)
+    y = 1
+    call fb_call_async(client, 'axpy', [fb_in(0.5d0), fb_in(x), fb_inout(y)], future, transfer=FB_TRANSFER_COPY)
+    x = -1
+    call fb_wait(future, timeout=20d0)
+    call expect(all(abs(y - [1.5d0, 2d0, 2.5d0]) <= 0), 'a call whose arguments were copied')
+    call fb_future_free(future)
     n = 1
     z = 0
     raw = 7

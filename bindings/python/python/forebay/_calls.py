@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ._snapshots import dtype_name
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from typing_extensions import Self
+
+Transfer = Literal["nowait", "wait", "copy"]
+"""When the memory of arguments that are only read is the caller's again."""
 
 
 class Service:
@@ -136,13 +139,24 @@ class Client(_forebay.Client):
         """A copy of ``array`` on a server; see :meth:`array` for ``on`` and what is raised."""
         return Reference(self, np.asarray(array), [], "", False, on)
 
-    def call_async(self, name: str, *args: Any, notify: Callable[[Future], object] | None = None) -> Future:
+    def call_async(
+        self,
+        name: str,
+        *args: Any,
+        notify: Callable[[Future], object] | None = None,
+        transfer: Transfer = "nowait",
+    ) -> Future:
         """Calls a service and returns at once. The arrays given belong to the call until it was waited for.
+
+        ``transfer`` says when those that are only read are the caller's again. ``nowait``: when the call was waited
+        for. ``wait``: when this returns, and a call whose server is lost after that raises ``ServerLost``. ``copy``:
+        when this returns, for they were copied: the call is issued again if its server is lost, and over the network
+        it leaves while the caller does something else. Raises ``Full`` when there is no room for copies.
 
         ``notify`` is called with the call when it is complete, on a thread of this client: there ``wait`` returns at
         once. What it raises goes to ``sys.unraisablehook``. At the end of the program nothing more is notified.
         """
-        future = self.send(name, args)
+        future = self.send(name, args, transfer)
         if notify is not None:
             if not self._notifies:
                 self._notifies = True
@@ -208,11 +222,16 @@ def call(name: str, *args: Any, timeout: float | None = None) -> Any:
     return (_default or default_client()).call(name, *args, timeout=timeout)
 
 
-def call_async(name: str, *args: Any, notify: Callable[[Future], object] | None = None) -> Future:
+def call_async(
+    name: str,
+    *args: Any,
+    notify: Callable[[Future], object] | None = None,
+    transfer: Transfer = "nowait",
+) -> Future:
     """Calls a service by name and returns at once. The arrays given belong to the call until it was waited for.
-    See :meth:`Client.call_async` for ``notify``.
+    See :meth:`Client.call_async` for ``notify`` and ``transfer``.
     """
-    return (_default or default_client()).call_async(name, *args, notify=notify)
+    return (_default or default_client()).call_async(name, *args, notify=notify, transfer=transfer)
 
 
 def services() -> Services:

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use forebay_arena::Block;
+use forebay_link::pool::Pool;
+use forebay_types::call::INLINE_BYTES;
 use forebay_types::{ArrayMeta, Element, Error, Given, Result, Scalar, Shape, Strided};
 
 use super::reference::Reference;
+use super::transfer::Kept;
 
 /// An argument. Arrays are borrowed until the call is waited for.
 #[derive(Debug)]
@@ -117,12 +120,37 @@ impl<'a> Arg<'a> {
         }
     }
 
+    /// Its elements one behind the other, in memory of their own.
+    pub(super) fn copied(&self, pool: &Pool) -> Result<Kept> {
+        let len = self.len();
+        if len <= INLINE_BYTES {
+            return Ok(Kept::small(self.bytes().into_owned()));
+        }
+        let mut lease = pool.take(len as u64)?;
+        match self {
+            Arg::Strided(_, strided, bytes) => strided.gather(bytes, lease.bytes_mut()),
+            Arg::StridedMut(_, strided, bytes) => strided.gather(bytes, lease.bytes_mut()),
+            _ => lease.bytes_mut().copy_from_slice(&self.bytes()),
+        }
+        Ok(Kept::large(lease))
+    }
+
     /// Copies its elements to where a large argument lies.
     pub(super) fn fill(&self, block: &mut Block) {
         match self {
             Arg::Strided(_, strided, bytes) => strided.gather(bytes, block.bytes_mut()),
             Arg::StridedMut(_, strided, bytes) => strided.gather(bytes, block.bytes_mut()),
             _ => block.write_from(0, &self.bytes()),
+        }
+    }
+
+    /// Is the caller's alone again: nobody looks at what it borrowed any more.
+    pub(super) fn let_go(&mut self) {
+        match self {
+            Arg::Str(text) => *text = "",
+            Arg::Bytes(bytes) | Arg::In(_, bytes) | Arg::Strided(_, _, bytes) => *bytes = &[],
+            Arg::Mut(_, bytes) | Arg::StridedMut(_, _, bytes) => *bytes = &mut [],
+            Arg::Scalar(_) | Arg::Ref(..) => {}
         }
     }
 

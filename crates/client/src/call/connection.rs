@@ -19,6 +19,7 @@ use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 
+use super::transfer::Large;
 use super::{lock, spare};
 use memory::Memory;
 use remote::Remote;
@@ -119,7 +120,7 @@ enum Way {
 
 /// Room for large arguments: as much as the machine has memory, within the limit. It is address
 /// space only; pages are taken when used.
-fn room() -> u64 {
+pub(super) fn room() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))).clamp(1 << 30, ARGUMENT_BYTES)
 }
@@ -253,14 +254,14 @@ impl Connection {
         }
     }
 
-    /// Sends a request whose large arguments lie in blocks or are `parts`. On failure the chunks come
+    /// Sends a request whose large arguments lie in blocks or are `large`. On failure the chunks come
     /// back; without an error there is only no room just now. `wait` is called while parts do not go.
     pub fn send(
         &self,
         id: u64,
         body: &[u8],
         chunks: Vec<(usize, Chunk)>,
-        parts: &[&[u8]],
+        large: Large,
         wait: impl FnMut() -> Result<()>,
     ) -> Result<Arc<Pending>, Unsent> {
         let pending = spare::pending();
@@ -278,7 +279,7 @@ impl Connection {
         }
         let sent = match &self.way {
             Way::Memory(memory) => memory.send(id, body),
-            Way::Network(remote) => remote.send(id, body, parts, wait).map_err(Some),
+            Way::Network(remote) => remote.send(id, body, large, wait).map_err(Some),
         };
         match sent {
             Ok(()) => Ok(pending),

@@ -14,6 +14,7 @@ use super::args::{Arg, Value};
 use super::connection::{Chunk, Connection, Pending, Returned};
 use super::request;
 use super::table::Offer;
+use super::transfer::{Kept, Transfer};
 use super::{Inner, Sent, reference, spare};
 
 /// Where the time of a call went.
@@ -39,12 +40,18 @@ enum State {
     Taken,
 }
 
+/// How long a call is of use, whether its time is taken, and how its arguments are handed over.
+pub(super) type How = (Option<Duration>, bool, Transfer);
+
 /// A call under way. Dropped before its end, it is cancelled.
 pub struct Future<'a> {
     inner: Arc<Inner>,
     offer: Arc<Offer>,
     args: Vec<Arg<'a>>,
+    /// Copies of them that are sent in their place, or none.
+    kept: Vec<Option<Kept>>,
     given: Vec<Given>,
+    transfer: Transfer,
     id: u64,
     issue: u32,
     /// Servers that were lost with it or did not take it.
@@ -60,23 +67,16 @@ pub struct Future<'a> {
 }
 
 impl<'a> Future<'a> {
-    pub(super) fn send(
-        inner: Arc<Inner>,
-        name: &str,
-        args: Vec<Arg<'a>>,
-        allowed: Option<Duration>,
-        timed: bool,
-    ) -> Result<Future<'a>> {
+    pub(super) fn send(inner: Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         reference::not_lost(&args).map_err(|e| e.within(name))?;
-        Future::send_with(inner, name, allowed, timed, |_| Ok(args))
+        Future::send_with(inner, name, how, |_| Ok(args))
     }
 
     /// Sends a call whose arguments are made of the signature.
     pub(super) fn send_with(
         inner: Arc<Inner>,
         name: &str,
-        allowed: Option<Duration>,
-        timed: bool,
+        (allowed, timed, transfer): How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
         let begun = timed.then(Instant::now);
@@ -87,7 +87,7 @@ impl<'a> Future<'a> {
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
         let bound = reference::holder(&inner, &mut offer, &args)?;
-        Future::begin(inner, offer, bound, (args, given), allowed, begun)
+        Future::begin(inner, offer, bound, (args, given), (allowed, begun, transfer))
     }
 
     /// Sends a call of a server's own services.
@@ -101,7 +101,13 @@ impl<'a> Future<'a> {
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         signature.check(&mut given)?;
         let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));
-        Future::begin(inner.clone(), offer, Some(server.clone()), (args, given), None, None)
+        Future::begin(
+            inner.clone(),
+            offer,
+            Some(server.clone()),
+            (args, given),
+            (None, None, Transfer::Nowait),
+        )
     }
 
     fn begin(
@@ -109,15 +115,20 @@ impl<'a> Future<'a> {
         offer: Arc<Offer>,
         bound: Option<Arc<Connection>>,
         (args, given): (Vec<Arg<'a>>, Vec<Given>),
-        allowed: Option<Duration>,
-        begun: Option<Instant>,
+        (allowed, begun, transfer): (Option<Duration>, Option<Instant>, Transfer),
     ) -> Result<Future<'a>> {
         let id = inner.next_id();
+        let kept = match transfer {
+            Transfer::Copy => copies(&inner, &offer.signature, &args)?,
+            _ => Vec::new(),
+        };
         let mut future = Future {
             inner,
             offer,
             args,
+            kept,
             given,
+            transfer,
             id,
             issue: 0,
             tried: Vec::new(),
@@ -128,6 +139,10 @@ impl<'a> Future<'a> {
             bound,
         };
         future.issue_somewhere(None)?;
+        if transfer != Transfer::Nowait {
+            let params = future.offer.signature.passed();
+            future.args.iter_mut().zip(params).filter(|(_, p)| !p.way.comes()).for_each(|(a, _)| a.let_go());
+        }
         Ok(future)
     }
 
@@ -152,6 +167,7 @@ impl<'a> Future<'a> {
                 timed: self.begun.is_some(),
                 signature: &self.offer.signature,
                 args: &self.args,
+                kept: &self.kept,
                 given: &self.given,
             };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
@@ -242,10 +258,25 @@ impl<'a> Future<'a> {
                 ),
             ));
         }
+        self.is_still_there(&cause)?;
         self.issue += 1;
         self.timing.reissued = self.issue;
         self.renew_offer();
         self.issue_somewhere(Some(cause))
+    }
+
+    /// Whether its arguments can be sent once more.
+    fn is_still_there(&self, cause: &Error) -> Result<()> {
+        match self.transfer {
+            Transfer::Wait => Err(Error::new(
+                Code::ServerLost,
+                format!(
+                    "{}: {cause}; its arguments were handed over with \"wait\" and are not kept, so the call was not issued again: call again",
+                    self.offer.signature.name()
+                ),
+            )),
+            Transfer::Nowait | Transfer::Copy => Ok(()),
+        }
     }
 
     /// Goes on until it is complete or the deadline is over; says whether it is complete.
@@ -290,6 +321,7 @@ impl<'a> Future<'a> {
             Err(e) => e,
         };
         connection.free(returned.chunks);
+        self.is_still_there(&cause)?;
         self.tried.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
@@ -447,6 +479,16 @@ impl Drop for Future<'_> {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// Copies of the bytes that go, by argument.
+fn copies(inner: &Inner, signature: &Signature, args: &[Arg]) -> Result<Vec<Option<Kept>>> {
+    let copy = |(arg, param): (&Arg, &Param)| match arg {
+        Arg::Scalar(_) | Arg::Ref(..) => Ok(None),
+        _ if !param.way.goes() => Ok(None),
+        _ => arg.copied(inner.copies.pool()).map(Some),
+    };
+    args.iter().zip(signature.passed()).map(copy).collect()
 }
 
 /// Whether the server said that it does not offer the service: then it did nothing. The code is

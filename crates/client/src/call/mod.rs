@@ -24,6 +24,7 @@ mod reference;
 mod request;
 mod spare;
 mod table;
+mod transfer;
 mod watcher;
 
 use std::collections::hash_map::Entry;
@@ -40,6 +41,7 @@ use forebay_types::{Code, Error, Result, Signature};
 pub use args::{Arg, Value};
 pub use future::{Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use reference::{On, Reference};
+pub use transfer::Transfer;
 pub use watcher::Watched;
 
 use connection::Connection;
@@ -79,6 +81,7 @@ struct Inner {
     /// How long a server that nobody sees yet is waited for, in milliseconds.
     patience: AtomicU64,
     watcher: watcher::Watcher,
+    copies: transfer::Copies,
 }
 
 /// What the user wants to be asked now and then while a call is waited for.
@@ -88,6 +91,7 @@ type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    transfer: Transfer,
 }
 
 /// A service as it is offered.
@@ -116,17 +120,24 @@ impl Client {
             check: OnceLock::new(),
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
+            copies: transfer::Copies::default(),
         };
-        Ok(Client { inner: Arc::new(inner) })
+        Ok(Client { inner: Arc::new(inner), transfer: Transfer::default() })
     }
 
     /// Calls a service and waits for its results: arrays that come back are filled in place, the
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let mut future = Future::send(self.inner.clone(), name, args, timeout, timeout.is_some())?;
+        let mut future =
+            Future::send(self.inner.clone(), name, args, (timeout, timeout.is_some(), Transfer::Nowait))?;
         let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
         future.wait(left)
+    }
+
+    /// The same client, whose asynchronous calls hand their arguments over in that way.
+    pub fn handing_over(&self, transfer: Transfer) -> Client {
+        Client { transfer, ..self.clone() }
     }
 
     /// Calls a service and returns at once. `allowed` is how long the result is of any use; a
@@ -137,12 +148,12 @@ impl Client {
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, allowed, true)
+        Future::send(self.inner.clone(), name, args, (allowed, true, self.transfer))
     }
 
     /// The same for who will wait at once and does not ask for [`Future::timing`]: no clock is read.
     pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, None, false)
+        Future::send(self.inner.clone(), name, args, (None, false, Transfer::Nowait))
     }
 
     /// The same for a caller who makes the arguments when he sees the signature: for languages that
@@ -153,7 +164,7 @@ impl Client {
         allowed: Option<Duration>,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, allowed, true, make)
+        Future::send_with(self.inner.clone(), name, (allowed, true, self.transfer), make)
     }
 
     /// Both at once: arguments made of the signature, and no clock.
@@ -162,7 +173,7 @@ impl Client {
         name: &str,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, None, false, make)
+        Future::send_with(self.inner.clone(), name, (None, false, Transfer::Nowait), make)
     }
 
     /// While a call waits for a server to let the client in or to take a request, and while arrays of

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use forebay_arena::Block;
 use forebay_link::frame::SHORT_BYTES;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
 use forebay_types::codec::Writer;
@@ -13,6 +14,7 @@ use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
 use super::connection::{Chunk, Connection, Pending, breathe};
+use super::transfer::{Kept, Large};
 use super::{Inner, Sent, spare};
 
 pub(super) struct Request<'r, 'a> {
@@ -24,7 +26,33 @@ pub(super) struct Request<'r, 'a> {
     pub timed: bool,
     pub signature: &'r Signature,
     pub args: &'r [Arg<'a>],
+    /// Copies of them, or none.
+    pub kept: &'r [Option<Kept>],
     pub given: &'r [Given],
+}
+
+/// Where the bytes of an argument are taken from.
+#[derive(Clone, Copy)]
+struct From<'r, 'a> {
+    arg: &'r Arg<'a>,
+    kept: Option<&'r Kept>,
+}
+
+impl<'r> From<'r, '_> {
+    fn len(&self) -> usize {
+        self.kept.map_or_else(|| self.arg.len(), |kept| kept.bytes().len())
+    }
+
+    fn bytes(&self) -> Cow<'r, [u8]> {
+        self.kept.map_or_else(|| self.arg.bytes(), |kept| Cow::Borrowed(kept.bytes()))
+    }
+
+    fn fill(&self, block: &mut Block) {
+        match self.kept {
+            Some(kept) => block.write_from(0, kept.bytes()),
+            None => self.arg.fill(block),
+        }
+    }
 }
 
 /// What of a request lies where.
@@ -35,6 +63,8 @@ struct Placed<'r> {
     chunks: Vec<(usize, Chunk)>,
     /// Large arguments that go over the network from where they lie.
     parts: Vec<Cow<'r, [u8]>>,
+    /// Copies that do.
+    kept: Vec<Kept>,
 }
 
 /// Now, for this process and in nanoseconds of the host's monotonic clock. One reading serves for
@@ -62,6 +92,7 @@ impl<'r> Request<'r, '_> {
             at: 0,
             chunks: Vec::new(),
             parts: Vec::new(),
+            kept: Vec::new(),
         };
         for (index, param) in self.signature.passed().enumerate() {
             if let Err(e) = self.place(connection, index, param, &mut placed) {
@@ -72,7 +103,11 @@ impl<'r> Request<'r, '_> {
         let (sent, sent_ns) = self.timed.then(now).unzip();
         let body = self.encode(&placed, sent_ns.unwrap_or(0));
         let parts: Vec<&[u8]> = placed.parts.iter().map(|p| &p[..]).collect();
-        let done = self.push(connection, until, &body, placed.chunks, &parts);
+        let large = match self.kept {
+            [] => Large::Here(&parts),
+            _ => Large::Kept(&placed.kept, &self.inner.copies),
+        };
+        let done = self.push(connection, until, &body, placed.chunks, large);
         spare::keep_buffer(body);
         done.map(|pending| (pending, sent))
     }
@@ -84,11 +119,11 @@ impl<'r> Request<'r, '_> {
         until: Option<Instant>,
         body: &[u8],
         mut chunks: Vec<(usize, Chunk)>,
-        parts: &[&[u8]],
+        large: Large,
     ) -> Result<Arc<Pending>, Sent> {
         let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
         loop {
-            let (why, back) = match connection.send(self.id, body, chunks, parts, || wait.once()) {
+            let (why, back) = match connection.send(self.id, body, chunks, large, || wait.once()) {
                 Ok(pending) => return Ok(pending),
                 Err(refused) => refused,
             };
@@ -114,14 +149,15 @@ impl<'r> Request<'r, '_> {
         placed: &mut Placed<'r>,
     ) -> Result<(), Error> {
         let arg = &self.args[index];
+        let from = From { arg, kept: self.kept.get(index).and_then(Option::as_ref) };
         let item = match (&self.given[index], arg) {
             (Given::Scalar(scalar), _) => Item::Scalar(*scalar),
             (Given::Array { meta, .. }, Arg::Ref(_, reference)) => {
                 Item::Array(*meta, Place::Held { number: reference.number(), bytes: meta.bytes()? })
             }
-            (Given::Array { meta, .. }, _) => Item::Array(*meta, placed.put(connection, index, param, arg)?),
-            (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, arg)?),
-            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, arg)?),
+            (Given::Array { meta, .. }, _) => Item::Array(*meta, placed.put(connection, index, param, from)?),
+            (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, from)?),
+            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, from)?),
         };
         placed.items.push(item);
         Ok(())
@@ -193,9 +229,9 @@ impl<'r> Placed<'r> {
         connection: &Connection,
         index: usize,
         param: &Param,
-        arg: &'r Arg,
+        from: From<'r, '_>,
     ) -> Result<Place, Error> {
-        let bytes = arg.len();
+        let bytes = from.len();
         let len = bytes as u64;
         let goes = param.way.goes();
         if bytes <= INLINE_BYTES && self.at + bytes <= INLINE_TOTAL {
@@ -203,24 +239,30 @@ impl<'r> Placed<'r> {
                 return Ok(Place::None { bytes: len });
             }
             let at = self.at;
-            self.inline.push(arg.bytes());
+            self.inline.push(from.bytes());
             self.at = (at + bytes).next_multiple_of(call::ALIGN);
             return Ok(Place::Inline { at: at as u32, bytes: len as u32 });
         }
         let index = match connection.block(len)? {
             Some(mut block) => {
                 if goes {
-                    arg.fill(&mut block);
+                    from.fill(&mut block);
                 }
                 let number = block.index();
                 self.chunks.push((index, Chunk::Block(block)));
                 number
             }
             None if !goes => return Ok(Place::None { bytes: len }),
-            None => {
-                self.parts.push(arg.bytes());
-                self.parts.len() as u32 - 1
-            }
+            None => match from.kept {
+                Some(kept) => {
+                    self.kept.push(kept.clone());
+                    self.kept.len() as u32 - 1
+                }
+                None => {
+                    self.parts.push(from.bytes());
+                    self.parts.len() as u32 - 1
+                }
+            },
         };
         Ok(Place::Block(BlockRef { segment: 0, index, bytes: len }))
     }

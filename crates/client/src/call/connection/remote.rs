@@ -15,6 +15,7 @@ use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::lock;
+use super::super::transfer::Large;
 use super::{PATIENCE, agree, room};
 
 /// Who waits for room looks up so often.
@@ -105,15 +106,26 @@ impl Remote {
         let _ = self.sender.try_send(&Header::new(kind::CANCEL, id), &[]);
     }
 
-    /// Sends a request with its large arguments; `wait` is called when nothing goes.
+    /// Sends a request with its large arguments; `wait` is called when nothing goes. Copies are
+    /// handed over, and leave while the caller does something else.
     pub fn send(
         &self,
         id: u64,
         body: &[u8],
-        parts: &[&[u8]],
+        large: Large,
         mut wait: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        self.sender.send(&Header::new(kind::REQUEST, id), &[body], parts, |socket| {
+        let header = Header::new(kind::REQUEST, id);
+        let parts = match large {
+            Large::Here(parts) => parts,
+            Large::Kept(kept, copies) => {
+                return match self.sender.post(&header, &[body], Large::parts(kept))? {
+                    true => copies.see_to(&self.sender),
+                    false => Ok(()),
+                };
+            }
+        };
+        self.sender.send(&header, &[body], parts, |socket| {
             let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
             let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
             let _ = poll(&mut fds, Some(&look));
