@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fortran_kit import FORTRAN, PROGRAMS, ROOT, Fortran, Home
+from fortran_kit import FORTRAN, PROGRAMS, ROOT, Fortran, Home, run
 from kit import HEADER, functions
 
 sys.path.insert(0, str(FORTRAN))
@@ -177,6 +177,30 @@ def test_every_procedure_and_every_option_is_used_by_a_program_of_the_tests() ->
         unused += [] if calls else [name]
         unused += [f"{name}({o}=)" for o in takes if not any(re.search(rf"\b{o}=", call) for call in calls)]
     assert sorted(unused) == []
+
+
+def test_descriptors_of_another_compiler_than_the_one_of_the_c_sources_are_refused(
+    fortran: Fortran, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "ISO_Fortran_binding.h").write_text(
+        "#include_next <ISO_Fortran_binding.h>\n#undef CFI_VERSION\n#define CFI_VERSION 20180515\n"
+    )
+    source, shim = tmp_path / "foreign.f90", tmp_path / "arrays.o"
+    source.write_text("""program foreign
+  use check
+  implicit none
+  type(fb_run) :: run
+  integer :: stat
+  call fb_run_open(place(), 'w', run, buffer=8 * 2**20)
+  call fb_put(run, 'a', [1d0, 2d0], stat=stat, errmsg=said)
+  call refused(stat, FB_VERSION_MISMATCH, 'compilers of one house')
+  call fb_run_close(run)
+  call finish()
+end program foreign
+""")
+    own = [*fortran.kit.flags("--cflags"), "-D_POSIX_C_SOURCE=200809L"]
+    run("gfortran", "-std=c11", f"-I{tmp_path}", *own, "-c", SOURCES / "arrays.c", "-o", shim)
+    assert home.run(fortran.compile(shim, source), tmp_path / "foreign.fb") == "done\n"
 
 
 def test_every_source_is_in_the_order_of_compilation() -> None:

@@ -56,10 +56,24 @@ int64_t elements_count(const struct elements *e)
     return count;
 }
 
+/* The version stands at the same place in the descriptors of all compilers; what is behind it does not. */
+static fb_status of_this_compiler(const CFI_cdesc_t *array)
+{
+    if (array->version == CFI_VERSION)
+        return FB_OK;
+    return refuse(FB_VERSION_MISMATCH,
+                  "an array's descriptor has version %d, and version %d is what the C sources of the module were "
+                  "compiled for; compile both with compilers of one house",
+                  array->version, CFI_VERSION);
+}
+
 fb_status elements_of(const CFI_cdesc_t *array, fb_dtype dtype, int truth, struct elements *e)
 {
     int most = dtype == FB_STR ? FB_MAX_RANK - 1 : FB_MAX_RANK;
+    fb_status status = of_this_compiler(array);
     memset(e, 0, sizeof *e);
+    if (status != FB_OK)
+        return status;
     if (array->rank > most)
         return refuse(FB_BAD_ARGUMENT, "the array has rank %d; %d is the highest%s", array->rank, most,
                       dtype == FB_STR ? " of texts" : "");
@@ -244,6 +258,9 @@ fb_status point(CFI_cdesc_t *pointer, void *data, fb_order order, const int64_t 
     CFI_CDESC_T(FB_MAX_RANK) room;
     CFI_cdesc_t *source = (CFI_cdesc_t *)&room;
     CFI_index_t extents[FB_MAX_RANK] = {0}, ones[FB_MAX_RANK];
+    fb_status status = of_this_compiler(pointer);
+    if (status != FB_OK)
+        return status;
     int rank = pointer->rank;
     for (int axis = 0; axis < rank; axis++) {
         extents[axis] = (CFI_index_t)shape[axis];

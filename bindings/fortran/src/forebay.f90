@@ -16,7 +16,7 @@ module forebay
   use forebay_structures, only: fb_server_load, fb_stats, fb_step_info, fb_timing
   use forebay_base, only: fb_client, fb_diagram, fb_future, fb_rows, fb_run, fb_server, fb_snapshot, fb_table
   use forebay_places, only: fb_request
-  use forebay_shim, only: fb_arg, fb_values
+  use forebay_shim, only: fb_arg, fb_row_values
   use forebay_int8
   use forebay_int16
   use forebay_int32

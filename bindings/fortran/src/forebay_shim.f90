@@ -23,11 +23,11 @@ module forebay_shim
     character(kind=c_char) :: text(256) = c_null_char
   end type fb_arg
 
-  !> Values of one column; made by fb_values_of.
-  type, bind(c) :: fb_values
+  !> Values of one column; made by fb_values.
+  type, bind(c) :: fb_row_values
     character(kind=c_char) :: column(FB_NAME_ROOM) = c_null_char
     type(fb_arg) :: values
-  end type fb_values
+  end type fb_row_values
 
   interface
     function fbf_put(run, name, set, dtype, truth, array, unit, attrs, version, new_version) bind(c) result(status)
@@ -119,7 +119,7 @@ module forebay_shim
     function fbf_table_write(table, values, nvalues, update, condition, args, nargs, count) bind(c) result(status)
       import
       type(c_ptr), value :: table, condition
-      type(fb_values), intent(in) :: values(*)
+      type(fb_row_values), intent(in) :: values(*)
       integer(c_int), value :: nvalues, update, nargs
       type(fb_arg), intent(in), optional :: args(*)
       integer(c_int64_t), intent(inout), optional :: count

@@ -120,7 +120,7 @@ contains
   !> Adds rows: as many as the arrays of `values` have elements.
   subroutine fb_table_insert(table, values, stat, errmsg)
     type(fb_table), intent(in) :: table
-    type(fb_values), intent(in) :: values(:)
+    type(fb_row_values), intent(in) :: values(:)
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     call settle(fbf_table_write(id(table%at), values, size(values), 0, c_null_ptr, nargs=0), stat, errmsg)
@@ -129,7 +129,7 @@ contains
   !> Changes the rows where a condition such as 'mass > ?' holds: each column named gets the one value given.
   subroutine fb_table_update(table, values, condition, args, count, stat, errmsg)
     type(fb_table), intent(in) :: table
-    type(fb_values), intent(in) :: values(:)
+    type(fb_row_values), intent(in) :: values(:)
     character(len=*), intent(in), optional :: condition
     type(fb_arg), intent(in), optional :: args(:)
     integer(c_int64_t), intent(inout), optional :: count
