@@ -111,8 +111,9 @@ impl Shared {
     /// Says in the rendezvous file where this owner is.
     pub fn publish(&self) -> Result<()> {
         let Some(path) = &self.rendezvous else { return Ok(()) };
-        let network = lock(&self.network).as_ref().map(|open| open.network.clone());
-        self.address.publish(path, network.as_ref())
+        // One at a time: the door to other hosts may be opened while the agent still comes up.
+        let network = lock(&self.network);
+        self.address.publish(path, network.as_ref().map(|open| &open.network))
     }
 
     /// Carries out what a person asks.
@@ -333,4 +334,32 @@ impl Drop for Service {
 /// A lock whose holder cannot leave half of a change behind when it panics.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rendezvous_file_is_written_by_several_threads_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let rendezvous = dir.path().join("host.json");
+        let mut service = Service::start(Options {
+            role: "agent",
+            socket: dir.path().join("agent.sock"),
+            rendezvous: Some(rendezvous.clone()),
+            broker: false,
+            succeeds: false,
+            by_need: false,
+            diary: Diary { on: false },
+        })
+        .unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100).for_each(|_| service.shared().publish().unwrap()));
+            }
+        });
+        assert_eq!(Address::read(&rendezvous).unwrap(), service.shared().address);
+        service.stop();
+    }
 }

@@ -53,7 +53,6 @@ pub struct Steering {
     commands: BTreeSet<String>,
     forming: Vec<Entry>,
     tentative: Option<i64>,
-    margin: i64,
     acts: VecDeque<Entry>,
     last_gate: i64,
     hold: Option<Hold>,
@@ -73,7 +72,6 @@ impl Steering {
             commands: BTreeSet::new(),
             forming: Vec::new(),
             tentative: None,
-            margin: 0,
             acts: VecDeque::new(),
             last_gate: 0,
             hold: None,
@@ -179,12 +177,12 @@ impl Steering {
         });
         if self.size == 1 {
             // One rank alone needs nobody's word: it carries the act out at its next head and says where.
-            let next = self.ahead(1);
-            self.confirm(next, out);
+            self.confirm(self.ahead(), out);
             self.show(out);
         } else if self.tentative.is_none() {
-            self.margin = 0;
-            self.propose(out);
+            self.tentative = Some(self.ahead());
+            self.set_gates(out);
+            out.push(Action::Look);
         }
         Ok(())
     }
@@ -246,17 +244,10 @@ impl Steering {
         }
     }
 
-    /// Publishes a tentative gate ahead of every rank.
-    fn propose(&mut self, out: &mut Vec<Action>) {
-        self.tentative = Some(self.ahead(self.margin.max(1)));
-        self.set_gates(out);
-        out.push(Action::Look);
-    }
-
-    /// So many steps ahead of every rank as far as known, and not before an earlier act.
-    fn ahead(&self, margin: i64) -> i64 {
+    /// The first step ahead of every rank as far as known, and not before an earlier act.
+    fn ahead(&self) -> i64 {
         let passed = self.ranks.keys().map(|r| self.passed(*r)).max().unwrap_or(-1);
-        passed.saturating_add(margin).max(self.last_gate)
+        passed.saturating_add(1).max(self.last_gate)
     }
 
     /// The last step whose head this rank may have passed.
@@ -273,13 +264,9 @@ impl Steering {
             }
         }
         if let Some(n) = self.tentative {
-            if self.ranks.keys().any(|r| self.passed(*r) >= n) {
-                // The first proposal stood on steps read long ago; from the second on, ranks outrun us.
-                self.margin = if self.margin == 0 { 1 } else { (self.margin * 2).min(1 << 20) };
-                self.propose(out);
-            } else {
-                self.confirm(n, out);
-            }
+            // Ranks may have been beyond it when it came. But it was in force when their steps were read:
+            // none of them passes the head of any later step.
+            self.confirm(self.ahead().max(n), out);
         }
         self.show(out);
     }
