@@ -12,6 +12,7 @@ mod failures;
 mod hostile;
 mod hosts;
 mod net;
+mod order;
 #[path = "../calls/references.rs"]
 mod references;
 #[path = "../calls/roles.rs"]

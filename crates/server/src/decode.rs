@@ -5,7 +5,7 @@
 
 use forebay_link::net::Part;
 use forebay_link::pool::Lease;
-use forebay_types::call::{self, INLINE_TOTAL, Item, Outcome, Place, REPLY_BYTES};
+use forebay_types::call::{self, BIG_ENDIAN, INLINE_TOTAL, Item, Outcome, Place, REPLY_BYTES};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar};
@@ -27,6 +27,8 @@ struct From<'a> {
     peer: &'a Peer,
     parts: Vec<Option<Lease>>,
     turns: &'a [Turn],
+    /// Numbers come in the other byte order.
+    turned: bool,
 }
 
 /// Joins the queues of all arrays that a request refers to. The leader does this, request by
@@ -48,17 +50,22 @@ pub(crate) fn turns(service: &Service, items: &[Item], peer: &Peer) -> Result<Ve
     asked.into_iter().map(|(number, write)| peer.arrays.queue(number, write)).collect()
 }
 
-/// Makes the call. `data` are the inline data of the frame, `parts` the large ones behind it.
+/// Makes the call. `data` are the inline data of the frame with these flags, `parts` the large ones
+/// behind it.
 pub(crate) fn call(
     service: &Service,
     items: &[Item],
-    data: &[u8],
+    (flags, data): (u32, &[u8]),
     parts: Vec<Lease>,
     caller: Caller,
 ) -> Result<Call> {
     check(service, items)?;
+    let turned = flags & BIG_ENDIAN != 0;
+    if turned && caller.peer.segment().is_some() {
+        return Err(corrupt("a client of this host says that its numbers are big endian".into()));
+    }
     let parts = parts.into_iter().map(Some).collect();
-    let mut from = From { data, peer: &caller.peer, parts, turns: &caller.turns };
+    let mut from = From { data, peer: &caller.peer, parts, turns: &caller.turns, turned };
     let mut rest = items.iter();
     let mut slots = Vec::with_capacity(service.signature.params().len());
     for param in service.signature.params() {
@@ -111,7 +118,13 @@ fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<Slot> {
 
 /// The bytes of an array; of one that this server holds it is the turn by now.
 fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
-    let Place::Held { number, bytes } = *place else { return store(place, from) };
+    let Place::Held { number, bytes } = *place else {
+        let mut store = store(place, from)?;
+        if from.turned && !matches!(place, Place::None { .. }) {
+            meta.dtype.turn(store.bytes_mut());
+        }
+        return Ok(store);
+    };
     let turn = from.turns.iter().find(|t| t.number == number);
     let turn = turn.ok_or_else(|| Error::internal("a call without its turn at an array"))?;
     Ok(Store::Block(turn.block(meta)?, bytes as usize))

@@ -142,6 +142,7 @@ impl Worker<'_> {
         let waited = if sent_ns > 0 { begin.saturating_sub(sent_ns) } else { 0 };
         let data = self.frame.body().get(data..).unwrap_or_default();
         let caller = Caller { peer: peer.clone(), request: id, turns };
+        let data = (self.frame.header.flags, data);
         let mut call = match decode::call(&service, &self.items, data, parts, caller) {
             Ok(call) => call,
             Err(e) => return self.fail(peer, id, &e, waited, 0),

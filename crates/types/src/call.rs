@@ -54,6 +54,9 @@ pub const ALIGN: usize = 16;
 
 /// Flag of a reply over the network: what stands behind its header comes as its first large part.
 pub const BODY_APART: u32 = 1;
+/// Flag of a request or reply over the network: the numbers in its arrays are big endian. Whoever
+/// receives them makes them right.
+pub const BIG_ENDIAN: u32 = 2;
 
 /// The words of the control page of a client's segment. Each has one writer.
 pub mod word {

@@ -94,6 +94,17 @@ impl DType {
         self.row().2
     }
 
+    /// Turns the bytes of every number round, for elements of a machine of the other byte order.
+    pub fn turn(self, bytes: &mut [u8]) {
+        // Of a complex number each part by itself.
+        match if matches!(self, C64 | C128) { self.size() / 2 } else { self.size() } {
+            2 => bytes.chunks_exact_mut(2).for_each(<[u8]>::reverse),
+            4 => bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse),
+            8 => bytes.chunks_exact_mut(8).for_each(<[u8]>::reverse),
+            _ => {}
+        }
+    }
+
     /// The NumPy type string (`<f8`).
     pub fn numpy(self) -> &'static str {
         self.row().3
@@ -114,6 +125,23 @@ impl std::fmt::Display for DType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_the_other_byte_order_are_turned_round_and_complex_ones_in_each_part() {
+        let turned = |dtype: DType, from: &[u8]| {
+            let mut bytes = from.to_vec();
+            dtype.turn(&mut bytes);
+            bytes
+        };
+        assert_eq!(turned(U16, &[1, 2, 3, 4]), [2, 1, 4, 3]);
+        assert_eq!(turned(F64, &1.5f64.to_be_bytes()), 1.5f64.to_le_bytes());
+        let z = [1.5f32.to_be_bytes(), (-2.0f32).to_be_bytes()].concat();
+        assert_eq!(turned(C64, &z), [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
+        assert_eq!(turned(C128, &(0..16).collect::<Vec<u8>>())[..9], [7, 6, 5, 4, 3, 2, 1, 0, 15]);
+        for dtype in [I8, U8, Bool, Str, Bytes] {
+            assert_eq!(turned(dtype, &[1, 2, 3]), [1, 2, 3]);
+        }
+    }
 
     #[test]
     fn the_table_is_in_the_order_of_the_codes() {

@@ -13,7 +13,9 @@ use forebay_arena::{Block, place};
 use forebay_link::net::{Address, Fingerprint, Key, Received};
 use forebay_link::pool::Lease;
 use forebay_link::{Doorbell, Frame, PeerState, QuickMap, Transport};
-use forebay_types::call::{ARGUMENT_BYTES, Attached, BODY_APART, Outcome, REPLY_BYTES, kind, put_outcome};
+use forebay_types::call::{
+    ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, kind, put_outcome,
+};
 use forebay_types::codec::Writer;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
@@ -52,6 +54,8 @@ pub(super) struct Pending {
 struct PendingState {
     reply: Option<Vec<u8>>,
     chunks: Vec<(usize, Chunk)>,
+    /// The numbers in the reply's arrays are of the other byte order.
+    turned: bool,
     /// Nobody waits any more: the blocks go back when the reply comes.
     abandoned: bool,
 }
@@ -80,6 +84,8 @@ pub(super) type Unsent = (Option<Error>, Vec<(usize, Chunk)>);
 pub(super) struct Returned {
     pub reply: Vec<u8>,
     pub chunks: Vec<(usize, Chunk)>,
+    /// The numbers in its arrays are of the other byte order.
+    pub turned: bool,
 }
 
 impl Pending {
@@ -96,7 +102,7 @@ impl Pending {
     pub fn take(&self) -> Option<Returned> {
         let mut state = lock(&self.state);
         let reply = state.reply.take()?;
-        Some(Returned { reply, chunks: std::mem::take(&mut state.chunks) })
+        Some(Returned { reply, chunks: std::mem::take(&mut state.chunks), turned: state.turned })
     }
 }
 
@@ -369,6 +375,7 @@ impl Connection {
             body = parts.remove(0).bytes().to_vec();
         }
         let chunks = parts.into_iter().map(Chunk::Lease).enumerate().collect();
+        lock(&pending.state).turned = header.flags & BIG_ENDIAN != 0;
         self.deliver(&pending, body, chunks);
         Ok(())
     }

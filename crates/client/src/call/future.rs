@@ -34,6 +34,14 @@ pub struct Timing {
     pub server: Option<(Arc<str>, u32)>,
 }
 
+/// The bytes of results, before they are the caller's.
+#[derive(Clone, Copy)]
+struct Came<'r> {
+    data: &'r [u8],
+    chunks: &'r [(usize, Chunk)],
+    turned: bool,
+}
+
 enum State {
     Sent { connection: Arc<Connection>, pending: Arc<Pending> },
     Done(Result<Vec<Value>>),
@@ -330,7 +338,7 @@ impl<'a> Future<'a> {
 
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
-        let Returned { reply, chunks } = returned;
+        let Returned { reply, chunks, turned } = returned;
         let mut items = Vec::new();
         let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
             self.note(connection, &outcome);
@@ -338,7 +346,7 @@ impl<'a> Future<'a> {
                 return Err(self.failure(connection, &outcome));
             }
             let data = reply.get(data..).unwrap_or_default();
-            self.results(&items, data, &chunks)
+            self.results(&items, Came { data, chunks: &chunks, turned })
         });
         connection.free(chunks);
         spare::keep_buffer(reply);
@@ -360,7 +368,7 @@ impl<'a> Future<'a> {
         Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
     }
 
-    fn results(&mut self, items: &[Item], data: &[u8], chunks: &[(usize, Chunk)]) -> Result<Vec<Value>> {
+    fn results(&mut self, items: &[Item], came: Came) -> Result<Vec<Value>> {
         if !self.offer.signature.params().iter().any(|p| p.way.comes()) {
             return Ok(Vec::new());
         }
@@ -380,37 +388,40 @@ impl<'a> Future<'a> {
             };
             let item = items.next().ok_or_else(wrong)?;
             match param.is_returned() {
-                true => values.push(value(param, item, data).ok_or_else(wrong)?),
-                false => self.fill(index, item, data, chunks).ok_or_else(wrong)?,
+                true => values.push(value(param, item, came.data).ok_or_else(wrong)?),
+                false => self.fill(index, item, came).ok_or_else(wrong)?,
             }
         }
         Ok(values)
     }
 
     /// Copies an array result into the argument.
-    fn fill(&mut self, index: usize, item: &Item, data: &[u8], chunks: &[(usize, Chunk)]) -> Option<()> {
-        let Item::Array(came, place) = item else { return None };
+    fn fill(&mut self, index: usize, item: &Item, came: Came) -> Option<()> {
+        let Item::Array(meta, place) = item else { return None };
         let arg = &mut self.args[index];
-        match *place {
+        let bytes = match *place {
             // It stays with the server.
-            Place::None { .. } if matches!(arg, Arg::Ref(..)) => Some(()),
-            Place::Inline { at, bytes: n } => {
-                arg.take(came, data.get(at as usize..at as usize + n as usize)?)
-            }
+            Place::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
+            Place::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
             Place::None { .. } => {
                 let ours = |(i, chunk): &&(usize, Chunk)| *i == index && matches!(chunk, Chunk::Block(_));
-                let block = &chunks.iter().find(ours)?.1;
-                let bytes = arg.len();
-                arg.take(came, block.bytes().get(..bytes)?)
+                let block = &came.chunks.iter().find(ours)?.1;
+                block.bytes().get(..arg.len())?
             }
             Place::Block(at) => {
                 let came_with = |(i, chunk): &&(usize, Chunk)| {
                     *i == at.index as usize && matches!(chunk, Chunk::Lease(_))
                 };
-                arg.take(came, chunks.iter().find(came_with)?.1.bytes())
+                came.chunks.iter().find(came_with)?.1.bytes()
             }
-            Place::Held { .. } => None,
+            Place::Held { .. } => return None,
+        };
+        if !came.turned {
+            return arg.take(meta, bytes);
         }
+        let mut right = bytes.to_vec();
+        meta.dtype.turn(&mut right);
+        arg.take(meta, &right)
     }
 
     /// Waits for the end and takes the returned results: scalars, text and bytes that come back,
