@@ -314,13 +314,18 @@ def test_the_figures_that_a_rank_counts_itself_are_shown_at_the_stores_host(agen
         assert figures()["visible_s"] >= figures()["ideal_s"]
 
 
+# Embedded, so that nobody has the run open when the process has ended.
+MAKE = """
+import sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    run.put("x", 1)
+"""
+
+
 @pytest.mark.usefixtures("here")
-def test_two_copies_of_a_run_are_written_at_the_same_time(agent: Agent) -> None:
+def test_two_copies_of_a_run_are_written_at_the_same_time(agent: Agent, place: Place) -> None:
     one, other = agent.runs / "one.fb", agent.runs / "other.fb"
-    with fb.open(agent.url(one)) as run:
-        run.put("x", 1)
-    # A copy while nobody writes: the store there is closed a moment after the program has left.
-    until(lambda: not (one / "agent.json").exists(), 20, "the end of the store")
+    place.run_python(MAKE, one)
     shutil.copytree(one, other)
     with fb.open(agent.url(one), buffer="8MiB") as a, fb.open(agent.url(other), buffer="8MiB") as b:
         for run, value in ((a, 1.0), (b, 2.0)):
@@ -337,9 +342,7 @@ def test_two_copies_of_a_run_are_written_at_the_same_time(agent: Agent) -> None:
 def test_the_rest_of_a_copy_of_a_run_is_not_sent_to_another_copy(agent: Agent, place: Place) -> None:
     one, other = agent.runs / "one.fb", agent.runs / "other.fb"
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
-    make = "import sys, forebay as fb\nwith fb.open(sys.argv[1]) as run: run.put('x', 1)"
-    agent.place.run_python(make, one)
-    until(lambda: not (one / "agent.json").exists(), 20, "the end of the store")
+    place.run_python(MAKE, one)
     shutil.copytree(one, other)
     # The second session of one copy is cut off, that of the other one is over.
     program = place.python(LOST, agent.url(one), stdin=-1)
@@ -354,7 +357,7 @@ def test_the_rest_of_a_copy_of_a_run_is_not_sent_to_another_copy(agent: Agent, p
     agent.kill()
     until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
     agent.up()
-    agent.place.run_python(make, other)
+    agent.place.run_python(MAKE, other)
     assert "nothing" in place.command("recover", agent.url(other))
     assert place.segments()
     assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(one))
@@ -388,7 +391,7 @@ def test_ctrl_c_ends_the_wait_for_a_stopped_agent_at_once(agent: Agent, place: P
         program.send_signal(signal.SIGINT)
         out, err = program.communicate(timeout=60)
         assert out.startswith("interrupted at "), out + err
-        assert float(out.split()[-1]) - pressed < 1.0
+        assert float(out.split()[-1]) - pressed < 1.5
     finally:
         os.kill(agent.pid, signal.SIGCONT)
 
