@@ -122,8 +122,7 @@ fn over_a_slow_cable_a_small_call_overtakes_a_large_argument() {
     let begun = Instant::now();
     let client = scene.client.clone();
     let done = std::sync::atomic::AtomicBool::new(false);
-    let mut slowest = Duration::ZERO;
-    let mut count = 0;
+    let mut times = Vec::new();
     std::thread::scope(|scope| {
         let (scene, x, done) = (&scene, &x, &done);
         scope.spawn(move || {
@@ -135,12 +134,13 @@ fn over_a_slow_cable_a_small_call_overtakes_a_large_argument() {
         while !done.load(std::sync::atomic::Ordering::SeqCst) {
             let began = Instant::now();
             client.call("void", vec![], Some(PATIENCE)).unwrap();
-            slowest = slowest.max(began.elapsed());
-            count += 1;
+            times.push(began.elapsed());
         }
     });
     // 4 MiB take two seconds, and more where the cable itself, a program, gets little of the processor.
-    // Behind them a small call would take as long; it waits for one piece and what is in the cable.
+    // Behind them a small call would take as long, and there would be one; it waits for one piece and
+    // what is in the cable. Now and then one waits for frames that the cable has lost, for seconds.
     let all = begun.elapsed();
-    assert!(count > 3 && slowest < all / 2, "{count} calls in {all:?}, the slowest {slowest:?}");
+    times.sort();
+    assert!(times.len() > 3 && times[times.len() / 2] < all / 4, "in {all:?}: {times:?}");
 }
