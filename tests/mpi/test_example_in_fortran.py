@@ -25,7 +25,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "there is no libforebay.so: cargo build --release -p forebay-c"
     )
     (out / "libforebay.so.0").symlink_to(TARGET / "libforebay.so")
-    subprocess.run([ROOT / "scripts" / "fortran", out], check=True, capture_output=True, timeout=100)
+    subprocess.run(
+        [ROOT / "bindings" / "fortran" / "build", out], check=True, capture_output=True, timeout=100
+    )
     made = {}
     for name, compiler, source in (
         ("alone", "gfortran", "two_stream"),
