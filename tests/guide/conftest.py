@@ -33,7 +33,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 f"--constraint={ROOT / 'scripts' / 'requirements' / name}.txt" for name in ("build", "test")
             ]
             pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
-            run(*pip, wheel, *BESIDE, *versions, timeout=None)
+            run(*pip, wheel, *BESIDE, *versions, timeout=900)
             (folder / "ready").touch()
     return folder / "bin" / "python"
 

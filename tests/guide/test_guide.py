@@ -21,6 +21,8 @@ PAGES = sorted(
 PASSAGES = {"c.md": ("c", "cpp"), "fortran.md": ("fortran",)}
 
 
+# Who comes first makes the environment of all, which is no part of a page's time.
+@pytest.mark.timeout(120, func_only=True)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_shows_works(reader: Reader, wheel: Path, page: Path) -> None:
     for file in (wheel, *(ROOT / "tests" / "guide" / "beside").glob("*")):

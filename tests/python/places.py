@@ -50,7 +50,7 @@ def run(
     *command: str | Path,
     env: dict[str, str] | None = None,
     cwd: Path | None = None,
-    timeout: float | None = 100,
+    timeout: float = 100,
 ) -> str:
     """Runs a command to its end; returns what it printed, fails with it when it fails."""
     words = [str(word) for word in command]
