@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use forebay_link::{Doorbell, Frame, Header, Link, ShmLink, Wire};
-use forebay_types::call::{self, Call, Item, Place, ServerRequest, kind};
+use forebay_types::call::{self, BIG_ENDIAN, Call, Item, Place, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Shape};
@@ -43,11 +43,15 @@ fn reply(raw: &mut Raw) -> (u32, String) {
 }
 
 fn ask(raw: &mut Raw, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
+    ask_with(raw, Header::new(kind::REQUEST, id), issue, service, items)
+}
+
+fn ask_with(raw: &mut Raw, header: Header, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
     let mut w = Writer::new();
     let words = Call { sent_ns: 0, allowed_ns: 0, issue, service };
     call::put_call(&mut w, &words, items.len());
     items.iter().for_each(|item| call::put_item(&mut w, item));
-    raw.link.send(&Header::new(kind::REQUEST, id), &[&w.finish()]).unwrap();
+    raw.link.send(&header, &[&w.finish()]).unwrap();
     reply(raw)
 }
 
@@ -89,6 +93,9 @@ fn arguments_that_lie_about_their_place_are_refused() {
     assert!(code == Code::BadArgument as u32 && text.contains("takes 3 arguments"), "{text}");
     let (code, text) = ask(&mut raw, 11, 0, "axpi", &[]);
     assert!(code == Code::NoServer as u32 && text.contains("axpy"), "{text}");
+    let turned = Header { flags: BIG_ENDIAN, ..Header::new(kind::REQUEST, 12) };
+    let (code, text) = ask_with(&mut raw, turned, 0, "void", &[]);
+    assert!(code == Code::Corrupt as u32 && text.contains("of this host says"), "{text}");
 }
 
 #[test]
