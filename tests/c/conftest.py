@@ -17,7 +17,8 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
     common = common_folder(tmp_path_factory)
     prefix = common / "installed"
     with alone(common / "install.lock"):
-        if not (prefix / "lib" / "cmake" / "Forebay" / "ForebayConfigVersion.cmake").exists():
+        # The last file of an installation: without it another worker's was cut short.
+        if not (prefix / "share" / "doc" / "forebay" / "LICENSE-MIT").exists():
             install(prefix)
     # For what the tests themselves ask of the command; programs find it without.
     os.environ["FOREBAY_EXE"] = str(prefix / "bin" / "forebay")

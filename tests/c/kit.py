@@ -36,7 +36,7 @@ def functions(header: Path = HEADER) -> dict[str, tuple[str, list[str]]]:
 def install(prefix: Path | str, **variables: str) -> str:
     """`make install` of what was built."""
     env = {**os.environ, "FOREBAY_BUILT": "1", **variables}
-    return run("make", "--no-print-directory", "install", f"PREFIX={prefix}", env=env, cwd=ROOT)
+    return run("make", "--no-print-directory", "install", f"PREFIX={prefix}", env=env, cwd=ROOT, timeout=300)
 
 
 class Kit:
