@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(20);
 
 thread_local! {
     static DOOR: RefCell<Lobby> = RefCell::new(door());
