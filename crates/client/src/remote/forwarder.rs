@@ -364,7 +364,9 @@ pub fn ask<T: DeserializeOwned>(line: &mut Line, request: &LineRequest, wait: Du
     line.ask(1, request)?;
     line.flush_until(until)?;
     loop {
-        let received = line.receive(until)?.ok_or_else(|| {
+        // Frames that are no answer do not put the deadline off.
+        let in_time = line.receive(until)?.filter(|_| Instant::now() <= until);
+        let received = in_time.ok_or_else(|| {
             Error::new(Code::Timeout, format!("the other host has not answered for {} s", wait.as_secs()))
         })?;
         let message = line.message(&received);
