@@ -12,6 +12,8 @@ use crate::peer::lock;
 use crate::shared::Shared;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// Between two attempts while there is no broker: one that comes is told well before it has settled.
+const RETRY: Duration = Duration::from_millis(HEARTBEAT_MS / 5);
 
 /// The connection to the broker, while there is one.
 pub(crate) struct Announcer {
@@ -62,14 +64,18 @@ impl Announcer {
         while !shared.stopping() {
             let changed = self.told.as_ref() != Some(&shared.info());
             let done = if changed { self.announce(&shared) } else { self.heartbeat(&shared) };
-            match done {
-                Ok(()) => *lock(&shared.trouble) = None,
+            let pause = match done {
+                Ok(()) => {
+                    *lock(&shared.trouble) = None;
+                    Duration::from_millis(HEARTBEAT_MS)
+                }
                 Err(e) => {
                     self.wire = None;
                     *lock(&shared.trouble) = Some(e.within("cannot announce the server"));
+                    RETRY
                 }
-            }
-            shared.nap(Duration::from_millis(HEARTBEAT_MS));
+            };
+            shared.nap(pause);
         }
         if self.wire.is_some() {
             let _ = self.ask(&BrokerRequest::Withdraw { incarnation: shared.incarnation });

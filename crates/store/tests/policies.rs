@@ -3,10 +3,10 @@
 mod common;
 
 use common::{Rank, f64s, shape, wait_for};
-use forebay_arena::Segment;
+use forebay_arena::{Segment, place};
 use forebay_store::disk::{Disk, Foreign, System};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
-use forebay_types::control::Ask;
+use forebay_types::control::{Ask, Mode};
 use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Selection};
 use std::fs::{File, OpenOptions};
@@ -327,10 +327,15 @@ fn a_copy_that_is_opened_leaves_the_segments_of_the_run_alone() {
     assert!(std::process::Command::new("cp").arg("-r").args([&run, &copy]).status().unwrap().success());
     let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
     let rank = Rank::open(&owner, 0, 1, 4 << 20);
+    let over = place::segment_path(&place::segment_name(&["over", owner.run_id(), "2-1"]));
+    std::fs::write(&over, b"of the run's second session").unwrap();
     recover(&copy).unwrap();
-    assert!(!rank.is_unlinked());
+    assert_eq!(steps(&copy), [0]);
+    Owner::open(&copy, Options { mode: Mode::Write, ..Options::default() }).unwrap().close().unwrap();
+    assert!(!rank.is_unlinked() && over.exists());
+    std::fs::remove_file(&over).unwrap();
     owner.close().unwrap();
-    assert_eq!((steps(&run), steps(&copy)), (vec![0], vec![0]));
+    assert_eq!((steps(&run), steps(&copy)), (vec![0], vec![]));
 }
 
 #[test]

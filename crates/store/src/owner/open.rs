@@ -4,6 +4,7 @@
 use super::drain::{Drain, Patient};
 use super::dropping::Turn;
 use super::intake::{Command, Ends, Intake};
+use super::overflow;
 use super::session::Session;
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
@@ -13,7 +14,6 @@ use crate::layout::{Found, Layout, TMP, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
-use forebay_arena::place;
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
@@ -231,16 +231,9 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
         let old = catalog::open_read_only(&layout.catalog())
             .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
         if let Ok((run_id, sessions)) = old {
-            for s in sessions {
-                let _ = disk.remove(&place::segment_path(&s.segment));
-                let _ = disk.remove(&layout.root().join(&s.segment));
-            }
-            let over = place::segment_name(&["over", &run_id, ""]);
-            let is_over = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&over));
-            for path in [place::shm_dir(), layout.root().to_owned()].iter().flat_map(|d| files(d)) {
-                if is_over(&path) {
-                    let _ = disk.remove(&path);
-                }
+            // Those of a copy of this run that is open are not ours.
+            for path in sessions.iter().flat_map(|s| overflow::remains(layout, &run_id, s)) {
+                let _ = disk.remove(&path);
             }
         }
     }

@@ -111,9 +111,13 @@ pub(super) fn mark(root: &Path) -> String {
 /// Name of the n-th overflow segment of a session: that of the rank's segment in other words, so that the
 /// two are found together wherever the run's directory is then.
 fn overflow_name(run_id: &str, row: &SessionRow, n: usize) -> String {
+    format!("{}{n}", overflow_stem(run_id, row))
+}
+
+fn overflow_stem(run_id: &str, row: &SessionRow) -> String {
     let session = row.session.to_string();
     let own = row.segment.strip_prefix(&stem(run_id)).unwrap_or(&session);
-    place::segment_name(&["over", run_id, own, &n.to_string()])
+    place::segment_name(&["over", run_id, own, ""])
 }
 
 /// Beginning of the names of the ranks' segments.
@@ -133,6 +137,15 @@ fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
 /// Whether another process that lives made it.
 fn is_used(segment: &Segment) -> bool {
     segment.creator().alive() && segment.creator() != Process::current()
+}
+
+/// Where segments of a session may lie that nobody alive uses: the rank's own and those of its overflow.
+pub(super) fn remains(layout: &Layout, run_id: &str, row: &SessionRow) -> Vec<PathBuf> {
+    let over = overflow_stem(run_id, row);
+    let is_its = |p: &PathBuf| {
+        p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n == row.segment || n.starts_with(&over))
+    };
+    all_segments(layout).filter(is_its).filter(|p| !Segment::open(p).is_ok_and(|s| is_used(&s))).collect()
 }
 
 /// Sessions of a run whose segments are there: what a catalog that was made anew must know of them.
