@@ -43,7 +43,10 @@ def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
         "lib/pkgconfig/forebay.pc",
         "share/doc/forebay/LICENSE-APACHE",
         "share/doc/forebay/LICENSE-MIT",
+        "share/doc/forebay/THIRD-PARTY",
     ]
+    notices = (kit.prefix / "share" / "doc" / "forebay" / "THIRD-PARTY").read_text()
+    assert all(word in notices for word in ("Copyright 2006 by The HDF Group", "rustls-webpki", "uplot"))
     library = kit.prefix / "lib" / "libforebay.so"
     assert os.readlink(library) == "libforebay.so.0"
     assert os.readlink(kit.prefix / "lib" / "libforebay.so.0") == "libforebay.so.0.1.0"
