@@ -232,7 +232,7 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
             .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
         if let Ok((run_id, sessions)) = old {
             // Those of a copy of this run that is open are not ours.
-            for path in sessions.iter().flat_map(|s| overflow::remains(layout, &run_id, s)) {
+            for path in overflow::remains(layout, &run_id, &sessions) {
                 let _ = disk.remove(&path);
             }
         }

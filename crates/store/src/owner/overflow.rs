@@ -10,6 +10,7 @@ use forebay_arena::{Process, Segment, SegmentSpec, place};
 use forebay_types::control::word;
 use forebay_types::{Error, Result};
 use serde_json::Value;
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -139,13 +140,19 @@ fn is_used(segment: &Segment) -> bool {
     segment.creator().alive() && segment.creator() != Process::current()
 }
 
-/// Where segments of a session may lie that nobody alive uses: the rank's own and those of its overflow.
-pub(super) fn remains(layout: &Layout, run_id: &str, row: &SessionRow) -> Vec<PathBuf> {
-    let over = overflow_stem(run_id, row);
-    let is_its = |p: &PathBuf| {
-        p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n == row.segment || n.starts_with(&over))
+/// Segments of these sessions that nobody alive uses: the ranks' own and those of their overflow.
+pub(super) fn remains(
+    layout: &Layout,
+    run_id: &str,
+    sessions: &[SessionRow],
+) -> impl Iterator<Item = PathBuf> {
+    let own: HashSet<&str> = sessions.iter().map(|s| s.segment.as_str()).collect();
+    let over: Vec<String> = sessions.iter().map(|s| overflow_stem(run_id, s)).collect();
+    let is_theirs = move |p: &PathBuf| {
+        let name = p.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        own.contains(name) || over.iter().any(|stem| name.starts_with(stem))
     };
-    all_segments(layout).filter(is_its).filter(|p| !Segment::open(p).is_ok_and(|s| is_used(&s))).collect()
+    all_segments(layout).filter(is_theirs).filter(|p| !Segment::open(p).is_ok_and(|s| is_used(&s)))
 }
 
 /// Sessions of a run whose segments are there: what a catalog that was made anew must know of them.
