@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit import Home, Kit, install
+from kit import Agent, Home, Kit, install
 from places import alone, common_folder
 
 
@@ -29,6 +29,15 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
 def home(kit: Kit) -> Iterator[Home]:
     """Where the test's programs run."""
     made = Home(kit)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def agent(home: Home, tmp_path: Path) -> Iterator[Agent]:
+    """An agent that takes runs of other hosts; who lives at home has its key."""
+    made = Agent(tmp_path)
+    home.variables["FOREBAY_HOME"] = made.place.variables["FOREBAY_HOME"]
     yield made
     made.close()
 

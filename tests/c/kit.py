@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from far import Agent as Agent  # noqa: E402
 from places import Place, ended, hear, run  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"

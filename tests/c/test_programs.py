@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from alike import check_ending
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import until
 
@@ -91,20 +92,7 @@ def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
 def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
     kit: Kit, home: Home, run_path: Path, why: str
 ) -> None:
-    ending = kit.compile(PROGRAMS / "ending.c")
-    program = home.start_ready(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
-    if why == "SIGTERM":
-        program.terminate()
-    out, err = program.communicate(timeout=20)
-    assert program.returncode == 0, err
-    at = int(out.split()[2])
-    assert out == f"0 to {at} ended by {why}\n"
-    out = home.run(ending, run_path, "0", str(at + 100))
-    assert out == f"ready\n{at} to {at + 100} ended by itself\n"
-    last = home.command("show", run_path, "x", "--step", str(at + 100))
-    twin = run_path.with_name("twin.fb")
-    home.run(ending, twin, "0", str(at + 100))
-    assert home.command("show", twin, "x", "--step", str(at + 100)) == last
+    check_ending(home, kit.compile(PROGRAMS / "ending.c"), run_path, why)
 
 
 @pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])

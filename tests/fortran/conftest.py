@@ -16,7 +16,7 @@ _spec = importlib.util.spec_from_file_location("fixtures_of_c", HERE.parent / "c
 assert _spec is not None and _spec.loader is not None
 _fixtures = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_fixtures)
-kit, home, run_path = _fixtures.kit, _fixtures.home, _fixtures.run_path
+kit, home, agent, run_path = _fixtures.kit, _fixtures.home, _fixtures.agent, _fixtures.run_path
 
 from fortran_kit import Fortran, Kit  # noqa: E402
 

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from alike import check_ending
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
@@ -81,19 +82,7 @@ def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> N
 def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
     fortran: Fortran, home: Home, run_path: Path, why: str
 ) -> None:
-    ending = fortran.compile(PROGRAMS / "ending.f90")
-    program = home.start_ready(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
-    if why == "SIGTERM":
-        program.terminate()
-    out, err = program.communicate(timeout=20)
-    assert program.returncode == 0, err
-    at = int(out.split()[2])
-    assert out == f"0 to {at} ended by {why}\n"
-    assert home.run(ending, run_path, "0", str(at + 100)) == f"ready\n{at} to {at + 100} ended by itself\n"
-    twin = run_path.with_name("twin.fb")
-    home.run(ending, twin, "0", str(at + 100))
-    last, whole = (home.command("show", path, "x", "--step", str(at + 100)) for path in (run_path, twin))
-    assert last == whole
+    check_ending(home, fortran.compile(PROGRAMS / "ending.f90"), run_path, why)
 
 
 def test_a_program_calls_its_own_server(fortran: Fortran, home: Home) -> None:

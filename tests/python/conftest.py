@@ -22,6 +22,14 @@ def place() -> Iterator[Place]:
     made.close()
 
 
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    """An agent of the test's own."""
+    made = Agent(tmp_path)
+    yield made
+    made.close()
+
+
 OWNERS = ("embedded", "agent", "remote")
 
 

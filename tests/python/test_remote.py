@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import forebay as fb
@@ -16,14 +16,6 @@ import pytest
 from conftest import Agent, Place, until
 from lines import Proxy, SlowLine
 from places import ended, hear
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    """An agent of the test's own."""
-    made = Agent(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -174,25 +166,28 @@ except fb.Error as e:
 """
 
 
+def write_to_the_stopped(agent: Agent, place: Place, path: Path) -> subprocess.Popen[str]:
+    """A program that has written to a run there when this returns, and of whose last words nothing arrived."""
+    program = place.python(LOST, agent.url(path), stdin=-1)
+    assert program.stdin is not None
+    hear(program, "ready")
+    os.kill(agent.pid, signal.SIGSTOP)
+    program.stdin.write("\n")
+    program.stdin.flush()
+    hear(program, "written")
+    return program
+
+
 def test_a_dead_agent_is_a_clear_error_and_the_rest_is_sent_to_the_next_one(
     agent: Agent, place: Place
 ) -> None:
     path = agent.runs / "lost.fb"
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
-    program = place.python(LOST, agent.url(path), stdin=-1)
-    assert program.stdin is not None
-    hear(program, "ready")
-    # Stopped first, so that nothing of what follows arrives there.
-    os.kill(agent.pid, signal.SIGSTOP)
-    program.stdin.write("\n")
-    program.stdin.flush()
-    hear(program, "written")
+    program = write_to_the_stopped(agent, place, path)
     agent.kill()
     until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
     began = time.monotonic()
-    program.stdin.write("\n")
-    program.stdin.flush()
-    out, err = program.communicate(timeout=30)
+    out, err = program.communicate("\n", timeout=30)
     assert time.monotonic() - began < 15, "the error took too long"
     assert out.startswith("ServerLost"), out + err
     assert "stays in shared memory" in out
@@ -345,13 +340,7 @@ def test_the_rest_of_a_copy_of_a_run_is_not_sent_to_another_copy(agent: Agent, p
     place.run_python(MAKE, one)
     shutil.copytree(one, other)
     # The second session of one copy is cut off, that of the other one is over.
-    program = place.python(LOST, agent.url(one), stdin=-1)
-    assert program.stdin is not None
-    hear(program, "ready")
-    os.kill(agent.pid, signal.SIGSTOP)
-    program.stdin.write("\n")
-    program.stdin.flush()
-    hear(program, "written")
+    program = write_to_the_stopped(agent, place, one)
     program.kill()
     program.wait()
     agent.kill()

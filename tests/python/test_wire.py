@@ -31,13 +31,6 @@ def squares(n, m):
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    agent = Agent(tmp_path)
-    yield agent
-    agent.close()
-
-
-@pytest.fixture
 def link(agent: Agent, tmp_path: Path) -> Iterator[Link]:
     file = tmp_path / "arrays.py"
     file.write_text(SERVICES)
