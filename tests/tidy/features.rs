@@ -20,6 +20,7 @@ const PARTS: &[(char, u32)] = &[
     ('I', 11),
     ('J', 8),
     ('K', 11),
+    ('L', 20),
 ];
 
 struct Row {
@@ -38,7 +39,7 @@ fn rows() -> Vec<Row> {
         let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
         let is_id = |t: &str| {
             let mut letters = t.chars();
-            letters.next().is_some_and(|c| ('A'..='K').contains(&c))
+            letters.next().is_some_and(|c| ('A'..='L').contains(&c))
                 && t.len() > 1
                 && letters.all(|c| c.is_ascii_digit())
         };
