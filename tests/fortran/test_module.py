@@ -43,6 +43,7 @@ GENERIC = {
 # What Fortran has no use for, and why.
 WITHOUT = {
     "fb_free": "what the library allocates is copied into variables of the program and given back",
+    "fb_rows_u64": "Fortran has no integers without a sign; fb_rows_get reads them up to 2^63 - 1, or as real numbers",
     "fb_last_error": "the text comes in errmsg, or ends the program",
 }
 PROGRAM = """program refused

@@ -88,9 +88,25 @@ def test_attributes_behave_as_a_dictionary(run_dir: Path) -> None:
                 del attrs["c"]
             assert sorted(attrs) == ["a", "d"]
             with pytest.raises(fb.BadArgument):
-                attrs["bad"] = float("nan")
-            with pytest.raises(fb.BadArgument):
                 attrs["bad"] = object()
+
+
+def test_numbers_of_attributes_come_back_as_they_were_or_are_refused(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.put("x", 1.0, attrs={"best": np.array([0.1, np.inf, -np.inf])})
+        assert run.dataset("x").attrs["best"] == [0.1, np.inf, -np.inf]
+        assert run.list()[0].attrs["best"] == [0.1, np.inf, -np.inf]
+        run.attrs.update(
+            loss=float("nan"), deep={"in": [{"it": np.float32("nan")}]}, top=2**64 - 1, low=-(2**63)
+        )
+        assert np.isnan(run.attrs["loss"]) and np.isnan(run.attrs["deep"]["in"][0]["it"])
+        assert (run.attrs["top"], run.attrs["low"]) == (2**64 - 1, -(2**63))
+        for beyond in (2**70, 2**64, -(2**63) - 1, [1, {"a": 2**70}]):
+            with pytest.raises(fb.BadArgument, match="64 bits"):
+                run.attrs["bad"] = beyond
+        with pytest.raises(fb.BadArgument, match="key 1"):
+            run.attrs["bad"] = {1: "one"}
+        assert "bad" not in run.attrs
 
 
 def test_what_is_not_there_is_not_found(run_dir: Path) -> None:

@@ -104,3 +104,74 @@ def test_a_frame_goes_in_and_comes_out(stars: fb.Table) -> None:
     frame = pandas.DataFrame({"name": ["Vega"], "mass": [2.1], "id": [4], "blob": [b"v"]})
     stars.insert(frame)
     assert stars.to_pandas()["name"].tolist() == ["Sun", "Sirius", "Proxima", "Vega"]
+
+
+def test_a_column_comes_back_in_its_own_dtype(run_dir: Path) -> None:
+    """What is no number is a number all the same where a column holds real ones: NaN, as NumPy knows it."""
+    with fb.open(run_dir) as run:
+        t = run.table("t", {"v": "f64", "f": "f32", "b": bool, "k": "u8", "s": str, "raw": bytes})
+        t.insert([(1.5, 0.1, True, 255, "a", b"x\0"), (float("nan"), float("-inf"), False, 0, "b\0", b"")])
+        t.insert({"k": 7})
+        rows = t.select()
+        assert [rows[n].dtype for n in ("v", "f", "k")] == [np.float64, np.float32, np.uint8]
+        np.testing.assert_array_equal(rows["v"], [1.5, np.nan, np.nan])
+        np.testing.assert_array_equal(rows["f"], np.array([0.1, -np.inf, np.nan], np.float32))
+        assert np.nanmean(rows["v"]) == 1.5
+        assert rows[:2]["b"].dtype == np.bool_
+        assert rows["b"].tolist() == [True, False, None]  # no truth value stands for "missing"
+        assert rows["s"].tolist() == ["a", "b\0", None]
+        assert rows["raw"].tolist() == [b"x\0", b"", None]
+        assert t.select("k > 300")["v"].dtype == np.float64
+        assert t.select(columns=["f"])["f"].dtype == np.float32
+        asked = run.sql("select v, 2 * v as twice from t")
+        np.testing.assert_array_equal(asked["v"], [1.5, np.nan, np.nan])
+        np.testing.assert_array_equal(asked["twice"], [3.0, np.nan, np.nan])
+
+
+def test_a_real_number_beyond_its_column_is_refused(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        t = run.table("t", {"f": "f32"})
+        with pytest.raises(fb.BadArgument, match="f32"):
+            t.insert((1e40,))
+        assert len(t) == 0
+
+
+def test_integers_without_a_sign_keep_all_their_bits(run_dir: Path) -> None:
+    numbers = [2**63 + 1, 0, 2**64 - 1, 2**63 - 1, 2**63]
+    with fb.open(run_dir) as run:
+        t = run.table("t", {"k": "u64"})
+        t.insert([(n,) for n in numbers[:2]])
+        t.insert([(np.uint64(n),) for n in numbers[2:]])
+        assert t.select()["k"].dtype == np.uint64
+        assert t.select()["k"].tolist() == numbers
+        assert t.select("k >= ?", [2**63])["k"].tolist() == [2**63 + 1, 2**64 - 1, 2**63]
+        assert t.select("k = ?", [2**64 - 1])["k"].tolist() == [2**64 - 1]
+        assert t.update({"k": 2**63 + 2}, "k = ?", [2**63]) == 1
+        assert t.delete("k < ?", [2**63 + 2]) == 3
+        assert t.select()["k"].tolist() == [2**64 - 1, 2**63 + 2]
+        with pytest.raises(fb.BadArgument, match="64 bits"):
+            t.insert((2**64,))
+        signed = run.table("signed", {"k": "i64"})
+        with pytest.raises(fb.BadArgument, match="9223372036854775808"):
+            signed.insert((2**63,))
+
+
+def test_an_update_keeps_to_the_columns(stars: fb.Table) -> None:
+    for wrong in ({"id": "text"}, {"id": 1.5}, {"id": 2**31}, {"id": float("nan")}, {"name": 3}):
+        with pytest.raises(fb.BadArgument):
+            stars.update(wrong)
+    assert stars.select().tuples() == STARS
+    assert stars.update({"mass": float("nan")}, "name = ?", ["Sun"]) == 1
+    np.testing.assert_array_equal(stars.select()["mass"], [np.nan, 2.06, 0.12])
+
+
+def test_frames_have_the_dtypes_of_their_columns(run_dir: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    with fb.open(run_dir) as run:
+        t = run.table("t", {"v": "f32", "k": "u64", "s": str})
+        t.insert([(float("nan"), 2**63, "x"), (0.5, 1, None)])
+        frame = t.to_pandas()
+        assert [frame[c].dtype for c in ("v", "k")] == [np.float32, np.uint64]
+        assert frame["s"][0] == "x" and frame["s"].isna().tolist() == [False, True]
+        assert frame["k"].tolist() == [2**63, 1]
+        assert isinstance(frame, pandas.DataFrame)

@@ -42,7 +42,10 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Run::set_attrs", "fb_attr_set_f64 fb_attr_set_i64 fb_attr_set_str fb_attr_set_json fb_attr_delete"),
     ("Run::table", "fb_table_open fb_table_free"),
     ("Run::tables", "fb_tables"),
-    ("Run::sql", "fb_sql fb_rows_free fb_rows_count fb_rows_name fb_rows_f64 fb_rows_i64 fb_rows_str"),
+    (
+        "Run::sql",
+        "fb_sql fb_rows_free fb_rows_count fb_rows_name fb_rows_f64 fb_rows_i64 fb_rows_u64 fb_rows_str",
+    ),
     ("Run::snapshot", "fb_snapshot_begin fb_snapshot_free"),
     ("Run::snapshots", "fb_snapshots"),
     ("Run::last_snapshot", "fb_snapshot_last"),

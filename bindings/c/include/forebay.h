@@ -763,6 +763,9 @@ fb_status fb_rows_name(fb_rows *rows, int column, const char **name);
 /* A column as real numbers, one for each row; what has no value is NAN. */
 fb_status fb_rows_f64(fb_rows *rows, int column, double *values);
 
+/* A column as integers without a sign, one for each row; every row must have one, and none below 0. */
+fb_status fb_rows_u64(fb_rows *rows, int column, uint64_t *values);
+
 /* A column as integers, one for each row; every row must have one. */
 fb_status fb_rows_i64(fb_rows *rows, int column, int64_t *values);
 
@@ -773,7 +776,7 @@ fb_status fb_rows_str(fb_rows *rows, int column, const char **values);
 /* One cell as bytes, good until the rows are freed. */
 fb_status fb_rows_bytes(fb_rows *rows, int64_t row, int column, const void **bytes, int64_t *count);
 
-/* Whether a cell has no value: 1 or 0. */
+/* Whether a cell has no value: 1 or 0. A NaN has none. */
 fb_status fb_rows_is_null(fb_rows *rows, int64_t row, int column, int *is_null);
 
 /* --- watching and steering ----------------------------------------------------------------- */

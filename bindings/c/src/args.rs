@@ -129,7 +129,11 @@ pub fn sql_args(args: *const fb_arg, count: c_int) -> Result<Vec<serde_json::Val
                 let scalar = arg.scalar("an argument of the query")?;
                 let whole = scalar.as_i64().map(serde_json::Value::from);
                 let real = || scalar.as_f64().filter(|v| v.is_finite()).map(serde_json::Value::from);
-                whole.or_else(real).ok_or_else(|| Error::bad(format!("{scalar} cannot stand for a `?`")))
+                let unsigned = || scalar.as_u64().map(serde_json::Value::from);
+                whole
+                    .or_else(unsigned)
+                    .or_else(real)
+                    .ok_or_else(|| Error::bad(format!("{scalar} cannot stand for a `?`")))
             }
             _ => Err(Error::bad(
                 "a `?` stands for a number or text; make it with FB_IN_F64, FB_IN_I64 or FB_IN_STR",

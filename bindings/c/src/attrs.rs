@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::{fb_status, status};
 use crate::kinds::fb_run;
-use crate::{data, given, handle, memory};
+use crate::{given, handle, memory};
 
 /// Set number that stands for the table of that name.
 const TABLE: i64 = i64::MIN + 1;
@@ -56,14 +56,7 @@ pub extern "C" fn fb_attr_set_f64(
     key: *const c_char,
     value: f64,
 ) -> fb_status {
-    status(|| {
-        if !value.is_finite() {
-            return Err(Error::bad(format!(
-                "{value} cannot be the value of an attribute; give a finite number"
-            )));
-        }
-        set_one(run, name, set, key, Ok(value.into()))
-    })
+    status(|| set_one(run, name, set, key, Ok(forebay::real_attribute(value))))
 }
 
 /// Sets an attribute to an integer.
@@ -100,7 +93,7 @@ pub extern "C" fn fb_attr_set_json(
 ) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
-        object.run.set_attrs(&target(name, set)?, data::attrs_of(given::text(json, "json")?)?)
+        object.run.set_attrs(&target(name, set)?, forebay::attributes(given::text(json, "json")?)?)
     })
 }
 
@@ -117,7 +110,7 @@ pub extern "C" fn fb_attr_get_f64(
         let object = handle::get(run)?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let found = get_one(&object.run, name, set, key)?;
-        out.set(found.as_f64().ok_or_else(|| is_not(key, &found, "a number"))?);
+        out.set(forebay::number_of_attribute(&found).ok_or_else(|| is_not(key, &found, "a number"))?);
         Ok(())
     })
 }

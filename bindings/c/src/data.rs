@@ -6,7 +6,7 @@ use std::ptr;
 use forebay::{
     Array, ArrayMeta, DataSet, Error, Order, PutOptions, Result, Selection, Slice, Strided, View, limits,
 };
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, ALL_SETS, Sized0};
@@ -109,12 +109,6 @@ pub fn view<'a>(
     View::new(meta, given::bytes(&meta, data, "data")?)
 }
 
-/// Attributes as JSON text.
-pub fn attrs_of(text: &str) -> Result<Map<String, Value>> {
-    serde_json::from_str(text)
-        .map_err(|e| Error::bad(format!("the attributes {text:?} are no JSON object: {e}")))
-}
-
 /// All sets, or one.
 fn sets(set: i64) -> Option<i64> {
     (set != ALL_SETS).then_some(set)
@@ -154,7 +148,7 @@ pub extern "C" fn fb_put_with(
         let name = given::text(name, "name")?;
         let opts = given::options(opts, "fb_put_opts")?;
         let view = view(dtype, opts.order, ndim, shape, data)?;
-        let attrs = given::optional_text(opts.attrs, "attrs")?.map(attrs_of).transpose()?;
+        let attrs = given::optional_text(opts.attrs, "attrs")?.map(forebay::attributes).transpose()?;
         let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
         object.run.put(name, view, PutOptions { set, unit, attrs: attrs.as_ref() })
     })
@@ -181,7 +175,7 @@ pub extern "C" fn fb_put_if_version(
         let out = given::optional_out(new_version, "new_version")?;
         let opts = given::options(opts, "fb_put_opts")?;
         let view = view(dtype, opts.order, ndim, shape, data)?;
-        let attrs = given::optional_text(opts.attrs, "attrs")?.map(attrs_of).transpose()?;
+        let attrs = given::optional_text(opts.attrs, "attrs")?.map(forebay::attributes).transpose()?;
         let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
         let options = PutOptions { set, unit, attrs: attrs.as_ref() };
         out.set(object.run.put_if_version(name, view, options, version)?);

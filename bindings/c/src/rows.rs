@@ -19,6 +19,7 @@ pub struct RowsObject {
 enum Value {
     Null,
     Int(i64),
+    Unsigned(u64),
     Real(f64),
     Text(CString),
     Bytes(Vec<u8>),
@@ -32,6 +33,7 @@ impl RowsObject {
             Ok(match cell {
                 Cell::Null => Value::Null,
                 Cell::Int(v) => Value::Int(v),
+                Cell::Unsigned(v) => Value::Unsigned(v),
                 Cell::Real(v) => Value::Real(v),
                 Cell::Text(v) => Value::Text(c_text(&v)?),
                 Cell::Blob(v) => Value::Bytes(v),
@@ -72,6 +74,7 @@ impl RowsObject {
         let found = match &self.rows[row][column] {
             Value::Null => "has no value".to_owned(),
             Value::Int(v) => format!("is {v}"),
+            Value::Unsigned(v) => format!("is {v}"),
             Value::Real(v) => format!("is {v}"),
             Value::Text(v) => format!("is the text {v:?}"),
             Value::Bytes(v) => format!("is {} bytes", v.len()),
@@ -126,8 +129,24 @@ pub extern "C" fn fb_rows_f64(rows: *mut fb_rows, column: c_int, values: *mut f6
         let object = handle::get(rows)?;
         let found = object.values(column, "a number", |value| match value {
             Value::Int(v) => Some(*v as f64),
+            Value::Unsigned(v) => Some(*v as f64),
             Value::Real(v) => Some(*v),
             Value::Null => Some(f64::NAN),
+            _ => None,
+        })?;
+        given::slice_mut(values, found.len() as i64, "values")?.copy_from_slice(&found);
+        Ok(())
+    })
+}
+
+/// A column as integers without a sign, one for each row; every row must have one, and none below 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_rows_u64(rows: *mut fb_rows, column: c_int, values: *mut u64) -> fb_status {
+    status(|| {
+        let object = handle::get(rows)?;
+        let found = object.values(column, "an integer without a sign", |value| match value {
+            Value::Int(v) => u64::try_from(*v).ok(),
+            Value::Unsigned(v) => Some(*v),
             _ => None,
         })?;
         given::slice_mut(values, found.len() as i64, "values")?.copy_from_slice(&found);
@@ -140,7 +159,7 @@ pub extern "C" fn fb_rows_f64(rows: *mut fb_rows, column: c_int, values: *mut f6
 pub extern "C" fn fb_rows_i64(rows: *mut fb_rows, column: c_int, values: *mut i64) -> fb_status {
     status(|| {
         let object = handle::get(rows)?;
-        let found = object.values(column, "an integer", |value| match value {
+        let found = object.values(column, "an integer below 2^63", |value| match value {
             Value::Int(v) => Some(*v),
             _ => None,
         })?;
@@ -186,7 +205,7 @@ pub extern "C" fn fb_rows_bytes(
     })
 }
 
-/// Whether a cell has no value: 1 or 0.
+/// Whether a cell has no value: 1 or 0. A NaN has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_rows_is_null(
     rows: *mut fb_rows,
@@ -197,7 +216,12 @@ pub extern "C" fn fb_rows_is_null(
     status(|| {
         let object = handle::get(rows)?;
         let out = given::out(is_null, "is_null")?;
-        out.set(matches!(object.cell(row, column)?, Value::Null).into());
+        let none = match object.cell(row, column)? {
+            Value::Null => true,
+            Value::Real(v) => v.is_nan(),
+            _ => false,
+        };
+        out.set(none.into());
         Ok(())
     })
 }

@@ -3,7 +3,6 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use forebay::{Cell, Column, DType, Error, Result, Table, TableOptions};
-use serde_json::{Map, Value};
 
 use crate::args::{fb_arg, sql_args};
 use crate::fault::{fb_status, status};
@@ -212,14 +211,7 @@ fn cells(values: &fb_values, count: i64, column: &str) -> Result<Vec<Cell>> {
         DType::Bool => each(values, count, column, |v: u8| int((v != 0).into())),
         DType::U16 => each(values, count, column, |v: u16| int(v.into())),
         DType::U32 => each(values, count, column, |v: u32| int(v.into())),
-        DType::U64 => given::slice(values.data.cast::<u64>(), count, column)?
-            .iter()
-            .map(|v| {
-                i64::try_from(*v)
-                    .map(int)
-                    .map_err(|_| Error::bad(format!("column {column:?}: {v} is beyond 2^63")))
-            })
-            .collect(),
+        DType::U64 => each(values, count, column, Cell::unsigned),
         DType::F32 => each(values, count, column, |v: f32| Cell::Real(v.into())),
         DType::F64 => each(values, count, column, Cell::Real),
         DType::Str => given::slice(values.data.cast::<*const c_char>(), count, column)?
@@ -272,25 +264,14 @@ pub extern "C" fn fb_table_update(
         let object = handle::get(table)?;
         let out = given::optional_out(count, "count")?;
         let condition = given::optional_text(condition, "condition")?.unwrap_or("");
-        let mut set = Map::new();
+        let mut set = Vec::new();
         for values in given::slice(values, nvalues.into(), "values")? {
             let name = given::text(values.column, "the name of a column")?;
             let cell = cells(values, 1, name)?.into_iter().next().unwrap_or(Cell::Null);
-            set.insert(name.to_owned(), json(cell)?);
+            set.push((name.to_owned(), cell));
         }
         out.set(object.table.update(set, condition, &sql_args(args, nargs)?)? as i64);
         Ok(())
-    })
-}
-
-fn json(cell: Cell) -> Result<Value> {
-    Ok(match cell {
-        Cell::Null => Value::Null,
-        Cell::Int(v) => v.into(),
-        Cell::Real(v) if v.is_finite() => v.into(),
-        Cell::Real(v) => return Err(Error::bad(format!("{v} cannot be set; insert it in a new row"))),
-        Cell::Text(v) => v.into(),
-        Cell::Blob(_) => return Err(Error::bad("bytes cannot be set; insert them in a new row")),
     })
 }
 

@@ -397,6 +397,11 @@ module forebay_library
       type(c_ptr), value :: rows, values
       integer(c_int), value :: column
     end function lib_rows_f64
+    integer(c_int) function lib_rows_u64(rows, column, values) bind(c, name='fb_rows_u64')
+      import
+      type(c_ptr), value :: rows, values
+      integer(c_int), value :: column
+    end function lib_rows_u64
     integer(c_int) function lib_rows_i64(rows, column, values) bind(c, name='fb_rows_i64')
       import
       type(c_ptr), value :: rows, values

@@ -52,7 +52,17 @@ pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     Err(errors::bad(py, format!("a {kind} is not a number, truth value or text")))
 }
 
-/// A descriptor from its text.
+/// The value of a `?` in SQL: the same, and integers up to 2^64.
+pub fn argument_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    match value.extract::<u64>() {
+        Ok(unsigned) if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() => {
+            Ok(unsigned.into())
+        }
+        _ => scalar_from_python(value),
+    }
+}
+
+/// Attributes from their text.
 pub fn object(py: Python<'_>, text: &str) -> PyResult<Map<String, Value>> {
-    serde_json::from_str(text).map_err(|e| errors::bad(py, format!("{text:?} is not a JSON object: {e}")))
+    forebay::attributes(text).map_err(|e| errors::bad(py, e.text()))
 }

@@ -60,7 +60,7 @@ fn target(kind: &str, name: &str, set: i64) -> Target {
 }
 
 fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
-    args.iter().map(json::scalar_from_python).collect()
+    args.iter().map(json::argument_from_python).collect()
 }
 
 #[pymethods]
@@ -219,7 +219,7 @@ impl Run {
     ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
         let args = values(&args)?;
         let rows = released(py, || self.inner.sql(query, &args))?;
-        rows_to_python(py, rows)
+        rows_to_python(py, rows, &[])
     }
 
     fn snapshot(&self, py: Python<'_>, step: i64, time: Option<f64>) -> PyResult<Snapshot> {

@@ -1,6 +1,6 @@
 //! Tables: rows as tuples of plain Python values.
 
-use forebay::{Cell, Rows};
+use forebay::{Cell, DType, Rows};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -21,20 +21,30 @@ impl Table {
     }
 }
 
-/// Column names and a list of tuples.
-pub fn rows_to_python<'py>(py: Python<'py>, rows: Rows) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
+/// Column names and a list of tuples; truth values are told from integers by the dtypes of the
+/// columns, where they are known.
+pub fn rows_to_python<'py>(
+    py: Python<'py>,
+    rows: Rows,
+    dtypes: &[&str],
+) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
     let list = PyList::empty(py);
+    let truth: Vec<bool> =
+        (0..rows.columns.len()).map(|at| dtypes.get(at) == Some(&DType::Bool.name())).collect();
     for row in rows.rows {
-        let cells: PyResult<Vec<_>> = row.into_iter().map(|cell| cell_to_python(py, cell)).collect();
+        let cells: PyResult<Vec<_>> =
+            row.into_iter().zip(&truth).map(|(cell, truth)| cell_to_python(py, cell, *truth)).collect();
         list.append(PyTuple::new(py, cells?)?)?;
     }
     Ok((rows.columns, list.into_any()))
 }
 
-fn cell_to_python(py: Python<'_>, cell: Cell) -> PyResult<Py<PyAny>> {
+fn cell_to_python(py: Python<'_>, cell: Cell, truth: bool) -> PyResult<Py<PyAny>> {
     match cell {
         Cell::Null => Ok(py.None()),
+        Cell::Int(v) if truth => (v != 0).into_py_any(py),
         Cell::Int(v) => v.into_py_any(py),
+        Cell::Unsigned(v) => v.into_py_any(py),
         Cell::Real(v) => v.into_py_any(py),
         Cell::Text(v) => v.into_py_any(py),
         Cell::Blob(v) => Ok(PyBytes::new(py, &v).into_any().unbind()),
@@ -53,8 +63,8 @@ fn cell_from_python(value: &Bound<'_, PyAny>) -> PyResult<Cell> {
         return Ok(Cell::Int(value.extract::<bool>()? as i64));
     }
     if value.is_instance_of::<PyInt>() {
-        let integer = value.extract();
-        return integer.map(Cell::Int).map_err(|_| {
+        let signed = value.extract().map(Cell::Int);
+        return signed.or_else(|_| value.extract().map(Cell::unsigned)).map_err(|_| {
             errors::bad(py, format!("{value} is beyond 64 bits; a table keeps integers of 64 bits"))
         });
     }
@@ -101,10 +111,15 @@ impl Table {
         condition: &str,
         args: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
-        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(json::argument_from_python).collect::<PyResult<_>>()?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = released(py, || self.inner.select(&columns, condition, &args))?;
-        rows_to_python(py, rows)
+        let dtype = |name: &String| {
+            let known = self.inner.columns().iter().find(|c| c.name == *name);
+            known.map_or("", |c| c.dtype.as_str())
+        };
+        let dtypes: Vec<&str> = rows.columns.iter().map(dtype).collect();
+        rows_to_python(py, rows, &dtypes)
     }
 
     fn update(
@@ -115,16 +130,16 @@ impl Table {
         condition: &str,
         args: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
-        let mut set = serde_json::Map::new();
+        let mut set = Vec::with_capacity(names.len());
         for (name, value) in names.into_iter().zip(&values) {
-            set.insert(name, json::scalar_from_python(value)?);
+            set.push((name, cell_from_python(value)?));
         }
-        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(json::argument_from_python).collect::<PyResult<_>>()?;
         released(py, || self.inner.update(set, condition, &args))
     }
 
     fn delete(&self, py: Python<'_>, condition: &str, args: Vec<Bound<'_, PyAny>>) -> PyResult<u64> {
-        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(json::argument_from_python).collect::<PyResult<_>>()?;
         released(py, || self.inner.delete(condition, &args))
     }
 

@@ -50,7 +50,7 @@ pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Scale};
 pub use forebay_types::{
     ArrayMeta, CODES, Code, DType, Element, Error, Name, Number, Order, Param, Result, Scalar, Selection,
-    Shape, Signature, Slice, Strided, limits,
+    Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute, real_attribute,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, parse_bytes, run_dir};

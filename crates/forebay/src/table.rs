@@ -88,8 +88,17 @@ impl Table {
         })
     }
 
-    /// Changes rows where the condition holds; returns how many.
-    pub fn update(&self, set: Map<String, Value>, condition: &str, args: &[Value]) -> Result<u64> {
+    /// Changes rows where the condition holds: each column named gets one value; returns how many.
+    pub fn update(&self, set: Vec<(String, Cell)>, condition: &str, args: &[Value]) -> Result<u64> {
+        let changed = |(name, cell): (String, Cell)| {
+            let within = |e: Error| e.within(format_args!("table {:?}, column {name:?}", self.name()));
+            if let Some(column) = self.columns().iter().find(|c| c.name == name) {
+                forebay_store::catalog::fits(&cell, DType::parse(&column.dtype)?).map_err(within)?;
+            }
+            let value = json(cell).map_err(within)?;
+            Ok((name, value))
+        };
+        let set = set.into_iter().map(changed).collect::<Result<Map<_, _>>>()?;
         self.run.session()?.update(self.name(), set, condition, args)
     }
 
@@ -111,6 +120,20 @@ impl Table {
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// A cell as an update carries it; a NaN is what has no value.
+fn json(cell: Cell) -> Result<Value> {
+    Ok(match cell {
+        Cell::Null => Value::Null,
+        Cell::Int(v) => v.into(),
+        Cell::Unsigned(v) => v.into(),
+        Cell::Real(v) if v.is_nan() => Value::Null,
+        Cell::Real(v) if v.is_finite() => v.into(),
+        Cell::Real(v) => return Err(Error::bad(format!("{v} cannot be set; insert it in a new row"))),
+        Cell::Text(v) => v.into(),
+        Cell::Blob(_) => return Err(Error::bad("bytes cannot be set; insert them in a new row")),
+    })
 }
 
 fn absent(run: &Run, name: &str) -> Error {

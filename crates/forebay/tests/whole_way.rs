@@ -119,7 +119,10 @@ fn tables_take_rows_and_answer_questions() {
         let some = t.select(&["note", "t"], "energy >= ?", &[json!(998.0)]).unwrap();
         assert_eq!(some.columns, ["note", "t"]);
         assert_eq!(some.rows[1][0], Cell::Text("row 999".into()));
-        assert_eq!(t.update(object(json!({"note": "late"})), "energy > ?", &[json!(990)]).unwrap(), 9);
+        assert_eq!(
+            t.update(vec![("note".into(), Cell::Text("late".into()))], "energy > ?", &[json!(990)]).unwrap(),
+            9
+        );
         assert_eq!(t.delete("note = ?", &[json!("late")]).unwrap(), 9);
         let max = run.sql("select max(energy) as e from history", &[]).unwrap();
         assert_eq!((max.columns[0].as_str(), &max.rows[0][0]), ("e", &Cell::Real(990.0)));

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod attributes;
 pub mod call;
 mod check;
 pub mod codec;
@@ -34,6 +35,7 @@ mod value;
 pub mod watch;
 
 pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
+pub use attributes::{attributes, number_of_attribute, real_attribute};
 pub use check::Given;
 pub use dtype::DType;
 pub use element::Element;

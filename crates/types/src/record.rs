@@ -232,6 +232,11 @@ pub enum Notice<'a> {
         /// Its text, naming step and file.
         text: &'a str,
     },
+    /// What people at the program should know now: a line on its standard error.
+    Remark {
+        /// The line.
+        text: &'a str,
+    },
 }
 
 mod kind {
@@ -250,6 +255,7 @@ mod kind {
     pub const ANSWER: u16 = 64;
     pub const APPLY: u16 = 65;
     pub const LATE: u16 = 66;
+    pub const REMARK: u16 = 67;
 }
 
 fn head(w: &mut Writer, kind: u16, seq: u64) {
@@ -447,6 +453,10 @@ impl<'a> Notice<'a> {
                 head(w, kind::LATE, 0);
                 w.u32(*code).str(text);
             }
+            Notice::Remark { text } => {
+                head(w, kind::REMARK, 0);
+                w.str(text);
+            }
         }
     }
 
@@ -458,6 +468,7 @@ impl<'a> Notice<'a> {
             kind::ANSWER => Notice::Answer { seq: number, code: r.u32()?, text: r.str()? },
             kind::APPLY => Notice::Apply { id: number, step: r.i64()?, json: r.str()? },
             kind::LATE => Notice::Late { code: r.u32()?, text: r.str()? },
+            kind::REMARK => Notice::Remark { text: r.str()? },
             other => return Err(corrupt(format!("{other} is no kind of notice"))),
         };
         finish(&r)?;
@@ -491,6 +502,8 @@ pub enum Cell {
     Null,
     /// Integer.
     Int(i64),
+    /// An integer of 2^63 or more; made by [`Cell::unsigned`].
+    Unsigned(u64),
     /// Double precision.
     Real(f64),
     /// Text.
@@ -500,6 +513,11 @@ pub enum Cell {
 }
 
 impl Cell {
+    /// An integer without a sign, as the kind that holds it.
+    pub fn unsigned(v: u64) -> Cell {
+        i64::try_from(v).map_or(Cell::Unsigned(v), Cell::Int)
+    }
+
     /// Appends a tag and the value.
     pub fn encode(&self, w: &mut Writer) {
         match self {
@@ -508,6 +526,7 @@ impl Cell {
             Cell::Real(v) => w.u8(2).f64(*v),
             Cell::Text(v) => w.u8(3).str(v),
             Cell::Blob(v) => w.u8(4).bytes(v),
+            Cell::Unsigned(v) => w.u8(5).u64(*v),
         };
     }
 
@@ -519,6 +538,7 @@ impl Cell {
             2 => Cell::Real(r.f64()?),
             3 => Cell::Text(r.str()?.to_owned()),
             4 => Cell::Blob(r.bytes()?.to_owned()),
+            5 => Cell::unsigned(r.u64()?),
             other => return Err(corrupt(format!("{other} is no kind of cell"))),
         })
     }

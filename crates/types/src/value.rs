@@ -93,6 +93,14 @@ impl Scalar {
         }
     }
 
+    /// Its value as an integer without a sign, if it is one.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self.number() {
+            Number::Int(v) => u64::try_from(v).ok(),
+            _ => None,
+        }
+    }
+
     /// Its value as a real number, if it is an integer or a real one.
     pub fn as_f64(&self) -> Option<f64> {
         match self.number() {

@@ -2,6 +2,8 @@
 
 #include "check.h"
 
+#include <math.h>
+
 static void every_type(fb_run *run)
 {
     static const fb_dtype types[] = { FB_I8,  FB_I16, FB_I32, FB_I64, FB_U8,   FB_U16, FB_U32,
@@ -119,6 +121,14 @@ static void attributes(fb_run *run)
     OK(fb_attr_set_f64(run, NULL, 0, "dt", 0.25));
     OK(fb_attr_set_i64(run, "E", 7, "order", 6));
     OK(fb_attr_set_str(run, "E", 7, "author", "Birdsall"));
+    OK(fb_attr_set_f64(run, NULL, 0, "blown up", NAN));
+    OK(fb_attr_get_f64(run, NULL, 0, "blown up", &real));
+    CHECK(isnan(real));
+    OK(fb_attr_set_f64(run, NULL, 0, "blown up", -INFINITY));
+    OK(fb_attr_get_f64(run, NULL, 0, "blown up", &real));
+    CHECK(isinf(real) && real < 0);
+    OK(fb_attr_delete(run, NULL, 0, "blown up"));
+    FAILS(FB_BAD_ARGUMENT, "18446744073709551616", fb_attr_set_json(run, NULL, 0, "{\"n\": 18446744073709551616}"));
     OK(fb_attr_set_json(run, NULL, 0, "{\"box\": [1, 2.5], \"dt\": 0.5}"));
     OK(fb_attr_get_f64(run, NULL, 0, "dt", &real));
     OK(fb_attr_get_i64(run, "E", 7, "order", &whole));

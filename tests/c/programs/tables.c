@@ -69,6 +69,36 @@ int main(int argc, char **argv)
     OK(fb_rows_free(rows));
     FAILS(FB_READ_ONLY, "delete", fb_sql(run, "delete from bodies", NULL, 0, &rows));
 
+    /* What SQLite has no place for comes back as it went in. */
+    const fb_column odd[] = { { "k", FB_U64, NULL }, { "f", FB_F32, NULL }, { "v", FB_F64, NULL } };
+    const uint64_t big[] = { UINT64_MAX, 1, UINT64_C(1) << 63 };
+    const float single[] = { 0.1f, NAN, -INFINITY };
+    const double reals[] = { NAN, 0.5, INFINITY };
+    const fb_values odds[] = { { "k", FB_U64, big }, { "f", FB_F32, single }, { "v", FB_F64, reals } };
+    fb_table *oddities = NULL;
+    OK(fb_table_open(run, "odd", odd, 3, NULL, &oddities));
+    OK(fb_table_insert(oddities, 3, odds, 3));
+    OK(fb_table_select(oddities, NULL, 0, NULL, NULL, 0, &rows));
+    uint64_t unsigned_[3];
+    double back[3];
+    int64_t signed_[3];
+    OK(fb_rows_u64(rows, 0, unsigned_));
+    CHECK(memcmp(unsigned_, big, sizeof big) == 0);
+    FAILS(FB_BAD_ARGUMENT, "18446744073709551615", fb_rows_i64(rows, 0, signed_));
+    OK(fb_rows_f64(rows, 1, back));
+    CHECK((float)back[0] == 0.1f && isnan(back[1]) && isinf(back[2]));
+    OK(fb_rows_f64(rows, 2, back));
+    CHECK(isnan(back[0]) && back[1] == 0.5 && isinf(back[2]));
+    OK(fb_rows_free(rows));
+    const fb_values none[] = { { "v", FB_F64, reals }, { "k", FB_U64, big } };
+    OK(fb_table_update(oddities, none, 2, "k = 1", NULL, 0, &count));
+    const fb_arg least_of_all[] = { FB_IN_U64(big[2]) };
+    OK(fb_table_select(oddities, NULL, 0, "k >= ? and v is null", least_of_all, 1, &rows));
+    OK(fb_rows_count(rows, &count, NULL));
+    CHECK(count == 2);
+    OK(fb_rows_free(rows));
+    OK(fb_table_free(oddities));
+
     fb_column_info *infos = NULL;
     char **names = NULL;
     OK(fb_table_open(run, "bodies", NULL, 0, NULL, &again));
@@ -76,7 +106,7 @@ int main(int argc, char **argv)
     CHECK(count == 4 && strcmp(infos[1].unit, "kg") == 0 && infos[2].dtype == FB_STR);
     OK(fb_free(infos));
     OK(fb_tables(run, &names, &count));
-    CHECK(count == 1 && strcmp(names[0], "bodies") == 0);
+    CHECK(count == 2 && strcmp(names[0], "bodies") == 0);
     OK(fb_free(names));
     OK(fb_attr_set_str(run, "bodies", FB_TABLE, "source", "test"));
     OK(fb_table_free(again));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
@@ -13,31 +14,54 @@ from ._arrays import plain
 def to_json(attrs: Mapping[str, Any]) -> str:
     """Attributes as JSON text; NumPy's scalars and arrays become numbers and lists."""
     try:
-        return json.dumps(dict(attrs), default=_default, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        return json.dumps(_written(dict(attrs)), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
         raise _forebay.BadArgument(
-            f"attributes are kept as JSON: {error}; use str, bool, finite numbers, lists and dictionaries"
+            f"attributes are kept as JSON: {error}; use str, bool, numbers, lists and dictionaries"
         ) from None
 
 
-def _default(value: Any) -> Any:
-    made = plain(value)
-    if made is value:
-        raise TypeError(f"a {type(value).__name__} has no place in it")
-    return made
+def from_json(text: str) -> dict[str, Any]:
+    """Attributes from their text."""
+    found: dict[str, Any] = json.loads(text, object_hook=_read)
+    return found
+
+
+# JSON has neither NaN nor infinities: {"fb:f64": "nan"} stands for one.
+_REAL = "fb:f64"
+
+
+def _written(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, Mapping):
+        wrong = [key for key in value if not isinstance(key, str)]
+        if wrong:
+            raise TypeError(f"the key {wrong[0]!r} is a {type(wrong[0]).__name__}, not text")
+        return {key: _written(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_written(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_REAL: str(float(value))}
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    raise TypeError(f"a {type(value).__name__} has no place in it")
+
+
+def _read(value: dict[str, Any]) -> Any:
+    return float(value[_REAL]) if value.keys() == {_REAL} else value
 
 
 class Attributes(MutableMapping[str, Any]):
     """Attributes as a dictionary that writes through. Values are what JSON can say: ``str``, ``bool``, numbers,
-    lists, dictionaries; arrays become lists. Setting one to ``None`` deletes it.
+    lists, dictionaries; arrays become lists, and NaN and infinities are kept. An integer beyond 64 bits is refused.
+    Setting one to ``None`` deletes it.
     """
 
     def __init__(self, run: _forebay.Run, kind: str, name: str = "", set: int = 0) -> None:
         self._run, self._kind, self._name, self._set = run, kind, name, set
 
     def _read(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._run.attrs(self._kind, self._name, self._set))
-        return found
+        return from_json(self._run.attrs(self._kind, self._name, self._set))
 
     def _write(self, attrs: Mapping[str, Any]) -> None:
         self._run.set_attrs(self._kind, self._name, self._set, to_json(attrs))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from . import _forebay
 from ._arrays import plain
 from ._attrs import Attributes
-from ._snapshots import dtype_name
+from ._snapshots import dtype_name, dtype_of_name
 
 if TYPE_CHECKING:
     import pandas
@@ -23,10 +23,13 @@ _PYTHON = {float: "f64", int: "i64", bool: "bool", str: "str", bytes: "bytes"}
 class Rows(Sequence[dict[str, Any]]):
     """Rows as they were read: a sequence of dictionaries; ``rows["mass"]`` is a column as an array."""
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], dtypes: Mapping[str, str] | None = None
+    ) -> None:
         self.columns = list(columns)
         """Names of the columns."""
         self._rows = rows
+        self._dtypes = dtypes or {}
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
@@ -39,9 +42,9 @@ class Rows(Sequence[dict[str, Any]]):
             if index not in self.columns:
                 raise KeyError(f"{index!r} is not a column; there are {', '.join(self.columns)}")
             at = self.columns.index(index)
-            return np.array([row[at] for row in self._rows])
+            return _column([row[at] for row in self._rows], self._dtypes.get(index))
         if isinstance(index, slice):
-            return Rows(self.columns, self._rows[index])
+            return Rows(self.columns, self._rows[index], self._dtypes)
         return dict(zip(self.columns, self._rows[index], strict=True))
 
     def __len__(self) -> int:
@@ -55,13 +58,19 @@ class Rows(Sequence[dict[str, Any]]):
         """The rows as a DataFrame; needs pandas."""
         import pandas as pd
 
-        return pd.DataFrame.from_records(self.tuples(), columns=self.columns)
+        return pd.DataFrame({name: self[name] for name in self.columns})
 
     def to_arrow(self) -> pyarrow.Table:
         """The rows as an Arrow table; needs pyarrow."""
         import pyarrow as pa
 
-        return pa.table({name: [row[at] for row in self._rows] for at, name in enumerate(self.columns)})
+        kinds = {"str": pa.string(), "bytes": pa.binary(), "bool": pa.bool_()}
+        columns = {}
+        for at, name in enumerate(self.columns):
+            dtype = self._dtypes.get(name)
+            kind = (kinds.get(dtype) or pa.from_numpy_dtype(dtype_of_name(dtype))) if dtype else None
+            columns[name] = pa.array([row[at] for row in self._rows], kind)
+        return pa.table(columns)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rows):
@@ -72,6 +81,25 @@ class Rows(Sequence[dict[str, Any]]):
 
     def __repr__(self) -> str:
         return f"<forebay.Rows: {len(self)} of {', '.join(self.columns)}>"
+
+
+def _column(values: list[Any], dtype: str | None) -> NDArray[Any]:
+    """Cells as an array of the dtype that their column was declared with, or, of a question in SQL, the one they
+    have themselves. Where a cell without a value has no place in that dtype, the elements are objects.
+    """
+    missing = None in values
+    if dtype is None and {type(value) for value in values} == {float, type(None)}:
+        return np.array(values, "f8")  # None becomes NaN
+    if (
+        missing
+        or dtype == "bytes"
+        or any(isinstance(v, (str, bytes)) and v[-1:] in ("\0", b"\0") for v in values)
+    ):
+        # NumPy's own texts and bytes lose zeros at their end.
+        made = np.empty(len(values), object)
+        made[:] = values
+        return made
+    return np.array(values, None if dtype in (None, "str") else dtype_of_name(dtype))
 
 
 class Table:
@@ -138,9 +166,12 @@ class Table:
     def select(self, where: str = "", args: Sequence[Any] = (), columns: Sequence[str] = ()) -> Rows:
         """Reads rows in the order they came: those where an SQL condition holds (``"mass > ?"``, with a
         value for each ``?`` in ``args``), all columns or those named.
+
+        ``rows["mass"]`` has the dtype of its column. What has no value in a column of ``f32`` or ``f64`` is NaN; in
+        others it is ``None``, and the column then is an array of objects.
         """
         found = self._native.select(list(columns), where, [plain(value) for value in args])
-        return Rows(*found)
+        return Rows(*found, self.columns)
 
     def update(self, values: Mapping[str, Any], where: str = "", args: Sequence[Any] = ()) -> int:
         """Gives columns new values in the rows where the condition holds; returns how many."""

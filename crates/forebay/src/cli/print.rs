@@ -144,6 +144,7 @@ pub fn cell(cell: &Cell) -> Value {
     match cell {
         Cell::Null => Value::Null,
         Cell::Int(v) => json!(v),
+        Cell::Unsigned(v) => json!(v),
         Cell::Real(v) if v.is_finite() => json!(v),
         Cell::Real(v) => json!(v.to_string()),
         Cell::Text(v) => json!(v),
@@ -156,6 +157,7 @@ pub fn cell_text(cell: &Cell) -> String {
     match cell {
         Cell::Null => String::new(),
         Cell::Int(v) => v.to_string(),
+        Cell::Unsigned(v) => v.to_string(),
         Cell::Real(v) => format!("{v:?}"),
         Cell::Text(v) => v.clone(),
         Cell::Blob(v) => format!("<{} bytes>", v.len()),

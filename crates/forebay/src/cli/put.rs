@@ -74,8 +74,11 @@ impl Put {
             let (name, value) = text
                 .split_once('=')
                 .ok_or_else(|| Error::bad(format!("{text:?} is no attribute; write NAME=JSON")))?;
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-            map.insert(name.to_owned(), value);
+            let one = match serde_json::from_str::<Value>(value) {
+                Ok(_) => forebay::attributes(&format!("{{{}: {value}}}", json!(name)))?,
+                Err(_) => Map::from_iter([(name.to_owned(), Value::String(value.to_owned()))]),
+            };
+            map.extend(one);
         }
         Ok((!map.is_empty()).then_some(map))
     }

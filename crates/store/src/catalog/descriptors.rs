@@ -16,9 +16,7 @@ pub fn unit_and_attrs<'a>(unit: &'a str, attrs: &str) -> Result<(&'a str, Option
         return Ok((unit, None));
     }
     check_size(attrs.len())?;
-    let map = serde_json::from_str(attrs)
-        .map_err(|e| Error::bad(format!("attributes are not a JSON object: {e}")))?;
-    Ok((unit, Some(map)))
+    Ok((unit, Some(forebay_types::attributes(attrs)?)))
 }
 
 fn check_size(bytes: usize) -> Result<()> {

@@ -1,10 +1,9 @@
 //! Questions to tables: parameters bound, one statement, reading only.
 
-use super::tables::{STEP_COLUMN, argument};
+use super::tables::{STEP_COLUMN, argument, cell};
 use super::{quoted, sql_error, table};
 use forebay_types::record::Cell;
-use forebay_types::{Code, Error, Result};
-use rusqlite::types::ValueRef;
+use forebay_types::{Code, DType, Error, Result};
 use rusqlite::{Connection, params_from_iter};
 
 /// The answer to a question.
@@ -65,7 +64,8 @@ pub fn select_rows(
     }
     sql.push_str(" ORDER BY rowid");
     debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
-    ask(conn, &sql, args)
+    let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
+    ask(conn, &sql, args, &dtypes)
 }
 
 /// Any question that only reads.
@@ -81,10 +81,11 @@ pub fn read_only(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Re
         ));
     }
     one_expression(text)?;
-    ask(conn, text, args)
+    ask(conn, text, args, &[])
 }
 
-fn ask(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Result<Rows> {
+/// Asks; `dtypes` are those of the columns, where they are declared.
+fn ask(conn: &Connection, sql: &str, args: &[serde_json::Value], dtypes: &[DType]) -> Result<Rows> {
     let failed = |e| sql_error(&format!("the question {sql:?} failed"), e);
     let mut statement = conn.prepare(sql).map_err(failed)?;
     if !statement.readonly() {
@@ -95,20 +96,11 @@ fn ask(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Result<Rows>
     let mut out = Rows { rows: Vec::new(), columns };
     let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
-        let cells = (0..out.columns.len()).map(|i| row.get_ref(i).map(cell)).collect::<rusqlite::Result<_>>();
+        let one = |i| row.get_ref(i).map(|value| cell(value, dtypes.get(i).copied()));
+        let cells = (0..out.columns.len()).map(one).collect::<rusqlite::Result<_>>();
         out.rows.push(cells.map_err(failed)?);
     }
     Ok(out)
-}
-
-fn cell(value: ValueRef) -> Cell {
-    match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(v) => Cell::Int(v),
-        ValueRef::Real(v) => Cell::Real(v),
-        ValueRef::Text(v) => Cell::Text(String::from_utf8_lossy(v).into_owned()),
-        ValueRef::Blob(v) => Cell::Blob(v.to_owned()),
-    }
 }
 
 #[cfg(test)]

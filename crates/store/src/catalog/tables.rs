@@ -1,6 +1,14 @@
 //! Relational tables of the user: plain SQLite tables under their own names. A *history* has one
 //! column more, `fb_step`: the step being computed when a row was made, so that a restart can
 //! take back what came later.
+//!
+//! SQLite has one kind of real number and integers with a sign only. What it cannot hold is kept so
+//! that order and comparison hold, and read by the dtype of its column:
+//!
+//! ```text
+//!  NaN, in f32 and f64    NULL
+//!  u64 of 2^63 and more   BLOB of 8 bytes, big-endian: SQLite sorts a BLOB behind every number
+//! ```
 
 use super::query::one_expression;
 use super::{quoted, sql_error};
@@ -8,7 +16,7 @@ use forebay_types::codec::Reader;
 use forebay_types::control::{Column, TableInfo};
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, Error, Name, Result, limits};
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 /// The column of a history that holds the step.
@@ -168,7 +176,7 @@ pub fn insert(conn: &Connection, id: u32, step: i64, rows: u32, cells: &[u8]) ->
 /// Whether a column of that dtype takes the cell; the text says why not.
 pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
     match cell {
-        Cell::Null | Cell::Real(_) if matches!(dtype, DType::F32 | DType::F64) => Ok(()),
+        Cell::Null | Cell::Real(_) if dtype == DType::F64 => Ok(()),
         Cell::Text(_) if dtype == DType::Str => Ok(()),
         Cell::Blob(_) if dtype == DType::Bytes => Ok(()),
         other => fit(other.clone(), dtype).map(drop),
@@ -192,8 +200,16 @@ fn fit(cell: Cell, dtype: DType) -> Result<Value> {
     };
     Ok(match (cell, dtype) {
         (Cell::Null, _) => Value::Null,
-        (Cell::Int(v), F32 | F64) => Value::Real(v as f64),
-        (Cell::Real(v), F32 | F64) => Value::Real(v),
+        (Cell::Int(v), F64) => Value::Real(v as f64),
+        (Cell::Int(v), F32) => Value::Real(f64::from(v as f32)),
+        (Cell::Unsigned(v), F64) => Value::Real(v as f64),
+        (Cell::Unsigned(v), F32) => Value::Real(f64::from(v as f32)),
+        (Cell::Unsigned(v), U64) => unsigned(v),
+        (Cell::Unsigned(v), _) => return Err(wrong(v.to_string())),
+        (Cell::Real(v), F64) => Value::Real(v),
+        (Cell::Real(v), F32) if v.is_finite() && !(v as f32).is_finite() => return Err(wrong(v.to_string())),
+        (Cell::Real(v), F32) => Value::Real(f64::from(v as f32)),
+        (Cell::Real(v), _) => return Err(wrong(v.to_string())),
         (Cell::Int(v), Str | Bytes) => return Err(wrong(v.to_string())),
         (Cell::Int(v), _) if range(v) => Value::Integer(v),
         (Cell::Int(v), _) => return Err(wrong(v.to_string())),
@@ -203,19 +219,53 @@ fn fit(cell: Cell, dtype: DType) -> Result<Value> {
     })
 }
 
-/// A JSON value as an argument of SQL.
-pub fn argument(value: &serde_json::Value) -> Result<Value> {
+/// An integer without a sign, as SQLite keeps it.
+fn unsigned(v: u64) -> Value {
+    i64::try_from(v).map_or_else(|_| Value::Blob(v.to_be_bytes().to_vec()), Value::Integer)
+}
+
+/// What SQLite gave, as a cell of a column of that dtype; without one, as what it is.
+pub(super) fn cell(value: ValueRef, dtype: Option<DType>) -> Cell {
+    match (value, dtype) {
+        (ValueRef::Null, Some(DType::F32 | DType::F64)) => Cell::Real(f64::NAN),
+        (ValueRef::Real(v), Some(DType::F32)) => Cell::Real(f64::from(v as f32)),
+        (ValueRef::Blob(b), Some(DType::U64)) if b.len() == 8 => {
+            Cell::unsigned(b.iter().fold(0, |v, byte| v << 8 | u64::from(*byte)))
+        }
+        (ValueRef::Null, _) => Cell::Null,
+        (ValueRef::Integer(v), _) => Cell::Int(v),
+        (ValueRef::Real(v), _) => Cell::Real(v),
+        (ValueRef::Text(v), _) => Cell::Text(String::from_utf8_lossy(v).into_owned()),
+        (ValueRef::Blob(v), _) => Cell::Blob(v.to_owned()),
+    }
+}
+
+/// A JSON value as a cell.
+fn from_json(value: &serde_json::Value) -> Result<Cell> {
     use serde_json::Value as V;
     Ok(match value {
-        V::Null => Value::Null,
-        V::Bool(b) => Value::Integer(*b as i64),
-        V::Number(n) => match (n.as_i64(), n.as_f64()) {
-            (Some(i), _) => Value::Integer(i),
-            (None, Some(f)) => Value::Real(f),
-            _ => return Err(Error::bad(format!("{n} is no argument for SQL"))),
+        V::Null => Cell::Null,
+        V::Bool(b) => Cell::Int(i64::from(*b)),
+        V::Number(n) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
+            (Some(i), ..) => Cell::Int(i),
+            (_, Some(u), _) => Cell::Unsigned(u),
+            (.., Some(f)) => Cell::Real(f),
+            _ => return Err(Error::bad(format!("{n} is no value for SQL"))),
         },
-        V::String(s) => Value::Text(s.clone()),
-        other => return Err(Error::bad(format!("{other} is no argument for SQL; use a number or text"))),
+        V::String(s) => Cell::Text(s.clone()),
+        other => return Err(Error::bad(format!("{other} is no value for SQL; use a number or text"))),
+    })
+}
+
+/// A JSON value as an argument of SQL: it is compared with columns of any dtype.
+pub fn argument(value: &serde_json::Value) -> Result<Value> {
+    Ok(match from_json(value)? {
+        Cell::Null => Value::Null,
+        Cell::Int(v) => Value::Integer(v),
+        Cell::Unsigned(v) => unsigned(v),
+        Cell::Real(v) => Value::Real(v),
+        Cell::Text(v) => Value::Text(v),
+        Cell::Blob(v) => Value::Blob(v),
     })
 }
 
@@ -246,15 +296,12 @@ pub fn update(
     let mut parts = Vec::new();
     let mut values = Vec::new();
     for (column, value) in set {
-        let known = t.columns.iter().any(|c| c.name == *column);
-        if !known {
-            return Err(Error::bad(format!(
-                "table {name:?} has no column {column:?}; it has {}",
-                words(&t.columns)
-            )));
-        }
+        let known = t.columns.iter().find(|c| c.name == *column).ok_or_else(|| {
+            Error::bad(format!("table {name:?} has no column {column:?}; it has {}", words(&t.columns)))
+        })?;
         parts.push(format!("{} = ?", quoted(column)));
-        values.push(argument(value)?);
+        let kept = from_json(value).and_then(|cell| fit(cell, DType::parse(&known.dtype)?));
+        values.push(kept.map_err(|e| e.within(format!("table {name:?}, column {column:?}")))?);
     }
     for a in args {
         values.push(argument(a)?);
