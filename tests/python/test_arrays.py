@@ -130,3 +130,79 @@ def test_a_selection_reads_what_numpy_would_give(run_dir: Path, sel: Any) -> Non
 def test_an_index_that_is_not_basic_or_leaves_the_array_is_refused(sel: Any) -> None:
     with pytest.raises(fb.BadArgument):
         plan(sel, (10, 7, 5))
+
+
+class InUnits:
+    """A quantity as OpenMM's: it is asked for its value in a unit."""
+
+    class Unit:
+        def get_symbol(self) -> str:
+            return "nm"
+
+        def __str__(self) -> str:
+            return "nanometer"
+
+    unit = Unit()
+
+    def __init__(self, numbers: list[float]) -> None:
+        self.numbers = numbers
+
+    def value_in_unit(self, unit: Unit) -> list[float]:
+        assert unit is self.unit
+        return self.numbers
+
+
+def test_a_quantity_brings_its_unit(run_dir: Path) -> None:
+    pint = pytest.importorskip("pint")
+    xarray = pytest.importorskip("xarray")
+    units = pint.UnitRegistry()
+    values = np.array([1.0, 2.0])
+    field = xarray.DataArray(values, dims=["x"], attrs={"units": "V/m"})
+    quantities = {
+        "pint": (units.Quantity(values, "V/m"), "V/m"),
+        "number": (units.Quantity(2.5, "cm"), "cm"),
+        "ratio": (units.Quantity(values, ""), ""),
+        "openmm": (InUnits([1.0, 2.0]), "nm"),
+        "xarray": (field, "V/m"),
+        "both": (xarray.DataArray(units.Quantity(values, "s"), dims=["x"]), "s"),
+        "bare": (xarray.DataArray(values, dims=["x"]), ""),
+    }
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as s:
+            for name, (quantity, unit) in quantities.items():
+                run.put(name, quantity)
+                assert run.dataset(name).info.unit == unit, name
+                np.testing.assert_array_equal(run[name], 2.5 if name == "number" else values)
+                s.put(name, quantity)
+        s.wait()
+        assert run.snapshots.at(1).dataset("both").unit == "s"
+        run.put("same", quantities["openmm"][0], unit="nm")
+        run.put("field", field, unit="V/m")
+        for wrong in (
+            lambda u: run.put("x", quantities["pint"][0], unit=u),
+            lambda u: run.put("x", field, unit=u),
+        ):
+            with pytest.raises(fb.BadArgument, match=r"V/m.*'V'"):
+                wrong("V")
+        with pytest.raises(fb.BadArgument, match="quantity"):
+            run.put("x", [units.Quantity(1.0, "m"), units.Quantity(2.0, "m")])
+        assert "x" not in run
+
+
+def test_masked_elements_are_refused_and_not_unmasked(run_dir: Path) -> None:
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.BadArgument, match=r"1 of 3 elements.*filled"):
+            run.put("x", masked)
+        with pytest.raises(fb.BadArgument, match="filled"):
+            run.attrs["x"] = masked
+        with run.snapshot(1) as s:
+            with pytest.raises(fb.BadArgument, match="filled"):
+                s.put("x", masked[::-1])
+            s.put("x", masked.filled(-1.0))
+            s.put("mask", np.ma.getmaskarray(masked))
+        run.put("x", np.ma.array([1.0, 2.0]))  # nothing is masked
+        np.testing.assert_array_equal(run["x"], [1.0, 2.0])
+        t = run.table("t", {"v": "f64"})
+        t.insert([(v,) for v in masked])
+        np.testing.assert_array_equal(t.select()["v"], [1.0, np.nan, 3.0])

@@ -519,3 +519,84 @@ def test_the_command_line_lists_and_calls_services(client: fb.Client, place: Pla
     assert "ValueError: on purpose: so" in place.command("call", "fails", "so", status=1)
     assert "takes 3 arguments and got 1" in place.command("call", "axpy", "2", status=1)
     assert 'no server offers "nosuch"' in place.command("call", "nosuch", status=1)
+
+
+# What functions give back that NumPy's users write first.
+RETURNS = {
+    "fresh": ("in x:f64[n], out y:f64[n]", lambda x, y: 2 * x),
+    "listed": ("in x:f64[n], out y:f64[n]", lambda x, y: [1.0] * len(x)),
+    "in_tuple": ("in x:f64[n], out y:f64[n]", lambda x, y: (3 * x,)),
+    "in_place": ("in x:f64[n], out y:f64[n]", lambda x, y: np.multiply(x, 4, out=y)),
+    "nothing": ("in x:f64[n], out y:f64[n]", lambda x, y: None),
+    "narrow": ("in x:f64[n], out y:f32[n]", lambda x, y: x / 3),
+    "two": ("in x:f64[n], out y:f64[n], out z:f64[n]", lambda x, y, z: (x + 1, x + 2)),
+    "changed": ("inout x:f64[n]", lambda x: x + 5),
+    "mixed": ("in x:f64[n], out norm:f64, out y:f64[n]", lambda x, y: (7.0, -x)),
+    "only_scalar": ("in x:f64[n], out norm:f64, out y:f64[n]", lambda x, y: 8.0),
+    "short": ("in x:f64[n], out y:f64[n]", lambda x, y: x[1:]),
+    "complex": ("in x:f64[n], out y:f64[n]", lambda x, y: x * 1j),
+    "too_many": ("in x:f64[n], out y:f64[n]", lambda x, y: (x, x)),
+    "too_few": ("in x:f64[n], out y:f64[n], out z:f64[n]", lambda x, y, z: x),
+    "nowhere": ("in x:f64[n]", lambda x: x.sum()),
+    "masked": ("in x:f64[n], out y:f64[n]", lambda x, y: np.ma.array(x, mask=True)),
+}
+
+
+@pytest.fixture(scope="module")
+def returning() -> Iterator[fb.Client]:
+    offered = [fb.service(signature, name=name)(function) for name, (signature, function) in RETURNS.items()]
+    with fb.Server(*offered, workers=2):
+        yield fb.connect()
+
+
+@pytest.mark.parametrize("n", [3, 100_000])
+def test_an_array_that_a_service_returns_is_the_result(returning: fb.Client, n: int) -> None:
+    c, x = returning, np.arange(1.0, n + 1)
+    for name, wanted in {"fresh": 2 * x, "listed": np.ones(n), "in_tuple": 3 * x, "in_place": 4 * x}.items():
+        y = np.full(n, 7.0)
+        c.call(name, x, y)
+        np.testing.assert_array_equal(y, wanted, name)
+    c.call("nothing", x, np.empty(n))
+    single = np.empty(n, np.float32)
+    c.call("narrow", x, single)
+    np.testing.assert_array_equal(single, (x / 3).astype(np.float32))
+    y, z = np.empty(n), np.empty(n)
+    c.call("two", x, y, z)
+    np.testing.assert_array_equal([y, z], [x + 1, x + 2])
+    changed = x.copy()
+    c.call("changed", changed)
+    np.testing.assert_array_equal(changed, x + 5)
+    assert c.call("mixed", x, y) == 7.0
+    np.testing.assert_array_equal(y, -x)
+    assert c.call("only_scalar", x, y) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("short", r"y has the shape \(3,\).*returned \(2,\)"),
+        ("complex", "y is float64.*complex128"),
+        ("too_many", r"y has the shape \(3,\).*\(2, 3\)"),
+        ("too_few", "returned a ndarray.*no place"),
+        ("nowhere", "returned a float64.*no place"),
+        ("masked", "filled"),
+    ],
+)
+def test_what_a_service_returns_and_nobody_can_have_is_an_error_of_the_call(
+    returning: fb.Client, name: str, says: str
+) -> None:
+    rooms = [np.ones(3) for _ in range(RETURNS[name][0].count("[n]"))]
+    with pytest.raises(fb.RemoteError, match=says):
+        returning.call(name, *rooms)
+
+
+def test_masked_arguments_are_refused_before_they_are_sent(returning: fb.Client) -> None:
+    with pytest.raises(fb.BadArgument, match="masked"):
+        returning.call("fresh", np.ma.array([1.0, 2.0], mask=[True, False]), np.empty(2))
+
+
+def test_a_function_that_cannot_take_its_arguments_is_refused_when_it_is_offered() -> None:
+    offered = fb.service("in x:f64[n], out y:f64[n]", name="too_narrow")(lambda x: 2 * x)
+    with pytest.raises(fb.BadArgument, match=r"too_narrow.*2.*x, y"):
+        fb.Server(offered)
+    fb.Server(fb.service("in x:f64[n], out y:f64[n]", name="wide")(lambda *arrays, scale=2: None))

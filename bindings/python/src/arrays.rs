@@ -57,6 +57,9 @@ impl<'py> Given<'py> {
     /// The argument without a copy, if it is what can be used without one.
     pub fn as_it_is(value: &Bound<'py, PyAny>) -> PyResult<Option<Given<'py>>> {
         if let Ok(array) = value.cast::<PyUntypedArray>() {
+            if !value.is_exact_instance_of::<PyUntypedArray>() {
+                helper(value.py(), "whole")?.call1((array,))?;
+            }
             let Some(dtype) = dtype_of(&array.dtype()) else { return Ok(None) };
             let order = match (array.is_c_contiguous(), array.is_fortran_contiguous()) {
                 (true, _) => Order::C,
@@ -203,6 +206,11 @@ pub fn over_own(py: Python<'_>, array: Array, writable: bool) -> PyResult<Bound<
     let data = bytes.as_mut_ptr();
     let owner = Bound::new(py, Memory { _bytes: bytes })?.into_any();
     ffi::array_over(&array.meta, data, owner, writable)
+}
+
+/// Copies what a function returned into the array that it is for.
+pub fn fill(array: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    helper(array.py(), "fill")?.call1((array, value, name)).map(drop)
 }
 
 /// A function of the package's own module for the less common cases.

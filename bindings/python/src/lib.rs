@@ -39,6 +39,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<calls::Future>()?;
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
+    module.add_function(wrap_pyfunction!(server::passed, module)?)?;
     module.add_function(wrap_pyfunction!(calls::wait_all, module)?)?;
     module.add_function(wrap_pyfunction!(calls::wait_any, module)?)?;
     module.add_function(wrap_pyfunction!(calls::probe_any, module)?)?;

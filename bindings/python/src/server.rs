@@ -6,14 +6,15 @@
 //! A large array arrives as a view of the client's segment, and what the function writes is in
 //! place; the view keeps the segment mapped however long the function's friends hold on to it. A
 //! small array lies in a buffer of the call, which ends with it: Python gets a copy and the
-//! results are copied back.
+//! results are copied back. Whoever returns an array that the caller has made room for, instead of
+//! filling it, has it copied there; what is returned and has no place is an error.
 
 use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use forebay::serve::{Arg, Call, Host, Signals};
-use forebay::{Array, Code, Error, Scalar, Signature};
+use forebay::{Array, Code, Error, Param, Scalar, Signature, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
@@ -32,6 +33,13 @@ pub struct Server {
 struct Segment {
     // Held for its life only.
     _keeper: Arc<dyn Any + Send + Sync>,
+}
+
+/// Names of what a signature passes to its function.
+#[pyfunction]
+pub fn passed(py: Python<'_>, name: &str, parameters: &str) -> PyResult<Vec<String>> {
+    let signature = Signature::of(name, parameters).map_err(|e| errors::raise(py, &e))?;
+    Ok(signature.passed().map(|param| param.name.clone()).collect())
 }
 
 #[pymethods]
@@ -131,7 +139,8 @@ fn answer(py: Python<'_>, function: &Py<PyAny>, call: &mut Call) -> PyResult<()>
             arguments.push(object);
         }
     }
-    let result = function.bind(py).call1(PyTuple::new(py, arguments)?)?;
+    let result = function.bind(py).call1(PyTuple::new(py, &arguments)?)?;
+    let result = take_arrays(py, call, arguments, result)?;
     for (index, object) in copies {
         copy_back(py, call, index, &object)?;
     }
@@ -179,6 +188,58 @@ fn copy_back(py: Python<'_>, call: &mut Call, index: usize, object: &Bound<'_, P
     })?;
     bytes.copy_from_slice(from);
     Ok(())
+}
+
+/// Arrays that the function returned, into the parameters that they are for; gives what else was returned.
+///
+/// What may be returned: the values of parameters that have no room (scalars, text), or these and the
+/// arrays that only come back, in the order of the signature, or these and those that go and come.
+fn take_arrays<'py>(
+    py: Python<'py>,
+    call: &Call,
+    arguments: Vec<Bound<'py, PyAny>>,
+    result: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let signature = call.signature();
+    let params = signature.params();
+    let parts: Vec<Bound<'py, PyAny>> = match result.cast::<PyTuple>() {
+        Ok(tuple) if params.iter().filter(|p| p.way.comes()).count() > 1 || tuple.len() == 1 => {
+            tuple.iter().collect()
+        }
+        _ => vec![result.clone()],
+    };
+    let returned = params.iter().filter(|p| p.is_returned()).count();
+    if parts.len() == returned || returned == 0 && result.is_none() {
+        return Ok(result);
+    }
+    let mut arguments = arguments.into_iter();
+    let places: Vec<(&Param, Option<Bound<'py, PyAny>>)> =
+        params.iter().map(|p| (p, p.is_passed().then(|| arguments.next()).flatten())).collect();
+    for wanted in [Way::Out, Way::InOut] {
+        let comes = |p: &Param| p.way.comes() && (wanted == Way::InOut || p.way == Way::Out);
+        let asked: Vec<_> = places.iter().filter(|(p, _)| comes(p)).collect();
+        if asked.len() != parts.len() {
+            continue;
+        }
+        let mut rest = Vec::new();
+        for ((param, room), value) in asked.into_iter().zip(parts) {
+            match room {
+                Some(array) => arrays::fill(array, &value, &param.name)?,
+                None => rest.push(value),
+            }
+        }
+        return Ok(match rest.len() {
+            0 => py.None().into_bound(py),
+            1 => rest.remove(0),
+            _ => PyTuple::new(py, rest)?.into_any(),
+        });
+    }
+    let kind = result.get_type().name()?;
+    let what = if parts.len() == 1 { format!("a {kind}") } else { format!("{} values", parts.len()) };
+    let text = format!(
+        "the function returned {what}, which {signature} has no place for; fill its out arrays in place, or return one value for each out parameter"
+    );
+    Err(errors::bad(py, text))
 }
 
 /// What the function returned, into the parameters that are returned: one value, or a tuple.

@@ -5,6 +5,7 @@ Dense arrays of numbers never come here; what comes is copied once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,94 @@ def dense(value: Any) -> tuple[Any, str | None]:
     raise BadArgument(_refusal(value, array))
 
 
+def whole(array: NDArray[Any]) -> None:
+    """Refuses an array of a kind of its own that is more than its elements: what they mean would be lost."""
+    masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
+    if masked:
+        raise BadArgument(
+            f"{masked} of {array.size} elements are masked, and masks are not kept; give what is to stand there with "
+            "a.filled(value), and the mask, if it matters, as an array of its own: numpy.ma.getmaskarray(a)"
+        )
+    found = _quantity(array)
+    if found is not None:
+        raise BadArgument(f"a {type(array).__name__} in {found[1]!r} would lose its unit; pass its numbers")
+
+
+def fill(array: NDArray[Any], value: Any, name: str) -> None:
+    """Copies what a service returned into the array it is for."""
+    if value is array or value is None:  # filled in place
+        return
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        whole(value)
+    found = np.asarray(value)
+    if found.shape != array.shape:
+        raise BadArgument(
+            f"{name} has the shape {array.shape} in this call, the function returned {found.shape}"
+        )
+    if not np.can_cast(found.dtype, array.dtype, "same_kind"):
+        raise BadArgument(f"{name} is {array.dtype}, the function returned {found.dtype}; convert it")
+    np.copyto(array, found, casting="same_kind")
+
+
+def measured(value: Any, unit: str | None) -> tuple[Any, str | None]:
+    """The numbers of what is to be put, and their unit: a quantity brings it along."""
+    kind = type(value)
+    if kind is np.ndarray or issubclass(kind, (int, float, complex, str, bytes)):
+        return value, unit
+    if issubclass(kind, (list, tuple)) and value and _quantity(value[0]) is not None:
+        raise BadArgument(
+            f"a {kind.__name__} of {type(value[0]).__name__}s; make one quantity of it, or pass numbers"
+        )
+    found = _quantity(value) or _described(value)
+    if found is None:
+        return value, unit
+    numbers, *names = found
+    if unit and unit not in names:
+        raise BadArgument(
+            f"it is in {names[0]!r}, and unit = {unit!r} was given; convert it, or leave unit out"
+        )
+    return numbers, unit or names[0]
+
+
+def _quantity(value: Any) -> tuple[Any, ...] | None:
+    """Numbers and unit, under all its names, of a quantity of pint's, astropy's, unyt's or OpenMM's; these are known
+    by what they can do, and need not be there.
+    """
+    if callable(getattr(value, "value_in_unit", None)) and hasattr(value, "unit"):
+        symbol = getattr(value.unit, "get_symbol", None)
+        names = (symbol() if callable(symbol) else str(value.unit), str(value.unit))
+        return (value.value_in_unit(value.unit), *_without_dimension(names))
+    for numbers, unit in (("magnitude", "units"), ("value", "units"), ("value", "unit")):
+        found = getattr(value, unit, None)
+        # A text that is called so says nothing of the numbers.
+        if hasattr(value, numbers) and found is not None and not isinstance(found, str):
+            return (getattr(value, numbers), *_without_dimension((_short(found), str(found))))
+    return None
+
+
+def _short(unit: Any) -> str:
+    try:
+        return format(unit, "~C")  # pint: V/m, not volt / meter
+    except (TypeError, ValueError):
+        return str(unit)
+
+
+def _without_dimension(names: Sequence[str]) -> list[str]:
+    return ["" if name in ("dimensionless", "/dimensionless") else name for name in names]
+
+
+def _described(value: Any) -> tuple[Any, ...] | None:
+    """Numbers and unit of an array that says it in an attribute, as those of xarray and h5py do."""
+    inside = getattr(value, "data", None) if hasattr(value, "dims") else None
+    if inside is not None and (found := _quantity(inside)) is not None:
+        return found
+    attrs = getattr(value, "attrs", None)
+    if not isinstance(attrs, Mapping):
+        return None
+    unit = attrs.get("units", attrs.get("unit"))
+    return (value, unit) if isinstance(unit, str) else None
+
+
 def strings(array: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
     """An array of texts or bytes from its ``uint8`` elements, the last axis being the letters."""
     width = array.shape[-1]
@@ -50,6 +139,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
+        if type(value) is not np.ndarray and value is not np.ma.masked:
+            whole(value)
         return value.tolist()
     return value
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 
 from . import _forebay
-from ._arrays import plain
+from ._arrays import measured, plain
 from ._attrs import Attributes, to_json
 from ._index import Selection, plan
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described
@@ -138,9 +138,13 @@ class Run:
         returns, durable at :meth:`flush`. With ``if_version`` it is stored only if the stored version is
         still that one (0: must not exist), and the new version is returned; else ``Conflict`` is raised.
 
+        The unit of a quantity (pint, astropy, ``openmm.unit``) or of an array with an attribute ``units`` (xarray) is
+        taken as ``unit``. Masked elements are refused: give what is to stand there with ``a.filled(value)``.
+
         Raises ``BadArgument`` (name, dtype), ``ReadOnly``, ``Conflict``, ``ServerLost``, ``Closed``.
         """
         described_as = None if attrs is None else to_json(attrs)
+        array, unit = measured(array, unit)
         return self._native.put(name, array, set, unit or "", described_as, if_version)
 
     def get(self, name: str, set: int = 0, sel: Selection | None = None) -> Any:
@@ -179,6 +183,14 @@ class Run:
         except _forebay.NotFound:
             return False
         return True
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its data sets, as those of an HDF5 file; snapshots are in :attr:`snapshots`."""
+        return iter(dict.fromkeys(row[0] for row in self._native.list("*", None)))
+
+    def keys(self) -> Iterator[str]:
+        """The same."""
+        return iter(self)
 
     def dataset(self, name: str, set: int = 0) -> DataSetHandle:
         """A data set by name, for its attributes and description."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -40,7 +41,8 @@ def service(parameters: str, *, name: str | None = None, effects: bool = False) 
     numbers, names of integer parameters, free names that must agree, or products such as ``2*n``. The
     function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of shared memory: it
     writes results into ``out`` and ``inout`` arrays in place and returns results that are no arrays (a tuple
-    when there are several). An ``in`` array is read-only. The function itself stays as it is.
+    when there are several). It may instead return all that is ``out``, arrays too, which are copied. An ``in`` array is
+    read-only. The function itself stays as it is.
 
     ``effects``: a call is not issued again on another server when the first one was lost.
     """
@@ -101,6 +103,7 @@ class Server:
     def add(self, function: Callable[..., Any]) -> None:
         """Offers one more service. Raises ``BadArgument`` (its signature), ``Conflict`` (its name is taken here)."""
         offer = offer_of(function)
+        _takes(function, offer)
         self._native.add(offer.name, offer.parameters, offer.effects, function)
 
     def start(self, broker: str | os.PathLike[str] | None = None) -> Self:
@@ -149,6 +152,20 @@ def serve_until_stopped(server: Server, broker: str | os.PathLike[str] | None = 
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _takes(function: Callable[..., Any], offer: Offer) -> None:
+    """Refuses a function that could not be called with what its signature passes."""
+    passed = _forebay.passed(offer.name, offer.parameters)
+    try:
+        inspect.signature(function).bind(*passed)
+    except ValueError:  # Some functions of other languages do not tell.
+        return
+    except TypeError as error:
+        raise _forebay.BadArgument(
+            f"the function of {offer.name} cannot be called with what its signature passes, "
+            f"{len(passed)} arguments ({', '.join(passed)}): {error}; out arrays are passed too, to be filled"
+        ) from None
 
 
 def _end_on_signals(server: Server) -> dict[int, Any]:

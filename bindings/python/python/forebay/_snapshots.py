@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _forebay
+from ._arrays import measured
+from ._attrs import from_json
 from ._index import Selection, plan
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class DataSet:
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
     name, number, dtype, shape, unit, attrs, version, nbytes = row
-    return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, json.loads(attrs), version, nbytes)
+    return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, from_json(attrs), version, nbytes)
 
 
 def dtype_of_name(name: str) -> np.dtype[Any]:
@@ -106,7 +107,7 @@ class Snapshot:
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
 
-        ``array``: any layout and byte order; text and bytes too. With ``offset`` and ``shape`` it is
+        ``array``: any layout and byte order; text and bytes too; of a quantity the unit is taken (:meth:`Run.put`). With ``offset`` and ``shape`` it is
         this rank's block, at that index, of a global array of that shape; ``offset="append"`` puts
         the blocks one behind the other along axis 0 in the order of ranks.
 
@@ -116,6 +117,7 @@ class Snapshot:
         append = isinstance(offset, str)
         self._check(offset)
         where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
+        array, unit = measured(array, unit)
         self._native.put(name, array, unit or "", append, where, _extents("shape", shape))
 
     def allocate(
@@ -264,4 +266,6 @@ class StoredSnapshots(Sequence[StoredSnapshot]):
         return len(self._numbers)
 
     def __repr__(self) -> str:
-        return f"<forebay.StoredSnapshots of steps {self._numbers}>"
+        if not self._numbers:
+            return "<forebay.StoredSnapshots: none>"
+        return f"<forebay.StoredSnapshots: {len(self)}, from step {self._numbers[0]} to step {self._numbers[-1]}>"

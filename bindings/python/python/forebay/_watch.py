@@ -46,9 +46,11 @@ class Diagram:
 
 
 def _points(values: ArrayLike) -> Any:
-    if isinstance(values, np.ndarray) and values.dtype == np.float64:
+    if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     try:
+        if isinstance(values, np.ma.MaskedArray):
+            return values.astype(np.float64).filled(np.nan)  # a gap
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise _forebay.BadArgument(f"the points of a diagram are real numbers: {error}") from None
