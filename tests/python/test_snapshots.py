@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import forebay as fb
@@ -191,3 +192,32 @@ def test_a_restart_keeps_a_history_whose_run_is_finished(run_dir: Path) -> None:
         assert back.finished
         assert back.step == 5
         assert len(run.table("history")) == 5
+
+
+def test_a_program_that_begins_a_kept_run_anew_hears_so_once(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A program that does not look at the errors of its snapshots keeps nothing, and must not end as if it had."""
+
+    def compute(mode: str = "a", start: int = 0, restart: bool = False) -> str:
+        with fb.open(run_dir, mode) as run:  # type: ignore[arg-type]
+            if restart:
+                back = run.restart()
+                start = 0 if back is None else back.step + 1
+            for step in run.steps(start + 3, start=start):
+                with contextlib.suppress(fb.Conflict), run.snapshot(step) as s:
+                    s.put("x", np.arange(3.0))
+        return capfd.readouterr().err
+
+    assert compute() == ""
+    said = compute()
+    assert said.count("complete steps up to 2") == 1
+    assert "restart" in said and 'mode "w"' in said
+    assert compute(restart=True) == ""
+    assert compute(start=6) == ""
+    with fb.open(run_dir) as run:  # no loop
+        for _ in range(2):
+            with pytest.raises(fb.Conflict):
+                run.snapshot(1)
+    assert capfd.readouterr().err.count("complete steps up to 8") == 1
+    assert compute("w") == ""

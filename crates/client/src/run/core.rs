@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,8 @@ pub struct Core {
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.
     pub looped: AtomicU8,
+    /// The run had complete steps when it was opened, and nobody has gone back to them or heard of it.
+    pub standing: AtomicBool,
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
@@ -209,6 +211,21 @@ impl Core {
     pub fn interrupted(&self) -> Result<()> {
         let check = self.check.read().unwrap_or_else(|e| e.into_inner()).clone();
         check.map_or(Ok(()), |check| check())
+    }
+
+    /// Says, once and in one rank, that the steps in the run are none of this session's doing: a program that
+    /// begins from 0 again would be refused each of them, and may not look.
+    pub fn remark_standing(&self, begins: i64) {
+        let Some(last) = self.opened.last_step.filter(|last| begins <= *last) else { return };
+        if self.open.rank != 0 || !self.standing.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let run = &self.open.path;
+        // Nobody may be there to read it.
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "forebay: {run} has complete steps up to {last}, and a step is written once: from step {begins} on nothing that is there is kept anew; call restart (fb_restart) before the loop to go on where they end, or open the run with mode \"w\" to begin anew"
+        );
     }
 
     /// A message for people.

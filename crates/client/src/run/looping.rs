@@ -36,6 +36,9 @@ impl LoopHead {
                 "a loop from {start} to {n} is not possible; steps count from 0"
             )));
         }
+        if start < n {
+            core.remark_standing(start);
+        }
         core.declare(&Declare::Progress { start, end: n.max(start) })?;
         core.looped.store(LOOPING, Ordering::Relaxed);
         // Who was told to end begins nothing more.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
@@ -83,6 +83,7 @@ impl Session {
             ended: Mutex::default(),
             diagrams: AtomicU32::new(0),
             looped: AtomicU8::new(0),
+            standing: AtomicBool::new(opened.last_step.is_some()),
             closing: AtomicU64::new(0),
             check: RwLock::new(None),
             late: RwLock::default(),

@@ -261,6 +261,7 @@ impl Session {
     pub fn restart(&self, tag: Option<&str>) -> Result<Option<Restarted>> {
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned) })?;
         if let Some(r) = &restarted {
+            self.core.standing.store(false, Ordering::Relaxed);
             self.core.restore(&r.parameters)?;
             let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
             ended.retain(|step| *step <= r.step);

@@ -127,6 +127,7 @@ impl StepWriter {
             return Err(Error::bad(format!("{step} is no number of a step; they count from 0")));
         }
         if core.ended.lock().unwrap_or_else(|e| e.into_inner()).contains(&step) {
+            core.remark_standing(step);
             return Err(Error::new(
                 Code::Conflict,
                 format!(
