@@ -15,7 +15,7 @@ from typing import Any
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import ROOT, Mpi, latest, pids
+from conftest import ROOT, TIED, Mpi, latest, pids
 from disks import fill, small_disk
 from places import Place, ended, until
 
@@ -174,3 +174,38 @@ def test_a_job_that_is_ended_while_its_ranks_close_on_a_full_disk_keeps_what_was
             assert all((kept["E"] == kept.step).all() for kept in run.snapshots)
         until(lambda: not place.segments(), 20, "the end of the run's segments")
         place.command("down")
+
+
+OWN_RUN = """
+import sys, forebay as fb, numpy as np
+name, path, *rest = sys.argv[1:]
+sizes = dict(rank=0, size=1) if rest == ["alone"] else {}
+with fb.open(path, buffer="4MiB", **sizes) as run:
+    for step in range(3):
+        with run.snapshot(step) as s:
+            s.put("x", np.arange(3.0), offset="append")
+print("written by", name, flush=True)
+"""
+
+
+def test_two_programs_under_one_launcher_have_runs_of_their_own_or_one_together(
+    place: Place, run_dir: Path, mpi: Mpi
+) -> None:
+    def both(a: Path, b: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        one, two = ([*TIED, sys.executable, "-c", OWN_RUN, n, p, *words] for n, p in (("A", a), ("B", b)))
+        command = [f"mpiexec.{mpi.name}", "-n", "1", *one, ":", "-n", "1", *two]
+        return subprocess.run(
+            list(map(str, command)), env=place.env, capture_output=True, text=True, timeout=50, check=False
+        )
+
+    a, b = run_dir.with_name("a.fb"), run_dir.with_name("b.fb")
+    apart = both(a, b)  # long before the minute that late ranks are waited for
+    assert apart.returncode != 0
+    assert "is another program and has opened the run" in apart.stderr
+    assert "give the rank and the number of its own ranks: rank=0, size=1" in apart.stderr
+    alone = both(run_dir.with_name("c.fb"), run_dir.with_name("d.fb"), "alone")
+    assert alone.returncode == 0, alone.stderr
+    together = both(run_dir, run_dir)
+    assert together.returncode == 0, together.stderr
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots[-1]["x"].tolist() == [0, 1, 2, 0, 1, 2]

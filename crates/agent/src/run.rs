@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::steering::Ack;
 use crate::terms::Terms;
 use crate::words::{RankStatus, RunStatus, Steered};
-use forebay_arena::{Process, Segment, place};
+use forebay_arena::{Process, Segment, place, process};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
 use forebay_store::{Attach, Orphan, Owner, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
@@ -98,6 +98,9 @@ impl State {
         self.life.as_ref().is_some_and(|l| !l.seats.is_empty())
     }
 }
+
+/// What a program does that shares its launcher with another one.
+const OWN_NUMBERS: &str = "programs that one launcher starts together are numbered as one; let each give the rank and the number of its own ranks: rank=0, size=1 for one of one rank (rank and ranks of fb_open_opts)";
 
 /// What the page knows it by.
 struct Shown {
@@ -251,6 +254,51 @@ impl Run {
         Ok(RunOpened { created, ..opened })
     }
 
+    /// Two programs under one launcher, each with a run of its own, are numbered as one: neither run will
+    /// ever have all its ranks, and both hear of it at once. A rank has just come to this run.
+    pub fn part_from(&self, other: &Run, open: &OpenRun, pid: u32) {
+        let strangers = other.strangers(open.size, pid);
+        let Some((rank, of)) = strangers.first() else { return };
+        other.lacks(open.rank, pid, &self.path);
+        if strangers.len() == 1 {
+            self.lacks(*rank, *of, &other.path);
+        }
+    }
+
+    /// Ranks here that the launcher of a process has started as another program, with their pids.
+    fn strangers(&self, size: u32, pid: u32) -> Vec<(u32, u32)> {
+        let state = lock(&self.state);
+        let Some(life) = state.life.as_ref().filter(|l| l.terms.size == size) else { return Vec::new() };
+        let seats: Vec<(u32, u32)> = life.seats.values().map(|s| (s.rank, s.pid)).collect();
+        drop(state);
+        let (launcher, program) = (process::parent(pid), process::command_line(pid));
+        let is_stranger = |of: u32| {
+            of != pid
+                && launcher.is_some()
+                && process::parent(of) == launcher
+                && program.is_some()
+                && process::command_line(of).is_some_and(|line| Some(line) != program)
+        };
+        seats.into_iter().filter(|(_, of)| is_stranger(*of)).collect()
+    }
+
+    /// A rank that has not come here has opened another run.
+    fn lacks(&self, rank: u32, pid: u32, run: &Path) {
+        let state = lock(&self.state);
+        let Some(life) = state.life.as_ref().filter(|l| !l.came.contains(&rank)) else { return };
+        let absence = forebay_store::Absence {
+            how: format!(
+                "(process {pid}) is another program and has opened the run {} instead",
+                run.display()
+            ),
+            remedy: OWN_NUMBERS.into(),
+        };
+        let owner = life.owner.clone();
+        drop(state);
+        // A store that is being closed waits for nobody.
+        let _ = owner.never_comes(rank, absence);
+    }
+
     /// Whether this rank may join those that are there.
     fn may_join(&self, open: &OpenRun, pid: u32) -> Result<()> {
         match &lock(&self.state).life {
@@ -306,7 +354,7 @@ impl Run {
             late_ranks: place::late_ranks()?,
             ..forebay_store::Options::default()
         };
-        let owner = Owner::open(&self.path, options)?;
+        let owner = Owner::open(&self.path, options).map_err(|e| self.refused_elsewhere(open, pid, e))?;
         let created = owner.created();
         shared.address.write(&self.path.join(layout::AGENT))?;
         self.show(shared, owner.run_id(), &open.program)?;
@@ -327,6 +375,35 @@ impl Run {
             shared.diary.line(format_args!("{}: {} ranks of a dead owner go on", self.name(), orphans.len()));
         }
         Ok(created)
+    }
+
+    /// Of ranks on several hosts one alone gets the run: the others say how all of them would, and the one
+    /// that has it hears that it need not wait for them.
+    fn refused_elsewhere(&self, open: &OpenRun, pid: u32, e: Error) -> Error {
+        let layout = layout::Layout::new(&self.path);
+        let here = place::host();
+        let Some(holder) = forebay_store::lock::holder(&layout.lock()).filter(|h| h.host != here) else {
+            return e;
+        };
+        if open.size == 1 || e.code() != Code::Conflict {
+            return e;
+        }
+        let (rank, size) = (open.rank, open.size);
+        layout.note_absent(
+            rank,
+            &format!(
+                "(process {pid} on host {here}) was refused, since this run is open on host {}",
+                holder.host
+            ),
+        );
+        Error::new(
+            Code::Conflict,
+            format!(
+                "{}, and rank {rank} of {size} is on host {here}; {}",
+                e.text().split(';').next().unwrap_or_default(),
+                forebay_store::ELSEWHERE
+            ),
+        )
     }
 
     /// A rank whose owner died goes on here: the first one that comes opens the store.

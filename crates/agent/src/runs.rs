@@ -24,7 +24,14 @@ pub struct Runs {
 impl Runs {
     /// A rank opens a run: it is opened, or the rank joins those that are there.
     pub fn open(&self, shared: &Arc<Shared>, open: &OpenRun, pid: u32) -> Result<(Session, RunOpened)> {
-        self.enter(shared, open, |run| run.open(shared, open, pid), None)
+        let joined = self.enter(shared, open, |run| run.open(shared, open, pid), None)?;
+        if open.size > 1 {
+            let run = &joined.0.run;
+            for other in self.live().iter().filter(|other| !Arc::ptr_eq(other, run)) {
+                run.part_from(other, open, pid);
+            }
+        }
+        Ok(joined)
     }
 
     /// A rank whose owner died goes on here.

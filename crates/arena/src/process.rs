@@ -111,6 +111,20 @@ impl Process {
     }
 }
 
+/// The process that started that one, if both live and it is not the first of all: what a launcher has
+/// started on a host has one parent.
+pub fn parent(pid: u32) -> Option<u32> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let parent = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    (parent > 1).then_some(parent)
+}
+
+/// What a process was started as: its program and arguments.
+pub fn command_line(pid: u32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|line| !line.is_empty())
+}
+
 /// State and start time out of `/proc/PID/stat`; the name in it may hold spaces and brackets.
 fn stat(pid: u32) -> Option<(ProcessState, u64)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

@@ -7,6 +7,7 @@
 //!   data/e.6c...0.1-7.h5      a large data set outside steps: name, checksum of the name,
 //!                             set number, session and sequence number of the put
 //!   LOCK                      the owner: host, pid, fencing number
+//!   absent-1.tmp              rank 1 was refused on another host, and why; the owner reads it
 //! ```
 //! A name that ends in `.tmp` belongs to nobody once its writer is dead.
 
@@ -28,6 +29,9 @@ pub const LOCK: &str = "LOCK";
 pub const TMP: &str = ".tmp";
 /// What the owner's process tells the other ones; written by whoever has the sockets.
 pub const AGENT: &str = "agent.json";
+
+/// Before the number of a rank that was refused.
+const ABSENT: &str = "absent-";
 
 /// The directory of a run.
 #[derive(Clone, Debug)]
@@ -54,6 +58,24 @@ impl Layout {
     /// The catalog while it is being made.
     pub fn unfinished_catalog(&self) -> PathBuf {
         with_end(&self.catalog(), TMP)
+    }
+
+    /// Notes that a rank cannot come, for an owner that waits for it.
+    pub fn note_absent(&self, rank: u32, how: &str) {
+        // Without the note the owner waits; that is all.
+        let _ = std::fs::write(self.root.join(format!("{ABSENT}{rank}{TMP}")), how);
+    }
+
+    /// Takes such notes away: rank and text.
+    pub fn take_absent(&self) -> Vec<(u32, String)> {
+        let Ok(entries) = std::fs::read_dir(&self.root) else { return Vec::new() };
+        let note = |path: PathBuf| {
+            let name = path.file_name()?.to_str()?;
+            let rank = name.strip_prefix(ABSENT)?.strip_suffix(TMP)?.parse().ok()?;
+            let how = std::fs::read_to_string(&path).ok()?;
+            std::fs::remove_file(&path).ok().map(|()| (rank, how))
+        };
+        entries.filter_map(|entry| note(entry.ok()?.path())).collect()
     }
 
     /// The lock file.

@@ -4,6 +4,7 @@
 //! others at a condition variable, and what is not for the reader is kept for whom it is for.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use forebay_types::{Code, Error, Result};
 
 /// Most late errors kept; further ones are counted in the last.
 const LATE: usize = 16;
+/// Most of them told together.
+const TOLD: usize = 8;
 
 /// An act of steering that waits for its step.
 #[derive(Debug)]
@@ -135,6 +138,10 @@ impl Down {
                 self.came_late.fetch_add(1, Ordering::Relaxed);
                 self.has_late.store(true, Ordering::Release);
             }
+            Ok(Notice::Remark { text }) => {
+                // Nobody may be there to read it.
+                let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
+            }
             Err(e) => state.broken = Some(e),
         }
     }
@@ -170,12 +177,9 @@ impl Down {
     /// All errors that came late, as one; for the last call of all.
     pub fn all_late(&self) -> Result<()> {
         let first = self.late();
-        let rest = std::mem::take(&mut self.lock().late).len();
+        let rest = std::mem::take(&mut self.lock().late);
         self.has_late.store(false, Ordering::Release);
-        first.map_err(|e| match rest {
-            0 => e,
-            n => Error::new(e.code(), format!("{} (and {n} more errors)", e.text())),
-        })
+        first.map_err(|e| Error::new(e.code(), together(&e, &rest)))
     }
 
     /// How many errors have come late, told or not.
@@ -259,6 +263,23 @@ impl Down {
         self.turn.notify_all();
         state
     }
+}
+
+/// Errors as one text, each on a line of its own and once.
+fn together(first: &Error, rest: &VecDeque<Error>) -> String {
+    let mut lines = vec![first.text()];
+    for e in rest {
+        if !lines.contains(&e.text()) {
+            lines.push(e.text());
+        }
+    }
+    let more = lines.len().saturating_sub(TOLD);
+    lines.truncate(TOLD);
+    let mut text = lines.join("\n  also: ");
+    if more > 0 {
+        text.push_str(&format!("\n  and {more} more, which the run keeps as messages"));
+    }
+    text
 }
 
 /// An error as it travels.

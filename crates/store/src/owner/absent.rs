@@ -12,12 +12,42 @@ use super::apply::Item;
 use super::intake::Intake;
 use super::session::Session;
 use super::steps::Step;
+use forebay_types::record::Notice;
 use forebay_types::{Code, Error};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most ranks that an error names.
 const NAMED: usize = 8;
+/// How long ranks that never came are waited for without a word.
+const REMARK: Duration = Duration::from_secs(2);
+/// How often notes of refused ranks are looked for meanwhile.
+const SEEK: Duration = Duration::from_millis(200);
+
+/// Why a rank is absent, and what people may do about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Absence {
+    /// As it follows "rank 3 of 4": "is gone".
+    pub how: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Absence {
+    fn left(how: String) -> Absence {
+        Absence { how, remedy: "let each rank end the step before it closes the run".into() }
+    }
+
+    fn never_came(how: String) -> Absence {
+        Absence { how, remedy: ALONE.into() }
+    }
+}
+
+/// For ranks that cannot reach the run's directory as its owner does.
+pub const ELSEWHERE: &str = "ranks on several hosts write one run over the network: `forebay up --listen tcp://0.0.0.0:0 --runs DIRECTORY` on one of them, and the run's address fb://HOST:PORT/NAME in every rank";
+
+/// For runs that fewer ranks write than the launcher has started.
+const ALONE: &str = "a step needs every rank: start them all, or, if only one of them writes this run, open it there with rank=0, size=1 (rank and ranks of fb_open_opts)";
 
 impl Intake {
     /// Gives up the steps that lack a rank which cannot end them any more.
@@ -46,11 +76,43 @@ impl Intake {
         let never_came = |r: &u32| !came.contains(r);
         let awaits = |k: &Step| k.is_awaited() && k.lacking().any(|r| never_came(&r));
         match (self.steps.values().any(awaits), self.lacking_since) {
-            (true, None) => self.lacking_since = Some(Instant::now()),
+            (true, None) => {
+                self.lacking_since = Some(Instant::now());
+                self.remarked = false;
+            }
+            (true, Some(since)) => {
+                if self.sought.elapsed() >= SEEK {
+                    self.sought = Instant::now();
+                    for (rank, how) in self.layout.take_absent() {
+                        self.note_absent(rank, Absence { how, remedy: ELSEWHERE.into() });
+                    }
+                }
+                if since.elapsed() >= REMARK.min(self.late_ranks / 2) {
+                    let lacking: BTreeSet<u32> = self.steps.values().flat_map(Step::lacking).collect();
+                    self.remark_absence(lacking.into_iter().filter(never_came).collect());
+                }
+            }
             (false, Some(_)) if self.steps.values().all(|k| !k.lacking().any(|r| never_came(&r))) => {
                 self.lacking_since = None;
             }
             _ => {}
+        }
+    }
+
+    /// Tells the ranks that are there, once, whom they wait for.
+    fn remark_absence(&mut self, ranks: Vec<u32>) {
+        if ranks.is_empty() || std::mem::replace(&mut self.remarked, true) {
+            return;
+        }
+        let size = self.sessions.values().map(|s| s.row.size).max().unwrap_or_default();
+        let text = format!(
+            "{}: {} of {size} did not open this run yet, and a step waits for it ({} s at most, FOREBAY_LATE_RANKS); {ALONE}",
+            self.layout.root().display(),
+            named(&ranks),
+            self.late_ranks.as_secs_f64()
+        );
+        for s in self.sessions.values().filter(|s| !s.recovered && !s.hung) {
+            let _ = self.downs.post(s.row.session, &Notice::Remark { text: &text });
         }
     }
 
@@ -100,7 +162,7 @@ impl Intake {
     fn why_torn(&self, k: &Step, over: &BTreeMap<u64, bool>) -> Option<Error> {
         // Sessions of a later life of the program end no steps of this one.
         let mates = k.sessions().iter().filter_map(|n| self.sessions.get(n)?.mates).min().unwrap_or(u64::MAX);
-        let mut why: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut why: BTreeMap<Absence, Vec<u32>> = BTreeMap::new();
         for rank in k.lacking() {
             if let Some(reason) = self.absence(k, rank, mates, over) {
                 why.entry(reason).or_default().push(rank);
@@ -110,20 +172,18 @@ impl Intake {
             return None;
         }
         let reasons: Vec<String> =
-            why.iter().map(|(reason, ranks)| format!("{} of {} {reason}", named(ranks), k.size)).collect();
+            why.iter().map(|(a, ranks)| format!("{} of {} {}", named(ranks), k.size, a.how)).collect();
+        let remedies: BTreeSet<&str> = why.keys().map(|a| a.remedy.as_str()).collect();
+        let remedies: Vec<&str> = remedies.into_iter().collect();
         Some(Error::new(
             Code::ServerLost,
-            format!(
-                "step {} is given up: {}; a step needs every rank, so start them all and let each end the step before it closes the run",
-                k.step,
-                reasons.join(", ")
-            ),
+            format!("step {} is given up: {}; {}", k.step, reasons.join(", "), remedies.join("; ")),
         ))
     }
 
     /// Why a rank will not end this step, or nothing when it still may. `mates` is the last session of
     /// the life of the program that began the step.
-    fn absence(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Option<String> {
+    fn absence(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Option<Absence> {
         let is_over = |n: u64| over.get(&n).copied().unwrap_or(true);
         let of_life = || self.sessions.values().filter(|s| s.row.session <= mates);
         let of_rank = || of_life().filter(|s| s.row.rank == rank);
@@ -135,25 +195,35 @@ impl Intake {
             return None;
         }
         if let Some(s) = session {
-            return Some(how(s));
+            return Some(Absence::left(how(s)));
         }
-        if let Some(how) = self.left.get(&rank) {
-            return Some(how.clone());
+        if let Some(absence) = self.left.get(&rank) {
+            return Some(absence.clone());
         }
         // Somebody must be there for whom it is worth waiting.
         let watched = of_life().any(|s| !s.hung && !s.recovered) && !self.stopping;
         let over = self.lacking_since.is_some_and(|t| t.elapsed() >= self.late_ranks);
         match watched {
             true if !over => None,
-            true => Some(format!("has not opened the run within {} s", self.late_ranks.as_secs_f64())),
-            false => Some("did not open the run".into()),
+            true => Some(Absence::never_came(format!(
+                "has not opened the run within {} s",
+                self.late_ranks.as_secs_f64()
+            ))),
+            false => Some(Absence::never_came("did not open the run".into())),
+        }
+    }
+
+    /// A rank was seen to do something else than to open this run.
+    pub(super) fn note_absent(&mut self, rank: u32, absence: Absence) {
+        if !self.sessions.values().any(|s| s.row.rank == rank) {
+            self.left.insert(rank, absence);
         }
     }
 
     /// A rank's session has ended: remembered for the steps to come.
     pub(super) fn note_leaving(&mut self, s: &Session) {
         if !s.recovered {
-            self.left.insert(s.row.rank, how(s));
+            self.left.insert(s.row.rank, Absence::left(how(s)));
             // A later session of that rank begins its own attempts.
             self.given_up.iter_mut().for_each(|g| g.ranks.extend([s.row.rank]));
         }

@@ -2,6 +2,7 @@
 //! small records to the catalog in groups, and gives ring and blocks back after the commit. It
 //! alone writes the catalog. It sleeps on one eventfd; idle it uses no CPU.
 
+use super::absent::Absence;
 use super::apply::Item;
 use super::down::Downs;
 use super::drain::{Event, Job};
@@ -113,10 +114,14 @@ pub(super) struct Intake {
     pub arriving: Vec<Job>,
     pub given_up: VecDeque<GivenUp>,
     /// Ranks that have left, with how: they closed the run, or are gone.
-    pub left: BTreeMap<u32, String>,
+    pub left: BTreeMap<u32, Absence>,
     /// How long ranks that have not come are waited for, and since when.
     pub late_ranks: Duration,
     pub lacking_since: Option<Instant>,
+    /// When notes of refused ranks were last looked for.
+    pub sought: Instant,
+    /// Whether the ranks that are there were told.
+    pub remarked: bool,
     pub flushers: Vec<Sender<()>>,
     pub waiters: Vec<Waiter>,
     /// When the ranks were last looked after.
@@ -163,6 +168,8 @@ impl Intake {
             left: BTreeMap::new(),
             late_ranks: options.late_ranks,
             lacking_since: None,
+            sought: Instant::now(),
+            remarked: false,
             flushers: Vec::new(),
             waiters: Vec::new(),
             looked: Instant::now(),

@@ -27,6 +27,7 @@ mod session;
 mod sink;
 mod steps;
 
+pub use absent::{Absence, ELSEWHERE};
 pub use adopt::{Orphan, has_living_ranks};
 pub use open::Options;
 pub(crate) use open::{files, has_end, new_id};
@@ -179,6 +180,11 @@ impl Owner {
             intake.sessions.insert(what.session, session);
             Ok(())
         })?
+    }
+
+    /// A rank will not open this run, for something else was seen of it: steps do not wait for it.
+    pub fn never_comes(&self, rank: u32, absence: Absence) -> Result<()> {
+        self.send(Box::new(move |intake| intake.note_absent(rank, absence)))
     }
 
     /// The rank is gone: its socket is closed. Everything it published is kept, unfinished steps

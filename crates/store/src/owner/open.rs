@@ -84,6 +84,8 @@ impl Owner {
         let fresh = admits(&layout, options.mode)?;
         layout.create(&*options.disk)?;
         let lock = Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+        // Those are of an earlier life.
+        drop(layout.take_absent());
         // Somebody may have made or changed it before the lock was ours.
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
         let catalog = match fresh {
