@@ -5,8 +5,9 @@ the stage fails. The closing lines of the test runners in it are added up; a sta
 counts nothing (a formatter, a type check) counts as one.
 
 All stages run with directories of their own for sockets, rendezvous files, segments and temporary
-files, and with a mark in their environment by which their processes are known: what still carries
-it when all is done was left behind.
+files, with a mark in their environment by which their processes are known, and with a beginning for
+the names of their segments: what still carries one of them when all is done was left behind. Other
+programs of the machine are none of our business.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "out" / "test"
 MARK = "FOREBAY_TEST_MARK"
+PREFIX = "FOREBAY_TEST_PREFIX"  # segments of all tests begin so, whatever they call themselves
 GRACE_S = 12.0  # an agent started by need leaves by itself after ten seconds
 
 # Closing lines of test runners: cargo test, pytest, node's test runner.
@@ -89,6 +91,7 @@ class House:
         self.env.update(
             {
                 MARK: self.mark,
+                PREFIX: self.base.name,
                 "FOREBAY_RUNTIME_DIR": str(self.base / "run"),
                 "FOREBAY_HOME": str(self.base / "home"),
                 "FOREBAY_SHM_PREFIX": self.base.name,
@@ -103,19 +106,10 @@ class House:
                 "TERM": "dumb",
             }
         )
-        self.segments = self._segments()
         self.sockets = set(self._sockets())
 
-    def _segments(self) -> set[str]:
-        mine = os.getuid()
-        found = set()
-        for entry in os.scandir("/dev/shm"):
-            try:
-                if entry.stat(follow_symlinks=False).st_uid == mine:
-                    found.add(entry.path)
-            except FileNotFoundError:
-                pass
-        return found
+    def _segments(self) -> list[str]:
+        return sorted(entry.path for entry in os.scandir("/dev/shm") if entry.name.startswith(self.base.name))
 
     def _sockets(self) -> Iterator[str]:
         """Socket files where a test may have made them, by its own directories or by mistake."""
@@ -146,26 +140,13 @@ class House:
             found.append((int(entry.name), words.strip()))
         return found
 
-    def _in_use_elsewhere(self, path: str) -> bool:
-        """Whether a process that is not of this run maps the segment: then it is not ours."""
-        ours = {pid for pid, _ in self.processes()}
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit() and int(entry.name) not in ours:
-                try:
-                    if path in Path(entry.path, "maps").read_text(errors="replace"):
-                        return True
-                except OSError:
-                    continue
-        return False
-
     def leftovers(self) -> list[str]:
         """What is still there after a time of grace: processes, segments, sockets."""
         deadline = time.monotonic() + GRACE_S
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.2)
         found = [f"process {pid}: {words}" for pid, words in self.processes()]
-        new = sorted(self._segments() - self.segments)
-        found += [f"segment {path}" for path in new if not self._in_use_elsewhere(path)]
+        found += [f"segment {path}" for path in self._segments()]
         found += [f"socket {path}" for path in self._sockets() if path not in self.sockets]
         return found
 
@@ -174,9 +155,8 @@ class House:
         for pid, _ in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for path in self._segments() - self.segments:
-            if os.path.basename(path).startswith(self.base.name):
-                os.unlink(path)
+        for path in self._segments():
+            os.unlink(path)
         subprocess.run(["rm", "-rf", str(self.base)], check=False)
 
 

@@ -19,7 +19,7 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
     ...process.env,
     FOREBAY_RUNTIME_DIR: join(room, "r"),
     FOREBAY_HOME: join(room, "home"),
-    FOREBAY_SHM_PREFIX: `forebay-browser-${process.pid}`,
+    FOREBAY_SHM_PREFIX: `${process.env.FOREBAY_TEST_PREFIX ?? "forebay"}-browser-${process.pid}`,
     FOREBAY_EXE: command,
   };
   const particles = process.env.FOREBAY_SHOTS ? "400000" : "20000";

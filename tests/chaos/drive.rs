@@ -141,7 +141,8 @@ fn a_round(
 ) -> Result<(), Broken> {
     let broken = |e: std::io::Error| ("loss", e.to_string());
     let dir = tempfile::Builder::new().prefix("fbc").tempdir().map_err(broken)?;
-    let prefix = dir.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let house = std::env::var("FOREBAY_TEST_PREFIX").unwrap_or_else(|_| "fbc".into());
+    let prefix = format!("{house}-{}", dir.path().file_name().unwrap_or_default().to_string_lossy());
     let work = dir.path().join("work");
     std::fs::create_dir(&work).map_err(broken)?;
     let mut child = Command::new(std::env::current_exe().map_err(broken)?)

@@ -94,7 +94,8 @@ class Place:
 
     def __init__(self) -> None:
         # Short, since the name of a socket has 108 bytes.
-        self.folder = Path(tempfile.mkdtemp(prefix="fbt-", dir="/tmp"))
+        house = os.environ.get("FOREBAY_TEST_PREFIX", "fbt")
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{house}-", dir="/tmp"))
         self.prefix = f"{self.folder.name}"
         self.variables = {
             "FOREBAY_RUNTIME_DIR": str(self.folder / "run"),

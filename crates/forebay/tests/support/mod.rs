@@ -78,7 +78,8 @@ fn sandbox_under(way: &[&str], test: &str, body: impl FnOnce(&Sandbox)) {
         return body(&Sandbox { test: test.to_owned(), role, dir: dir.into() });
     }
     let dir = tempfile::Builder::new().prefix("fbt").tempdir().unwrap();
-    let prefix = format!("fbt-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let house = std::env::var("FOREBAY_TEST_PREFIX").unwrap_or_else(|_| "fbt".into());
+    let prefix = format!("{house}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let work = dir.path().join("work");
     std::fs::create_dir(&work).unwrap();
     let exe = std::env::current_exe().unwrap();
