@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pages import BLOCK, GUIDE, NAMED, ROOT, Reader, blocks
+from places import run
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -28,6 +29,30 @@ def test_what_a_page_shows_works(reader: Reader, wheel: Path, page: Path) -> Non
     for file in (wheel, *(ROOT / "tests" / "guide" / "beside").glob("*")):
         shutil.copy(file, reader.folder)
     assert reader.read(page) > 0
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.16)
+project(user C)
+find_package(Forebay 0.1 REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user Forebay::forebay)
+"""
+USER = """
+#include <forebay.h>
+#include <stdio.h>
+int main(void) { return puts(fb_version()) < 0; }
+"""
+
+
+@pytest.mark.timeout(120, func_only=True)
+def test_cmake_finds_what_the_wheel_has_brought(reader: Reader) -> None:
+    (reader.folder / "CMakeLists.txt").write_text(CMAKE)
+    (reader.folder / "user.c").write_text(USER)
+    made = reader.folder / "made"
+    run("cmake", "-S", reader.folder, "-B", made, f"-DCMAKE_PREFIX_PATH={reader.env['VIRTUAL_ENV']}")
+    run("cmake", "--build", made)
+    assert run(made / "user", env=reader.env) == "0.1.0\n"
 
 
 def test_every_block_of_code_is_run_by_a_test() -> None:
