@@ -7,6 +7,7 @@
 mod common;
 
 use common::{Rank, f64s};
+use forebay_store::layout::FORMAT;
 use forebay_store::{Options, Owner, Reader, compact, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, Mode, TableInfo};
@@ -16,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 const STEPS: i64 = 3;
 
-fn kept() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/version-1")
+fn kept(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/version-{version}"))
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -78,13 +79,14 @@ fn is_as_written(run: &Path, steps: i64, rows: i64) {
 #[test]
 fn a_run_of_version_1_is_read_and_gone_on_with() {
     if std::env::var_os("FOREBAY_WRITE_GOLDEN").is_some() {
-        let _ = std::fs::remove_dir_all(kept());
-        write(&kept());
-        let _ = std::fs::remove_file(kept().join("LOCK"));
+        let new = kept(FORMAT);
+        let _ = std::fs::remove_dir_all(&new);
+        write(&new);
+        let _ = std::fs::remove_file(new.join("LOCK"));
     }
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("golden.fb");
-    copy(&kept(), &run);
+    copy(&kept(1), &run);
     is_as_written(&run, STEPS, 2);
     let owner = Owner::open(&run, Options { mode: Mode::ReadWrite, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
@@ -101,7 +103,7 @@ fn a_run_of_version_1_is_read_and_gone_on_with() {
 fn the_catalog_of_a_run_of_version_1_is_made_anew_from_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("golden.fb");
-    copy(&kept(), &run);
+    copy(&kept(1), &run);
     std::fs::remove_file(run.join("catalog.sqlite")).unwrap();
     let done = forebay_store::repair(&run).unwrap();
     assert_eq!((done.steps, done.data_sets, done.unusable), (STEPS as u64, 1, Vec::new()));
