@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import forebay as fb
@@ -93,3 +95,18 @@ def test_a_run_that_is_read_makes_no_checkpoints(run_dir: Path) -> None:
         take(run, range(1))
     with fb.open(run_dir, "r") as run, pytest.raises(fb.ReadOnly):
         run.checkpoint("no")
+
+
+def test_a_checkpoint_is_found_though_the_clock_was_set_back(run_dir: Path, owner: str) -> None:
+    with fb.open(run_dir) as run:
+        take(run, range(2))
+    # As if the clock had shown half a minute more when the step was taken.
+    with contextlib.closing(sqlite3.connect(run_dir / "catalog.sqlite")) as catalog, catalog:
+        catalog.execute("update fb_steps set committed = committed + 30")
+    with fb.open(run_dir) as run:
+        assert run.checkpoint("good") == 1
+        take(run, range(2, 4))
+        assert [c.kept for c in run.checkpoints] == [True]
+        back = run.restart("good")
+        assert back is not None and back.step == 1
+        assert list(run.snapshots.numbers) == [0, 1]

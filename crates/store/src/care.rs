@@ -6,7 +6,7 @@ use crate::catalog::{self, Catalog, Value};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Layout, STEPS, TMP, with_end};
 use crate::lock::Lock;
-use crate::owner::{Options, Owner, files, has_end, left_by_the_dead};
+use crate::owner::{Options, Owner, files, has_end, left_by_the_dead, tidy};
 use crate::reader::Reader;
 use crate::stepfile::{Entry, Manifest, Opened, open_manifest, read_piece};
 use forebay_types::control::Mode;
@@ -183,6 +183,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         progress(done_before as u64, total);
         adopt(&mut catalog, folder, path, &mut done, add)?;
     }
+    tidy(&mut catalog, &*disk, &layout)?;
     catalog.settle()?;
     let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
     done.steps = count("SELECT count(*) FROM fb_steps");

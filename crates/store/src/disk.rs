@@ -19,8 +19,10 @@ pub const PAGE: u64 = 4096;
 pub enum Foreign {
     /// HDF5: the frame of a file of arrays, laid out or written.
     Frame,
-    /// SQLite: a transaction, durable when it is done.
+    /// SQLite: a transaction, durable when it is done, with all before it.
     Commit,
+    /// SQLite: a transaction that is durable with the next [`Foreign::Commit`] only.
+    LazyCommit,
     /// The arena: a segment with a name, in shared memory or in the run's directory.
     Segment,
 }

@@ -16,7 +16,7 @@ use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 
 /// Version of the directory's format. Newer ones are refused, older ones are read.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// The relational part.
 pub const CATALOG: &str = "catalog.sqlite";
 /// Step files.

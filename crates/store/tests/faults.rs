@@ -166,9 +166,9 @@ fn a_writer_that_is_killed_at_a_place() {
     let mut log = std::fs::File::create(run.parent().unwrap().join("log")).unwrap();
     let acts = script();
     for (i, act) in acts.iter().enumerate() {
-        writeln!(log, "begun {}", i + 1).unwrap();
+        log.write_all(format!("begun {}\n", i + 1).as_bytes()).unwrap();
         driver.run(std::slice::from_ref(act), &|_, _| {});
-        writeln!(log, "buffered {}", i + 1).unwrap();
+        log.write_all(format!("buffered {}\n", i + 1).as_bytes()).unwrap();
     }
     driver.close();
     owner.close().unwrap();

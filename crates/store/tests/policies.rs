@@ -66,7 +66,8 @@ impl Disk for FullDisk {
         self.refuse().map_or(Ok(0), |()| System.free(dir))
     }
     fn before(&self, what: Foreign, _path: &Path) -> io::Result<()> {
-        match what == Foreign::Commit && self.no_commits.load(Ordering::SeqCst) {
+        let commit = matches!(what, Foreign::Commit | Foreign::LazyCommit);
+        match commit && self.no_commits.load(Ordering::SeqCst) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),
         }

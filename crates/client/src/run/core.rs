@@ -59,6 +59,8 @@ pub struct Core {
     pub last_ended: AtomicI64,
     /// Steps that exist as far as this session knows.
     pub ended: Mutex<HashSet<i64>>,
+    /// The run went back behind a step that was durable: `DURABLE` may mean the one that was put aside.
+    pub went_back: AtomicBool,
     /// Diagrams declared.
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.

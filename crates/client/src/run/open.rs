@@ -81,6 +81,7 @@ impl Session {
             open_step: Mutex::new(None),
             last_ended: AtomicI64::new(i64::MIN),
             ended: Mutex::default(),
+            went_back: AtomicBool::default(),
             diagrams: AtomicU32::new(0),
             looped: AtomicU8::new(0),
             standing: AtomicBool::new(opened.last_step.is_some()),

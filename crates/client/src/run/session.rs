@@ -265,6 +265,10 @@ impl Session {
             self.core.restore(&r.parameters)?;
             let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
             ended.retain(|step| *step <= r.step);
+            // What was ended behind it is put aside: nobody waits for it.
+            self.core.last_ended.fetch_min(r.step, Ordering::Relaxed);
+            let durable = self.core.segment.word(word::DURABLE).load(Ordering::Acquire);
+            self.core.went_back.fetch_or(durable > (r.step + 1).max(0) as u64, Ordering::Relaxed);
         }
         Ok(restarted)
     }

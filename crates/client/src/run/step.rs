@@ -409,6 +409,7 @@ impl StepWriter {
             }
         }
         if self.core.open.size == 1
+            && !self.core.went_back.load(Ordering::Relaxed)
             && self.core.segment.word(word::DURABLE).load(Ordering::Acquire) == self.step as u64 + 1
         {
             return Ok(());

@@ -10,6 +10,7 @@ mod data;
 mod descriptors;
 mod query;
 mod schema;
+mod serials;
 mod sessions;
 mod steps;
 mod tables;
@@ -23,6 +24,7 @@ pub use data::{
 };
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use query::{Rows, read_only, select_rows};
+pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
     SessionRow, answers, applied, close_session, inherit_session, keep_answer, open_session, open_sessions,
     segment_of, session, set_applied,
@@ -54,6 +56,8 @@ pub struct Catalog {
     run_id: String,
     /// Whether commits are not synchronised with the disk now.
     lazy: bool,
+    /// The highest number that a step was given.
+    serial: u64,
 }
 
 impl Catalog {
@@ -79,7 +83,7 @@ impl Catalog {
         check_format(&layout.catalog())?;
         let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
-        Catalog { conn, disk: disk.clone(), path, fence, run_id, lazy: false }.fenced()
+        Catalog { conn, disk: disk.clone(), path, fence, run_id, lazy: false, serial: 0 }.fenced()
     }
 
     fn fenced(self) -> Result<Catalog> {
@@ -88,10 +92,13 @@ impl Catalog {
             return Err(lost(known, self.fence));
         }
         self.guarded(|| {
-            together::ensure_table(&self.conn)?;
-            self.conn
-                .execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
-                .map_err(|e| sql_error("cannot claim the catalog", e))
+            let failed = |e| sql_error("cannot claim the catalog", e);
+            let tx = self.conn.unchecked_transaction().map_err(failed)?;
+            together::ensure_table(&tx)?;
+            serials::upgrade(&tx)?;
+            tx.execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
+                .map_err(failed)?;
+            tx.commit().map_err(failed)
         })?;
         Ok(self)
     }
@@ -106,6 +113,12 @@ impl Catalog {
         &self.run_id
     }
 
+    /// The number for a step whose file is about to be finished: higher than all before.
+    pub fn next_serial(&mut self) -> Result<u64> {
+        self.serial = self.serial.max(serials::last(&self.conn)?) + 1;
+        Ok(self.serial)
+    }
+
     /// For reading within the owner.
     pub fn conn(&self) -> &Connection {
         &self.conn
@@ -113,16 +126,30 @@ impl Catalog {
 
     /// Does all of `work` or nothing; durable when it returns.
     pub fn transaction<T>(&mut self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
-        self.transaction_as(false, work)
+        Ok(self.attempt(false, work, |_| true)?.0)
     }
 
-    /// The same. A lazy one survives the death of this process when it returns, and that of the
-    /// machine from the next one on that is not lazy.
-    pub fn transaction_as<T>(
+    /// The same for work that nobody was promised is durable yet: it survives the death of this
+    /// process when this returns, and that of the machine from the next transaction on that is not
+    /// lazy. Work that turns out to be no such is undone and done again, durably.
+    pub fn lazy_transaction<T>(
+        &mut self,
+        work: impl Fn(&Transaction) -> Result<T>,
+        may_be_lazy: impl FnOnce(&T) -> bool,
+    ) -> Result<T> {
+        match self.attempt(true, &work, may_be_lazy)? {
+            (value, true) => Ok(value),
+            (_, false) => self.transaction(work),
+        }
+    }
+
+    /// Does the work, and commits if that is wanted; says whether.
+    fn attempt<T>(
         &mut self,
         lazy: bool,
         work: impl FnOnce(&Transaction) -> Result<T>,
-    ) -> Result<T> {
+        wanted: impl FnOnce(&T) -> bool,
+    ) -> Result<(T, bool)> {
         let failed = |e| sql_error("the catalog cannot be written", e);
         if lazy != self.lazy {
             self.conn
@@ -136,8 +163,12 @@ impl Catalog {
             return Err(lost(known.parse().unwrap_or(0), self.fence));
         }
         let value = work(&tx)?;
-        foreign(&*self.disk, Foreign::Commit, &self.path, || tx.commit().map_err(failed))?;
-        Ok(value)
+        let commit = wanted(&value);
+        if commit {
+            let what = if lazy { Foreign::LazyCommit } else { Foreign::Commit };
+            foreign(&*self.disk, what, &self.path, || tx.commit().map_err(failed))?;
+        }
+        Ok((value, commit))
     }
 
     /// Moves the write-ahead log into the main file, so that the file stands alone.
@@ -186,7 +217,10 @@ fn fill(path: &Path, run_id: &str) -> rusqlite::Result<()> {
     for (key, value) in [("format", FORMAT.to_string()), ("run_id", run_id.to_owned()), ("made", made)] {
         conn.execute("INSERT INTO fb_run VALUES(?1, ?2)", (key, value))?;
     }
-    conn.execute("INSERT INTO fb_run VALUES('attrs', '{}'), ('fence', '0'), ('finished', '0')", ())?;
+    conn.execute(
+        "INSERT INTO fb_run VALUES('attrs', '{}'), ('fence', '0'), ('finished', '0'), ('serial', '0')",
+        (),
+    )?;
     conn.execute_batch("COMMIT")?;
     conn.close().map_err(|(_, e)| e)
 }

@@ -25,7 +25,11 @@ CREATE TABLE fb_tables(
 
 CREATE TABLE fb_steps(
     step INTEGER PRIMARY KEY, time REAL, file TEXT NOT NULL, nbytes INTEGER NOT NULL,
-    parent INTEGER, parameters TEXT NOT NULL, committed REAL NOT NULL);
+    parent INTEGER, parameters TEXT NOT NULL, committed REAL NOT NULL, serial INTEGER NOT NULL);
+
+CREATE TABLE fb_backs(step INTEGER PRIMARY KEY, serial INTEGER NOT NULL);
+CREATE INDEX fb_steps_by_file ON fb_steps(file);
+CREATE INDEX fb_data_by_file ON fb_data(file) WHERE file IS NOT NULL;
 
 CREATE TABLE fb_step_data(
     step INTEGER NOT NULL REFERENCES fb_steps(step), name TEXT NOT NULL, dtype TEXT NOT NULL,
@@ -34,7 +38,7 @@ CREATE TABLE fb_step_data(
 
 CREATE TABLE fb_checkpoints(
     id INTEGER PRIMARY KEY, step INTEGER NOT NULL, tag TEXT, parent INTEGER,
-    parameters TEXT NOT NULL, made REAL NOT NULL);
+    parameters TEXT NOT NULL, made REAL NOT NULL, serial INTEGER NOT NULL);
 
 CREATE TABLE fb_parameters(
     name TEXT PRIMARY KEY, declaration TEXT NOT NULL, value TEXT NOT NULL, step INTEGER NOT NULL) WITHOUT ROWID;

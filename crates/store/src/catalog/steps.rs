@@ -2,7 +2,7 @@
 
 use super::data::{meta_of, order_text, shape_text};
 use super::tables::{STEP_COLUMN, tables};
-use super::{now, quoted, sql_error};
+use super::{now, quoted, serials, sql_error};
 use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
@@ -91,10 +91,11 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
     let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
     conn.execute(
-        "INSERT INTO fb_steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![m.step, m.time, file, nbytes as i64, parent, parameters, now()],
+        "INSERT INTO fb_steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![m.step, m.time, file, nbytes as i64, parent, parameters, now(), m.serial as i64],
     )
     .map_err(broken)?;
+    serials::learn(conn, m)?;
     let mut statement = conn
         .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .map_err(broken)?;
@@ -168,6 +169,7 @@ pub(super) fn go_back_to(conn: &Connection, tag: &str) -> Result<Vec<i64>> {
     conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [found.step]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step > ?1", [found.step]).map_err(broken)?;
     if !steps.is_empty() {
+        serials::note_back(conn, found.step)?;
         mark_finished(conn, false)?;
     }
     Ok(steps)
@@ -219,7 +221,7 @@ pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
     let before: Option<(i64, i64, Option<String>)> = conn
         .prepare_cached(
             "SELECT id, step, tag FROM fb_checkpoints c WHERE EXISTS
-                 (SELECT 1 FROM fb_steps s WHERE s.step = c.step AND s.committed <= c.made)
+                 (SELECT 1 FROM fb_steps s WHERE s.step = c.step AND s.serial = c.serial)
              ORDER BY id DESC LIMIT 1",
         )
         .and_then(|mut s| s.query_row((), |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional())
@@ -228,7 +230,7 @@ pub fn add_checkpoint(conn: &Connection, tag: Option<&str>) -> Result<i64> {
         return Ok(last);
     }
     conn.execute(
-        "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made) SELECT step, ?2, ?3, parameters, ?4 FROM fb_steps WHERE step = ?1",
+        "INSERT INTO fb_checkpoints(step, tag, parent, parameters, made, serial) SELECT step, ?2, ?3, parameters, ?4, serial FROM fb_steps WHERE step = ?1",
         params![last, tag, before.map(|b| b.0), now()],
     )
     .map_err(broken)?;
@@ -250,11 +252,12 @@ pub fn checkpoints(conn: &Connection) -> Result<Vec<Checkpoint>> {
             kept: r.get(7)?,
         })
     };
-    // A step that was written anew since is another one.
-    conn.prepare_cached(
+    // A step that was written anew since is another one. (Format 1 had the clock only.)
+    let same = if serials::are_kept(conn) { "s.serial = c.serial" } else { "s.committed <= c.made" };
+    conn.prepare_cached(&format!(
         "SELECT c.id, c.step, c.tag, c.parent, c.parameters, c.made, s.time, s.step IS NOT NULL
-         FROM fb_checkpoints c LEFT JOIN fb_steps s ON s.step = c.step AND s.committed <= c.made ORDER BY c.id",
-    )
+         FROM fb_checkpoints c LEFT JOIN fb_steps s ON s.step = c.step AND {same} ORDER BY c.id"
+    ))
     .and_then(|mut s| s.query_map((), read)?.collect())
     .map_err(failed)
 }
@@ -270,7 +273,13 @@ mod tests {
 
     fn manifest(step: i64, parameters: serde_json::Value) -> Manifest {
         let parameters = parameters.as_object().unwrap().clone();
-        Manifest { step, time: Some(step as f64 / 10.0), parameters, ..Manifest::default() }
+        Manifest {
+            step,
+            serial: step as u64 + 1,
+            time: Some(step as f64 / 10.0),
+            parameters,
+            ..Manifest::default()
+        }
     }
 
     #[test]
@@ -330,8 +339,8 @@ mod tests {
             assert_eq!(go_back_to(tx, "odd")?, [2, 3]);
             assert_eq!(restart(tx)?.unwrap().step, 1);
             assert!(go_back_to(tx, "three").unwrap_err().text().contains("step 3"));
-            std::thread::sleep(std::time::Duration::from_millis(2));
-            add_step(tx, "f", &manifest(3, serde_json::json!({"e0": 7})))?;
+            let anew = Manifest { serial: 5, ..manifest(3, serde_json::json!({"e0": 7})) };
+            add_step(tx, "f", &anew)?;
             add_checkpoint(tx, Some("again"))?;
             let all = checkpoints(tx)?;
             let kept: Vec<_> = all.iter().map(|c| (c.id, c.parent, c.kept)).collect();
@@ -344,6 +353,32 @@ mod tests {
             ];
             assert_eq!(kept, expected, "a tree: the new branch begins where the run went back to");
             assert_eq!(all[4].parameters["e0"], 7);
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_checkpoint_is_found_by_its_step_whatever_the_clock_says() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            for step in 0..3 {
+                add_step(tx, "f", &manifest(step, serde_json::json!({})))?;
+                // The step was listed on another host, or the clock is set back before it is marked.
+                tx.execute("UPDATE fb_steps SET committed = committed + 30", ()).unwrap();
+                add_checkpoint(tx, Some(["a", "b", "c"][step as usize]))?;
+            }
+            assert!(checkpoints(tx)?.iter().all(|c| c.kept));
+            assert_eq!(
+                checkpoints(tx)?.iter().map(|c| c.parent).collect::<Vec<_>>(),
+                [None, Some(1), Some(2)]
+            );
+            assert_eq!(go_back_to(tx, "b")?, [2]);
+            let anew = Manifest { serial: 9, ..manifest(2, serde_json::json!({})) };
+            add_step(tx, "f", &anew)?;
+            tx.execute("UPDATE fb_steps SET committed = 0", ()).unwrap();
+            assert!(go_back_to(tx, "c").is_err(), "step 2 is another one now");
+            assert_eq!(go_back_to(tx, "a")?, [1, 2]);
             Ok(())
         })
         .unwrap();

@@ -158,6 +158,13 @@ pub(super) enum Effect {
     },
 }
 
+impl Effect {
+    /// Whether a file goes that the row before pointed to.
+    pub fn frees(&self) -> bool {
+        matches!(self, Effect::DeleteFile(_))
+    }
+}
+
 /// Whether the failure is the disk's, so that the whole group is tried again.
 fn is_the_disks(e: &Error) -> bool {
     matches!(e.code(), Code::Full | Code::Io)

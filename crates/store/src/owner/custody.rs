@@ -131,8 +131,13 @@ impl Intake {
             return;
         }
         let group = std::mem::take(&mut self.group);
-        let lazy = group.iter().all(Item::may_wait);
-        let committed = self.catalog.transaction_as(lazy, |tx| apply_all(tx, &group));
+        let committed = match group.iter().all(Item::may_wait) {
+            // A file goes when the row that replaces it is durable: before that it is the only value.
+            true => {
+                self.catalog.lazy_transaction(|tx| apply_all(tx, &group), |e| !e.iter().any(Effect::frees))
+            }
+            false => self.catalog.transaction(|tx| apply_all(tx, &group)),
+        };
         match committed {
             Ok(effects) => {
                 if self.ailing.take().is_some() {

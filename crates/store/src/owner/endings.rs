@@ -7,7 +7,6 @@ use super::intake::{Intake, Wait, Waiter};
 use super::session::Session;
 use super::steps::Step;
 use crate::catalog;
-use crate::layout::{step_file, with_end};
 use crate::stepfile::Facts;
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
@@ -57,11 +56,14 @@ impl Intake {
             if self.is_arriving(step) {
                 continue;
             }
+            let Ok(serial) = self.catalog.next_serial() else { continue };
+            let backs = catalog::backs(self.catalog.conn()).unwrap_or_default();
             let parameters = catalog::parameter_values(self.catalog.conn()).unwrap_or_default();
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
             known.ended_at = Some(Instant::now());
-            let facts = Facts { run_id: self.run_id.clone(), step, time: known.time, parameters, set: None };
+            let (run_id, time) = (self.run_id.clone(), known.time);
+            let facts = Facts { run_id, step, time, parameters, serial, backs, set: None };
             let _ = self.jobs.send(Job::Finish(Box::new(facts)));
         }
     }
@@ -111,22 +113,6 @@ impl Intake {
                 (!self.steps.values().any(busy)).then_some(Ok(()))
             }
         }
-    }
-
-    /// A rank went back to an earlier step. Files of steps behind it stay, under names that are no
-    /// step's.
-    pub(super) fn went_back(&mut self, aside: &[i64]) {
-        for step in aside {
-            let Ok(path) = self.layout.file(&step_file(*step)) else { continue };
-            let name = |n: u32| with_end(&path, &format!(".aside{n}"));
-            // One that cannot be renamed is listed again at the next opening.
-            if let Some(free) = (1..).map(name).find(|other| !other.exists()) {
-                let _ = self.disk.rename(&path, &free);
-            }
-        }
-        // Attempts at steps behind it that failed are forgotten: all ranks begin them anew.
-        let size = self.sessions.values().map(|s| s.row.size).max().unwrap_or(0);
-        self.given_up.iter_mut().for_each(|g| g.ranks.extend(0..size));
     }
 
     /// Sessions whose rank is gone and whose ring is read are closed when everything they left is

@@ -12,6 +12,7 @@ mod absent;
 mod adopt;
 mod apply;
 mod arriving;
+mod aside;
 mod custody;
 mod down;
 mod drain;
@@ -29,6 +30,7 @@ mod steps;
 
 pub use absent::{Absence, ELSEWHERE};
 pub use adopt::{Orphan, has_living_ranks};
+pub(crate) use aside::tidy;
 pub use open::Options;
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;

@@ -1,6 +1,7 @@
 //! Opening a run for writing: what is there, the lock, the threads, and the work that a
 //! predecessor left undone.
 
+use super::aside;
 use super::drain::{Drain, Patient};
 use super::dropping::Turn;
 use super::intake::{Command, Ends, Intake};
@@ -168,7 +169,10 @@ impl Intake {
             }
             match open_manifest(&path).ok().filter(|m| m.run_id == self.run_id && m.set.is_none()) {
                 Some(m) if crate::layout::step_file(m.step) == file => {
-                    self.catalog.transaction(|tx| catalog::add_step(tx, &file, &m))?;
+                    match catalog::is_aside(self.catalog.conn(), &m)? {
+                        true => drop(aside::rename(&*self.disk, &path)),
+                        false => self.catalog.transaction(|tx| catalog::add_step(tx, &file, &m))?,
+                    }
                 }
                 _ => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
@@ -229,6 +233,10 @@ fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
 
 /// Removes what an earlier run left in the directory, its segments too.
 fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let old: Vec<PathBuf> = files(&layout.steps()).into_iter().chain(files(&layout.data())).collect();
+    if !layout.catalog().exists() && old.is_empty() {
+        return Ok(());
+    }
     if layout.catalog().exists() {
         let old = catalog::open_read_only(&layout.catalog())
             .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
@@ -243,10 +251,13 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
         let path = with_end(&layout.catalog(), end);
         disk.remove(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
-    for path in files(&layout.steps()).into_iter().chain(files(&layout.data())) {
+    for path in old {
         disk.remove(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
-    Ok(())
+    // After a loss of power nothing of it may be there again, beside what is made now.
+    [layout.root().to_owned(), layout.steps(), layout.data()].iter().try_for_each(|dir| {
+        disk.sync_dir(dir).map_err(|e| Error::io(format!("cannot make {} durable", dir.display()), e))
+    })
 }
 
 /// A new run's identity: 16 hexadecimal digits.

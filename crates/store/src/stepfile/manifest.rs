@@ -83,6 +83,16 @@ impl TryFrom<Plain> for Entry {
     }
 }
 
+/// A time that the run went back to a checkpoint: steps behind that of it, of a serial up to that
+/// one, were put aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Back {
+    /// The step it went back to.
+    pub step: i64,
+    /// The highest serial there was.
+    pub serial: u64,
+}
+
 /// Everything a file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -97,6 +107,13 @@ pub struct Manifest {
     /// Values of the parameters.
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// The number of this file among all steps of the run, in the order they were finished; one that
+    /// was written anew has another one. 0 in data sets outside steps, and in format 1.
+    #[serde(default)]
+    pub serial: u64,
+    /// The times that the run went back to a checkpoint before.
+    #[serde(default)]
+    pub backs: Vec<Back>,
     /// For a data set outside steps: set number and version.
     #[serde(default)]
     pub set: Option<(i64, u64)>,

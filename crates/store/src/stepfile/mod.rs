@@ -13,7 +13,7 @@ mod read;
 mod write;
 
 pub use hdf::{Opened, open_manifest};
-pub use manifest::{Entry, Manifest, Piece};
+pub use manifest::{Back, Entry, Manifest, Piece};
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
 pub use write::{Facts, Writer};

@@ -2,7 +2,7 @@
 
 use super::hdf::Frame;
 use super::place::Hyperslab;
-use super::{Entry, MANIFEST, Manifest, Piece};
+use super::{Back, Entry, MANIFEST, Manifest, Piece};
 use crate::disk::{Disk, DualFile, Foreign, foreign};
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
@@ -26,6 +26,10 @@ pub struct Facts {
     pub time: Option<f64>,
     /// Values of the parameters.
     pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// Its number among all steps of the run.
+    pub serial: u64,
+    /// The times that the run went back.
+    pub backs: Vec<Back>,
     /// For a data set outside steps: set number and version.
     pub set: Option<(i64, u64)>,
 }
@@ -184,6 +188,8 @@ impl Writer {
             step: facts.step,
             time: facts.time,
             parameters: facts.parameters.clone(),
+            serial: facts.serial,
+            backs: facts.backs.clone(),
             set: facts.set,
             data: self.sets.values().map(|s| s.entry.clone()).collect(),
         };

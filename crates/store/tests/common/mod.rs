@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 pub mod faults;
+pub mod power;
 pub mod script;
 
 use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, SegmentSpec};
