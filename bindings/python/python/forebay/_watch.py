@@ -50,7 +50,7 @@ def _points(values: ArrayLike) -> Any:
         return values
     try:
         if isinstance(values, np.ma.MaskedArray):
-            return values.astype(np.float64).filled(np.nan)  # a gap
+            return np.ma.filled(values.astype(np.float64), np.nan)  # a gap
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise _forebay.BadArgument(f"the points of a diagram are real numbers: {error}") from None
