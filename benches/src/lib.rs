@@ -36,6 +36,15 @@ impl Report {
         self.json.insert(name.to_owned(), json!({"value": value, "unit": unit, "note": note}));
     }
 
+    /// Adds a figure that was measured in turns with another one: so many times that one it is.
+    pub fn add_beside(&mut self, (name, value, unit): (&str, f64, &str), (other, ratio): (&str, f64)) {
+        self.add(name, value, unit, &format!("{ratio:.2} times: {other}"));
+        if let Some(Value::Object(row)) = self.json.get_mut(name) {
+            row.insert("against".into(), json!(other));
+            row.insert("ratio".into(), json!(ratio));
+        }
+    }
+
     /// Prints the table, and with `--json` one line for machines behind it.
     pub fn finish(self) {
         let width = self.rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);

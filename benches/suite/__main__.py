@@ -65,6 +65,7 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             # Before any agent of ours runs: these have a broker of their own.
             os.environ.update(stack.enter_context(programs.own_places(folder / "c")))
             part("calls from Rust", lambda: calls.native(quick))
+            part("waiting where cores are scarce", lambda: calls.waits(quick))
             part("calls over the network", calls.network)
             spin = next(f.value for f in figures if f.what == calls.SPIN)
             part("calls from C", lambda: calls.from_c(built, folder, spin))

@@ -50,6 +50,20 @@ def native(quick: bool) -> list[Figure]:
     return figures
 
 
+def waits(quick: bool) -> list[Figure]:
+    """From Rust, where cores are scarce: each beside what it was measured by in turns."""
+    rows = alone([str(TARGET / "waits"), "--json", *(["--quick"] if quick else [])])
+    figures = []
+    for name, row in rows.items():
+        yardstick = row.get("against", "")
+        who = "Forebay, Rust" if yardstick or "relay" in name else "the machine"
+        ratio = row.get("ratio")
+        figures.append(
+            Figure("waits", name, who, row["value"], row["unit"], yardstick, ratio, ratio, row["note"])
+        )
+    return figures
+
+
 def network() -> list[Figure]:
     """From Rust over TCP on loopback, plain and with TLS, beside raw sockets of the same run."""
     rows = alone([str(TARGET / "network"), "--json"])

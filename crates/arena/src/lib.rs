@@ -55,6 +55,8 @@ mod block;
 #[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
+mod crowd;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod map;
