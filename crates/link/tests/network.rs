@@ -124,6 +124,33 @@ fn short_frames_overtake_parts_that_were_handed_over_and_those_take_turns() {
 }
 
 #[test]
+fn whoever_sends_a_short_frame_does_not_wait_for_parts_that_others_handed_over() {
+    let (one, mut other) = pair();
+    let (sender, flusher) = (one.sender(), Flusher::new().unwrap());
+    let part = pattern(64 << 20, 7);
+    assert!(sender.post(&Header::new(REQUEST, 1), &[], vec![Box::new(part.clone())]).unwrap());
+    flusher.add(sender).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let has_left = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let wait = |_: std::os::fd::BorrowedFd| {
+                std::thread::sleep(Duration::from_millis(1));
+                Ok(())
+            };
+            sender.send(&Header::new(REQUEST, 2), &[b"short"], &[], wait).unwrap();
+            tell.send(sender.waits()).unwrap();
+        });
+        assert_eq!(next(&mut other).unwrap().header.id, 2);
+        // Nobody reads meanwhile, so the large one cannot leave.
+        let has_left = told.recv_timeout(LONG);
+        let received = next(&mut other).unwrap();
+        assert!(received.header.id == 1 && received.parts[0].bytes() == part);
+        has_left
+    });
+    assert_eq!(has_left, Ok(true), "the large one has not left, and the short one waited for it");
+}
+
+#[test]
 fn a_sender_that_gives_up_in_the_middle_leaves_the_link_as_good_as_before() {
     let (one, mut other) = pair();
     let part = pattern(64 << 20, 5);

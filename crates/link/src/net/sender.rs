@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A short frame goes before the next piece of whatever is under way, so 64 MiB delay a void call
-//! by one piece. Large parts are written from where they lie: those of a caller who waits
-//! ([`NetSender::send`]), or those that were handed over ([`NetSender::post`]) and leave by
-//! [`NetSender::flush`].
+//! by one piece, and whoever sends one waits for no more than that. Large parts are written from where
+//! they lie: those of a caller who waits ([`NetSender::send`]), or those that were handed over
+//! ([`NetSender::post`]) and leave by [`NetSender::flush`].
 
 use super::stream::NetStream;
 use crate::frame::{HEADER_BYTES, Header, kind};
@@ -187,11 +187,31 @@ impl NetSender {
                 }
             }
         }
-        // What TLS still holds.
-        while self.waits() && !self.flush()? {
+        while !self.left()? {
             wait(self.as_fd())?;
         }
         Ok(())
+    }
+
+    /// Whether all short frames have left, and what TLS holds of them; what others have handed over may still wait, and
+    /// goes by [`NetSender::flush`].
+    fn left(&self) -> Result<bool> {
+        if !self.waits() {
+            return Ok(true);
+        }
+        let mut out = self.out();
+        if out.elsewhere {
+            // Whoever is in the middle of a piece wakes us behind it.
+            drop(self.shared.turn.wait_timeout(out, LOOK).unwrap_or_else(PoisonError::into_inner));
+            return Ok(false);
+        }
+        let gone = match self.flush_short(&mut out) {
+            Ok(true) => self.shared.stream.try_flush(),
+            other => other,
+        };
+        let gone = gone.map_err(|e| self.lost(&mut out, &e))?;
+        self.note(&out);
+        Ok(gone)
     }
 
     /// Sends one piece that lies with the caller.
@@ -240,7 +260,7 @@ impl NetSender {
         }
         self.note(&out);
         drop(out);
-        self.shared.turn.notify_one();
+        self.shared.turn.notify_all();
         outcome
     }
 
