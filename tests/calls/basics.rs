@@ -318,3 +318,29 @@ fn a_server_tells_how_many_requests_it_runs_and_how_many_wait() {
         .for_each(|call| drop(call.wait(Some(Duration::from_secs(10))).unwrap()));
     until("nothing is left to do", || figures() == (0, 0, 6));
 }
+
+#[test]
+fn the_record_of_a_call_tells_where_its_time_went_on_both_sides() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let ms = Duration::from_millis;
+    let mut calls: Vec<Future> = [("first", 150), ("second", 50)]
+        .map(|(tag, ms)| client.call_async("work", vec![tag.into(), ms.into()], None).unwrap())
+        .into();
+    assert!(calls.iter().all(|c| c.timing().sending > Duration::ZERO && c.timing().total.is_zero()));
+    assert!(wait_all(&mut calls.iter_mut().collect::<Vec<_>>(), None));
+    let [first, second] = [&calls[0], &calls[1]].map(|c| c.timing().clone());
+    assert!(first.running >= ms(150) && second.running >= ms(50), "{first:?} {second:?}");
+    // It came while the first one ran, or before.
+    assert!(second.waiting > Duration::ZERO, "{second:?}");
+    for timing in [first, second] {
+        assert!(timing.total >= timing.waiting + timing.running, "{timing:?}");
+        let (name, pid) = timing.server.clone().unwrap();
+        assert_eq!((&*name, i64::from(pid), timing.reissued), ("one", server.pid(), 0));
+    }
+    // Who does not ask pays for no clock, and gets no record.
+    let mut untimed = client.call_untimed("void", vec![]).unwrap();
+    untimed.wait(None).unwrap();
+    assert_eq!(*untimed.timing(), Default::default());
+}

@@ -11,3 +11,4 @@ mod hostile;
 mod references;
 mod roles;
 mod transfer;
+mod waits;

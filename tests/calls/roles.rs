@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use forebay_arena::{Process, process};
-use forebay_client::call::On;
+use forebay_client::call::{Client, On, Value};
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use forebay_server::{Call, Server};
@@ -208,6 +209,30 @@ fn stir_slowly(call: &mut Call) -> Result<()> {
     Ok(())
 }
 
+/// A client of this process, of the broker that its servers have.
+fn own_client() -> Result<&'static Client> {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    if CLIENT.get().is_none() {
+        let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap_or_default();
+        let _ = CLIENT.set(Client::connect(locator(Path::new(&broker()), Path::new(&dir)))?);
+    }
+    CLIENT.get().ok_or_else(|| Error::internal("set just now"))
+}
+
+/// Calls itself, on whatever server is next, so often one within the other; gives the sum of the pids.
+fn nested(call: &mut Call) -> Result<()> {
+    let [depth, mut pids] = call.args()?;
+    let depth = depth.i64()?;
+    note("nested")?;
+    let mut sum = i64::from(std::process::id());
+    if depth > 0 {
+        let found = own_client()?.call("nested", vec![(depth - 1).into()], None)?;
+        let [Value::Scalar(below)] = found[..] else { return Err(Error::internal("no sum")) };
+        sum += below.as_i64().unwrap_or(0);
+    }
+    pids.set(sum)
+}
+
 fn services(name: &str) -> Result<Server> {
     Server::new(name)
         .service("void()", |_| Ok(()))?
@@ -267,6 +292,7 @@ fn services(name: &str) -> Result<Server> {
             }
             Ok(())
         })?
+        .service("nested(in depth:i64, out pids:i64)", nested)?
         .service("pid(out pid:i64)", |call| call.arg(0)?.set(i64::from(std::process::id())))?
         .service("panics()", |_| panic!("out of its mind"))?
         .service("work(in tag:str, in ms:i64, out pid:i64)", work)?

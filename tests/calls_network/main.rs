@@ -19,3 +19,5 @@ mod references;
 mod roles;
 #[path = "../calls/transfer.rs"]
 mod transfer;
+#[path = "../calls/waits.rs"]
+mod waits;

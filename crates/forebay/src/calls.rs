@@ -9,9 +9,10 @@ use forebay_types::{Error, Result};
 /// Calling services.
 pub mod call {
     pub use forebay_client::call::{
-        Arg, Client, Future, On, Reference, Service, Timing, Transfer, Value, Watched, cancel_all, probe_any,
-        wait_all, wait_any,
+        Arg, Canceller, Client, Future, On, Reference, Service, Timing, Transfer, Value, Watched, cancel_all,
+        probe_any, wait_all, wait_any,
     };
+    pub use forebay_link::standing;
 }
 
 /// Offering services.

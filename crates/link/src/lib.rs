@@ -7,6 +7,7 @@
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
 //! | [`line`] | frames and bytes of blocks over a stream to another host | poll, by whoever owns it |
 //! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or eventfd |
+//! | [`standing`] | who serves and waits itself: somebody stands in for it meanwhile | - |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
 //!
 //! The way of a call: the client makes a segment and hands it to the server over a [`wire::Wire`];
@@ -26,6 +27,7 @@ mod locate;
 pub mod net;
 pub mod pool;
 pub mod shm;
+pub mod standing;
 pub mod watch;
 pub mod wire;
 

@@ -44,21 +44,18 @@ fn beat(shared: &Shared) -> bool {
     if waiting {
         shared.waiting.store(true, Ordering::SeqCst);
     }
-    if !shared.led.load(Ordering::Relaxed) {
-        if lost || peers.iter().any(|p| p.remote().is_some()) {
-            stand_by(shared);
-        }
-        shared.promote_one();
-    }
+    stand_in(shared, lost || peers.iter().any(|p| p.remote().is_some()));
     waiting
 }
 
-/// All workers have something to do: what comes over the network is read here meanwhile, so that
-/// senders get on and requests that are taken back stop, and what dead clients left goes.
-fn stand_by(shared: &Shared) {
-    shared.standby.store(true, Ordering::SeqCst);
-    if let Ok(mut poller) = shared.poller.try_lock() {
+/// When nobody leads, somebody is woken who can; when all workers have something to do, what comes over the network is
+/// read here, so that senders get on and requests that are taken back stop, and what dead clients left goes.
+fn stand_in(shared: &Shared, reads: bool) {
+    let Some(mut poller) = shared.crew.lead() else { return };
+    if reads {
         poller.stand_by(shared);
     }
-    shared.standby.store(false, Ordering::SeqCst);
+    drop(poller);
+    // Whoever wanted to lead just now found the lead taken, and rests.
+    shared.crew.promote();
 }

@@ -7,11 +7,11 @@
 //! Each client has a pool of its own, so all of its memory returns to the system when it leaves;
 //! all pools together keep within one limit. Calls that touch an array take turns in the order
 //! in which the requests were found: readers share it, a writer has it alone. Turns are taken
-//! for all arrays of a request at once, so the oldest request never waits for a younger one.
+//! for all arrays of a request at once, so the oldest request never waits for a younger one. A request
+//! whose turn has not come waits in the queue of the array, without a thread ([`crate::parked`]).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
 use forebay_link::QuickMap;
@@ -22,8 +22,6 @@ use forebay_types::{ArrayMeta, Code, DType, Error, Result};
 use crate::peer::lock;
 
 const PAGE: u64 = 4096;
-/// Who waits for its turn looks so often whether the result is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The arrays of one client.
 pub(crate) struct Arrays {
@@ -50,14 +48,26 @@ pub(crate) struct Held {
     block: u32,
     bytes: u64,
     turns: Mutex<Turns>,
-    passed: Condvar,
 }
 
 /// The requests that have come for an array and are not done with it, oldest first.
 #[derive(Default)]
 struct Turns {
     next: u64,
-    queue: VecDeque<(u64, bool)>,
+    queue: VecDeque<Place>,
+}
+
+struct Place {
+    ticket: u64,
+    write: bool,
+    /// Is told when its turn has come.
+    waiter: Option<Arc<dyn Waiter>>,
+}
+
+/// Who waits for its turn at an array.
+pub(crate) trait Waiter: Send + Sync {
+    /// It has come.
+    fn turn_has_come(&self);
 }
 
 /// A request's place in the queue of one array; dropped, the next one may go on.
@@ -72,25 +82,34 @@ impl Arrays {
         Arrays { budget, inner: Mutex::default() }
     }
 
-    /// Makes an array of that number.
+    /// Makes an array of that number. A large one is filled without any lock: other calls of the client
+    /// go on meanwhile.
     pub fn create(&self, number: u64, meta: ArrayMeta, zero: bool) -> Result<()> {
         let bytes = meta.bytes()?;
-        let mut inner = lock(&self.inner);
-        if inner.by_number.contains_key(&number) {
-            return Err(Error::new(Code::Conflict, format!("the array {number} is there already")));
-        }
-        let pool = match &inner.pool {
-            Some(pool) => pool.clone(),
-            None => inner.pool.insert(Pool::new(&self.budget)?).clone(),
-        };
+        let pool = self.pool(number)?;
         let mut block = pool.take(bytes)?;
-        let held =
-            Held { meta, pool, block: block.index(), bytes, turns: Mutex::default(), passed: Condvar::new() };
+        let held = Held { meta, pool, block: block.index(), bytes, turns: Mutex::default() };
         if zero {
             block.bytes_mut().fill(0);
         }
+        let mut inner = lock(&self.inner);
+        if inner.by_number.contains_key(&number) {
+            return Err(taken(number));
+        }
         inner.by_number.insert(number, Arc::new(held));
         Ok(())
+    }
+
+    /// The memory for an array of that number, which must be new.
+    fn pool(&self, number: u64) -> Result<Arc<Pool>> {
+        let mut inner = lock(&self.inner);
+        if inner.by_number.contains_key(&number) {
+            return Err(taken(number));
+        }
+        match &inner.pool {
+            Some(pool) => Ok(pool.clone()),
+            None => Ok(inner.pool.insert(Pool::new(&self.budget)?).clone()),
+        }
     }
 
     /// Forgets an array; who has a turn keeps it until the end of it.
@@ -105,11 +124,15 @@ impl Arrays {
             let mut turns = lock(&held.turns);
             turns.next += 1;
             let ticket = turns.next;
-            turns.queue.push_back((ticket, write));
+            turns.queue.push_back(Place { ticket, write, waiter: None });
             ticket
         };
         Ok(Turn { number, held, ticket })
     }
+}
+
+fn taken(number: u64) -> Error {
+    Error::new(Code::Conflict, format!("the array {number} is there already"))
 }
 
 fn unknown(number: u64) -> Error {
@@ -167,32 +190,42 @@ impl Drop for Held {
 }
 
 impl Turns {
-    /// Whether it is the turn of that ticket: a reader's when no writer is before it, a writer's
-    /// when nobody is.
-    fn has_come(&self, ticket: u64) -> bool {
-        let ahead = self.queue.iter().take_while(|(other, _)| *other != ticket);
-        let write = self.queue.iter().any(|(other, write)| *other == ticket && *write);
-        ahead.into_iter().all(|(_, writes)| !write && !writes)
+    /// Whether it is the turn of the one at that index: a reader's when no writer is before it, a
+    /// writer's when nobody is.
+    fn has_come(&self, index: usize) -> bool {
+        match self.queue.get(index) {
+            Some(place) if place.write => index == 0,
+            _ => !self.queue.iter().take(index).any(|ahead| ahead.write),
+        }
+    }
+
+    fn index(&self, ticket: u64) -> Option<usize> {
+        self.queue.iter().position(|place| place.ticket == ticket)
+    }
+
+    /// Those whose turn has come and who have not been told.
+    fn come(&mut self) -> Vec<Arc<dyn Waiter>> {
+        let come: Vec<usize> = (0..self.queue.len()).take_while(|index| self.has_come(*index)).collect();
+        come.into_iter().filter_map(|index| self.queue[index].waiter.take()).collect()
     }
 }
 
 impl Turn {
     /// Whether the array is this request's already.
     pub fn has_come(&self) -> bool {
-        lock(&self.held.turns).has_come(self.ticket)
+        let turns = lock(&self.held.turns);
+        turns.index(self.ticket).is_none_or(|index| turns.has_come(index))
     }
 
-    /// Waits until the array is this request's; `Cancelled` when nobody wants it any more.
-    pub fn wait(&self, wanted: impl Fn() -> bool) -> Result<()> {
+    /// The same; if it is not, `waiter` is told when it is.
+    pub fn has_come_or_tells(&self, waiter: &Arc<dyn Waiter>) -> bool {
         let mut turns = lock(&self.held.turns);
-        while !turns.has_come(self.ticket) {
-            if !wanted() {
-                return Err(Error::new(Code::Cancelled, "the request was cancelled before it began"));
-            }
-            let waited = self.held.passed.wait_timeout(turns, LOOK);
-            turns = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        let Some(index) = turns.index(self.ticket) else { return true };
+        let come = turns.has_come(index);
+        if !come {
+            turns.queue[index].waiter = Some(waiter.clone());
         }
-        Ok(())
+        come
     }
 
     /// The array's memory, as an argument of that kind: what the array is, or its bytes.
@@ -208,8 +241,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        lock(&self.held.turns).queue.retain(|(ticket, _)| *ticket != self.ticket);
-        self.held.passed.notify_all();
+        let come = {
+            let mut turns = lock(&self.held.turns);
+            turns.queue.retain(|place| place.ticket != self.ticket);
+            turns.come()
+        };
+        come.iter().for_each(|waiter| waiter.turn_has_come());
     }
 }
 
@@ -217,6 +254,18 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use forebay_types::Shape;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    #[derive(Default)]
+    struct Told {
+        times: AtomicU32,
+    }
+
+    impl Waiter for Told {
+        fn turn_has_come(&self) {
+            self.times.fetch_add(1, Relaxed);
+        }
+    }
 
     fn arrays(limit: u64) -> (Arrays, Arc<Budget>) {
         let budget = Budget::new(limit);
@@ -241,9 +290,14 @@ mod tests {
         assert_eq!(here(&turns), [true, false, false, false]);
         turns[0] = None;
         assert_eq!(here(&turns), [false, false, true, false]);
-        assert_eq!(turns[3].as_ref().unwrap().wait(|| false).unwrap_err().code(), Code::Cancelled);
+        let told = Arc::new(Told::default());
+        let waiter: Arc<dyn Waiter> = told.clone();
+        assert!(turns[2].as_ref().unwrap().has_come_or_tells(&waiter));
+        assert!(!turns[3].as_ref().unwrap().has_come_or_tells(&waiter));
+        assert_eq!(told.times.load(Relaxed), 0);
         turns[2] = None;
-        turns[3].as_ref().unwrap().wait(|| false).unwrap();
+        assert_eq!(told.times.load(Relaxed), 1);
+        assert_eq!(here(&turns), [false, false, false, true]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! The way of a call: a client writes a request into the ring of its own segment and rings the
 //! server's doorbell; the *leader* among the workers finds it ([`Running`] has them), checks it
-//! against the signature again, and runs the service on the arguments in place; the reply goes
-//! back through the client's other ring. Arrays that clients refer to lie in memory of the server
+//! against the signature again, and runs the service on the arguments in place (`crew`, `worker`); the
+//! reply goes back through the client's other ring. Arrays that clients refer to lie in memory of the server
 //! (`held`), and calls that touch one take turns. The heart is a thread of its own, so a server that
 //! computes for a minute is still seen to live.
 //!
@@ -25,18 +25,26 @@
 
 mod announce;
 mod call;
+mod crew;
 mod decode;
 mod heart;
 mod held;
 mod listen;
 mod network;
 mod own;
+mod parked;
 mod peer;
 mod poller;
 mod server;
 mod service;
 mod shared;
 mod worker;
+
+/// What threads wait with; the model of the crew has its own.
+mod sync {
+    pub use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+}
 
 pub use call::{Arg, Call};
 pub use forebay_types::Element;

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use forebay_link::QuickMap;
+use forebay_link::{QuickMap, standing};
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, DType, Error, Order, Result, Shape, Signature, Strided};
 
 use crate::Call;
 use crate::held::Arrays;
 use crate::service::{Body, Service};
+
+/// Making an array of so many bytes takes longer than somebody takes to stand in.
+const LARGE: u64 = 1 << 20;
 
 /// All of them, by name.
 pub(crate) fn services() -> Result<QuickMap<String, Arc<Service>>> {
@@ -39,6 +42,11 @@ fn create(call: &mut Call) -> Result<()> {
         return Err(Error::bad(format!("an array of {} cannot be held; use u8", meta.dtype)));
     }
     let zero = zero.scalar()?.bytes() != [0];
+    // The system finds and clears the pages: others are served meanwhile.
+    let _wait = standing::Wait::begin();
+    if zero && meta.bytes()? >= LARGE {
+        standing::leave();
+    }
     arrays(call)?.create(number, meta, zero)
 }
 

@@ -8,7 +8,7 @@
 mod memory;
 mod remote;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(crate) struct Peer {
     pub client: u64,
     /// What this server holds for it.
     pub arrays: Arrays,
+    /// Its requests that wait for their turn at an array.
+    pub parked: AtomicU32,
     gone: AtomicBool,
     way: Way,
 }
@@ -47,7 +49,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Peer {
     pub fn new(client: u64, way: Way, budget: Arc<Budget>) -> Peer {
-        Peer { client, arrays: Arrays::new(budget), gone: AtomicBool::new(false), way }
+        let arrays = Arrays::new(budget);
+        Peer { client, arrays, parked: AtomicU32::new(0), gone: AtomicBool::new(false), way }
     }
 
     /// Its segment, where large arguments lie; none over the network.

@@ -15,6 +15,7 @@ use forebay_types::Error;
 use forebay_types::call::kind;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::parked::{PARKED, Taken};
 use crate::peer::Peer;
 use crate::shared::Shared;
 
@@ -66,6 +67,18 @@ pub(crate) struct Found {
     pub fault: Option<Error>,
 }
 
+/// What comes next.
+pub(crate) enum Next {
+    /// A request, which has its place.
+    Found(Found),
+    /// One that waited for its turn, which has its place.
+    Ready(Box<Taken>),
+    /// There is something, and no place to run it.
+    NoPlace,
+    /// The server stops, and nothing is left.
+    Over,
+}
+
 /// What the leader holds.
 #[derive(Default)]
 pub(crate) struct Poller {
@@ -94,7 +107,8 @@ impl Receiver {
 impl Entry {
     /// Whether there is something to take.
     fn pending(&mut self) -> bool {
-        let pending = !self.peer.is_gone() && self.receiver.pending();
+        let parked = self.peer.parked.load(Ordering::Relaxed);
+        let pending = !self.peer.is_gone() && parked < PARKED && self.receiver.pending();
         if let (Receiver::Network(receiver), Some(remote)) = (&self.receiver, self.peer.remote()) {
             // A request that is on its way is a reason to show life.
             remote.note(receiver);
@@ -148,18 +162,33 @@ impl Entry {
 }
 
 impl Poller {
-    /// The next request, its words into `frame`; `None` when the server stops and nothing is left.
-    pub fn next(&mut self, shared: &Shared, frame: &mut Frame) -> Option<Found> {
+    /// The next request, its words into `frame`.
+    pub fn next(&mut self, shared: &Shared, frame: &mut Frame) -> Next {
         loop {
             self.renew(shared);
-            if let Some(found) = self.scan(frame) {
-                return Some(found);
+            if let Some(next) = self.ready(shared).or_else(|| self.scan(shared, frame)) {
+                return next;
             }
-            if shared.stopping() {
-                return None;
+            if shared.is_over() {
+                return Next::Over;
             }
             self.wait(shared);
         }
+    }
+
+    /// A request whose turn has come.
+    fn ready(&self, shared: &Shared) -> Option<Next> {
+        if !shared.ready.is_any() {
+            return None;
+        }
+        if !shared.crew.begin() {
+            return Some(Next::NoPlace);
+        }
+        let taken = shared.ready.take();
+        if taken.is_none() {
+            shared.crew.end();
+        }
+        taken.map(|taken| Next::Ready(Box::new(taken)))
     }
 
     /// Whether this request has not been served before.
@@ -188,16 +217,24 @@ impl Poller {
     }
 
     /// Takes one request of the next client that has one.
-    fn scan(&mut self, frame: &mut Frame) -> Option<Found> {
+    fn scan(&mut self, shared: &Shared, frame: &mut Frame) -> Option<Next> {
+        let mut has_place = false;
         for _ in 0..self.entries.len() {
             self.turn = (self.turn + 1) % self.entries.len();
             let entry = &mut self.entries[self.turn];
             if !entry.pending() {
                 continue;
             }
-            if let Some(found) = entry.take(frame) {
-                return Some(found);
+            has_place = has_place || shared.crew.begin();
+            if !has_place {
+                return Some(Next::NoPlace);
             }
+            if let Some(found) = entry.take(frame) {
+                return Some(Next::Found(found));
+            }
+        }
+        if has_place {
+            shared.crew.end();
         }
         None
     }
@@ -206,13 +243,15 @@ impl Poller {
         let entries = &mut self.entries;
         let mut ready = || {
             shared.changed.load(Ordering::Acquire)
-                || shared.stopping()
+                || shared.is_over()
+                || shared.ready.is_any()
                 || entries.iter_mut().any(Entry::pending)
         };
         let Some(start) = self.spin.poll(&mut ready) else { return };
         self.prepare_sleep(true);
         let work = shared.changed.load(Ordering::SeqCst)
-            || shared.stopping()
+            || shared.is_over()
+            || shared.ready.is_any()
             || self.entries.iter_mut().any(Entry::pending);
         if !work {
             self.sleep(shared);

@@ -90,7 +90,8 @@ impl Server {
     pub fn start(self, broker: Locator) -> Result<Running> {
         let socket = free_socket()?;
         let listener = Listener::bind(&socket)?;
-        let shared = Arc::new(Shared::new(self.name, socket, self.services, self.memory)?);
+        let shared =
+            Arc::new(Shared::new(self.name, socket, self.services, self.workers as u32, self.memory)?);
         let wire = Announcer::connect(&broker)?;
         let door = network::open(self.listen.as_ref(), &broker, &wire)?;
         let mut running = Running { shared: shared.clone(), threads: Vec::new() };
@@ -192,8 +193,7 @@ impl Running {
 
     /// Whether the calling thread is one of its own, as that of a service is.
     pub fn runs_this_thread(&self) -> bool {
-        let here = std::thread::current().id();
-        self.threads.iter().any(|t| t.thread().id() == here)
+        worker::works_for(&self.shared)
     }
 
     /// Offers one more service; the broker learns of it at once.
@@ -242,6 +242,10 @@ impl Running {
 
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // Each of them may have started the next.
+        while let Some(thread) = { lock(&self.shared.spares).pop() } {
             let _ = thread.join();
         }
         // Closing the connections tells the clients.

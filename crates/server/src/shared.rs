@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
+use std::thread::JoinHandle;
 
 use forebay_link::net::Flusher;
 use forebay_link::pool::Budget;
@@ -9,9 +10,12 @@ use forebay_link::{Doorbell, QuickMap};
 use forebay_types::directory::{Incarnation, Listens, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
 
+use crate::crew::{Crew, SPARES, Spare};
+use crate::parked::Ready;
 use crate::peer::{Peer, lock};
 use crate::poller::{Entry, Poller};
 use crate::service::Service;
+use crate::worker;
 
 pub(crate) struct Shared {
     pub name: String,
@@ -27,18 +31,16 @@ pub(crate) struct Shared {
     pub arguments: Arc<Budget>,
     /// Sends what sockets did not take at once.
     pub flusher: Arc<Flusher>,
-    /// Somebody without work of his own reads from the network meanwhile.
-    pub standby: AtomicBool,
     /// Those that were registered, and those of every server.
     pub services: RwLock<QuickMap<String, Arc<Service>>>,
     /// Counts the changes of that, under its lock.
     pub changes: AtomicU64,
     /// For the arrays of all clients.
     pub budget: Arc<Budget>,
-    /// The leader holds it.
-    pub poller: Mutex<Poller>,
-    /// Whether somebody does.
-    pub led: AtomicBool,
+    /// The workers; the leader of them holds the poller.
+    pub crew: Crew<Poller>,
+    /// Workers beyond those that the server was started with.
+    pub spares: Mutex<Vec<JoinHandle<()>>>,
     pub doorbell: Doorbell,
     /// Clients came or went: the leader looks.
     pub changed: AtomicBool,
@@ -46,16 +48,11 @@ pub(crate) struct Shared {
     pub peers: Mutex<Vec<Arc<Peer>>>,
     /// Replies wait in memory: the heart beats faster until they are out.
     pub waiting: AtomicBool,
-    pub running: AtomicU32,
-    /// Calls that were taken out of a ring and wait for their turn at an array.
-    pub held_up: AtomicU32,
+    /// Calls that were taken out of a ring and have had to wait for their turn at an array.
+    pub ready: Ready,
     /// Requests that waited at the last beat of the heart, for replies to tell.
     pub queued: AtomicU32,
     pub served: AtomicU64,
-    stop: AtomicBool,
-    /// Workers that sleep until the polling is handed to one of them.
-    idle: Mutex<u32>,
-    promote: Condvar,
     /// Sleep of the threads that do something now and then.
     ticks: Mutex<()>,
     tick: Condvar,
@@ -68,6 +65,7 @@ impl Shared {
         name: String,
         socket: std::path::PathBuf,
         mut services: QuickMap<String, Arc<Service>>,
+        workers: u32,
         memory: u64,
     ) -> Result<Shared> {
         let mut number = [0; 8];
@@ -83,24 +81,19 @@ impl Shared {
             greetings: AtomicUsize::new(0),
             arguments: Budget::new(memory),
             flusher: Arc::new(Flusher::new()?),
-            standby: AtomicBool::new(false),
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
             budget: Budget::new(memory),
-            poller: Mutex::default(),
-            led: AtomicBool::new(false),
+            crew: Crew::new(workers, Poller::default()),
+            spares: Mutex::default(),
             doorbell: Doorbell::new()?,
             changed: AtomicBool::new(false),
             newcomers: Mutex::default(),
             peers: Mutex::default(),
             waiting: AtomicBool::new(false),
-            running: AtomicU32::new(0),
-            held_up: AtomicU32::new(0),
+            ready: Ready::default(),
             queued: AtomicU32::new(0),
             served: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            idle: Mutex::new(0),
-            promote: Condvar::new(),
             ticks: Mutex::new(()),
             tick: Condvar::new(),
             trouble: Mutex::new(None),
@@ -108,20 +101,54 @@ impl Shared {
     }
 
     pub fn stopping(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        self.crew.stopping()
+    }
+
+    /// Whether it stops, and nothing is left to be served nor can come from a service of its own.
+    pub fn is_over(&self) -> bool {
+        self.crew.is_over() && self.ready.is_empty()
     }
 
     /// No new work; every thread looks.
-    pub fn stop(&self) {
-        {
+    pub fn stop(self: &Arc<Shared>) {
+        let spare = {
             let _order = lock(&self.ticks);
-            self.stop.store(true, Ordering::SeqCst);
-        }
+            self.crew.stop()
+        };
+        self.start(spare);
         self.tick.notify_all();
         self.farewell.ring();
         self.doorbell.ring();
-        let _order = lock(&self.idle);
-        self.promote.notify_all();
+    }
+
+    /// A body is about to wait for a call of its own.
+    pub fn leave(self: &Arc<Shared>) {
+        self.start(self.crew.leave());
+    }
+
+    /// It goes on. Who leads while the server stops may have waited for just that.
+    pub fn come_back(&self) {
+        self.crew.come_back();
+        if self.stopping() {
+            self.doorbell.ring();
+        }
+    }
+
+    fn start(self: &Arc<Shared>, spare: Spare) {
+        let there = self.clone();
+        let run: Box<dyn FnOnce() + Send> = match spare {
+            Spare::Nobody => return,
+            Spare::Serves => Box::new(move || worker::run(there)),
+            Spare::Refuses => Box::new(move || worker::refuse(there)),
+        };
+        match std::thread::Builder::new().name("spare".into()).spawn(run) {
+            Ok(thread) => lock(&self.spares).push(thread),
+            Err(e) => {
+                self.crew.gone();
+                let text = format!("cannot start a thread in the place of one that waits (of {SPARES})");
+                *lock(&self.trouble) = Some(Error::io(&text, e));
+            }
+        }
     }
 
     /// Sleeps for that long, less when the server stops or [`Shared::hurry`] is called.
@@ -144,25 +171,6 @@ impl Shared {
         self.doorbell.ring();
     }
 
-    /// A worker that found the poller taken sleeps until somebody hands it over.
-    pub fn wait_for_promotion(&self) {
-        let mut idle = lock(&self.idle);
-        if self.stopping() {
-            return;
-        }
-        *idle += 1;
-        // Woken for nothing, it tries to lead, fails, and comes back here.
-        idle = self.promote.wait(idle).unwrap_or_else(std::sync::PoisonError::into_inner);
-        *idle = idle.saturating_sub(1);
-    }
-
-    /// Hands the polling to a sleeping worker, if there is one.
-    pub fn promote_one(&self) {
-        if *lock(&self.idle) > 0 {
-            self.promote.notify_one();
-        }
-    }
-
     pub fn service(&self, name: &str) -> Result<Arc<Service>> {
         let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         services.get(name).cloned().ok_or_else(|| {
@@ -177,10 +185,10 @@ impl Shared {
     }
 
     pub fn load(&self) -> Load {
-        let held_up = self.held_up.load(Ordering::Relaxed);
-        let running = self.running.load(Ordering::Relaxed).saturating_sub(held_up);
+        let parked = self.ready.parked();
+        let running = self.crew.running();
         let in_rings: u64 = lock(&self.peers).iter().map(|p| p.waiting()).sum();
-        let queued = u32::try_from(in_rings).unwrap_or(u32::MAX).saturating_add(held_up);
+        let queued = u32::try_from(in_rings).unwrap_or(u32::MAX).saturating_add(parked);
         self.queued.store(queued, Ordering::Relaxed);
         Load { running, queued, served: self.served.load(Ordering::Relaxed) }
     }

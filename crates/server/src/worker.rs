@@ -2,26 +2,31 @@
 //!
 //! The worker that finds a request runs it itself, so a short call pays no hand-over. When the
 //! service is known to take long, the leader first wakes a follower, who polls meanwhile; a call
-//! that takes long by surprise is noticed by the heart ([`crate::heart`]), which does the same.
+//! that takes long by surprise is noticed by the heart ([`crate::heart`]), which does the same. Who leads,
+//! who rests and who has a place to run something stands in [`crate::crew`].
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
 use forebay_link::Frame;
 use forebay_link::frame::SHORT_BYTES;
 use forebay_link::net::Part;
 use forebay_link::pool::Lease;
+use forebay_link::standing::{self, Post};
 use forebay_types::call::{self, Item, Outcome};
 use forebay_types::codec::Writer;
 use forebay_types::{Code, Error, Result};
 
 use crate::call::{Call, Caller};
+use crate::crew::SPARES;
 use crate::decode;
 use crate::held::Turn;
+use crate::parked::{Parked, Taken};
 use crate::peer::Peer;
-use crate::poller::Found;
+use crate::poller::{Found, Next};
 use crate::service::Service;
 use crate::shared::Shared;
 
@@ -34,78 +39,128 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+thread_local! {
+    /// The server of which this thread is a worker.
+    static WORKS_FOR: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Whether the calling thread is a worker of this server, as that of a service is.
+pub(crate) fn works_for(shared: &Arc<Shared>) -> bool {
+    WORKS_FOR.get() == Arc::as_ptr(shared)
+}
+
+/// The place of a worker among the others.
+struct Place(Arc<Shared>);
+
+impl Post for Place {
+    fn leave(&self) {
+        self.0.leave();
+    }
+
+    fn come_back(&self) {
+        self.0.come_back();
+    }
+}
+
 struct Worker<'s> {
-    shared: &'s Shared,
+    shared: &'s Arc<Shared>,
     frame: Frame,
     items: Vec<Item>,
     reply: Vec<u8>,
     /// The service of the last request, and how often the services had changed by then.
     last: Option<(u64, Arc<Service>)>,
+    /// Requests are answered with an error.
+    refuses: bool,
 }
 
 /// What was found in a request.
-struct Request {
+pub(crate) struct Request {
     id: u64,
     sent_ns: u64,
     service: Arc<Service>,
     timed: bool,
     data: usize,
-    turns: Vec<Turn>,
+    pub turns: Vec<Turn>,
 }
 
 /// Works until the server stops.
 pub(crate) fn run(shared: Arc<Shared>) {
-    let mut worker =
-        Worker { shared: &shared, frame: Frame::default(), items: Vec::new(), reply: Vec::new(), last: None };
+    work(&shared, false);
+}
+
+/// Answers what still comes to a server that stops while all of its threads wait for each other.
+pub(crate) fn refuse(shared: Arc<Shared>) {
+    work(&shared, true);
+}
+
+fn work(shared: &Arc<Shared>, refuses: bool) {
+    WORKS_FOR.set(Arc::as_ptr(shared));
+    standing::hold(Rc::new(Place(shared.clone())));
+    let (frame, items, reply) = (Frame::default(), Vec::new(), Vec::new());
+    let mut worker = Worker { shared, frame, items, reply, last: None, refuses };
     while worker.once() {}
+    shared.crew.gone();
 }
 
 impl Worker<'_> {
     /// Leads until one request was served, or waits for its turn to lead. False at the end.
     fn once(&mut self) -> bool {
         let shared = self.shared;
-        let mut poller = match shared.poller.try_lock() {
-            Ok(poller) => poller,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                if shared.stopping() {
-                    return false;
+        let Some(mut poller) = shared.crew.lead() else { return shared.crew.rest() };
+        match poller.next(shared, &mut self.frame) {
+            Next::Found(Found { peer, parts, fault }) => {
+                let id = self.frame.header.id;
+                let request = match fault {
+                    None => self.read(&peer, |client, issue| poller.is_new(client, id, issue)),
+                    Some(fault) => Err(fault),
+                };
+                drop(poller);
+                match request {
+                    Ok(request) => self.serve_in_turn(peer, request, parts),
+                    Err(e) => self.fail(&peer, id, &e, 0, 0),
                 }
-                // The heart has it for a moment; then somebody must lead.
-                if shared.standby.load(Ordering::SeqCst) {
-                    std::thread::yield_now();
-                    return true;
-                }
-                shared.wait_for_promotion();
-                return true;
             }
-        };
-        shared.led.store(true, Ordering::Relaxed);
-        let Some(Found { peer, parts, fault }) = poller.next(shared, &mut self.frame) else {
-            drop(poller);
-            shared.promote_one();
-            return false;
-        };
-        let id = self.frame.header.id;
-        let request = match fault {
-            None => self.read(&peer, |client, issue| poller.is_new(client, id, issue)),
-            Some(fault) => Err(fault),
-        };
-        shared.led.store(false, Ordering::Relaxed);
-        drop(poller);
-        shared.running.fetch_add(1, Ordering::Relaxed);
-        match request {
-            Ok(request) => {
-                if request.service.is_long() {
-                    shared.promote_one();
-                }
-                self.serve(&peer, request, parts);
+            Next::Ready(taken) => {
+                drop(poller);
+                self.go_on(*taken);
             }
-            Err(e) => self.fail(&peer, id, &e, 0, 0),
+            Next::NoPlace => {
+                drop(poller);
+                return shared.crew.rest();
+            }
+            Next::Over => {
+                drop(poller);
+                return false;
+            }
         }
-        shared.running.fetch_sub(1, Ordering::Relaxed);
-        shared.served.fetch_add(1, Ordering::Relaxed);
+        shared.crew.end();
         true
+    }
+
+    /// Serves a request, now or when the arrays that it refers to are its own.
+    fn serve_in_turn(&mut self, peer: Arc<Peer>, request: Request, parts: Vec<Lease>) {
+        if request.turns.iter().all(Turn::has_come) {
+            return self.serve(&peer, request, parts);
+        }
+        let (frame, items) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.items));
+        let taken = Taken { peer, request, frame, items, parts };
+        if let Some(taken) = Parked::wait(self.shared, taken) {
+            self.go_on(taken);
+        }
+    }
+
+    /// Serves a request that has waited for its turn.
+    fn go_on(&mut self, taken: Taken) {
+        let Taken { peer, request, frame, items, parts } = taken;
+        (self.frame, self.items) = (frame, items);
+        match peer.wants(request.id) {
+            true => self.serve(&peer, request, parts),
+            false => {
+                let id = request.id;
+                drop(request);
+                self.fail(&peer, id, &unwanted(), 0, 0);
+            }
+        }
     }
 
     /// Reads the words of the request and refuses what is late, unwanted or was served before.
@@ -113,7 +168,15 @@ impl Worker<'_> {
         let id = self.frame.header.id;
         let (call, data) = call::get_call(self.frame.body(), SHORT_BYTES, &mut self.items)?;
         if !peer.wants(id) {
-            return Err(Error::new(Code::Cancelled, "the request was cancelled before it began"));
+            return Err(unwanted());
+        }
+        if self.refuses {
+            let text = format!(
+                "server {:?} stops, and all of its threads wait for calls: services call each other more than {SPARES} \
+                 deep, or for ever",
+                self.shared.name
+            );
+            return Err(Error::new(Code::Closed, text));
         }
         // Clocks of two hosts differ: over the network time counts from here on.
         let sent_ns = if call.sent_ns > 0 && peer.remote().is_some() { now_ns() } else { call.sent_ns };
@@ -134,9 +197,8 @@ impl Worker<'_> {
 
     fn serve(&mut self, peer: &Arc<Peer>, request: Request, parts: Vec<Lease>) {
         let Request { id, sent_ns, service, timed, data, turns } = request;
-        if let Err(e) = self.take_turns(peer, id, &turns) {
-            drop(turns);
-            return self.fail(peer, id, &e, 0, 0);
+        if service.is_long() {
+            self.shared.crew.promote();
         }
         let begin = if timed { now_ns() } else { 0 };
         let waited = if sent_ns > 0 { begin.saturating_sub(sent_ns) } else { 0 };
@@ -154,7 +216,7 @@ impl Worker<'_> {
         }
         let outcome = Outcome {
             code: 0,
-            running: self.shared.running.load(Ordering::Relaxed),
+            running: self.shared.crew.running(),
             queued: self.shared.queued.load(Ordering::Relaxed),
             waited_ns: waited,
             ran_ns: ran,
@@ -174,26 +236,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits until the arrays of a call are its own.
-    fn take_turns(&self, peer: &Peer, id: u64, turns: &[Turn]) -> Result<()> {
-        if turns.iter().all(Turn::has_come) {
-            return Ok(());
-        }
-        // Whoever has the array may need this very client's next request.
-        self.shared.promote_one();
-        self.shared.held_up.fetch_add(1, Ordering::Relaxed);
-        let come = turns.iter().try_for_each(|t| t.wait(|| peer.wants(id)));
-        self.shared.held_up.fetch_sub(1, Ordering::Relaxed);
-        come
-    }
-
     fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64, ran_ns: u64) {
         let mut end = e.text().len().min(TEXT_BYTES);
         while !e.text().is_char_boundary(end) {
             end -= 1;
         }
-        let (running, queued) = (&self.shared.running, &self.shared.queued);
-        let (running, queued) = (running.load(Ordering::Relaxed), queued.load(Ordering::Relaxed));
+        let (running, queued) = (self.shared.crew.running(), self.shared.queued.load(Ordering::Relaxed));
         let text = &e.text()[..end];
         let outcome = Outcome { code: e.code() as u32, running, queued, waited_ns, ran_ns, text };
         let mut w = Writer::over(std::mem::take(&mut self.reply));
@@ -204,10 +252,15 @@ impl Worker<'_> {
     }
 
     fn send(&self, peer: &Peer, id: u64, bytes: &[u8], parts: Vec<Part>) {
+        self.shared.served.fetch_add(1, Ordering::Relaxed);
         if peer.send(id, bytes, parts) && !self.shared.waiting.swap(true, Ordering::SeqCst) {
             self.shared.hurry();
         }
     }
+}
+
+fn unwanted() -> Error {
+    Error::new(Code::Cancelled, "the request was cancelled before it began")
 }
 
 /// A service by name; the last one is at hand.

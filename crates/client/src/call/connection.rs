@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Block, place};
 use forebay_link::net::{Address, Fingerprint, Key, Received};
 use forebay_link::pool::Lease;
-use forebay_link::{Doorbell, Frame, PeerState, QuickMap, Transport};
+use forebay_link::{Doorbell, Frame, PeerState, QuickMap, Transport, standing};
 use forebay_types::call::{
     ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, kind, put_outcome,
 };
@@ -457,6 +457,10 @@ fn failed(why: &Error) -> Vec<u8> {
 pub(super) fn breathe(since: Instant) {
     match since.elapsed() {
         t if t < Duration::from_micros(200) => std::thread::yield_now(),
-        _ => std::thread::sleep(Duration::from_micros(200)),
+        _ => {
+            // The server may be the one that this thread serves for.
+            standing::leave();
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! lost) and results are written into them when it is complete, in the thread that waits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_types::call::{Item, Outcome, Place, get_outcome};
@@ -72,6 +73,27 @@ pub struct Future<'a> {
     state: State,
     /// Only this server can do it: it holds what the call refers to.
     bound: Option<Arc<Connection>>,
+    /// Set by another thread that gives it up.
+    given_up: Option<Arc<AtomicBool>>,
+}
+
+/// Gives a call up from any thread, also while another one waits for it.
+pub struct Canceller {
+    inner: Arc<Inner>,
+    given_up: Arc<AtomicBool>,
+}
+
+impl Canceller {
+    /// Whoever waits for the call cancels it and gets `Cancelled`; if nobody waits, whoever looks at it next.
+    pub fn cancel(&self) {
+        self.given_up.store(true, Ordering::SeqCst);
+        self.inner.pump.nudge();
+    }
+
+    /// Whether that was asked.
+    pub fn is_asked(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
+    }
 }
 
 impl<'a> Future<'a> {
@@ -145,6 +167,7 @@ impl<'a> Future<'a> {
             timing: Timing::default(),
             state: State::Taken,
             bound,
+            given_up: None,
         };
         future.issue_somewhere(None)?;
         if transfer != Transfer::Nowait {
@@ -291,7 +314,7 @@ impl<'a> Future<'a> {
     fn advance(&mut self, deadline: Option<Instant>) -> bool {
         loop {
             let State::Sent { connection, pending } = &self.state else { return true };
-            let ready = || pending.is_done() || connection.lost().is_some();
+            let ready = || pending.is_done() || connection.lost().is_some() || self.is_given_up();
             let in_time = self.inner.pump.wait(ready, deadline);
             let outcome = match pending.take() {
                 Some(returned) if self.bound.is_none() && not_offered(&returned.reply) => {
@@ -299,6 +322,10 @@ impl<'a> Future<'a> {
                     self.go_elsewhere(&connection, returned)
                 }
                 Some(returned) => return self.end(returned),
+                None if self.is_given_up() => {
+                    self.give_up();
+                    return true;
+                }
                 None => match connection.lost() {
                     Some(cause) => self.reissue(cause.clone(), connection.info.clone()),
                     None if in_time => Ok(()),
@@ -428,7 +455,7 @@ impl<'a> Future<'a> {
     /// in the order of the signature; arrays are filled in place. After `Timeout` the call is
     /// still under way and may be waited for again.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        if !self.advance(timeout.map(|t| Instant::now() + t)) {
+        if !self.advance(end_of(timeout)) {
             let name = self.offer.signature.name();
             let so_far = self.begun.map(|b| b.elapsed()).or(timeout).unwrap_or_default().as_secs_f64();
             let text = format!("{name} has no result after {so_far:.3} s; wait longer, or cancel it");
@@ -448,15 +475,34 @@ impl<'a> Future<'a> {
         self.advance(Some(Instant::now()))
     }
 
+    /// Whether it has not been found complete: what came meanwhile is looked at by [`Future::done`].
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.state, State::Sent { .. })
+    }
+
     /// Gives it up: it is not begun any more, and a running service may notice. Waiting for it
     /// gives `Cancelled`, unless it was complete before.
     pub fn cancel(&mut self) {
         if self.done() {
             return;
         }
+        self.give_up();
+    }
+
+    fn give_up(&mut self) {
         self.abandon();
         let name = self.offer.signature.name();
         self.state = State::Done(Err(Error::new(Code::Cancelled, format!("{name} was cancelled"))));
+    }
+
+    /// What gives it up while another thread waits for it.
+    pub fn canceller(&mut self) -> Canceller {
+        let given_up = self.given_up.get_or_insert_default().clone();
+        Canceller { inner: self.inner.clone(), given_up }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.as_ref().is_some_and(|asked| asked.load(Ordering::SeqCst))
     }
 
     /// Lets it be run without anybody waiting for it.
@@ -480,7 +526,9 @@ impl<'a> Future<'a> {
     /// Whether a reply is there or its server is lost, or it is complete; without doing anything about it.
     pub fn has_news(&self) -> bool {
         match &self.state {
-            State::Sent { connection, pending } => pending.is_done() || connection.lost().is_some(),
+            State::Sent { connection, pending } => {
+                pending.is_done() || connection.lost().is_some() || self.is_given_up()
+            }
             _ => true,
         }
     }
@@ -490,6 +538,11 @@ impl Drop for Future<'_> {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// When a wait of that length is over; never, if it is longer than any clock goes.
+fn end_of(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|t| Instant::now().checked_add(t))
 }
 
 /// Copies of the bytes that go, by argument.
@@ -524,7 +577,7 @@ fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
 
 /// Waits for all of them; says whether all are complete.
 pub fn wait_all(futures: &mut [&mut Future], timeout: Option<Duration>) -> bool {
-    let deadline = timeout.map(|t| Instant::now() + t);
+    let deadline = end_of(timeout);
     futures.iter_mut().all(|f| f.advance(deadline))
 }
 
@@ -541,7 +594,7 @@ pub fn cancel_all(futures: &mut [&mut Future]) {
 /// Waits for one of them; its index, or `None` when the time was over or there are none. Futures
 /// of several clients are looked at in turn.
 pub fn wait_any(futures: &mut [&mut Future], timeout: Option<Duration>) -> Option<usize> {
-    let deadline = timeout.map(|t| Instant::now() + t);
+    let deadline = end_of(timeout);
     let first = futures.first()?.inner.clone();
     let several = futures.iter().any(|f| !Arc::ptr_eq(&f.inner, &first));
     loop {

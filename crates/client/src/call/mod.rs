@@ -19,6 +19,7 @@
 mod args;
 mod connection;
 mod future;
+mod lead;
 mod pump;
 mod reference;
 mod request;
@@ -39,7 +40,7 @@ use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
-pub use future::{Future, Timing, cancel_all, probe_any, wait_all, wait_any};
+pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use reference::{On, Reference};
 pub use transfer::Transfer;
 pub use watcher::Watched;
@@ -47,6 +48,12 @@ pub use watcher::Watched;
 use connection::Connection;
 use pump::Pump;
 use table::{Offer, Table};
+
+/// What threads wait with; the model of the waiting has its own.
+mod sync {
+    pub use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+    pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+}
 
 /// How long servers may take to come to a broker that took the place of a dead one, and a moment of grace.
 const SETTLING: Duration = Duration::from_millis(SETTLING_MS + 500);
@@ -73,7 +80,7 @@ struct Inner {
     id: u64,
     pid: u32,
     next: AtomicU64,
-    table: Mutex<Table>,
+    table: Arc<Table>,
     connections: Mutex<QuickMap<Incarnation, Arc<Connection>>>,
     pump: Pump,
     newest: Mutex<reference::Newest>,
@@ -113,7 +120,7 @@ impl Client {
             id: u64::from_le_bytes(number),
             pid: own_pid(),
             next: AtomicU64::new(1),
-            table: Mutex::new(Table::fetch(broker)?),
+            table: Arc::new(Table::fetch(broker)?),
             connections: Mutex::default(),
             pump: Pump::new()?,
             newest: Mutex::default(),
@@ -192,7 +199,7 @@ impl Client {
 
     /// What is offered, by name.
     pub fn services(&self) -> Vec<Service> {
-        let offers = lock(&self.inner.table).all();
+        let offers = self.inner.table.all();
         offers
             .iter()
             .map(|o| Service {
@@ -226,8 +233,8 @@ impl Inner {
     }
 
     /// What the table knows, now or in a while.
-    fn seek<T>(&self, allowed: Option<Duration>, look: impl Fn(&mut Table) -> Result<T>) -> Result<T> {
-        let found = look(&mut lock(&self.table));
+    fn seek<T>(&self, allowed: Option<Duration>, look: impl Fn(&Arc<Table>) -> Result<T>) -> Result<T> {
+        let found = look(&self.table);
         match found {
             Err(e) if e.code() == Code::NoServer => self.seek_later(allowed, look, e),
             found => found,
@@ -238,14 +245,14 @@ impl Inner {
     fn seek_later<T>(
         &self,
         allowed: Option<Duration>,
-        look: impl Fn(&mut Table) -> Result<T>,
+        look: impl Fn(&Arc<Table>) -> Result<T>,
         missing: Error,
     ) -> Result<T> {
         let began = Instant::now();
         let patience = self.patience_within(allowed);
         let mut outcome = Err(missing);
         loop {
-            let settling = lock(&self.table).is_settling() && began.elapsed() < SETTLING;
+            let settling = self.table.is_settling() && began.elapsed() < SETTLING;
             if !settling && began.elapsed() >= patience {
                 return match outcome {
                     Err(e) if !patience.is_zero() => {
@@ -256,7 +263,7 @@ impl Inner {
             }
             self.interrupted()?;
             std::thread::sleep(LOOK_AGAIN);
-            outcome = look(&mut lock(&self.table));
+            outcome = look(&self.table);
             if !outcome.as_ref().is_err_and(|e| e.code() == Code::NoServer) {
                 return outcome;
             }
@@ -265,7 +272,7 @@ impl Inner {
 
     /// Asks the broker anew, if it answers.
     fn refresh(&self) {
-        let _ = lock(&self.table).all();
+        let _ = self.table.all();
     }
 
     fn interrupted(&self) -> Result<()> {
@@ -312,7 +319,7 @@ impl Inner {
     /// be heard, a thread of its own does the greeting.
     fn attach(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Connection> {
         let (inner, info) = (self.clone(), info.clone());
-        let reach = lock(&self.table).reach(&info)?;
+        let reach = self.table.reach(&info)?;
         let attach = move || Connection::attach(info, inner.id, &inner.pump.doorbell, &reach);
         if self.check.get().is_none() {
             return attach();
@@ -338,6 +345,6 @@ impl Inner {
         if let Some(connection) = lock(&self.connections).remove(&info.incarnation) {
             self.pump.remove(&connection);
         }
-        lock(&self.table).failed(info.incarnation);
+        self.table.failed(info.incarnation);
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::Block;
 use forebay_link::frame::SHORT_BYTES;
+use forebay_link::standing;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
@@ -121,6 +122,7 @@ impl<'r> Request<'r, '_> {
         mut chunks: Vec<(usize, Chunk)>,
         large: Large,
     ) -> Result<Arc<Pending>, Sent> {
+        let _wait = standing::Wait::begin();
         let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
         loop {
             let (why, back) = match connection.send(self.id, body, chunks, large, || wait.once()) {

@@ -1,9 +1,16 @@
 //! The client's copy of the broker's table. A call looks here only; the broker is asked when a
-//! name is missing, when a server failed, and once in a while. A broker that is gone changes
-//! nothing for names that are known.
+//! name is missing, when a server failed, and once in a while, then behind the caller's back: the
+//! server that it is connected to vouches for what is known. A broker that is gone, stopped or slow
+//! changes nothing for names that are known.
+//!
+//! ```text
+//! find: known and fresh, or a server of it lives --> the offer (and a thread asks, if it is not fresh)
+//!       else                                     --> ask, then look again
+//! ```
+//! Whoever asks holds the way to the broker, never the table: others go on with what is known.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use forebay_arena::place;
@@ -13,10 +20,11 @@ use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo
 use forebay_types::{Code, Error, Result, Signature};
 
 use super::connection::{Connection, Reach};
+use super::lock;
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
-/// How long a call waits for a broker when it could do without.
+/// How long a broker may take for what one can do without.
 const SHORT: Duration = Duration::from_millis(200);
 /// How long it waits when it cannot.
 const LONG: Duration = Duration::from_secs(2);
@@ -72,12 +80,40 @@ impl Offer {
         let _ = known.set(found.clone());
         Ok(found)
     }
+
+    /// Whether a server of it is connected and alive: one system call each.
+    fn is_alive(&self) -> bool {
+        let connected = self.connections.iter().filter_map(OnceLock::get);
+        connected.filter(|c| c.lost().is_none()).any(|c| {
+            c.look();
+            c.lost().is_none()
+        })
+    }
+
+    /// Takes over the connections that an older offer has led to.
+    fn inherit(&self, older: &Offer) {
+        for (server, connection) in self.servers.iter().zip(&self.connections) {
+            let place = older.servers.iter().position(|s| s.incarnation == server.incarnation);
+            if let Some(known) = place.and_then(|place| older.connections[place].get()) {
+                let _ = connection.set(known.clone());
+            }
+        }
+    }
 }
 
 /// The table and the way to the broker.
 pub(super) struct Table {
     locator: Locator,
-    wire: Option<Wire>,
+    /// Whoever asks holds it.
+    wire: Mutex<Option<Wire>>,
+    known: Mutex<Known>,
+    /// A thread asks behind the callers' backs.
+    asks: AtomicBool,
+}
+
+/// What the broker said.
+#[derive(Default)]
+struct Known {
     /// What opened the door of a broker on another host.
     key: Option<Key>,
     offers: QuickMap<String, Arc<Offer>>,
@@ -88,51 +124,7 @@ pub(super) struct Table {
     settling: bool,
 }
 
-impl Table {
-    /// Connects to the broker, starting an agent if need be, and fetches the table.
-    pub fn fetch(locator: Locator) -> Result<Table> {
-        let wire = locator.connect_or_start("client", LONG)?;
-        let key = wire.key().cloned();
-        let offers = QuickMap::default();
-        let ask_again = Duration::ZERO;
-        let mut table = Table { locator, wire: Some(wire), key, offers, ask_again, turn: 0, settling: false };
-        table.refresh(LONG)?;
-        Ok(table)
-    }
-
-    fn ask(&mut self, request: &BrokerRequest, timeout: Duration) -> Result<serde_json::Value> {
-        if self.wire.is_none() {
-            let wire = self.locator.connect("client", timeout)?;
-            self.key = wire.key().cloned();
-            self.wire = Some(wire);
-        }
-        let wire = self.wire.as_mut().expect("connected just now");
-        let answer = wire.ask_with(request, &[], timeout).map(|(value, _)| value);
-        if answer.is_err() {
-            self.wire = None;
-        }
-        answer
-    }
-
-    fn refresh(&mut self, timeout: Duration) -> Result<()> {
-        self.ask_again = coarse() + FRESH;
-        // A connection that broke since the last time is worth one more try at once.
-        let broken = self.wire.as_ref().is_some_and(Wire::peer_gone);
-        if broken {
-            self.wire = None;
-        }
-        let answer = self.ask(&BrokerRequest::Directory, timeout)?;
-        let directory: Directory = serde_json::from_value(answer)
-            .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
-        self.turn = self.turn.max(directory.turn as usize);
-        self.settling = directory.settling;
-        let before = std::mem::replace(&mut self.offers, offers(directory));
-        if self.settling {
-            self.keep(before);
-        }
-        Ok(())
-    }
-
+impl Known {
     /// What a new broker lacks of the earlier table is taken to be there still.
     fn keep(&mut self, before: QuickMap<String, Arc<Offer>>) {
         for (name, old) in before {
@@ -146,40 +138,28 @@ impl Table {
                 let servers = offer.servers.iter().cloned().chain(lacks).collect();
                 let next = offer.next.load(Ordering::Relaxed);
                 *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next));
+                offer.inherit(&old);
             }
         }
     }
 
-    /// What is needed to reach a server of another host: the key of the broker's agent, which its
-    /// servers share.
-    pub fn reach(&self, server: &ServerInfo) -> Result<Reach> {
-        let asked = self.locator.address()?.map(|address| address.host);
-        let local = || place::rendezvous().ok().and_then(|path| Network::read(&path)).map(|n| n.key());
-        let key = match &self.key {
-            // It opens nothing of a server that listens for its own host only.
-            None if asked.is_none() && server.listens.is_some() => local().transpose()?,
-            known => known.clone(),
-        };
-        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence: self.locator.silence()? })
+    /// Whether one of the offers names that server.
+    fn lists(&self, incarnation: Incarnation) -> bool {
+        self.offers.values().any(|o| o.servers.iter().any(|s| s.incarnation == incarnation))
     }
 
-    /// Whether servers that are not in the table may come to it in a moment.
-    pub fn is_settling(&self) -> bool {
-        self.settling
-    }
-
-    /// The offer of a service. `NoServer` names what is offered instead.
-    pub fn find(&mut self, name: &str) -> Result<Arc<Offer>> {
-        if let Some(offer) = self.offers.get(name) {
-            let offer = offer.clone();
-            if coarse() >= self.ask_again && self.refresh(SHORT).is_ok() {
-                return self.offers.get(name).cloned().ok_or_else(|| self.nobody(name));
-            }
-            return Ok(offer);
+    fn forget(&mut self, incarnation: Incarnation) {
+        for offer in self.offers.values_mut() {
+            let servers = offer.servers.iter().filter(|s| s.incarnation != incarnation).cloned().collect();
+            let next = offer.next.load(Ordering::Relaxed);
+            let without = Arc::new(Offer::new(offer.signature.clone(), servers, next));
+            without.inherit(offer);
+            *offer = without;
         }
-        self.refresh(LONG).map_err(|e| {
-            Error::new(Code::NoServer, format!("nothing is known of {name:?} and no broker answers: {e}"))
-        })?;
+        self.offers.retain(|_, offer| !offer.servers.is_empty());
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Offer>> {
         self.offers.get(name).cloned().ok_or_else(|| self.nobody(name))
     }
 
@@ -199,56 +179,188 @@ impl Table {
         )
     }
 
-    /// The next server in turn, of that name if one is given; looks anew when there is none.
-    pub fn server(&mut self, name: Option<&str>, without: &[Incarnation]) -> Result<Arc<ServerInfo>> {
-        for attempt in 0..2 {
-            if attempt == 1 {
-                self.refresh(LONG)?;
-            }
-            let mut servers: Vec<&Arc<ServerInfo>> = self.offers.values().flat_map(|o| &o.servers).collect();
-            servers.sort_by_key(|s| s.incarnation);
-            servers.dedup_by_key(|s| s.incarnation);
-            servers.retain(|s| name.is_none_or(|n| s.name == n) && !without.contains(&s.incarnation));
-            if let Some(found) = servers.get(self.turn % servers.len().max(1)) {
-                let found = (*found).clone();
-                self.turn = self.turn.wrapping_add(1);
-                return Ok(found);
+    /// The next server in turn, of that name if one is given.
+    fn server(&mut self, name: Option<&str>, without: &[Incarnation]) -> Option<Arc<ServerInfo>> {
+        let mut servers: Vec<&Arc<ServerInfo>> = self.offers.values().flat_map(|o| &o.servers).collect();
+        servers.sort_by_key(|s| s.incarnation);
+        servers.dedup_by_key(|s| s.incarnation);
+        servers.retain(|s| name.is_none_or(|n| s.name == n) && !without.contains(&s.incarnation));
+        let found = (*servers.get(self.turn % servers.len().max(1))?).clone();
+        self.turn = self.turn.wrapping_add(1);
+        Some(found)
+    }
+}
+
+impl Table {
+    /// Connects to the broker, starting an agent if need be, and fetches the table.
+    pub fn fetch(locator: Locator) -> Result<Table> {
+        let wire = locator.connect_or_start("client", LONG)?;
+        let known = Known { key: wire.key().cloned(), ..Known::default() };
+        let table = Table {
+            locator,
+            wire: Mutex::new(Some(wire)),
+            known: Mutex::new(known),
+            asks: AtomicBool::new(false),
+        };
+        table.refresh(LONG)?;
+        Ok(table)
+    }
+
+    fn ask(
+        &self,
+        way: &mut Option<Wire>,
+        request: &BrokerRequest,
+        timeout: Duration,
+    ) -> Result<serde_json::Value> {
+        if way.is_none() {
+            let wire = self.locator.connect("client", timeout)?;
+            lock(&self.known).key = wire.key().cloned();
+            *way = Some(wire);
+        }
+        let wire = way.as_mut().expect("connected just now");
+        let answer = wire.ask_with(request, &[], timeout).map(|(value, _)| value);
+        if answer.is_err() {
+            *way = None;
+        }
+        answer
+    }
+
+    fn refresh(&self, timeout: Duration) -> Result<()> {
+        lock(&self.known).ask_again = coarse() + FRESH;
+        let mut way = lock(&self.wire);
+        // A connection that broke since the last time is worth one more try at once.
+        if way.as_ref().is_some_and(Wire::peer_gone) {
+            *way = None;
+        }
+        let answer = self.ask(&mut way, &BrokerRequest::Directory, timeout)?;
+        let directory: Directory = serde_json::from_value(answer)
+            .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
+        let mut known = lock(&self.known);
+        known.turn = known.turn.max(directory.turn as usize);
+        known.settling = directory.settling;
+        let before = std::mem::replace(&mut known.offers, offers(directory));
+        for (name, offer) in &known.offers {
+            if let Some(older) = before.get(name) {
+                offer.inherit(older);
             }
         }
-        let text = match name {
-            Some(name) => {
-                format!("there is no server {name:?} to hold an array; `forebay services` lists servers")
-            }
-            None => "there is no server to hold an array; start one with `forebay serve`".to_owned(),
+        if known.settling {
+            known.keep(before);
+        }
+        Ok(())
+    }
+
+    /// The same on a thread of its own, unless one is at it.
+    fn refresh_behind(self: &Arc<Self>) {
+        lock(&self.known).ask_again = coarse() + FRESH;
+        if self.asks.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let table = self.clone();
+        let asks = move || {
+            let _ = table.refresh(SHORT);
+            table.asks.store(false, Ordering::Release);
         };
-        Err(Error::new(Code::NoServer, text))
+        if std::thread::Builder::new().name("table".into()).spawn(asks).is_err() {
+            self.asks.store(false, Ordering::Release);
+        }
+    }
+
+    /// What is needed to reach a server of another host: the key of the broker's agent, which its
+    /// servers share.
+    pub fn reach(&self, server: &ServerInfo) -> Result<Reach> {
+        let asked = self.locator.address()?.map(|address| address.host);
+        let local = || place::rendezvous().ok().and_then(|path| Network::read(&path)).map(|n| n.key());
+        let known = lock(&self.known).key.clone();
+        let key = match known {
+            // It opens nothing of a server that listens for its own host only.
+            None if asked.is_none() && server.listens.is_some() => local().transpose()?,
+            known => known,
+        };
+        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence: self.locator.silence()? })
+    }
+
+    /// Whether servers that are not in the table may come to it in a moment.
+    pub fn is_settling(&self) -> bool {
+        lock(&self.known).settling
+    }
+
+    /// The offer of a service. `NoServer` names what is offered instead.
+    pub fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Offer>> {
+        let (offer, is_fresh) = {
+            let known = lock(&self.known);
+            (known.offers.get(name).cloned(), coarse() < known.ask_again)
+        };
+        match offer {
+            Some(offer) if is_fresh => Ok(offer),
+            offer => self.find_anew(name, offer),
+        }
+    }
+
+    #[cold]
+    fn find_anew(self: &Arc<Self>, name: &str, offer: Option<Arc<Offer>>) -> Result<Arc<Offer>> {
+        match offer {
+            Some(offer) if offer.is_alive() => {
+                self.refresh_behind();
+                Ok(offer)
+            }
+            // Nobody vouches for it: it may be another one by now.
+            Some(offer) => match self.refresh(SHORT) {
+                Ok(()) => lock(&self.known).find(name),
+                Err(_) => Ok(offer),
+            },
+            None => {
+                self.refresh(LONG).map_err(|e| {
+                    let text = format!("nothing is known of {name:?} and no broker answers: {e}");
+                    Error::new(Code::NoServer, text)
+                })?;
+                lock(&self.known).find(name)
+            }
+        }
+    }
+
+    /// The next server in turn, of that name if one is given; looks anew when there is none.
+    pub fn server(&self, name: Option<&str>, without: &[Incarnation]) -> Result<Arc<ServerInfo>> {
+        let mut found = lock(&self.known).server(name, without);
+        if found.is_none() {
+            self.refresh(LONG)?;
+            found = lock(&self.known).server(name, without);
+        }
+        found.ok_or_else(|| {
+            let text = match name {
+                Some(name) => {
+                    format!("there is no server {name:?} to hold an array; `forebay services` lists servers")
+                }
+                None => "there is no server to hold an array; start one with `forebay serve`".to_owned(),
+            };
+            Error::new(Code::NoServer, text)
+        })
     }
 
     /// Everything that is offered, fresh if the broker answers.
-    pub fn all(&mut self) -> Vec<Arc<Offer>> {
+    pub fn all(&self) -> Vec<Arc<Offer>> {
         let _ = self.refresh(SHORT);
-        let mut offers: Vec<_> = self.offers.values().cloned().collect();
+        let mut offers: Vec<_> = lock(&self.known).offers.values().cloned().collect();
         offers.sort_by(|a, b| a.signature.name().cmp(b.signature.name()));
         offers
     }
 
     /// A server was found dead or stopped: out of the table, and the broker is told. What the
     /// broker says of it from now on counts again.
-    pub fn failed(&mut self, incarnation: Incarnation) {
-        let known = self.offers.values().any(|o| o.servers.iter().any(|s| s.incarnation == incarnation));
-        if !known {
-            return;
+    pub fn failed(&self, incarnation: Incarnation) {
+        {
+            let mut known = lock(&self.known);
+            if !known.lists(incarnation) {
+                return;
+            }
+            known.forget(incarnation);
         }
-        let _ = self.ask(&BrokerRequest::Failed { incarnation }, SHORT);
-        if self.refresh(SHORT).is_ok() && !self.settling {
-            return;
+        let _ = self.ask(&mut lock(&self.wire), &BrokerRequest::Failed { incarnation }, SHORT);
+        let is_fresh = self.refresh(SHORT).is_ok();
+        let mut known = lock(&self.known);
+        if !is_fresh || known.settling {
+            known.forget(incarnation);
         }
-        for offer in self.offers.values_mut() {
-            let servers = offer.servers.iter().filter(|s| s.incarnation != incarnation).cloned().collect();
-            let next = offer.next.load(Ordering::Relaxed);
-            *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next));
-        }
-        self.offers.retain(|_, offer| !offer.servers.is_empty());
     }
 }
 

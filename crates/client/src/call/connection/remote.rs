@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use forebay_link::frame::Header;
 use forebay_link::net::{Address, Key, NetReceiver, NetSender, Received};
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::{PeerState, Wire, watch};
+use forebay_link::{PeerState, Wire, standing, watch};
 use forebay_types::call::{ServerRequest, kind};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Error, Result};
@@ -127,6 +127,7 @@ impl Remote {
         };
         self.sender.send(&header, &[body], parts, |socket| {
             let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
+            standing::leave();
             let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
             let _ = poll(&mut fds, Some(&look));
             wait()
