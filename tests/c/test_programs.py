@@ -52,6 +52,12 @@ def test_a_program_calls_its_own_server(kit: Kit, home: Home) -> None:
     assert home.run(kit.compile(PROGRAMS / "calls.c")) == "done\n"
 
 
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
+def test_services_of_a_server_with_one_worker_call_their_own_server(kit: Kit, home: Home, how: str) -> None:
+    flags = SANITIZERS if how != "plainly" else []
+    assert home.run(kit.compile(PROGRAMS / "nested.c", *flags)) == "done\n"
+
+
 def test_a_program_calls_its_own_server_under_the_address_sanitizer(kit: Kit, home: Home) -> None:
     assert home.run(kit.compile(PROGRAMS / "calls.c", *SANITIZERS)) == "done\n"
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use forebay::call::{Future, Timing, probe_any, wait_all, wait_any};
+use forebay::call::{Future, Timing, probe_any, standing, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::Back;
@@ -67,6 +67,8 @@ impl FutureObject {
 
 /// Looks in slices of time until it finds something or the time is over.
 fn in_slices<T>(timeout: Option<Duration>, mut look: impl FnMut(Option<Duration>) -> Option<T>) -> Option<T> {
+    // One wait, although it is made of slices.
+    let _wait = standing::Wait::begin();
     let end = timeout.and_then(|t| Instant::now().checked_add(t));
     loop {
         let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));

@@ -7,18 +7,18 @@
 //! orders, arrays that share memory. Such an argument is copied, and copied back if it is a result.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay::call::{Transfer, Value};
+use forebay::call::{Transfer, Value, standing};
 use forebay::{Code, Param, Result};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays::{Given, dtype_of, shape_of};
 use crate::ffi::held::{Held, HeldFuture};
+use crate::future::Future;
 use crate::notify::Notify;
 use crate::reference::Reference;
 use crate::waits::{SLICE, duration, released, released_from, signals};
@@ -33,16 +33,8 @@ pub struct Client {
     inner: forebay::call::Client,
 }
 
-/// A call under way.
-#[pyclass(frozen)]
-pub struct Future {
-    state: Mutex<HeldFuture>,
-    back: Vec<CopyBack>,
-    name: String,
-}
-
 /// A result that was filled in a copy, and the caller's array it belongs in.
-struct CopyBack {
+pub struct CopyBack {
     original: Py<PyAny>,
     copy: Py<PyAny>,
 }
@@ -165,7 +157,8 @@ impl Arguments {
     }
 }
 
-fn copy_back(py: Python<'_>, back: &[CopyBack]) -> PyResult<()> {
+/// Puts results that were filled in copies where they belong.
+pub fn copy_back(py: Python<'_>, back: &[CopyBack]) -> PyResult<()> {
     for pair in back {
         let numpy = py.import("numpy")?;
         numpy.call_method1("copyto", (pair.original.bind(py), pair.copy.bind(py)))?;
@@ -174,8 +167,10 @@ fn copy_back(py: Python<'_>, back: &[CopyBack]) -> PyResult<()> {
 }
 
 /// Waits in slices, so that signals are heard.
-fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Result<Vec<Value>> {
-    let deadline = timeout.map(|t| Instant::now() + t);
+pub fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Result<Vec<Value>> {
+    // One wait, although it is made of slices: whoever stands in for this thread does so until its end.
+    let _wait = standing::Wait::begin();
+    let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
     loop {
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
         let last = left.is_some_and(|l| l <= SLICE);
@@ -187,7 +182,7 @@ fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Result<
 }
 
 /// What a call returns: nothing, the one value, or a tuple.
-fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
+pub fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
     if values.is_empty() {
         return Ok(py.None().into_bound(py));
     }
@@ -261,7 +256,7 @@ impl Client {
         let transfer = Transfer::parse(transfer).map_err(|e| errors::raise(py, &e))?;
         let Arguments { held, back } = self.arguments(name, args)?;
         let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
-        Ok(Future { state: Mutex::new(future), back, name: name.to_owned() })
+        Ok(Future::new(future, back, name))
     }
 
     /// Has a function called with the call, on a thread of this client, when it is complete.
@@ -278,149 +273,18 @@ impl Client {
     }
 
     /// Signature and servers (name, pid, host) of everything that is offered.
-    fn offers(&self) -> Vec<(String, Vec<Offering>)> {
-        let services = self.inner.services().into_iter();
-        services
+    fn offers(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<Offering>)>> {
+        let services = released(py, || Ok(self.inner.services()))?.into_iter();
+        Ok(services
             .map(|service| {
                 let servers = service.servers.into_iter().map(|s| (s.name, s.pid, s.host)).collect();
                 (service.signature.to_string(), servers)
             })
-            .collect()
+            .collect())
     }
 
     /// The signature of a service.
     fn signature(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         released(py, || self.inner.signature(name)).map(|s| s.to_string())
     }
-}
-
-impl Future {
-    /// What it does; whoever waits for it holds this.
-    pub fn state(&self) -> &Mutex<HeldFuture> {
-        &self.state
-    }
-
-    /// Whether it is complete.
-    pub fn is_done(&self) -> bool {
-        self.lock().done()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeldFuture> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[pymethods]
-impl Future {
-    /// Waits for the results: arrays are filled, the rest is returned. Raises what the call would have
-    /// raised, and ``Timeout`` after ``timeout`` seconds, when it is still under way.
-    #[pyo3(signature = (timeout=None))]
-    fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        let timeout = duration(py, timeout)?;
-        let values = released(py, || wait_in_slices(&mut self.lock(), timeout))?;
-        copy_back(py, &self.back)?;
-        returned(py, values)
-    }
-
-    /// Whether it is complete; then `wait` returns at once.
-    fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        released(py, || Ok(self.is_done()))
-    }
-
-    /// Gives it up: it is not begun any more, and waiting for it raises ``Cancelled``.
-    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        released(py, || {
-            self.lock().cancel();
-            Ok(())
-        })
-    }
-
-    /// Where its time went, in seconds: ``sending`` here, ``waiting`` and ``running`` at the server, ``total``; and
-    /// ``reissued`` (how often a server was lost) and ``server``.
-    #[getter]
-    fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let timing = released(py, || Ok(self.lock().timing().clone()))?;
-        let out = PyDict::new(py);
-        for (name, time) in [
-            ("sending", timing.sending),
-            ("waiting", timing.waiting),
-            ("running", timing.running),
-            ("total", timing.total),
-        ] {
-            out.set_item(name, time.as_secs_f64())?;
-        }
-        out.set_item("reissued", timing.reissued)?;
-        out.set_item("server", timing.server.map(|(name, pid)| format!("{name} (pid {pid})")))?;
-        Ok(out)
-    }
-
-    /// The service that was called.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// Waits for all of them, up to a time; says whether all are complete.
-#[pyfunction]
-#[pyo3(signature = (futures, timeout))]
-pub fn wait_all(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<bool> {
-    let timeout = duration(py, timeout)?;
-    together(py, &futures, timeout, |all, slice| HeldFuture::wait_all(all, slice).then_some(()))
-        .map(|done| done.is_some())
-}
-
-/// Waits for one of them, up to a time; its index.
-#[pyfunction]
-#[pyo3(signature = (futures, timeout))]
-pub fn wait_any(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<Option<usize>> {
-    let timeout = duration(py, timeout)?;
-    together(py, &futures, timeout, HeldFuture::wait_any)
-}
-
-/// One of them that is complete; its index.
-#[pyfunction]
-#[pyo3(signature = (futures))]
-pub fn probe_any(py: Python<'_>, futures: Vec<Py<Future>>) -> PyResult<Option<usize>> {
-    together(py, &futures, Some(Duration::ZERO), |all, _| HeldFuture::probe_any(all))
-}
-
-/// Holds all futures at once and waits in slices until the attempt has an answer.
-fn together<T: Send>(
-    py: Python<'_>,
-    futures: &[Py<Future>],
-    timeout: Option<Duration>,
-    attempt: impl Fn(&mut [&mut HeldFuture], Option<Duration>) -> Option<T> + Send + Sync,
-) -> PyResult<Option<T>> {
-    let all: Vec<&Future> = futures.iter().map(|f| f.get()).collect();
-    for (index, future) in all.iter().enumerate() {
-        if all[..index].iter().any(|other| std::ptr::eq(*other, *future)) {
-            return Err(errors::bad(py, format!("the call of {} is given twice", future.name)));
-        }
-    }
-    if all.is_empty() {
-        return Ok(attempt(&mut [], Some(Duration::ZERO)));
-    }
-    released(py, || {
-        let deadline = timeout.map(|t| Instant::now() + t);
-        loop {
-            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let slice = left.map_or(SLICE, |l| l.min(SLICE));
-            let answer = {
-                // In the order of addresses: two threads that wait for the same calls do not block each other.
-                let mut order: Vec<usize> = (0..all.len()).collect();
-                order.sort_by_key(|i| std::ptr::from_ref(all[*i]) as usize);
-                let mut guards: Vec<Option<MutexGuard<'_, HeldFuture>>> = all.iter().map(|_| None).collect();
-                for index in order {
-                    guards[index] = Some(all[index].lock());
-                }
-                let mut held: Vec<&mut HeldFuture> = guards.iter_mut().flatten().map(|g| &mut **g).collect();
-                attempt(&mut held, Some(slice))
-            };
-            if answer.is_some() || left.is_some_and(|l| l <= SLICE) {
-                return Ok(answer);
-            }
-            signals()?;
-        }
-    })
 }

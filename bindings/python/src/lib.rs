@@ -10,6 +10,7 @@ mod arrays;
 mod calls;
 mod errors;
 mod ffi;
+mod future;
 mod json;
 mod kept;
 mod notify;
@@ -36,12 +37,12 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<watch::Parameter>()?;
     module.add_class::<watch::Steps>()?;
     module.add_class::<calls::Client>()?;
-    module.add_class::<calls::Future>()?;
+    module.add_class::<future::Future>()?;
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
     module.add_function(wrap_pyfunction!(server::passed, module)?)?;
-    module.add_function(wrap_pyfunction!(calls::wait_all, module)?)?;
-    module.add_function(wrap_pyfunction!(calls::wait_any, module)?)?;
-    module.add_function(wrap_pyfunction!(calls::probe_any, module)?)?;
+    module.add_function(wrap_pyfunction!(future::wait_all, module)?)?;
+    module.add_function(wrap_pyfunction!(future::wait_any, module)?)?;
+    module.add_function(wrap_pyfunction!(future::probe_any, module)?)?;
     Ok(())
 }

@@ -1,11 +1,9 @@
 //! Callbacks at the end of calls: `notify=` of `call_async`.
 
-use std::sync::TryLockError;
-
 use forebay::call::Watched;
 use pyo3::prelude::*;
 
-use crate::calls::Future;
+use crate::future::Future;
 
 /// A call, and the function that wants to hear of its end.
 pub struct Notify {
@@ -23,11 +21,7 @@ impl Notify {
 impl Watched for Notify {
     /// A thread that waits for the call holds it; then there is nothing to do.
     fn has_news(&mut self) -> bool {
-        match self.future.get().state().try_lock() {
-            Ok(held) => held.has_news(),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().has_news(),
-            Err(TryLockError::WouldBlock) => false,
-        }
+        self.future.get().has_news()
     }
 
     fn advance(&mut self) -> bool {

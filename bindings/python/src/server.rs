@@ -19,13 +19,13 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
-use crate::waits::{released, signals};
+use crate::waits::{released, released_from, signals};
 use crate::{arrays, errors, ffi, scalar};
 
 /// A server: made, then started, then stopped.
 #[pyclass(frozen)]
 pub struct Server {
-    host: Host,
+    host: Arc<Host>,
 }
 
 /// Keeps a client's segment mapped, as the owner of arrays over it.
@@ -61,7 +61,7 @@ impl Server {
         if let Some(address) = listen {
             server = server.listen(address).map_err(raise)?;
         }
-        Ok(Server { host: Host::new(server).map_err(raise)? })
+        Ok(Server { host: Arc::new(Host::new(server).map_err(raise)?) })
     }
 
     /// Offers a function under a signature.
@@ -96,6 +96,12 @@ impl Server {
     /// Ends what it began and lets go; stopping twice does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         released(py, || self.host.stop())
+    }
+
+    /// The same at the end of the program; a handler of a signal may end the wait.
+    fn stop_at_end(&self, py: Python<'_>) -> PyResult<()> {
+        let host = self.host.clone();
+        released_from(py, move || host.stop())
     }
 
     /// Requests running, waiting and served so far.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, ModuleType, TracebackType
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__forebay_service__"
+
+_started: weakref.WeakSet[Server] = weakref.WeakSet()
+# The threads of a server stay with the parent.
+os.register_at_fork(after_in_child=_started.clear)
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class Server:
     """Offers services from this process while it is started. A context manager.
 
     ``services``: functions marked by :func:`service`. ``workers``: so many requests are served at a time;
-    one by default, so a server serves them in the order of their coming. ``memory``: so much it holds for references
+    one by default, so a server serves them in the order of their coming; while a service waits for a call of its own,
+    others may be served. ``memory``: so much it holds for references
     of its clients (``"4GiB"``); half of the machine's by default. ``listen``: where it listens for clients of other
     hosts (``"tcp://HOST:PORT"``); at any port by default, when its agent listens or is on another host.
     """
@@ -108,6 +115,7 @@ class Server:
 
     def start(self, broker: str | os.PathLike[str] | None = None) -> Self:
         """Listens, works and is announced to the broker: clients find it when this returns."""
+        _started.add(self)
         self._native.start(None if broker is None else os.fspath(broker))
         return self
 
@@ -147,6 +155,7 @@ def serve(
 def serve_until_stopped(server: Server, broker: str | os.PathLike[str] | None = None) -> None:
     """As :func:`serve`, and until the server is asked to stop."""
     before = _end_on_signals(server)
+    _started.add(server)
     try:
         server._native.serve(None if broker is None else os.fspath(broker))
     finally:
@@ -177,6 +186,23 @@ def _end_on_signals(server: Server) -> dict[int, Any]:
         server._native.ask_to_stop()
 
     return {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+@atexit.register
+def _stop_all() -> None:
+    """The threads of a server run Python, so they end before the interpreter does: what they began is ended. Ctrl-C
+    ends the wait, and the program.
+    """
+    try:
+        for server in list(_started):
+            server._native.stop_at_end()
+    except KeyboardInterrupt:
+        print("forebay: the program ends while its services still run", file=sys.stderr)
+        # What is to be done at the end is done; the interpreter cannot be taken down below threads that use it.
+        atexit.unregister(_stop_all)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(130)
 
 
 def _program() -> str:

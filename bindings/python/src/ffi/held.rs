@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use forebay::call::{Arg, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
+use forebay::call::{Arg, Canceller, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
 use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -157,6 +157,16 @@ impl HeldFuture {
     /// Whether there is something to do about it; waits for nothing.
     pub fn has_news(&self) -> bool {
         self.future.has_news()
+    }
+
+    /// Whether it has not been found complete.
+    pub fn is_under_way(&self) -> bool {
+        self.future.is_under_way()
+    }
+
+    /// What gives it up while another thread has it.
+    pub fn canceller(&mut self) -> Canceller {
+        self.future.canceller()
     }
 
     /// Gives it up.

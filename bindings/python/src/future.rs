@@ -1,0 +1,323 @@
+//! Calls under way, used by any thread of the program and by handlers of signals.
+//!
+//! ```text
+//! Slot: the call  --try_take--> Taken: one thread waits for it --dropped--> Slot
+//!                                 ^ cancel() of another thread, or of a handler in this one, tells who waits
+//! ```
+//! The lock of a [`Future`] is held for moments only, never while somebody waits or runs Python: so nothing but
+//! `wait` waits.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use forebay::call::{Canceller, Timing, Value, standing};
+use forebay::{Code, Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::calls::{CopyBack, copy_back, returned, wait_in_slices};
+use crate::errors;
+use crate::ffi::held::HeldFuture;
+use crate::waits::{SLICE, duration, released, signals};
+
+/// A call under way.
+#[pyclass(frozen)]
+pub struct Future {
+    slot: Mutex<Slot>,
+    /// The call lies in its slot again.
+    freed: Condvar,
+    canceller: Canceller,
+    back: Vec<CopyBack>,
+    name: String,
+}
+
+struct Slot {
+    /// None while a thread waits for it.
+    call: Option<HeldFuture>,
+    taken_by: Option<ThreadId>,
+    /// As it lay here last.
+    complete: bool,
+    timing: Timing,
+}
+
+/// A call that one thread has for itself.
+struct Taken<'f> {
+    future: &'f Future,
+    call: Option<HeldFuture>,
+}
+
+impl Future {
+    /// A call that was sent.
+    pub fn new(mut call: HeldFuture, back: Vec<CopyBack>, name: &str) -> Future {
+        let canceller = call.canceller();
+        let timing = call.timing().clone();
+        let slot = Slot { call: Some(call), taken_by: None, complete: false, timing };
+        Future { slot: Mutex::new(slot), freed: Condvar::new(), canceller, back, name: name.to_owned() }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call, unless another thread has it.
+    fn try_take(&self) -> Option<Taken<'_>> {
+        let mut slot = self.slot();
+        let call = slot.call.take()?;
+        slot.taken_by = Some(std::thread::current().id());
+        Some(Taken { future: self, call: Some(call) })
+    }
+
+    /// The call, as soon as no other thread has it; none when the time is over.
+    fn take(&self, deadline: Option<Instant>) -> Result<Option<Taken<'_>>> {
+        let _wait = standing::Wait::begin();
+        loop {
+            if let Some(taken) = self.try_take() {
+                return Ok(Some(taken));
+            }
+            if !self.rest(deadline) {
+                return Ok(None);
+            }
+            signals()?;
+        }
+    }
+
+    /// Sleeps a little, less if the call is given back; false when the time is over.
+    fn rest(&self, deadline: Option<Instant>) -> bool {
+        standing::leave();
+        let left = deadline.map_or(SLICE, |d| d.saturating_duration_since(Instant::now()).min(SLICE));
+        let slot = self.slot();
+        if slot.call.is_none() {
+            drop(self.freed.wait_timeout(slot, left));
+        }
+        deadline.is_none_or(|d| Instant::now() < d)
+    }
+
+    /// Whether this very thread waits for it: a handler of a signal that came meanwhile asks.
+    fn is_ours(&self) -> bool {
+        self.slot().taken_by == Some(std::thread::current().id())
+    }
+
+    /// Whether it is complete; one for which another thread waits is when that has it.
+    pub fn is_done(&self) -> bool {
+        match self.try_take() {
+            Some(mut taken) => taken.done(),
+            None => self.slot().complete,
+        }
+    }
+
+    /// Whether there is something to do about it; nothing while another thread waits for it.
+    pub fn has_news(&self) -> bool {
+        self.slot().call.as_ref().is_some_and(HeldFuture::has_news)
+    }
+}
+
+impl Deref for Taken<'_> {
+    type Target = HeldFuture;
+
+    fn deref(&self) -> &HeldFuture {
+        self.call.as_ref().expect("taken until it is dropped")
+    }
+}
+
+impl DerefMut for Taken<'_> {
+    fn deref_mut(&mut self) -> &mut HeldFuture {
+        self.call.as_mut().expect("taken until it is dropped")
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let Some(mut call) = self.call.take() else { return };
+        loop {
+            let (complete, timing) = (!call.is_under_way(), call.timing().clone());
+            let mut slot = self.future.slot();
+            // Whoever gives it up asks first and then looks into the slot.
+            if complete || !self.future.canceller.is_asked() {
+                (slot.call, slot.taken_by, slot.complete, slot.timing) = (Some(call), None, complete, timing);
+                break;
+            }
+            drop(slot);
+            call.cancel();
+        }
+        self.future.freed.notify_all();
+    }
+}
+
+#[pymethods]
+impl Future {
+    /// Waits for the results: arrays are filled, the rest is returned. Raises what the call would have
+    /// raised, and ``Timeout`` after ``timeout`` seconds, when it is still under way.
+    #[pyo3(signature = (timeout=None))]
+    fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = duration(py, timeout)?;
+        if self.is_ours() {
+            let text =
+                format!("this thread waits for the call of {} already; wait for it behind that", self.name);
+            return Err(errors::bad(py, text));
+        }
+        let values = released(py, || self.values(timeout))?;
+        copy_back(py, &self.back)?;
+        returned(py, values)
+    }
+
+    /// Whether it is complete; then `wait` returns at once.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        released(py, || Ok(self.is_done()))
+    }
+
+    /// Gives it up: it is not begun any more, and waiting for it raises ``Cancelled``, also in a thread that
+    /// waits for it just now. Any thread may do this, and a handler of a signal.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            self.canceller.cancel();
+            if let Some(mut taken) = self.try_take() {
+                taken.cancel();
+            }
+            Ok(())
+        })
+    }
+
+    /// Where its time went, in seconds: ``sending`` here, ``waiting`` and ``running`` at the server, ``total``; and
+    /// ``reissued`` (how often a server was lost) and ``server``.
+    #[getter]
+    fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let timing = {
+            let slot = self.slot();
+            slot.call.as_ref().map_or(&slot.timing, HeldFuture::timing).clone()
+        };
+        let out = PyDict::new(py);
+        for (name, time) in [
+            ("sending", timing.sending),
+            ("waiting", timing.waiting),
+            ("running", timing.running),
+            ("total", timing.total),
+        ] {
+            out.set_item(name, time.as_secs_f64())?;
+        }
+        out.set_item("reissued", timing.reissued)?;
+        out.set_item("server", timing.server.map(|(name, pid)| format!("{name} (pid {pid})")))?;
+        Ok(out)
+    }
+
+    /// The service that was called.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Future {
+    fn values(&self, timeout: Option<Duration>) -> Result<Vec<Value>> {
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let Some(mut taken) = self.take(deadline)? else {
+            let text =
+                format!("another thread waits for {}, which has no result yet; wait longer", self.name);
+            return Err(Error::new(Code::Timeout, text));
+        };
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        wait_in_slices(&mut taken, left)
+    }
+}
+
+/// What is waited for, of several calls.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    All,
+    One,
+}
+
+/// Waits for all of them, up to a time; says whether all are complete.
+#[pyfunction]
+#[pyo3(signature = (futures, timeout))]
+pub fn wait_all(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<bool> {
+    let timeout = duration(py, timeout)?;
+    together(py, &futures, timeout, Until::All).map(|found| found.is_some())
+}
+
+/// Waits for one of them, up to a time; its index.
+#[pyfunction]
+#[pyo3(signature = (futures, timeout))]
+pub fn wait_any(py: Python<'_>, futures: Vec<Py<Future>>, timeout: Option<f64>) -> PyResult<Option<usize>> {
+    let timeout = duration(py, timeout)?;
+    together(py, &futures, timeout, Until::One)
+}
+
+/// One of them that is complete; its index.
+#[pyfunction]
+#[pyo3(signature = (futures))]
+pub fn probe_any(py: Python<'_>, futures: Vec<Py<Future>>) -> PyResult<Option<usize>> {
+    together(py, &futures, Some(Duration::ZERO), Until::One)
+}
+
+/// Waits in slices, so that signals are heard and calls for which another thread waits are looked at again.
+fn together(
+    py: Python<'_>,
+    futures: &[Py<Future>],
+    timeout: Option<Duration>,
+    until: Until,
+) -> PyResult<Option<usize>> {
+    let all: Vec<&Future> = futures.iter().map(|f| f.get()).collect();
+    for (index, future) in all.iter().enumerate() {
+        if all[..index].iter().any(|other| std::ptr::eq(*other, *future)) {
+            return Err(errors::bad(py, format!("the call of {} is given twice", future.name)));
+        }
+    }
+    if all.is_empty() {
+        return Ok((until == Until::All).then_some(0));
+    }
+    released(py, || {
+        let _wait = standing::Wait::begin();
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        loop {
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let found = attempt(&all, until, left.map_or(SLICE, |l| l.min(SLICE)));
+            if found.is_some() || left.is_some_and(|l| l <= SLICE) {
+                return Ok(found);
+            }
+            signals()?;
+        }
+    })
+}
+
+/// One slice: waits for those that no other thread has, and looks at the others.
+fn attempt(all: &[&Future], until: Until, slice: Duration) -> Option<usize> {
+    let mut taken: Vec<(usize, Taken)> = Vec::with_capacity(all.len());
+    let mut others = Vec::new();
+    for (index, future) in all.iter().enumerate() {
+        match future.try_take() {
+            Some(call) => taken.push((index, call)),
+            None => others.push(index),
+        }
+    }
+    let complete = |index: &usize| all[*index].slot().complete;
+    let mut calls: Vec<&mut HeldFuture> = taken.iter_mut().map(|(_, call)| &mut **call).collect();
+    match until {
+        Until::One => {
+            if let Some(index) = others.iter().copied().find(|index| complete(index)) {
+                return Some(index);
+            }
+            if !calls.is_empty() {
+                let place = match slice.is_zero() {
+                    true => HeldFuture::probe_any(&mut calls),
+                    false => HeldFuture::wait_any(&mut calls, Some(slice)),
+                };
+                return place.map(|place| taken[place].0);
+            }
+        }
+        Until::All => {
+            if !HeldFuture::wait_all(&mut calls, Some(slice)) {
+                return None;
+            }
+            if others.iter().all(complete) {
+                return Some(0);
+            }
+        }
+    }
+    drop(taken);
+    // Nothing but what other threads wait for.
+    let other = others.into_iter().find(|index| !complete(index))?;
+    all[other].rest(Some(Instant::now() + slice));
+    None
+}

@@ -1,0 +1,266 @@
+"""Waits of several threads for one call, services that call services, and ends of programs that serve."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+
+import forebay as fb
+import pytest
+from conftest import Place, ended, until
+
+
+@pytest.fixture
+def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The test's own place, for this process too."""
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    return place
+
+
+class Gate:
+    """A service that runs until it is let go."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+
+        @fb.service("", name="gate")
+        def gate() -> None:
+            self.began.set()
+            self.go.wait(60)
+
+        self.service = gate
+
+
+@pytest.fixture
+def gate(here: Place) -> Iterator[Gate]:
+    made = Gate()
+    with fb.Server(made.service, name="gated", workers=2):
+        yield made
+        made.go.set()
+
+
+def in_time(work: Callable[[], object]) -> object:
+    """What a thread of its own has returned or raised; it must not wait for anything."""
+    told: list[object] = []
+
+    def run() -> None:
+        try:
+            told.append(work())
+        except fb.Error as error:
+            told.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert told, "it waits"
+    return told[0]
+
+
+def test_a_call_that_a_thread_waits_for_is_looked_at_and_given_up_by_another_one(gate: Gate) -> None:
+    call = fb.connect().call_async("gate")
+    outcome: list[object] = []
+
+    def wait() -> None:
+        try:
+            outcome.append(call.wait())
+        except fb.Cancelled:
+            outcome.append("cancelled")
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    assert gate.began.wait(20)
+    assert in_time(call.done) is False
+    timing = in_time(lambda: call.timing)
+    assert isinstance(timing, dict)
+    assert timing["total"] == 0
+    assert isinstance(in_time(lambda: call.wait(timeout=0.05)), fb.Timeout)
+    in_time(call.cancel)
+    waiting.join(20)
+    assert outcome == ["cancelled"]
+    assert call.done()
+
+
+def test_a_thread_that_waits_for_one_call_keeps_nobody_from_waiting_for_several(gate: Gate) -> None:
+    client = fb.connect()
+    slow, other = client.call_async("gate"), client.call_async("gate")
+    waiting = threading.Thread(target=slow.wait, daemon=True)
+    waiting.start()
+    assert gate.began.wait(20)
+    other.cancel()
+    assert in_time(lambda: fb.wait_any([slow, other], 20)) == 1
+    assert isinstance(in_time(lambda: fb.wait_all([slow, other], 0.05)), fb.Timeout)
+    gate.go.set()
+    waiting.join(20)
+    assert in_time(lambda: fb.wait_any([slow], 20)) == 0
+
+
+PROGRAM = """
+import forebay as fb, signal, threading, time
+
+began = threading.Event()
+
+@fb.service("in s:f64")
+def nap(s):
+    began.set()
+    end = time.monotonic() + s
+    while time.monotonic() < end:
+        sum(range(1000))
+
+"""
+
+
+def test_a_handler_of_a_signal_gives_up_the_call_that_its_thread_waits_for(here: Place) -> None:
+    code = (
+        PROGRAM
+        + """
+with fb.Server(nap, name="naps"):
+    call = fb.connect().call_async("nap", 1.0)
+    def handler(*_):
+        call.cancel()
+        print("cancel returned", call.done(), flush=True)
+        try:
+            call.wait()
+        except fb.Error as error:
+            print(type(error).__name__, flush=True)
+    signal.signal(signal.SIGALRM, handler)
+    began.wait()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        call.wait()
+    except fb.Cancelled:
+        print("cancelled", call.done(), flush=True)
+"""
+    )
+    out, _ = ended(here.python(code))
+    assert out == "cancel returned False\nBadArgument\ncancelled True\n"
+
+
+ENDS = {
+    "while a service runs": """
+client = fb.connect()
+call = client.call_async("nap", 0.5)
+began.wait()
+""",
+    "while a thread waits": """
+threading.Thread(target=lambda: fb.call("nap", 0.5), daemon=True).start()
+began.wait()
+""",
+    "while nothing runs": """
+fb.call("nap", 0.0)
+""",
+    "while a thread serves": """
+server.stop()
+threading.Thread(target=lambda: fb.serve(nap, name="again"), daemon=True).start()
+fb.connect(wait=20).call("nap", 0.0)
+""",
+}
+
+
+@pytest.mark.parametrize("when", ENDS)
+def test_a_program_that_serves_may_end(here: Place, when: str) -> None:
+    code = PROGRAM + 'server = fb.Server(nap, name="naps").start()\n' + ENDS[when] + '\nprint("end")\n'
+    out, err = ended(here.python(code))
+    assert (out, err) == ("end\n", "")
+
+
+def test_a_program_that_serves_another_one_may_end(here: Place) -> None:
+    code = PROGRAM + 'server = fb.Server(nap, name="naps").start()\nbegan.wait()\nprint("end")\n'
+    server = here.python(code)
+    client = fb.connect(wait=20)
+    call = client.call_async("nap", 0.5)
+    assert ended(server) == ("end\n", "")
+    assert call.wait(20) is None
+
+
+def test_a_child_that_was_forked_beside_a_server_ends(here: Place) -> None:
+    code = PROGRAM + (
+        "import os, sys\n"
+        'server = fb.Server(nap, name="naps").start()\n'
+        "child = os.fork()\n"
+        "if child == 0:\n    sys.exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert ended(here.python(code)) == ("3\n", "")
+
+
+def test_ctrl_c_ends_a_program_whose_service_does_not(here: Place) -> None:
+    code = PROGRAM + (
+        'server = fb.Server(nap, name="naps").start()\n'
+        'call = fb.connect().call_async("nap", 1e9)\n'
+        "began.wait()\n"
+        'print("end", flush=True)\n'
+    )
+    process = here.python(code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "end\n"
+
+    def over() -> bool:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    until(over)
+    _, err = process.communicate(timeout=20)
+    # Told before it waits for its service, Python says so in its own way.
+    assert process.returncode in (130, 1, -signal.SIGINT), err
+
+
+NESTED = '''
+"""Services that call each other."""
+import forebay as fb
+
+@fb.service("in depth:i64, out calls:i64")
+def nested(depth):
+    return 1 if depth == 0 else 1 + fb.call("nested", depth - 1)
+
+@fb.service("in depth:i64, out calls:i64")
+def sent(depth):
+    if depth == 0:
+        return 1
+    calls = [fb.call_async("sent", depth - 1) for _ in range(2)]
+    fb.wait_any(calls)
+    return 1 + sum(fb.wait_all(calls))
+'''
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_services_call_their_own_server_and_each_other(here: Place, servers: int) -> None:
+    file = here.folder / "nested.py"
+    file.write_text(NESTED)
+    for _ in range(servers):
+        here.serve(file)
+    client = fb.connect(wait=20)
+    assert client.call("nested", 9, timeout=60) == 10
+    assert client.call("sent", 3, timeout=60) == 15
+
+
+def test_a_list_of_services_keeps_no_thread_from_running(here: Place, gate: Gate) -> None:
+    agent = int(re.findall(r"pid (\d+)", here.command("up"))[0])
+    client = fb.connect()
+    ticks, over = [0], threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.001):
+            ticks[0] += 1
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        before = ticks[0]
+        assert "gate" in client.services
+        len(client.services)
+        # It is the table of the moment that is asked for, and nobody answers.
+        assert ticks[0] > before + 5
+    finally:
+        os.kill(agent, signal.SIGCONT)
+        over.set()
+        ticking.join()
