@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 import forebay as fb
 import pytest
-from conftest import Place, ended, until
+from conftest import Place, until
+from places import ended
 
 
 @pytest.fixture
