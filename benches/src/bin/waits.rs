@@ -159,7 +159,9 @@ fn bind(pid: Option<u32>, core: usize) {
             tasks.filter_map(|t| Some(Pid::from_raw(t.file_name().to_str()?.parse().ok()?))).collect()
         }
     };
-    threads.into_iter().for_each(|thread| drop(sched_setaffinity(thread, &one)));
+    for thread in threads {
+        let _ = sched_setaffinity(thread, &one);
+    }
 }
 
 /// Exchanges as many as it can in the time.
