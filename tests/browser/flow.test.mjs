@@ -18,13 +18,14 @@ async function viewer(run, drawing, diagrams) {
     const m = JSON.parse(String(d));
     if (m.say === "hello") done(m);
   }));
-  const data = new WebSocket(`${url}ws/data?key=${hello.key}`, { headers, perMessageDeflate: false });
+  const data = new WebSocket(`${url}ws/data`, { headers, perMessageDeflate: false });
   const got = [];
   data.on("message", (d) => {
     got.push({ at: Date.now(), diagram: d.readUInt32LE(8), step: Number(d.readBigInt64LE(16)), bytes: d.length });
     if (drawing) data.send("1");
   });
   await new Promise((done) => data.on("open", done));
+  data.send(JSON.stringify({ say: "data", conn: hello.conn }));
   const look = (hidden) => ctl.send(JSON.stringify({ say: "view", hidden, open: diagrams.map((diagram) => ({ diagram, columns: 500 })) }));
   look(false);
   return { ctl, data, got, look, close: () => [ctl, data].forEach((s) => s.terminate()) };
@@ -104,7 +105,7 @@ describe("viewers and the run", { timeout: 120_000 }, () => {
     const watched = await pace(1500);
     crowd.forEach((v) => v.close());
     const browser = await startBrowser();
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await until("drawn", async () => (await ink(page, 0)).coloured > 100);
     await browser.close();
     const left = await pace(1000);
@@ -117,7 +118,7 @@ describe("viewers and the run", { timeout: 120_000 }, () => {
   it("draws 24 clouds with one WebGL context", async () => {
     const browser = await startBrowser();
     try {
-      const page = await open(browser, run.operator, {
+      const page = await open(browser, await run.operator(), {
         viewport: { width: 1900, height: 3200 },
         before: () => {
           window.contexts = 0;
@@ -148,7 +149,7 @@ describe("a lost connection", { timeout: 60_000 }, () => {
     const run = await startRun(demoPath(), ["--forever"]);
     const browser = await startBrowser();
     try {
-      const page = await open(browser, run.operator);
+      const page = await open(browser, await run.operator());
       await until("drawn", async () => (await ink(page, 1)).coloured > 100);
       run.child.kill("SIGSTOP");
       await until("greyed", async () => page.evaluate(() => document.body.classList.contains("lost")), 20_000);

@@ -1,6 +1,7 @@
 // Who is let in, and what viewers may do: a page that can stop a run is worth a lock.
 
 import assert from "node:assert/strict";
+import { createHash, createHmac, randomBytes } from "node:crypto";
 import { request } from "node:http";
 import { after, before, describe, it } from "node:test";
 import WebSocket from "ws";
@@ -40,45 +41,113 @@ describe("the lock of the page", { timeout: 60_000 }, () => {
   const bearer = (role) => ({ authorization: `Bearer ${run.token(role)}` });
   const said = (ws, say) => until(say, () => ws.heard.find((m) => m.say === say));
 
-  const login = async (role) => {
-    const answer = await fetch(run.base + "login", {
-      method: "POST",
-      headers: { "content-type": "application/json", "x-forebay": "1" },
-      body: JSON.stringify({ token: run.token(role) }),
-    });
-    return answer.headers.get("set-cookie");
+  const host = () => new URL(run.base).host;
+  const json = { "x-forebay": "1", "content-type": "application/json" };
+  const auth = async (body, headers = {}) =>
+    fetch(`${run.base}auth`, { method: "POST", headers: { ...json, origin: `http://${host()}`, ...headers }, body: JSON.stringify(body) });
+
+  const sha256 = (text) => createHash("sha256").update(text).digest();
+  const mac = (key, ...words) => createHmac("sha256", key).update(words.join("|")).digest("hex");
+  const nonce = () => randomBytes(16).toString("hex");
+
+  /// What the page does with a link, by hand: the session's number and key.
+  const enter = async (link) => {
+    const code = link.split("#c=")[1];
+    const [c, id, nc, origin] = [sha256(code), code.slice(0, 5), nonce(), `http://${host()}`];
+    const challenge = await auth({ id, nc });
+    if (challenge.status !== 200) return challenge.status;
+    const { ns, mac: theirs } = await challenge.json();
+    assert.equal(theirs, mac(c, "S", nc, ns, origin), "the monitor proves itself first");
+    const answer = await auth({ id, nc, proof: { ns, mac: mac(c, "C", nc, ns, origin) } });
+    if (answer.status !== 200) return answer.status;
+    const { sid, wrapped, role } = await answer.json();
+    const mask = Buffer.from(mac(c, "K", nc, ns), "hex");
+    return { sid, role, key: Buffer.from(Buffer.from(wrapped, "hex").map((b, i) => b ^ mask[i])) };
+  };
+
+  /// Opens a control socket with a session; resolves with it once it was answered.
+  const knock = async ({ sid, key }, lie = {}) => {
+    const [nc, origin] = [nonce(), `http://${host()}`];
+    const name = run.base.split("/").at(-2);
+    const ws = await socket("ws/ctl", { origin });
+    ws.send(JSON.stringify({ say: "me", v: 2, sid, nc }));
+    const first = await until("an answer", () => ws.heard[0]);
+    if (first.say !== "prove") return ws;
+    if (lie.key === undefined) assert.equal(first.mac, mac(key, "S", nc, first.ns, origin, name));
+    ws.send(JSON.stringify({ say: "proof", mac: mac(lie.key ?? key, "C", first.ns, nc, origin, name) }));
+    await until("in or out", () => ws.heard[1]);
+    ws.keyOfData = Buffer.from(mac(key, "conn", nc, first.ns), "hex");
+    return ws;
   };
 
   it("refuses a wrong token everywhere", async () => {
     const wrong = { authorization: `Bearer ${"0".repeat(40)}` };
     for (const path of ["me", "state", "ws/ctl"]) assert.equal(await status(path, wrong), path === "ws/ctl" ? 400 : 401);
     assert.equal(await socket("ws/ctl", wrong), 401);
-    assert.equal(await socket("ws/ctl"), 401);
     assert.equal(await status("act", { ...wrong, "x-forebay": "1", "content-type": "application/json" }, "POST", '{"verb":"quit"}'), 401);
-    const json = { "x-forebay": "1", "content-type": "application/json" };
-    assert.equal(await status("login", json, "POST", '{"token":"guess"}'), 401);
+    assert.equal((await auth({ id: "aaaaa", nc: nonce() })).status, 401);
+    assert.equal((await auth({ id: "aaaaa", nc: "short" })).status, 401);
   });
 
-  it("gives a cookie that no script reads and no other site sends, named after the run", async () => {
-    const cookie = await login("viewer");
-    assert.match(cookie, /^forebay-demo-\d+=[0-9a-f]{40}; HttpOnly; SameSite=Strict$/);
-    assert.ok(!cookie.includes(run.token("viewer")));
+  it("begins a session with a code that is proved and never sent, and sets no cookie", async () => {
+    const seen = [];
+    const link = await run.operator();
+    const code = link.split("#c=")[1];
+    const real = globalThis.fetch;
+    globalThis.fetch = async (url, init) => {
+      const answer = await real(url, init);
+      seen.push(`${url} ${init.body} ${await answer.clone().text()} ${JSON.stringify([...answer.headers])}`);
+      return answer;
+    };
+    const session = await enter(link).finally(() => (globalThis.fetch = real));
+    assert.equal(session.role, "operator");
+    assert.equal(seen.length, 2);
+    for (const words of seen) {
+      assert.ok(!words.includes(code) && !words.includes(session.key.toString("hex")) && !words.includes("set-cookie"), words);
+    }
+    const ws = await knock(session);
+    assert.equal((await said(ws, "hello")).role, "operator");
+    const data = await socket("ws/data", { origin: `http://${host()}` });
+    const { conn } = await said(ws, "hello");
+    data.send(JSON.stringify({ say: "data", conn, mac: mac(ws.keyOfData, "D", conn) }));
+    ws.send(JSON.stringify({ say: "view", hidden: false, open: [{ diagram: 2, columns: 300 }] }));
+    await until("a picture", () => data.heard.length > 0);
+    assert.equal(await enter(link), 401, "an operator's link opens the page once");
+    assert.equal((await enter(run.viewer)).role, "viewer");
+    assert.equal((await enter(run.viewer)).role, "viewer", "that of viewers again and again");
+    ws.terminate();
+    data.terminate();
+  });
+
+  it("lets nobody in with another key, another session's data socket, or a replayed proof", async () => {
+    const session = await enter(run.viewer);
+    const wrong = await knock(session, { key: randomBytes(32) });
+    assert.equal(wrong.heard[1].say, "refused");
+    const raised = await knock({ ...session, sid: `02${session.sid.slice(2)}` }, { key: session.key });
+    assert.equal(raised.heard.at(-1).say, "refused", "a viewer's key makes no operator");
+    const ws = await knock(session);
+    const { conn } = await said(ws, "hello");
+    const data = await socket("ws/data", { origin: `http://${host()}` });
+    const closed = new Promise((done) => data.on("close", done));
+    data.send(JSON.stringify({ say: "data", conn, mac: mac(session.key, "D", conn) }));
+    await closed;
+    const silent = await socket("ws/ctl", { origin: `http://${host()}` });
+    await new Promise((done) => silent.on("close", done));
+    ws.terminate();
   });
 
   it("refuses other sites' pages and other names of ours", async () => {
-    const cookie = (await login("operator")).split(";")[0];
-    const host = new URL(run.base).host;
-    const ours = { cookie, origin: `http://${host}` };
-    const ws = await socket("ws/ctl", ours);
-    assert.equal(typeof ws, "object");
+    const ws = await knock(await enter(run.viewer));
+    await said(ws, "hello");
     ws.terminate();
     for (const origin of ["http://evil.example", "null", "http://localhost:1"]) {
-      assert.equal(await socket("ws/ctl", { cookie, origin }), 403, origin);
+      assert.equal(await socket("ws/ctl", { origin }), 403, origin);
+      assert.equal((await auth({ id: "aaaaa", nc: nonce() }, { origin })).status, 403, origin);
       assert.equal(await socket("ws/ctl", { ...bearer("operator"), origin }), 403, origin);
       const post = { ...bearer("operator"), origin, "x-forebay": "1", "content-type": "application/json" };
       assert.equal(await status("act", post, "POST", '{"verb":"quit"}'), 403, origin);
     }
-    assert.equal(await socket("ws/ctl", { cookie }), 403, "a browser always says where it comes from");
+    assert.equal(await socket("ws/ctl"), 403, "a browser always says where it comes from");
     assert.equal(await status("", { host: "evil.example" }), 403);
     assert.equal(await status("me", { ...bearer("operator"), host: `evil.example:${new URL(run.base).port}` }), 403);
     const bare = { ...bearer("operator"), "content-type": "application/json" };
@@ -88,8 +157,8 @@ describe("the lock of the page", { timeout: 60_000 }, () => {
   it("sends headers that forbid foreign scripts and frames", async () => {
     const answer = await fetch(run.base);
     const policy = answer.headers.get("content-security-policy");
-    assert.match(policy, /default-src 'self'/);
-    assert.match(policy, /object-src 'none'/);
+    assert.match(policy, /default-src 'none'/);
+    assert.match(policy, /worker-src 'none'/);
     assert.ok(!policy.includes("unsafe"));
     assert.equal(answer.headers.get("x-content-type-options"), "nosniff");
     assert.equal(answer.headers.get("referrer-policy"), "no-referrer");
@@ -110,7 +179,7 @@ describe("the lock of the page", { timeout: 60_000 }, () => {
     ws.terminate();
   });
 
-  it("shows a viewer buttons that cannot be pressed, and asks a stranger for the token", async () => {
+  it("shows a viewer buttons that cannot be pressed, and asks a stranger for a link", async () => {
     const browser = await startBrowser();
     try {
       const stranger = await open(browser, run.base);
@@ -120,9 +189,14 @@ describe("the lock of the page", { timeout: 60_000 }, () => {
       await until("let in", async () => (await badge(stranger)) === "RUNNING");
       for (const verb of ["run", "step", "stop", "save", "quit"]) assert.ok(await stranger.locator(`.verb.${verb}`).isDisabled(), verb);
       assert.ok(await stranger.locator(".verb.wait").isEnabled(), "Wait is its own");
-      assert.ok(await stranger.locator(".parameter input").isDisabled());
-      const wrong = await open(browser, `${run.base}#t=wrong`);
-      await until("told why", async () => /not one of this run/.test(await wrong.locator("dialog.door").textContent()));
+      assert.ok(await stranger.locator(".parameter input").first().isDisabled());
+      const wrong = await open(browser, `${run.base}#c=wrong`);
+      await until("told why", async () => /was used already/.test(await wrong.locator("dialog.door").textContent()));
+      assert.deepEqual(await stranger.context().cookies(), []);
+      await stranger.reload();
+      await until("a reload goes on with the session", async () => (await badge(stranger)) === "RUNNING");
+      const other = await open(browser, run.base);
+      await other.locator("dialog.door").waitFor();
     } finally {
       await browser.close();
     }

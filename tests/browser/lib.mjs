@@ -30,8 +30,8 @@ export function demoPath() {
   return built().sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0];
 }
 
-/// Starts a program that prints JSON lines; its first line has the links. It ends when its
-/// standard input closes, so nothing stays behind even if the test dies.
+/// Starts a program that prints JSON lines; its first line has links and tokens, and each line it reads brings new
+/// links. It ends when its standard input closes, so nothing stays behind even if the test dies.
 export async function startRun(program, args = [], options = {}) {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"], ...options });
   const lines = [];
@@ -65,13 +65,20 @@ export async function startRun(program, args = [], options = {}) {
   };
   const links = await line((l) => l.operator);
   const base = links.operator.split("#")[0];
-  const token = (role) => links[role].split("#t=")[1];
+  const token = (role) => links.tokens[role];
+  let asked = 0;
   const script = (path, role = "operator", init = {}) =>
     fetch(base + path, { ...init, headers: { authorization: `Bearer ${token(role)}`, "x-forebay": "1", "content-type": "application/json", ...init.headers } });
   return {
-    ...links,
+    viewer: links.viewer,
     base,
     token,
+    /// A new operator's link: each opens the page once.
+    operator: async () => {
+      const n = ++asked;
+      child.stdin.write("\n");
+      return (await line((l) => l.links === n)).operator;
+    },
     child,
     line,
     ended,

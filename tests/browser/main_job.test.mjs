@@ -26,10 +26,11 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
   let demo;
   let browser;
   let said = "";
-  let operator;
   let ended;
 
   const forebay = (...words) => spawnSync(command, words, { env: environment, encoding: "utf8", timeout: 30_000 });
+  const links = () => JSON.parse(forebay("monitor", name, "--json").stdout);
+  const operator = () => links().operator;
   const held = (page) => until("held", async () => (await badge(page)).startsWith("HELD at step"));
   const stepOf = async (page) => Number((await page.locator(".figure.step").textContent()).replace(/\s+\/.*$/, "").replace(/\D/g, ""));
   const steps = () => readdirSync(`${name}.fb/steps`).filter((f) => f.endsWith(".h5"));
@@ -42,7 +43,8 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
     });
     for (const stream of [demo.stdout, demo.stderr]) stream.on("data", (piece) => (said += piece));
     ended = new Promise((done) => demo.on("close", done));
-    operator = await until("the page's address is printed", () => said.match(/watch and steer at (\S+)/)?.[1], 60_000);
+    const printed = await until("the page's address is printed", () => said.match(/the page: (\S+)/)?.[1], 60_000);
+    assert.equal(printed, links().viewer, "what is no terminal gets the viewers' link");
     browser = await startBrowser();
   });
 
@@ -55,7 +57,7 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
   });
 
   it("shows phase space, field and energies with units, moving", async () => {
-    const page = await open(browser, operator);
+    const page = await open(browser, operator());
     await until("the instability has grown", async () => (await stepOf(page)) > 260, 90_000);
     const first = {};
     for (const id of [0, 1, 2]) first[id] = await until(`diagram ${id} is drawn`, async () => {
@@ -72,7 +74,7 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
   });
 
   it("obeys Stop, Step, Save, Wait and Run, from the page and from the command line", async () => {
-    const page = await open(browser, operator);
+    const page = await open(browser, operator());
     await page.locator(".verb.stop:enabled").click();
     await held(page);
     const at = await stepOf(page);
@@ -98,7 +100,7 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
   });
 
   it("changes the external field at a step boundary and shows it when confirmed", async () => {
-    const page = await open(browser, operator);
+    const page = await open(browser, operator());
     await page.fill(".parameter input", "0.05");
     await page.press(".parameter input", "Enter");
     await until("confirmed", async () => (await page.locator(".parameter output").textContent()) === "0.05");
@@ -107,7 +109,7 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
   });
 
   it("ends gracefully on Quit, and the run opens without Forebay", async () => {
-    const page = await open(browser, operator);
+    const page = await open(browser, operator());
     await page.locator(".verb.quit:enabled").click();
     await page.locator("dialog.quit button.danger").click();
     assert.equal(await ended, 0, said);

@@ -16,11 +16,12 @@ describe("the page of a run", { timeout: 120_000 }, () => {
     await run?.stop();
   });
 
+  const field = (page) => page.locator(".parameter", { hasText: "e_external" });
   const held = (page) => until("held", async () => (await badge(page)).startsWith("HELD at step"));
   const stepOf = async () => (await run.state()).step;
 
   it("draws three diagrams that are not blank and that move", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await until("the beams have grown", async () => (await stepOf()) > 120, 30_000);
     const first = {};
     for (const id of [0, 1, 2]) first[id] = await until(`diagram ${id} is drawn`, async () => {
@@ -37,14 +38,14 @@ describe("the page of a run", { timeout: 120_000 }, () => {
     assert.equal(await page.evaluate(() => document.documentElement.dataset.renderer), "webgl2");
     assert.match(await page.locator(".figure.step").textContent(), /\d/);
     assert.match(await page.locator(".figure.rate").textContent(), /steps\/s/);
-    assert.equal(new URL(page.url()).hash, "", "the token is wiped from the address bar");
+    assert.equal(new URL(page.url()).hash, "", "the code is wiped from the address bar");
     assert.deepEqual(page.complaints, []);
     await screenshot(page, "wide-light");
     await page.close();
   });
 
   it("stops, steps, runs, saves and says at which step", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await page.locator(".verb.stop:enabled").click();
     await held(page);
     assert.match(await until("acknowledged", async () => (await ack(page)).includes("applied") && (await ack(page))), /^Stop: applied at step \d/);
@@ -63,7 +64,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   });
 
   it("freezes the display on Wait while the run goes on", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await until("drawn", async () => (await ink(page, 0)).coloured > 300);
     await page.locator(".verb.wait").click();
     const before = await ink(page, 0);
@@ -76,27 +77,73 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   });
 
   it("shows a parameter changed only when the run has confirmed it", async () => {
-    const page = await open(browser, run.operator);
-    const shown = () => page.locator(".parameter output").textContent();
+    const page = await open(browser, await run.operator());
+    const shown = () => field(page).locator("output").textContent();
     await until("shown", async () => (await shown()) === "0");
-    await page.fill(".parameter input", "7");
-    await page.locator(".parameter button").click();
-    await until("refused here", async () => (await page.locator(".parameter .note").textContent()).includes("outside"));
+    await field(page).locator("input").fill("7");
+    await field(page).locator("button").click();
+    await until("refused here", async () => (await field(page).locator(".note").textContent()).includes("outside"));
     assert.equal(await shown(), "0");
     const refusal = await run.act({ verb: "set", name: "e_external", value: 7 });
     assert.equal(refusal.status, 400, "and refused by the monitor");
     assert.match((await refusal.json()).text, /greatest value 1 V\/m/);
-    await page.fill(".parameter input", "0.25");
-    await page.press(".parameter input", "Enter");
+    await field(page).locator("input").fill("0.25");
+    await field(page).locator("input").press("Enter");
     await until("confirmed", async () => (await shown()) === "0.25");
-    assert.match(await page.locator(".parameter .note").textContent(), /0.25 applied at step \d+ by operator/);
+    assert.match(await field(page).locator(".note").textContent(), /0.25 applied at step \d+ by operator/);
     await page.locator(".commands button").click();
     await until("the command acted", async () => (await page.locator(".journal").textContent()).includes("the beams begin anew"));
     await page.close();
   });
 
+  it("carries every digit of an integer to the run and back", async () => {
+    const page = await open(browser, await run.operator());
+    const seed = page.locator(".parameter", { hasText: "seed" });
+    for (const n of ["9007199254740993", "-9223372036854775807", "18446744073709551615", "17"]) {
+      await seed.locator("input").fill(n);
+      await seed.locator("input").press("Enter");
+      await until(`${n} is shown as it is`, async () => (await seed.locator("output").textContent()) === n);
+      await until("and acknowledged", async () => (await seed.locator(".note").textContent()).startsWith(`${n} applied at step`));
+    }
+    await seed.locator("input").fill("9007199254740993.5");
+    await seed.locator("button").click();
+    await until("refused", async () => /not an integer/.test(await seed.locator(".note").textContent()));
+    assert.match(await page.locator(".journal").textContent(), /set seed = 9007199254740993 applied/);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+
+  it("says of the last press what became of it, whatever comes later of an earlier one", async () => {
+    const page = await open(browser, await run.operator(), {
+      before: () => {
+        // The first act never reaches the monitor, as if the line had swallowed it.
+        const real = WebSocket.prototype.send;
+        let swallowed = false;
+        WebSocket.prototype.send = function (words) {
+          if (!swallowed && typeof words === "string" && words.includes('"verb":"save"')) return void (swallowed = true);
+          return real.call(this, words);
+        };
+      },
+    });
+    await page.locator(".verb.save:enabled").click();
+    await page.locator(".verb.stop").click();
+    await held(page);
+    assert.match(await ack(page), /^Stop: applied at step/);
+    await until("the first one is given up", async () => (await page.locator(".journal").textContent()).includes("Save refused: no answer"), 8000);
+    assert.match(await ack(page), /^Stop: applied at step/);
+    for (const nonsense of ["", "0", "-5", "1.5", "1e20"]) {
+      await page.fill(".steps", nonsense);
+      await page.locator(".verb.step").click();
+      await until(`"${nonsense}" is no number of steps`, async () => /is no number of steps/.test(await ack(page)));
+    }
+    assert.ok((await badge(page)).startsWith("HELD"));
+    await page.locator(".verb.run").click();
+    await until("running again", async () => (await badge(page)) === "RUNNING");
+    await page.close();
+  });
+
   it("zooms, restores, holds ranges and changes scales", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     const tile = page.locator('[data-diagram="1"]');
     await until("drawn", async () => (await ink(page, 1)).coloured > 100);
     const box = await tile.locator(".u-over").boundingBox();
@@ -118,7 +165,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   });
 
   it("closes and opens diagrams from a list that can be searched", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await until("three tiles", async () => (await page.locator(".tile").count()) === 3);
     await page.locator('[data-diagram="1"] .tool', { hasText: "✕" }).click();
     assert.equal(await page.locator(".tile").count(), 2);
@@ -128,7 +175,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   });
 
   it("is usable by keys alone", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await page.locator(".verb.run:enabled").waitFor();
     await page.keyboard.press("Tab");
     const reached = [];
@@ -147,7 +194,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   });
 
   it("fits a narrow screen and a dark room", async () => {
-    const page = await open(browser, run.operator, { dark: true, viewport: { width: 390, height: 844 } });
+    const page = await open(browser, await run.operator(), { dark: true, viewport: { width: 390, height: 844 } });
     await until("drawn", async () => (await ink(page, 0)).coloured > 100);
     assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -168,7 +215,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
     const hosts = new Set();
     client.on("Network.loadingFinished", (e) => (bytes += e.encodedDataLength));
     page.on("request", (r) => r.url().startsWith("data:") || hosts.add(new URL(r.url()).host));
-    await page.goto(run.operator);
+    await page.goto(await run.operator());
     await until("drawn", async () => (await ink(page, 1)).coloured > 100);
     assert.ok(bytes > 10_000 && bytes <= 120 * 1024, `${bytes} bytes`);
     assert.deepEqual([...hosts], [new URL(run.base).host]);
@@ -176,7 +223,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   });
 
   it("draws the same without WebGL", async () => {
-    const page = await open(browser, run.operator, {
+    const page = await open(browser, await run.operator(), {
       before: () => {
         const real = HTMLCanvasElement.prototype.getContext;
         HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
@@ -194,7 +241,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
 
   // Last: it ends the run.
   it("asks before it quits, then says that the run is over and keeps the last picture", async () => {
-    const page = await open(browser, run.operator);
+    const page = await open(browser, await run.operator());
     await until("drawn", async () => (await ink(page, 2)).coloured > 100);
     await page.locator(".verb.quit").click();
     await page.locator("dialog.quit button", { hasText: "Cancel" }).click();

@@ -5,10 +5,13 @@ import { whole } from "./numbers.js";
 import type { Session } from "./session.js";
 import { actWords, type Act, type LogLine, type Role, type RunState } from "./words.js";
 
+/// Most steps of one Step, as the run takes it.
+const MOST_STEPS = 2 ** 40;
+
 export class Controls {
   readonly node: HTMLElement;
   private readonly words = el("span", { class: "ack", role: "status", "aria-live": "polite" });
-  private readonly steps = el("input", { type: "number", min: 1, max: 1_000_000_000, value: 1, "aria-label": "How many steps", class: "steps" });
+  private readonly steps = el("input", { type: "number", min: 1, max: MOST_STEPS, value: 1, "aria-label": "How many steps", class: "steps" });
   private readonly verbs = new Map<string, HTMLButtonElement>();
   private readonly wait: HTMLButtonElement;
   private state: RunState | null = null;
@@ -16,8 +19,11 @@ export class Controls {
   private connected = false;
   private asked: { id: number; act: Act; at: number } | null = null;
   private lines = new Map<number, LogLine>();
+  /// Counts presses: only what became of the last one stands in the bar.
+  private presses = 0;
 
-  constructor(private readonly session: Session, private readonly frozen: (wait: boolean) => void) {
+  /// `aside` takes what became of an earlier press and stands nowhere else.
+  constructor(private readonly session: Session, private readonly frozen: (wait: boolean) => void, private readonly aside: (words: string) => void) {
     const verb = (name: string, label: string, hint: string, act: () => void): HTMLButtonElement => {
       const button = el("button", { type: "button", class: `verb ${name}`, title: hint, click: act }, label);
       this.verbs.set(name, button);
@@ -33,7 +39,7 @@ export class Controls {
       el("div", { class: "group" },
         verb("run", "Run", "Go on computing", () => void this.ask({ verb: "run" })),
         el("span", { class: "joined" },
-          verb("step", "Step", "Go on for so many steps, then hold", () => void this.ask({ verb: "step", n: this.count() })),
+          verb("step", "Step", "Go on for so many steps, then hold", () => this.step()),
           this.steps),
         verb("stop", "Stop", "Hold before the next step; nothing is lost", () => void this.ask({ verb: "stop" })),
         verb("save", "Save", "Do what the program registered for Save", () => void this.ask({ verb: "save" }))),
@@ -59,7 +65,7 @@ export class Controls {
   }
 
   private enable(): void {
-    const over = this.state?.state === "ENDED" || this.state?.state === "LOST";
+    const over = ["OVER", "ENDED", "LOST"].includes(this.state?.state ?? "");
     const may = this.role === "operator" && this.connected && !over;
     for (const [name, button] of this.verbs) {
       button.disabled = !may;
@@ -69,19 +75,29 @@ export class Controls {
     this.steps.disabled = !may;
   }
 
-  private count(): number {
-    const n = Math.round(Number(this.steps.value));
-    return n >= 1 ? n : 1;
+  private step(): void {
+    const n = Number(this.steps.value);
+    if (Number.isInteger(n) && n >= 1 && n <= MOST_STEPS) return void this.ask({ verb: "step", n });
+    this.presses += 1;
+    this.asked = null;
+    this.say(`Step: "${this.steps.value}" is no number of steps; give a whole one from 1 to ${whole(MOST_STEPS)}`, "refused");
   }
 
   /// Asks for an act and says in words what becomes of it. True when accepted.
   async ask(act: Act): Promise<boolean> {
+    const press = ++this.presses;
+    this.asked = null;
     this.say(`${actWords(act)}: asked…`, "queued");
     const answer = await this.session.act(act);
+    const isLast = press === this.presses;
     if ("text" in answer) {
-      this.say(`${actWords(act)} refused: ${answer.text}`, "refused");
+      const words = `${actWords(act)} refused: ${answer.text}`;
+      if (isLast) this.say(words, "refused");
+      else this.aside(words);
       return false;
     }
+    // What becomes of an earlier one stands in the log.
+    if (!isLast) return true;
     this.asked = { id: answer.id, act, at: Date.now() };
     const known = this.lines.get(answer.id);
     if (known) this.tell(known);

@@ -4,6 +4,7 @@ const HEADER = 64;
 const CURVE = 2;
 const POINTS = 3;
 const DECIMATED = 2;
+const COARSE = 4;
 
 export interface Curve {
   kind: "curve";
@@ -12,6 +13,8 @@ export interface Curve {
   step: number;
   time: number;
   decimated: boolean;
+  /// Finer points are being read and come at once.
+  coarse: boolean;
   x: Float64Array;
   y: Float64Array;
 }
@@ -23,6 +26,8 @@ export interface Cloud {
   step: number;
   time: number;
   decimated: boolean;
+  /// Finer points are being read and come at once.
+  coarse: boolean;
   /// Pairs of x and y in 65 536 steps of their ranges.
   pairs: Uint16Array;
   /// Least and greatest x, least and greatest y.
@@ -46,6 +51,7 @@ export function read(message: ArrayBuffer): Frame[] {
       step: Number(view.getBigInt64(at + 16, true)),
       time: view.getFloat64(at + 24, true),
       decimated: (view.getUint8(at + 7) & DECIMATED) !== 0,
+      coarse: (view.getUint8(at + 7) & COARSE) !== 0,
     };
     const body = at + HEADER;
     if (type === CURVE) {

@@ -5,6 +5,7 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import { enter } from "./auth.js";
 import { Controls } from "./controls.js";
 import { el, recall, remember, text } from "./dom.js";
 import type { Frame } from "./frames.js";
@@ -32,7 +33,7 @@ class Page {
     this.waiting = wait;
     document.body.classList.toggle("waiting", wait);
     this.look();
-  });
+  }, (words) => this.journal.aside(words));
   private readonly parameters = new Parameters((act) => this.session.act(act), (act) => void this.controls.ask(act));
   private readonly catalogue = new Catalogue((id, open) => this.toggle(id, open));
   private readonly journal = new Journal();
@@ -108,7 +109,7 @@ class Page {
     this.status.setLink(link);
     this.controls.setConnected(link.is === "open");
     document.body.dataset["link"] = link.is;
-    if (link.is === "refused") this.askForToken(link.why);
+    if (link.is === "refused") this.askForLink(link.why);
   }
 
   private declare(diagrams: Diagram[]): void {
@@ -188,14 +189,14 @@ class Page {
     });
   }
 
-  private askForToken(why: string): void {
-    const input = el("input", { type: "text", placeholder: "link or token", "aria-label": "Link or token", autocomplete: "off", spellcheck: "false" });
+  private askForLink(why: string): void {
+    const input = el("input", { type: "text", placeholder: "link", "aria-label": "Link", autocomplete: "off", spellcheck: "false" });
     const note = el("p", { class: "note" }, why);
-    const dialog = el("dialog", { class: "door" }, el("h2", {}, "This page needs its token"), note,
+    const dialog = el("dialog", { class: "door" }, el("h2", {}, "This page needs a link"), note,
       el("form", { submit: (e) => {
         e.preventDefault();
-        const token = /t=([^&\s]+)/.exec(input.value)?.[1] ?? input.value.trim();
-        void this.session.login(token).then((refusal) => {
+        const code = /c=([^&\s]+)/.exec(input.value)?.[1] ?? input.value.trim();
+        void enter(code).then((refusal) => {
           if (refusal) return text(note, refusal);
           dialog.remove();
           void this.session.connect();

@@ -66,7 +66,7 @@ export class Parameters {
     const id = `p-${this.rows.size}`;
     const input = typeof p.value === "boolean"
       ? el("select", { id }, el("option", { value: "true" }, "true"), el("option", { value: "false" }, "false"))
-      : el("input", { id, type: "text", inputmode: typeof p.value === "number" ? "decimal" : "text", autocomplete: "off", spellcheck: "false" });
+      : el("input", { id, type: "text", inputmode: typeof p.value === "string" ? "text" : "decimal", autocomplete: "off", spellcheck: "false" });
     input.value = String(p.value);
     const shown = el("output", { for: id }, words(p.value));
     const note = el("p", { class: "note", "aria-live": "polite" });
@@ -122,7 +122,7 @@ export class Parameters {
 }
 
 function words(v: Value): string {
-  return typeof v === "number" ? value(v, 6) : String(v);
+  return typeof v === "number" && !Number.isInteger(v) ? value(v, 6) : String(v);
 }
 
 function limits(p: Parameter): string {
@@ -137,8 +137,15 @@ function limits(p: Parameter): string {
 function parse(p: Parameter, raw: string): { value: Value } | { why: string } {
   if (typeof p.value === "boolean") return { value: raw === "true" };
   if (typeof p.value === "string") return { value: raw };
-  const v = Number(raw.trim().replace(",", "."));
-  if (raw.trim() === "" || !Number.isFinite(v)) return { why: `"${raw}" is not a number` };
+  const text = raw.trim();
+  if (typeof p.value === "bigint" || (Number.isInteger(p.value) && /^[-+]?\d+$/.test(text))) {
+    if (!/^[-+]?\d+$/.test(text)) return { why: `"${raw}" is not an integer` };
+    const v = BigInt(text.replace("+", ""));
+    if ((p.min !== null && v < p.min) || (p.max !== null && v > p.max)) return { why: `${raw} is outside ${limits(p)}` };
+    return { value: Number.isSafeInteger(Number(v)) ? Number(v) : v };
+  }
+  const v = Number(text.replace(",", "."));
+  if (text === "" || !Number.isFinite(v)) return { why: `"${raw}" is not a number` };
   if ((p.min !== null && v < p.min) || (p.max !== null && v > p.max)) return { why: `${raw} is outside ${limits(p)}` };
   return { value: v };
 }
@@ -189,6 +196,11 @@ export class Journal {
       this.add(el("li", { class: `message level-${m.level}` }, el("time", {}, clock(m.at)),
         el("span", { class: "text" }, m.text), el("small", {}, m.step >= 0 ? `step ${whole(m.step)}` : "")));
     }
+  }
+
+  /// What is to be known and stands in no log.
+  aside(words: string): void {
+    this.add(el("li", { class: "act refused" }, el("time", {}, clock(Date.now())), el("span", { class: "text" }, el("em", {}, words))));
   }
 
   steering(items: LogLine[]): void {

@@ -1,7 +1,9 @@
-// The connection to the run: login, the two sockets, credits, and coming back after a loss.
+// The connection to the run: its session, the two sockets, credits, and coming back after a loss.
 //
-//   link #t=TOKEN --POST login--> cookie --GET me--> ctl socket --hello, key--> data socket
+//   link #c=CODE --auth--> session of this tab --me, prove, proof--> ctl socket --hello, conn--> data socket
 
+import { current, enter, forget, Handshake } from "./auth.js";
+import { exact, lossless } from "./exact.js";
 import { read, type Frame } from "./frames.js";
 import { VERSION, type Act, type FromRun, type View } from "./words.js";
 
@@ -31,6 +33,8 @@ export class Session {
   private nextReq = 1;
   private view = "";
   private timer = 0;
+  private handshake: Handshake | null = null;
+  private isIn = false;
   private drawn = 0;
   private waiting = new Map<number, (answer: { id: number } | { text: string }) => void>();
 
@@ -38,65 +42,71 @@ export class Session {
     setInterval(() => this.watchdog(), 1000);
   }
 
-  /// Takes the token out of the address bar, shows it once, and connects.
+  /// Takes the code out of the address bar, begins a session with it, and connects.
   async begin(): Promise<void> {
-    const token = new URLSearchParams(location.hash.slice(1)).get("t");
+    const code = new URLSearchParams(location.hash.slice(1)).get("c");
     if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-    if (token) {
-      const why = await this.login(token);
-      if (why) return this.listener.link({ is: "refused", why });
+    if (code) {
+      const why = await enter(code);
+      // A tab whose session lives may be reloaded with a link that was used.
+      if (why && !current()) return this.listener.link({ is: "refused", why });
     }
     await this.connect();
-  }
-
-  /// Swaps a token for the cookie; returns why not, if not.
-  async login(token: string): Promise<string | null> {
-    try {
-      const answer = await fetch("login", {
-        method: "POST",
-        headers: { "content-type": "application/json", "x-forebay": "1" },
-        body: JSON.stringify({ token }),
-      });
-      return answer.ok ? null : await answer.text();
-    } catch {
-      return "the monitor does not answer";
-    }
   }
 
   async connect(): Promise<void> {
     clearTimeout(this.timer);
     this.listener.link(this.lostSince ? { is: "lost", since: this.lostSince, again: 0 } : { is: "connecting" });
-    let me: Response;
+    let there: Response;
     try {
-      me = await fetch("me", { signal: AbortSignal.timeout(SILENCE_MS) });
+      there = await fetch("./", { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(SILENCE_MS) });
     } catch {
       return this.retry();
     }
-    if (me.status === 401 || me.status === 403) {
-      return this.listener.link({ is: "refused", why: await me.text() });
-    }
-    if (me.status === 404) {
+    if (there.status === 404) {
       return this.listener.link({ is: "over", why: "the run is shown no longer" });
     }
-    if (!me.ok) return this.retry();
+    if (!there.ok) return this.retry();
+    const session = current();
+    if (!session) {
+      return this.listener.link({ is: "refused", why: "open the link that was printed when the run began, or a new one: `forebay monitor RUN`" });
+    }
+    const run = location.pathname.replace(/\/$/, "").split("/").pop() ?? "";
+    const handshake = new Handshake(session, decodeURIComponent(run));
     const ctl = new WebSocket(address("ws/ctl"));
     this.ctl = ctl;
-    ctl.onmessage = (e) => this.heard(JSON.parse(String(e.data)) as FromRun);
+    this.handshake = handshake;
+    this.isIn = false;
+    ctl.onopen = () => ctl.send(JSON.stringify(handshake.me(VERSION)));
+    ctl.onmessage = (e) => {
+      if (this.ctl === ctl) this.heard(lossless(String(e.data)) as FromRun);
+    };
     ctl.onclose = () => {
       if (this.ctl === ctl) this.retry();
     };
   }
 
+  /// We are not let in, or do not want in: not tried again.
+  private turnedAway(why: string): void {
+    forget();
+    this.close();
+    this.listener.link({ is: "refused", why });
+  }
+
   private heard(message: FromRun): void {
     this.lastHeard = Date.now();
     switch (message.say) {
+      case "prove": {
+        const answer = this.handshake?.proof(message) ?? { why: "" };
+        if ("why" in answer) return this.turnedAway(answer.why);
+        this.ctl?.send(JSON.stringify(answer.proof));
+        return;
+      }
       case "hello":
-        if (message.v !== VERSION) {
-          return this.listener.link({ is: "refused", why: "the monitor was renewed; reload this page" });
-        }
+        this.isIn = true;
         this.tries = 0;
         this.lostSince = 0;
-        this.openData(message.key);
+        this.openData(message.conn);
         this.listener.link({ is: "open" });
         if (this.view) this.ctl?.send(this.view);
         break;
@@ -104,6 +114,11 @@ export class Session {
         this.answer(message.req, { id: message.id });
         break;
       case "refused":
+        if (!this.isIn) {
+          if (message.code !== "Full") return this.turnedAway(message.text);
+          this.close();
+          return this.listener.link({ is: "refused", why: message.text });
+        }
         this.answer(message.req, { text: message.text });
         break;
       case "bye": {
@@ -121,8 +136,10 @@ export class Session {
     this.waiting.delete(req);
   }
 
-  private openData(key: string): void {
-    const data = new WebSocket(address(`ws/data?key=${key}`));
+  private openData(conn: number): void {
+    const data = new WebSocket(address("ws/data"));
+    const words = JSON.stringify(this.handshake?.data(conn));
+    data.onopen = () => data.send(words);
     data.binaryType = "arraybuffer";
     this.data = data;
     this.drawn = 0;
@@ -150,10 +167,13 @@ export class Session {
   act(act: Act): Promise<{ id: number } | { text: string }> {
     if (this.ctl?.readyState !== WebSocket.OPEN) return Promise.resolve({ text: "there is no connection to the run" });
     const req = this.nextReq++;
-    this.ctl.send(JSON.stringify({ say: "cmd", req, act }));
+    this.ctl.send(exact({ say: "cmd", req, act }));
     return new Promise((done) => {
-      this.waiting.set(req, done);
-      setTimeout(() => this.answer(req, { text: "no answer from the monitor for 5 s" }), 5000);
+      const late = setTimeout(() => this.answer(req, { text: "no answer from the monitor for 5 s" }), 5000);
+      this.waiting.set(req, (answer) => {
+        clearTimeout(late);
+        done(answer);
+      });
     });
   }
 

@@ -79,6 +79,7 @@ export class Status {
       case "HELD": return `HELD at step ${whole(s.step)}`;
       case "HOLDING": return "HOLDING: stops at the end of this step";
       case "STARTING": return "STARTING";
+      case "OVER": return "LOOP OVER: the program works on";
       case "LOST": return "LOST: the process is gone";
       default: return s.state;
     }
@@ -98,7 +99,9 @@ export class Status {
 
   private showLink(): void {
     const { link } = this;
-    document.body.classList.toggle("lost", link.is === "lost" || link.is === "over");
+    // What a run that is over showed last is as true as ever: it keeps its colours.
+    document.body.classList.toggle("lost", link.is === "lost");
+    this.banner.classList.toggle("calm", link.is === "over");
     this.banner.hidden = link.is !== "lost" && link.is !== "over";
     if (link.is === "lost" && this.badge.dataset["state"] !== "UNKNOWN") {
       // What the run does now, nobody here knows.

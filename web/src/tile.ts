@@ -106,7 +106,8 @@ export class Tile {
     this.pending = [];
     const newest = this.plot.newest();
     if (newest) {
-      text(this.when, newest.step >= 0 ? `step ${whole(newest.step)}` : "");
+      const at = newest.step >= 0 ? `step ${whole(newest.step)}` : "";
+      text(this.when, newest.coarse ? `${at} · coarse, finer points are being read` : at);
       this.node.dataset["step"] = String(newest.step);
       this.body.setAttribute("aria-label", `${this.diagram.title}, ${this.diagram.y} over ${this.diagram.x}, at step ${newest.step}`);
     }

@@ -1,13 +1,14 @@
 // The messages of the control socket, as spec/monitor.md lists them.
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 export type Role = "viewer" | "operator";
 export type StateWord =
-  | "STARTING" | "RUNNING" | "HOLDING" | "HELD" | "STEPPING" | "SAVING" | "QUITTING" | "ENDED" | "LOST";
+  | "STARTING" | "RUNNING" | "HOLDING" | "HELD" | "STEPPING" | "SAVING" | "QUITTING" | "OVER" | "ENDED" | "LOST";
 export type Kind = "curve" | "history" | "scatter" | "vector" | "heatmap" | "contour" | "surface" | "scatter3d";
 export type Scale = "linear" | "log";
-export type Value = number | boolean | string;
+/// Integers that a double cannot hold are bigints.
+export type Value = number | bigint | boolean | string;
 
 export type Act =
   | { verb: "run" | "stop" | "save" | "quit" }
@@ -61,7 +62,8 @@ export interface LogLine {
 }
 
 export type FromRun =
-  | { say: "hello"; v: number; run: RunInfo; role: Role; you: string; key: string }
+  | { say: "hello"; v: number; run: RunInfo; role: Role; you: string; conn: number }
+  | { say: "prove"; ns: string; mac: string }
   | { say: "catalogue"; diagrams: Diagram[]; commands: string[]; progress: [number, number] | null }
   | { say: "parameters"; items: Parameter[] }
   | ({ say: "state" } & RunState)

@@ -134,6 +134,17 @@ pub fn links(run: &Path) -> Result<PageLinks> {
     ask(&owner_of(run)?, &AdminRequest::Links { run: text(run)? }, Duration::ZERO)
 }
 
+/// What a script shows to the page of a run.
+pub fn token(run: &Path, operator: bool) -> Result<String> {
+    ask(&owner_of(run)?, &AdminRequest::Token { run: text(run)?, operator }, Duration::ZERO)
+}
+
+/// Waits, at most so long, until an operator's link of the page was opened. Says whether it was.
+pub fn opened(run: &Path, link: &str, wait: Duration) -> Result<bool> {
+    let (link, wait_ms) = (link.to_owned(), wait.as_millis() as u64);
+    ask(&owner_of(run)?, &AdminRequest::Opened { run: text(run)?, link, wait_ms }, wait)
+}
+
 /// Steers a run and waits, at most so long, until every rank has done it.
 pub fn steer(run: &Path, who: &str, act: Act, wait: Duration) -> Result<Steered> {
     let request =
@@ -144,6 +155,17 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration) -> Result<Steered>
 /// The links of the page of a run on another host, where they are meant.
 pub fn links_of_far(address: &NetAddress, name: &str) -> Result<PageLinks> {
     ask_over(call(address)?, &AdminRequest::Links { run: name.to_owned() }, Duration::ZERO)
+}
+
+/// What a script shows to the page of a run on another host.
+pub fn token_of_far(address: &NetAddress, name: &str, operator: bool) -> Result<String> {
+    ask_over(call(address)?, &AdminRequest::Token { run: name.to_owned(), operator }, Duration::ZERO)
+}
+
+/// Waits until a link of the page of a run on another host was opened.
+pub fn opened_far(address: &NetAddress, name: &str, link: &str, wait: Duration) -> Result<bool> {
+    let (run, link, wait_ms) = (name.to_owned(), link.to_owned(), wait.as_millis() as u64);
+    ask_over(call(address)?, &AdminRequest::Opened { run, link, wait_ms }, wait)
 }
 
 /// Steers a run on another host.

@@ -3,11 +3,12 @@
 use crate::run::Run;
 use crate::service::Shared;
 use forebay_arena::{Segment, TripleBuffer};
-use forebay_monitor::{Reading, Source};
+use forebay_monitor::{Kept, Past, Reading, Rows, Source};
 use forebay_store::Sink;
 use forebay_types::control::Ask;
 use forebay_types::watch::Declare;
 use forebay_types::{Error, Result, limits};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 /// Listens for one run.
@@ -27,7 +28,7 @@ impl Ears {
 impl Sink for Ears {
     fn declare(&self, _session: u64, rank: u32, what: &Declare, segment: &Segment) {
         let Some(run) = self.run() else { return };
-        run.helm().declare(rank, what);
+        run.helm().declare(&*run, rank, what);
         let Some(shown) = run.page() else { return };
         let told = match what {
             Declare::Slot { diagram, curve, name, block, points } => {
@@ -35,20 +36,22 @@ impl Sink for Ears {
             }
             other => shown.declare(rank, other),
         };
-        let told = told.and_then(|()| match what {
-            Declare::Curve { diagram, curve, .. } if rank == 0 => replay(&run, &shown, *diagram, *curve),
-            _ => Ok(()),
-        });
         if let Err(e) = told {
             shown.message(2, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
         }
     }
 
-    fn append(&self, session: u64, diagram: u32, step: i64, t: f64, values: &[(u32, f64)]) {
+    fn append(&self, session: u64, diagram: u32, row: i64, step: i64, t: f64, values: &[(u32, f64)]) {
         let Some(run) = self.run() else { return };
         if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
             // A point of an undeclared diagram is the program's fault and was said at its declaration.
-            let _ = shown.append(rank, diagram, step, t, values);
+            let _ = shown.append(rank, diagram, row, step, t, values);
+        }
+    }
+
+    fn went_back(&self) {
+        if let Some(shown) = self.run().and_then(|r| r.page()) {
+            shown.went_back();
         }
     }
 
@@ -89,13 +92,29 @@ impl Sink for Ears {
     }
 }
 
-/// Points of a history that an earlier life of the run left in the catalog go on the page first:
-/// a run that is continued shows its whole past. Points that are there already are replaced.
-fn replay(run: &Run, page: &forebay_monitor::Run, diagram: u32, curve: u32) -> Result<()> {
-    for (t, value) in forebay_store::Reader::open(run.path())?.points(diagram, curve)? {
-        page.append(0, diagram, -1, t, &[(curve, value)])?;
+/// The histories of a run, as its catalog keeps them. Only the thread of the monitor that shows them opens it.
+pub struct Catalog(pub PathBuf);
+
+impl Past for Catalog {
+    fn open(&self) -> Result<Box<dyn Rows>> {
+        Ok(Box::new(Points(forebay_store::Reader::open(&self.0)?)))
     }
-    Ok(())
+}
+
+struct Points(forebay_store::Reader);
+
+impl Rows for Points {
+    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<Kept>> {
+        let all = self.0.points_between(rows, of, most)?;
+        let kept = |p: forebay_store::catalog::Point| Kept {
+            row: p.row,
+            diagram: p.diagram,
+            curve: p.curve,
+            t: p.t,
+            value: p.value,
+        };
+        Ok(all.into_iter().map(kept).collect())
+    }
 }
 
 /// The reading end of a curve in a rank's segment.

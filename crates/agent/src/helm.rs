@@ -53,6 +53,8 @@ impl Rank {
 struct Inner {
     machine: Steering,
     ranks: BTreeMap<u32, Rank>,
+    /// The foremost step when a rank left: when all have, the last one.
+    last: Option<i64>,
     fates: VecDeque<Ack>,
 }
 
@@ -77,7 +79,8 @@ pub struct RankView {
 impl Helm {
     /// Nobody is there yet.
     pub fn new() -> Helm {
-        let state = Inner { machine: Steering::new(1), ranks: BTreeMap::new(), fates: VecDeque::new() };
+        let (machine, fates) = (Steering::new(1), VecDeque::new());
+        let state = Inner { machine, ranks: BTreeMap::new(), last: None, fates };
         Helm { inner: Mutex::new(state), told: Condvar::new() }
     }
 
@@ -85,6 +88,9 @@ impl Helm {
     pub fn join(&self, out: &dyn Outside, rank: u32, size: u32, session: u64, segment: &Segment) {
         let mut inner = lock(&self.inner);
         let bell = segment.bell(Direction::Down);
+        if inner.ranks.is_empty() {
+            inner.last = None;
+        }
         inner.ranks.insert(rank, Rank { session, segment: segment.clone(), bell });
         self.drive(&mut inner, out, |m, actions| m.join(rank, size, actions));
     }
@@ -107,14 +113,15 @@ impl Helm {
     pub fn leave(&self, out: &dyn Outside, rank: u32, session: u64, lost: bool) {
         let mut inner = lock(&self.inner);
         if inner.ranks.get(&rank).is_some_and(|r| r.session == session) {
+            inner.last = foremost(&inner.ranks).max(inner.last);
             inner.ranks.remove(&rank);
             self.drive(&mut inner, out, |m, actions| m.leave(rank, lost, actions));
         }
     }
 
     /// The simulation declares something.
-    pub fn declare(&self, rank: u32, what: &Declare) {
-        lock(&self.inner).machine.declare(rank, what);
+    pub fn declare(&self, out: &dyn Outside, rank: u32, what: &Declare) {
+        self.drive(&mut lock(&self.inner), out, |m, actions| m.declare(rank, what, actions));
     }
 
     /// The act as it would be taken, or why it would not.
@@ -129,7 +136,7 @@ impl Helm {
         let inner = lock(&self.inner);
         let why = |r: &Rank| why(r.segment.word(word::WISH).load(Ordering::SeqCst));
         let wished = inner.ranks.iter().find_map(|(rank, r)| Some((*rank, why(r)?)));
-        wished.filter(|_| !inner.machine.ending())
+        wished.filter(|_| !inner.machine.ending() && !inner.machine.is_over())
     }
 
     /// Takes an act that has its number in the log.
@@ -287,11 +294,16 @@ fn now(ranks: &BTreeMap<u32, Rank>) -> Vec<Seen> {
     ranks.iter().map(|(rank, r)| Seen { rank: *rank, step: r.step() }).collect()
 }
 
+/// The foremost step of the ranks in their loops.
+fn foremost(ranks: &BTreeMap<u32, Rank>) -> Option<i64> {
+    ranks.values().filter_map(Rank::step).max()
+}
+
 fn info(inner: &Inner) -> StateInfo {
-    let live = inner.ranks.values().filter_map(Rank::step).max();
+    let step = foremost(&inner.ranks).or(inner.machine.step()).or(inner.last);
     StateInfo {
         state: inner.machine.state(),
-        step: live.or(inner.machine.step()).unwrap_or(-1),
+        step: step.unwrap_or(-1),
         time: None,
         ranks: inner.ranks.len() as u32,
     }

@@ -25,7 +25,10 @@ mod stop;
 mod terms;
 mod words;
 
-pub use ask::{down, links, links_of_far, listen, owner_of, status, stay, steer, steer_far, take_runs};
+pub use ask::{
+    down, links, links_of_far, listen, opened, opened_far, owner_of, status, stay, steer, steer_far,
+    take_runs, token, token_of_far,
+};
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};
 pub use rendezvous::Address;

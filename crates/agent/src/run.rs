@@ -7,7 +7,7 @@
 //!                               +--------------- opened again, same page -----------------+
 //! ```
 
-use crate::ears::Ears;
+use crate::ears::{Catalog, Ears};
 use crate::helm::{Helm, Outside};
 use crate::service::{Shared, lock};
 use crate::session::Session;
@@ -461,7 +461,8 @@ impl Run {
             program: program.to_owned(),
             host: shared.address.host.clone(),
         };
-        let page = shared.hub.add(info, Arc::new(Wheel(Arc::downgrade(self))))?;
+        let past = Arc::new(Catalog(self.path.clone()));
+        let page = shared.hub.add(info, Arc::new(Wheel(Arc::downgrade(self))), Some(past))?;
         *shown = Some(Arc::new(Shown { of: run_id.to_owned(), id, page }));
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::words::{AdminRequest, Status};
 use forebay_arena::{Process, place};
 use forebay_link::Listener;
 use forebay_link::net::{Key, Network};
-use forebay_monitor::{Config, Hub, Monitor};
+use forebay_monitor::{Config, Hub, Monitor, Role};
 use forebay_types::control::PageLinks;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value;
@@ -136,6 +136,14 @@ impl Shared {
                 let run = self.runs.find(Path::new(&run))?;
                 serde_json::to_value(self.links(&run.id())?)
             }
+            AdminRequest::Token { run, operator } => {
+                let role = if operator { Role::Operator } else { Role::Viewer };
+                serde_json::to_value(self.page_of(&run)?.token(role))
+            }
+            AdminRequest::Opened { run, link, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.min(3_600_000));
+                serde_json::to_value(self.page_of(&run)?.await_use(&link, wait))
+            }
             AdminRequest::Steer { run, who, act, wait_ms } => {
                 let run = self.runs.find(Path::new(&run))?;
                 let wait = Duration::from_millis(wait_ms.min(3_600_000));
@@ -143,6 +151,11 @@ impl Shared {
             }
         };
         value.map_err(|e| Error::internal(format!("an answer cannot be written as JSON: {e}")))
+    }
+
+    fn page_of(&self, run: &str) -> Result<Arc<forebay_monitor::Run>> {
+        let page = self.runs.find(Path::new(run))?.page();
+        page.ok_or_else(|| Error::new(Code::NotFound, format!("the run {run} was never opened here")))
     }
 
     fn may_go(&self, force: bool) -> Result<()> {

@@ -35,6 +35,22 @@ pub enum AdminRequest {
         /// Absolute path of the run's directory.
         run: String,
     },
+    /// What a script shows to the page of a run. Answer: the token.
+    Token {
+        /// Absolute path of the run's directory.
+        run: String,
+        /// Whether it is to steer.
+        operator: bool,
+    },
+    /// Waits until an operator's link of [`AdminRequest::Links`] was opened. Answer: whether it was.
+    Opened {
+        /// Absolute path of the run's directory.
+        run: String,
+        /// The link.
+        link: String,
+        /// How long to wait, in milliseconds.
+        wait_ms: u64,
+    },
     /// An act upon a run. Answer: [`Steered`], when it was applied or the time is over.
     Steer {
         /// Absolute path of the run's directory.

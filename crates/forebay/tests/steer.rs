@@ -183,8 +183,9 @@ fn ranks_that_drift_apart_act_at_the_same_step() {
 }
 
 /// One POST to the page's address.
-fn post(link: &str, act: &Value) -> (u16, String) {
-    let (place, token) = link.trim_start_matches("http://").split_once("/#t=").unwrap();
+fn post(link: &str, token: &Value, act: &Value) -> (u16, String) {
+    let place = link.trim_start_matches("http://").split_once("/#c=").unwrap().0;
+    let token = token["token"].as_str().unwrap();
     let (host, run) = place.split_once('/').unwrap();
     let body = act.to_string();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -210,14 +211,16 @@ fn a_viewer_who_presses_quit_is_refused_and_an_operator_is_not() {
         let mut program = s.start("rank 0");
         s.hear("looping-0");
         let links = ask(&["monitor", &run]);
-        let (viewer, operator) = (links["viewer"].as_str().unwrap(), links["operator"].as_str().unwrap());
+        let link = links["viewer"].as_str().unwrap();
+        let viewer = ask(&["monitor", &run, "--token"]);
+        let operator = ask(&["monitor", &run, "--token", "--operator"]);
         let quit = json!({"verb": "quit"});
-        let (status, text) = post(viewer, &quit);
+        let (status, text) = post(link, &viewer, &quit);
         assert_eq!(status, 403, "{text}");
         assert!(text.contains("viewer"), "{text}");
         let before = state(&run);
         assert_eq!(before.0, "RUNNING");
-        let (status, text) = post(operator, &quit);
+        let (status, text) = post(link, &operator, &quit);
         assert!(status < 300, "{text}");
         assert!(program.wait().success());
     });

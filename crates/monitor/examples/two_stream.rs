@@ -5,17 +5,16 @@
 //! cargo run -p forebay-monitor --example two_stream -- [--rate STEPS_PER_S] [--more N] [--forever]
 //! ```
 //!
-//! It prints one line of JSON with the links and goes on until the run is quit, the end is
-//! reached, or its standard input closes. `--more` adds scatter diagrams of the same particles,
-//! `--held` begins held.
+//! It prints one line of JSON with links and tokens, and new links for each line that it reads; it goes on until the
+//! run is quit, the end is reached, or its standard input closes. `--more` adds scatter diagrams of the same
+//! particles, `--held` begins held.
 
-use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_monitor::{Ack, Config, Hub, LocalSlot, Monitor, Reading, Run, RunInfo, StateInfo, Steer};
-use forebay_types::Result;
+use forebay_monitor::{Ack, Config, Hub, LocalSlot, Monitor, Reading, Role, Run, RunInfo, StateInfo, Steer};
 use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Phase, Scale, State};
+use forebay_types::{Code, Error, Result};
 use serde_json::json;
 
 const GRID: usize = 64;
@@ -106,6 +105,12 @@ struct HeadInner {
 
 impl Steer for Head {
     fn act(&self, _who: &str, act: &Act) -> Result<u64> {
+        if let Act::Set { name, value } = act {
+            let known = parameters().into_iter().find(|p| p.name == *name);
+            known
+                .ok_or_else(|| Error::new(Code::NotFound, format!("there is no parameter {name:?}")))?
+                .check(value)?;
+        }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.next += 1;
         let id = inner.next;
@@ -184,7 +189,9 @@ impl Course {
                 );
             }
             Act::Set { name, value } => {
-                plasma.pull = value.as_f64().unwrap_or(plasma.pull);
+                if name == "e_external" {
+                    plasma.pull = value.as_f64().unwrap_or(plasma.pull);
+                }
                 run.parameter(name, value);
             }
             Act::Command { .. } => {
@@ -208,6 +215,28 @@ fn diagram(id: u32, title: &str, kind: Kind, x: &str, y: &str, yscale: Scale) ->
         yscale,
         every: 1,
     })
+}
+
+/// What can be set: the field, and a number that is only shown.
+fn parameters() -> [Parameter; 2] {
+    let (unit, help) = ("V/m".into(), "amplitude of an external field cos(x)".into());
+    let field = Parameter {
+        name: "e_external".into(),
+        value: json!(0.0),
+        min: Some(-1.0),
+        max: Some(1.0),
+        unit,
+        help,
+    };
+    let seed = Parameter {
+        name: "seed".into(),
+        value: json!(1),
+        min: None,
+        max: None,
+        unit: String::new(),
+        help: String::new(),
+    };
+    [field, seed]
 }
 
 /// The slots that the loop writes into: particles of both beams for each scatter, the field.
@@ -238,17 +267,9 @@ fn declare(run: &Run, more: u32, end: i64) -> Result<Slots> {
     }
     run.declare(0, &Declare::Progress { start: 0, end })?;
     run.declare(0, &Declare::Command { name: "begin anew".into() })?;
-    run.declare(
-        0,
-        &Declare::Parameter(Parameter {
-            name: "e_external".into(),
-            value: json!(0.0),
-            min: Some(-1.0),
-            max: Some(1.0),
-            unit: "V/m".into(),
-            help: "amplitude of an external field cos(x)".into(),
-        }),
-    )?;
+    for parameter in parameters() {
+        run.declare(0, &Declare::Parameter(parameter))?;
+    }
     Ok(Slots { beams, field })
 }
 
@@ -268,7 +289,7 @@ fn publish(slots: &Slots, run: &Run, step: i64, plasma: &Plasma) -> Result<()> {
         slots.field.publish(Reading { step, time, x, y: plasma.field.clone() })?;
     }
     let (field, kinetic) = plasma.energies();
-    run.append(0, 2, step, time, &[(0, field), (1, kinetic)])
+    run.append(0, 2, step, step, time, &[(0, field), (1, kinetic)])
 }
 
 fn main() -> Result<()> {
@@ -290,19 +311,28 @@ fn main() -> Result<()> {
         program: "two_stream (example)".into(),
         host: "localhost".into(),
     };
-    let run = hub.add(info, head.clone())?;
+    let run = hub.add(info, head.clone(), None)?;
     let slots = declare(&run, number("--more", 0.0) as u32, end)?;
     let monitor = Monitor::start(Config::default(), hub)?;
-    let links = monitor.links(&id)?;
-    println!(
-        "{}",
-        json!({"operator": links.operator, "viewer": links.viewer, "run": id, "pid": std::process::id()})
-    );
+    let monitor = Arc::new(monitor);
+    let say_links = {
+        let (monitor, run, id) = (Arc::downgrade(&monitor), run.clone(), id.clone());
+        move |n: usize| {
+            let Some(links) = monitor.upgrade().and_then(|m| m.links(&id).ok()) else { return };
+            let tokens = json!({"operator": run.token(Role::Operator), "viewer": run.token(Role::Viewer)});
+            let (operator, viewer) = (links.operator, links.viewer);
+            println!(
+                "{}",
+                json!({"links": n, "operator": operator, "viewer": viewer, "tokens": tokens, "run": id})
+            );
+        }
+    };
+    say_links(0);
 
     // Whoever started us may go; then so do we.
     let on_end = head.clone();
     std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        (1..).zip(std::io::stdin().lines()).for_each(|(n, _)| say_links(n));
         on_end.finish();
     });
 
@@ -323,6 +353,6 @@ fn main() -> Result<()> {
     run.message(1, step, &format!("the loop ended after {step} steps"));
     run.state(StateInfo { state: State::Ended, step, time: Some(step as f64 * DT), ranks: 1 });
     println!("{}", json!({"ended": step}));
-    monitor.stop();
+    drop(monitor);
     Ok(())
 }

@@ -8,16 +8,20 @@ use forebay_types::{Code, Error, Result};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::guard::Entry;
 use crate::rate::Bucket;
 use crate::run::{Run, now_ms};
-use crate::say::{self, FromPage, ToPage};
-use crate::token::{Role, Token};
+use crate::say::{self, FromPage, Knock, ToPage};
+use crate::secret;
+use crate::token::Role;
 use crate::viewer::Seen;
 
 /// Time between two words about the state while nothing changes.
 const STATE_EVERY: Duration = Duration::from_millis(250);
 /// How long a page may take to accept a message before it is let go.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a socket may take to say who it is.
+pub const KNOCKING: Duration = Duration::from_secs(2);
 
 /// A viewer's place in the list; it leaves when this is dropped.
 pub struct Guest {
@@ -25,14 +29,51 @@ pub struct Guest {
     id: u64,
     role: Role,
     name: String,
-    key: Token,
 }
 
 impl Guest {
     /// Somebody comes in.
-    pub fn enter(run: Arc<Run>, role: Role) -> Result<Guest> {
-        let (id, name, key) = run.viewers.enter(role)?;
-        Ok(Guest { run, id, role, name, key })
+    fn enter(run: Arc<Run>, role: Role, key: Option<secret::Secret>) -> Result<Guest> {
+        let (id, name) = run.viewers.enter(role, key)?;
+        Ok(Guest { run, id, role, name })
+    }
+}
+
+/// The next words of a socket that says who it is.
+pub async fn knock(socket: &mut WebSocket) -> Result<Knock> {
+    let unclear = || Error::bad(format!("not the first words of version {}; reload the page", say::VERSION));
+    match socket.recv().await {
+        Some(Ok(Message::Text(text))) => serde_json::from_str(&text).map_err(|_| unclear()),
+        _ => Err(unclear()),
+    }
+}
+
+/// Lets somebody in. A page proves that it has the key of its session, and we prove it first: another
+/// program may have had our port.
+async fn admit(socket: &mut WebSocket, run: Arc<Run>, entry: Entry) -> Result<Guest> {
+    let origin = match entry {
+        Entry::Script(role) => return Guest::enter(run, role, None),
+        Entry::Page(origin) => origin,
+    };
+    let Knock::Me { v, sid, nc } = knock(socket).await? else {
+        return Err(Error::bad("a control socket begins with \"me\""));
+    };
+    if v != say::VERSION {
+        return Err(Error::new(Code::VersionMismatch, "the monitor was renewed; reload this page"));
+    }
+    let over = || Error::new(Code::Refused, "this session is over; `forebay monitor RUN` prints a new link");
+    if !secret::is_nonce(&nc) {
+        return Err(over());
+    }
+    let (role, key) = run.door.session(&sid, &origin).ok_or_else(over)?;
+    let (ns, id) = (secret::nonce()?, run.info().id.clone());
+    let mac = key.mac(&["S", &nc, &ns, &origin, &id]).text();
+    send(socket, &ToPage::Prove { ns: ns.clone(), mac }).await.map_err(|Lost| over())?;
+    match knock(socket).await? {
+        Knock::Proof { mac } if key.mac(&["C", &ns, &nc, &origin, &id]).is(&mac) => {
+            Guest::enter(run, role, Some(key.mac(&["conn", &nc, &ns])))
+        }
+        _ => Err(over()),
     }
 }
 
@@ -44,14 +85,19 @@ impl Drop for Guest {
 }
 
 /// Talks to the page until one side leaves.
-pub async fn serve(mut socket: WebSocket, mut guest: Guest, mut stop: watch::Receiver<bool>) {
+pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Entry, mut stop: watch::Receiver<bool>) {
+    let mut guest = match timeout(KNOCKING, admit(&mut socket, run, entry)).await {
+        Ok(Ok(guest)) => guest,
+        Ok(Err(e)) => return turn_away(socket, &e).await,
+        Err(_) => return,
+    };
     let mut talk = Talk { seen: Seen::default(), bucket: Bucket::new(now_ms()), hidden: false };
     let hello = ToPage::Hello {
         v: say::VERSION,
         run: guest.run.info().clone(),
         role: guest.role,
         you: guest.name.clone(),
-        key: guest.key.text().to_owned(),
+        conn: guest.id,
     };
     if send(&mut socket, &hello).await.is_err() {
         return;
@@ -88,6 +134,13 @@ pub async fn serve(mut socket: WebSocket, mut guest: Guest, mut stop: watch::Rec
     // Both may fail: the page may be gone already.
     let _ = talk.tell(&mut socket, &guest).await;
     let _ = send(&mut socket, &ToPage::Bye { why: why.to_owned() }).await;
+    let _ = timeout(Duration::from_millis(200), socket.send(Message::Close(None))).await;
+}
+
+/// Says why not. It may be gone already.
+async fn turn_away(mut socket: WebSocket, why: &Error) {
+    let (code, text) = (why.code().name(), why.text().to_owned());
+    let _ = send(&mut socket, &ToPage::Refused { req: 0, code, text }).await;
     let _ = timeout(Duration::from_millis(200), socket.send(Message::Close(None))).await;
 }
 
@@ -137,8 +190,10 @@ impl Talk {
                 send(socket, &ToPage::State(guest.run.words())).await
             }
             Err(e) => {
+                let req = serde_json::from_str::<serde_json::Value>(text).ok();
+                let req = req.and_then(|v| v.get("req")?.as_u64()).unwrap_or(0);
                 let text = format!("not a message of version {}: {e}; reload the page", say::VERSION);
-                send(socket, &ToPage::Refused { req: 0, code: Code::BadArgument.name(), text }).await
+                send(socket, &ToPage::Refused { req, code: Code::BadArgument.name(), text }).await
             }
         }
     }

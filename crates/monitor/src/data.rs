@@ -8,20 +8,21 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::credit::Credits;
-use crate::ctl::PATIENCE;
+use crate::ctl::{KNOCKING, PATIENCE, knock};
+use crate::guard::Entry;
 use crate::run::Run;
+use crate::say::Knock;
 use crate::viewer::Sight;
 
 /// How often we look whether something is new.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Sends pictures until one side leaves.
-pub async fn serve(
-    mut socket: WebSocket,
-    run: Arc<Run>,
-    mut sight: watch::Receiver<Sight>,
-    mut stop: watch::Receiver<bool>,
-) {
+pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Entry, mut stop: watch::Receiver<bool>) {
+    let script = if let Entry::Script(role) = entry { Some(role) } else { None };
+    let Ok(Ok(Knock::Data { conn, mac })) = timeout(KNOCKING, knock(&mut socket)).await else { return };
+    // Of no open control socket, or not its page, or there is one already.
+    let Some(mut sight) = run.viewers.data(conn, mac.as_deref(), script) else { return };
     let began = Instant::now();
     let mut credits = Credits::default();
     let mut tick = interval(LOOK_EVERY);

@@ -18,6 +18,8 @@ use crate::reduce::Points;
 
 /// Flag: fewer points than the curve has.
 pub const DECIMATED: u8 = 2;
+/// Finer points are being read.
+pub const COARSE: u8 = 4;
 /// Flag: the last frame of the message.
 pub const LAST: u8 = 32;
 /// Type: a curve, replacing the one before; f64 abscissae, then f64 ordinates.

@@ -3,7 +3,7 @@
 //!
 //! A page of somebody else in the user's own browser can send requests to a loopback port. It
 //! cannot choose the `Host` (so a name it made point to 127.0.0.1 is refused), it cannot hide
-//! its `Origin`, and it cannot read or send our cookie across sites.
+//! its `Origin`, and nothing that the browser sends by itself, as a cookie, lets anybody in.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -36,29 +36,23 @@ pub fn origin_is_ours(headers: &HeaderMap, required: bool) -> bool {
     }
 }
 
-/// How somebody showed who they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// A browser that logged in.
-    Cookie,
-    /// A script.
-    Bearer,
+/// How somebody comes to a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A script that has shown its token.
+    Script(Role),
+    /// A page of this origin; it proves who it is when the socket is open.
+    Page(String),
 }
 
-/// The role that the request's token or cookie gives for this run.
-pub fn role(headers: &HeaderMap, run: &Run) -> Option<(Role, Via)> {
-    if let Some(value) = text(headers, header::AUTHORIZATION) {
-        return run.door.role(value.strip_prefix("Bearer ")?).map(|r| (r, Via::Bearer));
-    }
-    let name = cookie_name(run);
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
-    let mut pairs = cookies.flat_map(|c| c.split(';')).filter_map(|p| p.trim().split_once('='));
-    pairs.find_map(|(n, v)| if n == name { run.door.cookie(v) } else { None }).map(|r| (r, Via::Cookie))
+/// The role of the token that a script shows, if it is one of this run.
+pub fn script(headers: &HeaderMap, run: &Run) -> Option<Role> {
+    run.door.role(text(headers, header::AUTHORIZATION)?.strip_prefix("Bearer ")?)
 }
 
-/// Cookies ignore ports; the run's identity keeps those of two runs apart.
-pub fn cookie_name(run: &Run) -> String {
-    format!("forebay-{}", run.info().id)
+/// The origin of our own page.
+pub fn origin(headers: &HeaderMap) -> Option<&str> {
+    text(headers, header::ORIGIN).filter(|_| origin_is_ours(headers, true))
 }
 
 /// What every answer carries.
@@ -66,8 +60,9 @@ pub fn harden(headers: &mut HeaderMap) {
     let fixed = [
         (
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; \
-             form-action 'self'; frame-ancestors 'self'",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+             connect-src 'self'; worker-src 'none'; form-action 'none'; base-uri 'none'; \
+             frame-ancestors 'self'",
         ),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

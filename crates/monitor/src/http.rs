@@ -1,13 +1,14 @@
-//! The answers to plain requests: the page, login, and what scripts ask.
+//! The answers to plain requests: the page, its session, and what scripts ask.
 //!
 //! Every address stands below the run's identity and the page uses relative addresses only, so
 //! a proxy may put any prefix in front. GET never changes anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{DefaultBodyLimit, Json, Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Json, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -17,16 +18,19 @@ use forebay_types::{Code, Error};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::guard::{self, Via};
+use crate::guard::{self, Entry};
 use crate::rate::Bucket;
 use crate::run::{Run, now_ms};
 use crate::server::Shared;
 use crate::token::Role;
-use crate::{assets, ctl, data, say};
+use crate::{assets, ctl, data, say, secret};
 
 type House = State<Arc<Shared>>;
 /// An answer that says no; boxed, since it is rare and large.
 type Refusal = Box<Response>;
+
+/// How long a request may take to be read and answered.
+const REQUEST: Duration = Duration::from_secs(10);
 
 /// All addresses.
 pub fn router(shared: Arc<Shared>) -> Router {
@@ -35,7 +39,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/{run}", get(towards_page))
         .route("/{run}/", get(page))
         .route("/{run}/assets/{file}", get(asset))
-        .route("/{run}/login", post(login))
+        .route("/{run}/auth", post(auth))
         .route("/{run}/me", get(me))
         .route("/{run}/state", get(state))
         .route("/{run}/act", post(act))
@@ -49,7 +53,10 @@ pub fn router(shared: Arc<Shared>) -> Router {
 /// Host first, then whatever the request wants, then the headers of every answer.
 async fn guarded(State(shared): House, request: Request, next: Next) -> Response {
     let mut answer = if guard::host_is_ours(request.headers(), &shared.host_names) {
-        next.run(request).await
+        // A body may come as slowly as headers may not.
+        tokio::time::timeout(REQUEST, next.run(request))
+            .await
+            .unwrap_or_else(|_| no(StatusCode::REQUEST_TIMEOUT, "the request took too long to come"))
     } else {
         no(
             StatusCode::FORBIDDEN,
@@ -87,20 +94,29 @@ fn find(shared: &Shared, id: &str) -> Result<Arc<Run>, Refusal> {
         .ok_or_else(|| refuse(StatusCode::NOT_FOUND, "no such run is shown here; it may have ended"))
 }
 
-/// The run and the role of who asks. `acts`: the request changes something or opens a socket,
-/// so that a browser must show that it is our own page that asks.
-fn enter(shared: &Shared, id: &str, headers: &HeaderMap, acts: bool) -> Result<(Arc<Run>, Role), Refusal> {
+/// The run, and the role of the script that asks.
+fn enter(shared: &Shared, id: &str, headers: &HeaderMap) -> Result<(Arc<Run>, Role), Refusal> {
     let run = find(shared, id)?;
-    let Some((role, via)) = guard::role(headers, &run) else {
-        return Err(refuse(
+    let role = guard::script(headers, &run).ok_or_else(|| {
+        refuse(
             StatusCode::UNAUTHORIZED,
-            "open the link that was printed when the run began: it carries the token",
-        ));
-    };
-    if acts && !guard::origin_is_ours(headers, via == Via::Cookie) {
-        return Err(refuse(StatusCode::FORBIDDEN, "the request comes from another site's page"));
-    }
+            "a script shows a token in the header Authorization: Bearer; `forebay monitor RUN --token` prints one",
+        )
+    })?;
     Ok((run, role))
+}
+
+/// The run, and how somebody comes to a socket of it. A browser must show that it is our own page that asks.
+fn approach(shared: &Shared, id: &str, headers: &HeaderMap) -> Result<(Arc<Run>, Entry), Refusal> {
+    if headers.contains_key(header::AUTHORIZATION) {
+        let (run, role) = enter(shared, id, headers)?;
+        if guard::origin_is_ours(headers, false) {
+            return Ok((run, Entry::Script(role)));
+        }
+    } else if let Some(origin) = guard::origin(headers) {
+        return Ok((find(shared, id)?, Entry::Page(origin.to_owned())));
+    }
+    Err(refuse(StatusCode::FORBIDDEN, "the request comes from another site's page"))
 }
 
 /// A POST of our own page or of a script.
@@ -159,40 +175,60 @@ fn file(headers: &HeaderMap, asset: &assets::Asset) -> Response {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Login {
-    token: String,
+struct Auth {
+    /// First letters of the code.
+    id: String,
+    nc: String,
+    #[serde(default)]
+    proof: Option<Proof>,
 }
 
-/// Swaps a token for a cookie that no script can read and no other site can send.
-async fn login(
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Proof {
+    ns: String,
+    mac: String,
+}
+
+/// Gives a session to a page that knows the code of a link. First we prove that we know it.
+async fn auth(
     State(shared): House,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Json(body): Json<Login>,
+    Json(body): Json<Auth>,
 ) -> Response {
     let result = is_ours(&headers).and_then(|()| find(&shared, &id)).and_then(|run| {
-        let role = run.door.role(&body.token).ok_or_else(|| {
+        let origin = guard::origin(&headers)
+            .ok_or_else(|| refuse(StatusCode::FORBIDDEN, "only a page begins a session; a script shows a token"))?;
+        let answer = match &body.proof {
+            _ if !secret::is_nonce(&body.nc) => Ok(None),
+            None => run.door.challenge(&body.id, &body.nc, origin).map(|made| {
+                made.map(|(ns, mac)| json!({"ns": ns, "mac": mac}))
+            }),
+            Some(Proof { ns, mac }) => run.door.answer(&body.id, &body.nc, ns, mac, origin).map(|made| {
+                made.map(|s| json!({"sid": s.sid, "wrapped": s.wrapped, "role": s.role}))
+            }),
+        };
+        let answer = answer.map_err(|e| Box::new(failed(&e)))?;
+        answer.map(|a| Json(a).into_response()).ok_or_else(|| {
             refuse(
                 StatusCode::UNAUTHORIZED,
-                "that token is not one of this run; a new one is made at each start",
+                "that link was used already, is too old, or is of another run; `forebay monitor RUN` prints a new one",
             )
-        })?;
-        let secret = run.door.login(role).map_err(|e| Box::new(failed(&e)))?;
-        let cookie = format!("{}={}; HttpOnly; SameSite=Strict", guard::cookie_name(&run), secret.text());
-        Ok(([(header::SET_COOKIE, cookie)], Json(json!({"role": role}))).into_response())
+        })
     });
     result.unwrap_or_else(|refusal| *refusal)
 }
 
 async fn me(State(shared): House, Path(id): Path<String>, headers: HeaderMap) -> Response {
-    match enter(&shared, &id, &headers, false) {
+    match enter(&shared, &id, &headers) {
         Ok((run, role)) => Json(json!({"role": role, "run": run.info(), "v": say::VERSION})).into_response(),
         Err(refusal) => *refusal,
     }
 }
 
 async fn state(State(shared): House, Path(id): Path<String>, headers: HeaderMap) -> Response {
-    match enter(&shared, &id, &headers, false) {
+    match enter(&shared, &id, &headers) {
         Ok((run, _)) => Json(run.words()).into_response(),
         Err(refusal) => *refusal,
     }
@@ -205,15 +241,14 @@ async fn act(
     headers: HeaderMap,
     Json(act): Json<Act>,
 ) -> Response {
-    let result =
-        is_ours(&headers).and_then(|()| enter(&shared, &id, &headers, true)).and_then(|(run, role)| {
-            let mut bucket = run.scripts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if !bucket.get_or_insert_with(|| Bucket::new(now_ms())).take(now_ms()) {
-                return Err(refuse(StatusCode::TOO_MANY_REQUESTS, "more than ten acts a second; slow down"));
-            }
-            drop(bucket);
-            run.act(&format!("{} by script", role.word()), role, &act).map_err(|e| Box::new(failed(&e)))
-        });
+    let result = is_ours(&headers).and_then(|()| enter(&shared, &id, &headers)).and_then(|(run, role)| {
+        let mut bucket = run.scripts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !bucket.get_or_insert_with(|| Bucket::new(now_ms())).take(now_ms()) {
+            return Err(refuse(StatusCode::TOO_MANY_REQUESTS, "more than ten acts a second; slow down"));
+        }
+        drop(bucket);
+        run.act(&format!("{} by script", role.word()), role, &act).map_err(|e| Box::new(failed(&e)))
+    });
     match result {
         Ok(number) => Json(json!({"id": number})).into_response(),
         Err(refusal) => *refusal,
@@ -226,46 +261,30 @@ async fn control_socket(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let (run, role) = match enter(&shared, &id, &headers, true) {
+    let (run, entry) = match approach(&shared, &id, &headers) {
         Ok(entered) => entered,
         Err(refusal) => return *refusal,
     };
-    let guest = match ctl::Guest::enter(run, role) {
-        Ok(guest) => guest,
-        Err(e) => return failed(&e),
-    };
     let (stop, work) = (shared.stop.clone(), shared.work.clone());
     sized(upgrade).on_upgrade(move |socket| async move {
-        ctl::serve(socket, guest, stop).await;
+        ctl::serve(socket, run, entry, stop).await;
         drop(work);
     })
-}
-
-#[derive(Deserialize)]
-struct Key {
-    key: String,
 }
 
 async fn data_socket(
     State(shared): House,
     Path(id): Path<String>,
-    Query(Key { key }): Query<Key>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let (run, _) = match enter(&shared, &id, &headers, true) {
+    let (run, entry) = match approach(&shared, &id, &headers) {
         Ok(entered) => entered,
         Err(refusal) => return *refusal,
     };
-    let Some(sight) = run.viewers.data(&key) else {
-        return no(
-            StatusCode::FORBIDDEN,
-            "that key belongs to no open control socket, or its data socket is open already",
-        );
-    };
     let (stop, work) = (shared.stop.clone(), shared.work.clone());
     sized(upgrade).on_upgrade(move |socket| async move {
-        data::serve(socket, run, sight, stop).await;
+        data::serve(socket, run, entry, stop).await;
         drop(work);
     })
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use forebay_types::{Code, Error, Result};
 
+use crate::past::Past;
 use crate::run::Run;
 use crate::say::RunInfo;
 use crate::steering::Steer;
@@ -24,10 +25,11 @@ impl Hub {
         Arc::default()
     }
 
-    /// Shows a run; `steer` carries its acts out. Its tokens are made here.
-    pub fn add(&self, info: RunInfo, steer: Arc<dyn Steer>) -> Result<Arc<Run>> {
+    /// Shows a run; `steer` carries its acts out, `past` keeps the points of its histories. Its
+    /// tokens are made here.
+    pub fn add(&self, info: RunInfo, steer: Arc<dyn Steer>, past: Option<Arc<dyn Past>>) -> Result<Arc<Run>> {
         let id = info.id.clone();
-        let run = Arc::new(Run::new(info, steer)?);
+        let run = Run::new(info, steer, past)?;
         let mut runs = self.runs.write().unwrap_or_else(PoisonError::into_inner);
         if runs.len() == RUNS {
             return Err(Error::new(Code::Full, format!("{RUNS} runs are shown already")));

@@ -25,7 +25,7 @@
 //! # fn main() -> forebay_types::Result<()> {
 //! let hub = Hub::new();
 //! let info = RunInfo { id: "ab12".into(), name: "two_stream".into(), ..RunInfo::default() };
-//! let run = hub.add(info, Arc::new(Mine))?;
+//! let run = hub.add(info, Arc::new(Mine), None)?;
 //! let monitor = Monitor::start(Config::default(), hub)?;
 //! println!("{}", monitor.links("ab12")?.operator);
 //! run.message(1, 0, "hello");
@@ -46,11 +46,14 @@ mod http;
 mod hub;
 mod listen;
 mod panel;
+mod past;
+mod peer;
 mod pictures;
 mod rate;
 mod reduce;
 mod run;
 mod say;
+mod secret;
 mod server;
 mod source;
 mod steering;
@@ -58,6 +61,7 @@ mod token;
 mod viewer;
 
 pub use hub::Hub;
+pub use past::{Kept, Past, Rows};
 pub use run::Run;
 pub use say::RunInfo;
 pub use server::{Config, Monitor};

@@ -1,26 +1,46 @@
-//! The doors: a loopback port and a Unix socket, with a bound on the connections inside.
+//! The doors: a loopback port and a Unix socket. Who comes in has a place, and a few seconds to say what it wants.
+//!
+//! ```text
+//!  accept --whose is it?--> a place of its own kind --> headers within 5 s --> the router
+//!                             none left: closed at once
+//! ```
+//!
+//! Other users of the host reach a loopback port, too. They have places of their own, so that nothing they do
+//! takes one from who owns the run.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
+use axum::Router;
 use forebay_types::{Error, Result};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 
-/// Most connections of one door at a time; further ones wait.
-const CONNECTIONS: usize = 256;
+use crate::peer::{Peer, Peers};
+
+/// Most connections of this user and root.
+const OWN: usize = 512;
+/// Most connections of each other user, and of all of them.
+const EACH_OTHER: usize = 32;
+const ALL_OTHERS: usize = 128;
+/// Most connections of which the kernel does not say whose they are.
+const UNKNOWN: usize = 256;
+/// How long a peer may take from one request to the headers of the next.
+const HEADERS: Duration = Duration::from_secs(5);
 
 /// Something that is knocked at.
 pub enum Door {
-    Tcp(TcpListener),
+    Tcp(TcpListener, Peers),
     Unix(UnixListener),
 }
 
@@ -28,7 +48,9 @@ impl Door {
     /// A TCP port.
     pub fn tcp(listener: std::net::TcpListener) -> Result<Door> {
         let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
-        listener.map(Door::Tcp).map_err(|e| Error::io("cannot use the monitor's port", e))
+        listener
+            .map(|l| Door::Tcp(l, Peers::new()))
+            .map_err(|e| Error::io("cannot use the monitor's port", e))
     }
 
     /// A Unix socket for this user alone; the directory it lies in is this user's alone, too.
@@ -43,51 +65,109 @@ impl Door {
         Ok(Door::Unix(listener))
     }
 
-    async fn open(&mut self) -> io::Result<Stream> {
+    async fn open(&self) -> io::Result<(Stream, Peer)> {
         match self {
-            Door::Tcp(l) => {
-                let (stream, _) = TcpListener::accept(l).await?;
+            Door::Tcp(l, peers) => {
+                let (stream, address) = l.accept().await?;
                 // Acknowledgements of steering are small and must not wait for more.
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                let peer = peers.of(address, stream.local_addr()?);
+                Ok((Stream::Tcp(stream), peer))
             }
-            Door::Unix(l) => Ok(Stream::Unix(UnixListener::accept(l).await?.0)),
+            Door::Unix(l) => Ok((Stream::Unix(l.accept().await?.0), Peer::Own)),
         }
     }
-}
 
-/// A door through which only so many may be inside.
-pub struct Bounded {
-    door: Door,
-    places: Arc<Semaphore>,
-}
-
-impl Bounded {
-    /// Of this door.
-    pub fn new(door: Door) -> Bounded {
-        Bounded { door, places: Arc::new(Semaphore::new(CONNECTIONS)) }
-    }
-}
-
-impl Listener for Bounded {
-    type Io = Connection;
-    type Addr = Option<SocketAddr>;
-
-    async fn accept(&mut self) -> (Connection, Option<SocketAddr>) {
+    /// Serves who comes until told to stop.
+    pub async fn serve(self, app: Router, mut stop: watch::Receiver<bool>) {
+        let places = Arc::new(Places::default());
         loop {
-            let place = self.places.clone().acquire_owned().await.ok();
-            match self.door.open().await {
-                Ok(stream) => return (Connection { stream, _place: place }, None),
+            let opened = tokio::select! {
+                opened = self.open() => opened,
+                _ = stop.wait_for(|s| *s) => return,
+            };
+            match opened {
+                Ok((stream, peer)) => {
+                    // Without a place it is closed here, and without a word: whoever holds all places of its
+                    // kind does not read.
+                    if let Some(place) = Places::take(&places, peer) {
+                        tokio::spawn(serve(stream, place, app.clone(), stop.clone()));
+                    }
+                }
                 // Out of descriptors, or the peer left at once: neither is a reason to stop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
     }
+}
 
-    fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
-        match &self.door {
-            Door::Tcp(l) => l.local_addr().map(Some),
-            Door::Unix(_) => Ok(None),
+async fn serve(stream: Stream, place: Place, app: Router, mut stop: watch::Receiver<bool>) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .serve_connection(TokioIo::new(Connection { stream, _place: place }), TowerToHyperService::new(app))
+        .with_upgrades();
+    tokio::pin!(connection);
+    // How it ends is the peer's affair: it left, said nonsense, or nothing for too long.
+    let stopped = async {
+        drop(stop.wait_for(|s| *s).await);
+    };
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stopped => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// Who is inside.
+#[derive(Default)]
+struct Places {
+    inside: Mutex<BTreeMap<Kind, usize>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Own,
+    Other(u32),
+    Unknown,
+}
+
+impl Places {
+    fn inside(&self) -> MutexGuard<'_, BTreeMap<Kind, usize>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(all: &Arc<Places>, peer: Peer) -> Option<Place> {
+        let (kind, most) = match peer {
+            Peer::Own => (Kind::Own, OWN),
+            Peer::Other(uid) => (Kind::Other(uid), EACH_OTHER),
+            Peer::Unknown => (Kind::Unknown, UNKNOWN),
+        };
+        let mut inside = all.inside();
+        let others: usize = inside.iter().filter(|(k, _)| matches!(k, Kind::Other(_))).map(|(_, n)| *n).sum();
+        let taken = inside.get(&kind).copied().unwrap_or(0);
+        if taken >= most || (matches!(kind, Kind::Other(_)) && others >= ALL_OTHERS) {
+            return None;
+        }
+        inside.insert(kind, taken + 1);
+        Some(Place { all: all.clone(), kind })
+    }
+}
+
+/// A place inside; given back when it is dropped.
+struct Place {
+    all: Arc<Places>,
+    kind: Kind,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut inside = self.all.inside();
+        match inside.get_mut(&self.kind) {
+            Some(n) if *n > 1 => *n -= 1,
+            _ => drop(inside.remove(&self.kind)),
         }
     }
 }
@@ -97,10 +177,10 @@ enum Stream {
     Unix(UnixStream),
 }
 
-/// A connection and its place among those allowed.
-pub struct Connection {
+/// A connection and its place.
+struct Connection {
     stream: Stream,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Place,
 }
 
 impl AsyncRead for Connection {
@@ -136,5 +216,27 @@ impl AsyncWrite for Connection {
             Stream::Tcp(s) => Pin::new(s).poll_shutdown(cx),
             Stream::Unix(s) => Pin::new(s).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_users_take_no_place_from_the_owner_and_none_takes_all() {
+        let all = Arc::new(Places::default());
+        let take = |peer| Places::take(&all, peer);
+        let some: Vec<Place> = std::iter::from_fn(|| take(Peer::Other(7))).collect();
+        assert_eq!(some.len(), EACH_OTHER);
+        let more: Vec<Place> = (8..1000).filter_map(|uid| take(Peer::Other(uid))).collect();
+        assert_eq!(some.len() + more.len(), ALL_OTHERS);
+        let own: Vec<Place> = std::iter::from_fn(|| take(Peer::Own)).collect();
+        let unknown: Vec<Place> = std::iter::from_fn(|| take(Peer::Unknown)).collect();
+        assert_eq!((own.len(), unknown.len()), (OWN, UNKNOWN));
+        drop(some);
+        assert!(take(Peer::Other(7)).is_some());
+        drop((more, own, unknown));
+        assert!(all.inside().is_empty());
     }
 }

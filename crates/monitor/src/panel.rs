@@ -6,7 +6,8 @@ use forebay_types::watch::{Diagram, Kind};
 use forebay_types::{Error, Result, limits};
 
 use crate::frame::{self, About};
-use crate::history::{self, History};
+use crate::history::{History, Limits, Want};
+use crate::past::Kept;
 use crate::reduce::{self, Points, Window};
 use crate::source::{self, Reading, Source};
 
@@ -27,6 +28,28 @@ pub(crate) struct Curve {
     pub name: String,
     slots: Vec<Slot>,
     history: Arc<History>,
+    fill: Fill,
+}
+
+/// How much of a history is here, where its past is kept ([`crate::past`]).
+#[derive(Default)]
+struct Fill {
+    /// New points are taken as they are told.
+    live: bool,
+    /// The last row that is here.
+    filled: i64,
+    /// The last row that was told.
+    told: i64,
+    /// What was before could not be read.
+    holed: bool,
+}
+
+#[cfg(test)]
+impl Curve {
+    /// Points of its history.
+    pub fn count(&self) -> u64 {
+        self.history.count()
+    }
 }
 
 /// A diagram and its data.
@@ -38,6 +61,8 @@ pub(crate) struct Panel {
     pub step: i64,
     pub time: f64,
     watched: bool,
+    /// Points of its history are kept elsewhere and can be read again.
+    kept: bool,
 }
 
 /// The data of a diagram as they are now, cheap to take under a lock and to encode outside it.
@@ -46,12 +71,13 @@ pub(crate) struct Still {
     diagram: u32,
     step: i64,
     time: f64,
+    kept: bool,
     curves: Vec<(u32, Vec<Arc<Reading>>, Arc<History>)>,
 }
 
 impl Panel {
-    pub fn new(about: Diagram) -> Panel {
-        Panel { about, curves: Vec::new(), version: 0, step: -1, time: f64::NAN, watched: false }
+    pub fn new(about: Diagram, kept: bool) -> Panel {
+        Panel { about, curves: Vec::new(), version: 0, step: -1, time: f64::NAN, watched: false, kept }
     }
 
     /// Finds a curve or makes it.
@@ -97,15 +123,99 @@ impl Panel {
         }
     }
 
-    /// Adds a point to histories.
-    pub fn append(&mut self, step: i64, t: f64, values: &[(u32, f64)], most: usize) -> Result<()> {
-        for (number, value) in values {
+    /// Adds a point to histories; its first value is kept in that row, the others follow.
+    pub fn append(
+        &mut self,
+        row: i64,
+        step: i64,
+        t: f64,
+        values: &[(u32, f64)],
+        limits: Limits,
+    ) -> Result<()> {
+        let kept = self.kept;
+        for ((number, value), row) in values.iter().zip(row..) {
             let curve = self.curve(*number, None)?;
+            if kept && !(curve.fill.live && row > curve.fill.filled) {
+                curve.fill.told = curve.fill.told.max(row);
+                continue;
+            }
+            curve.fill.filled = row;
             // Copied only when a picture being encoded still holds on to the old one.
-            Arc::make_mut(&mut curve.history).append(t, *value, most);
+            Arc::make_mut(&mut curve.history).append(row, t, *value, limits);
         }
         self.news(step, t);
         Ok(())
+    }
+
+    /// The row behind which rows are to be read for a curve of this history.
+    pub fn unfilled(&self) -> Option<i64> {
+        let missing = self.curves.iter().filter(|c| self.kept && !c.fill.live).map(|c| c.fill.filled);
+        missing.min().filter(|_| self.about.kind == Kind::History)
+    }
+
+    /// A point that was read.
+    pub fn fill(&mut self, p: &Kept, limits: Limits) {
+        let Ok(at) = self.curves.binary_search_by_key(&p.curve, |c| c.number) else { return };
+        let curve = &mut self.curves[at];
+        if !curve.fill.live && p.row > curve.fill.filled {
+            curve.fill.filled = p.row;
+            Arc::make_mut(&mut curve.history).append(p.row, p.t, p.value, limits);
+        }
+    }
+
+    /// All rows up to this one were read; `end`: there were no more, `none`: there was none at all.
+    pub fn filled(&mut self, row: i64, end: bool, none: bool) {
+        if self.about.kind != Kind::History {
+            return;
+        }
+        for curve in self.curves.iter_mut().filter(|c| !c.fill.live) {
+            curve.fill.filled = curve.fill.filled.max(row);
+            curve.fill.live = end && (curve.fill.told <= row || none);
+            self.version += 1;
+        }
+    }
+
+    /// The past cannot be read: what comes from now on is shown.
+    pub fn give_up(&mut self) {
+        for curve in self.curves.iter_mut().filter(|c| !c.fill.live) {
+            curve.fill = Fill { live: true, filled: curve.fill.told, holed: true, ..Fill::default() };
+        }
+    }
+
+    /// The points of a bucket were read.
+    pub fn open(&mut self, curve: u32, want: &Want, points: &Points, limits: Limits) {
+        if let Ok(at) = self.curves.binary_search_by_key(&curve, |c| c.number) {
+            Arc::make_mut(&mut self.curves[at].history).open(want, points, limits);
+            self.version += 1;
+        }
+    }
+
+    /// What is here of its history is of another past.
+    pub fn forget(&mut self) {
+        self.forget_curves(|_| true);
+    }
+
+    fn forget_curves(&mut self, which: impl Fn(&Fill) -> bool) {
+        for curve in self.curves.iter_mut().filter(|c| which(&c.fill)) {
+            curve.history = Arc::default();
+            curve.fill = Fill::default();
+            // 0 stands for no data at all, which is nothing to send.
+            self.version += u64::from(self.version > 0);
+        }
+    }
+
+    /// Somebody looks at something else.
+    pub fn look_anew(&mut self) {
+        self.forget_curves(|fill| fill.holed);
+        for curve in self.curves.iter_mut().filter(|c| c.history.is_crowded()) {
+            Arc::make_mut(&mut curve.history).look_anew();
+            self.version += 1;
+        }
+    }
+
+    /// Whether somebody looks.
+    pub fn is_watched(&self) -> bool {
+        self.watched
     }
 
     /// Tells the writers whether somebody looks.
@@ -156,6 +266,7 @@ impl Panel {
             diagram: self.about.id,
             step: self.step,
             time: self.time,
+            kept: self.kept,
             curves: self.curves.iter().map(|c| (c.number, parts(c), c.history.clone())).collect(),
         }
     }
@@ -172,9 +283,9 @@ impl Source for Gone {
 }
 
 impl Still {
-    /// All curves, reduced to the window, as one message.
-    pub fn encode(&self, window: &Window) -> Vec<u8> {
-        let mut out = Vec::new();
+    /// All curves, reduced to the window, as one message; and the buckets that should be opened, by curve.
+    pub fn encode(&self, window: &Window) -> (Vec<u8>, Vec<(u32, Want)>) {
+        let (mut out, mut wants) = (Vec::new(), Vec::new());
         for (i, (curve, parts, history)) in self.curves.iter().enumerate() {
             let last = if i + 1 == self.curves.len() { frame::LAST } else { 0 };
             let mut about =
@@ -187,9 +298,12 @@ impl Still {
                 continue;
             }
             let (points, reduced) = if self.kind == Kind::History {
-                let kept = history.points();
-                let (p, reduced) = reduce::m4(&kept.x, &kept.y, window);
-                (p, reduced || history.halved())
+                let drawn = history.draw(window);
+                if self.kept && !drawn.wants.is_empty() {
+                    about.flags |= frame::COARSE;
+                    wants.extend(drawn.wants.iter().map(|w| (*curve, *w)));
+                }
+                (drawn.points, drawn.reduced)
             } else {
                 let all = joined(parts, true);
                 reduce::m4(&all.x, &all.y, window)
@@ -197,7 +311,7 @@ impl Still {
             about.flags |= if reduced { frame::DECIMATED } else { 0 };
             frame::curve(&mut out, &about, &points);
         }
-        out
+        (out, wants)
     }
 }
 
@@ -213,9 +327,4 @@ fn joined(parts: &[Arc<Reading>], line: bool) -> Points {
         all.y.extend_from_slice(&part.y);
     }
     all
-}
-
-/// Points that each history of a run may keep, given all its diagrams.
-pub(crate) fn allowance<'a>(panels: impl Iterator<Item = &'a Panel>) -> usize {
-    history::allowance(panels.filter(|p| p.about.kind == Kind::History).map(|p| p.curves.len()).sum())
 }

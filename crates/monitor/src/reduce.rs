@@ -2,8 +2,6 @@
 //!
 //! *M4*: of the points that fall into one column of pixels, the first, the least, the greatest
 //! and the last are kept; a line through them covers the same pixels as a line through all.
-//! *Halving* thins a stored history the same way: of each group the least and the greatest stay,
-//! so extremes survive any number of halvings.
 
 /// The points of a curve that lie in sight, reduced.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +13,8 @@ pub struct Points {
 }
 
 impl Points {
-    fn push(&mut self, x: f64, y: f64) {
+    /// One more.
+    pub fn push(&mut self, x: f64, y: f64) {
         self.x.push(x);
         self.y.push(y);
     }
@@ -37,6 +36,53 @@ pub struct Window {
     pub log: bool,
 }
 
+/// Where abscissae lie on their axis, and in which column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axis {
+    log: bool,
+    /// What is not positive lies, on a logarithmic axis, where the least positive abscissa lies.
+    floor: f64,
+    from: f64,
+    /// Width of a column; 0 when all abscissae are one.
+    pub column: f64,
+}
+
+impl Axis {
+    /// The axis of a window upon abscissae from `least` to `greatest`, the least positive one being `floor`.
+    pub fn of(window: &Window, least: f64, greatest: f64, floor: f64) -> Axis {
+        let mut axis = Axis { log: window.log, floor, from: 0.0, column: 0.0 };
+        let (a, b) = window.range.unwrap_or((least, greatest));
+        axis.from = axis.place(a);
+        // Halves first: the difference of two doubles may be beyond the greatest one.
+        let half = axis.place(b) / 2.0 - axis.from / 2.0;
+        let column = 2.0 * (half / f64::from(window.columns.max(1)));
+        if column > 0.0 && column.is_finite() {
+            axis.column = column;
+        }
+        axis
+    }
+
+    /// The place of an abscissa, linear in pixels.
+    pub fn place(&self, x: f64) -> f64 {
+        if self.log { x.max(self.floor).ln() } else { x }
+    }
+
+    /// Number of the column of an abscissa; what lies beyond an edge has a column of its own.
+    pub fn number(&self, x: f64) -> i64 {
+        self.cell(x, self.column)
+    }
+
+    /// The same for columns of another width.
+    pub fn cell(&self, x: f64, width: f64) -> i64 {
+        if width > 0.0 { ((self.place(x) - self.from) / width).floor() as i64 } else { 0 }
+    }
+
+    /// Whether it is logarithmic.
+    pub fn is_log(&self) -> bool {
+        self.log
+    }
+}
+
 /// Whether the abscissae never go back (and are numbers).
 pub fn is_sorted(x: &[f64]) -> bool {
     x.iter().all(|v| !v.is_nan()) && x.windows(2).all(|w| w[0] <= w[1])
@@ -47,28 +93,19 @@ pub fn is_sorted(x: &[f64]) -> bool {
 pub fn m4(x: &[f64], y: &[f64], window: &Window) -> (Points, bool) {
     let n = x.len().min(y.len());
     let (x, y) = (&x[..n], &y[..n]);
-    let whole = || (Points { x: x.to_vec(), y: y.to_vec() }, false);
+    let whole = |x: &[f64], y: &[f64]| (Points { x: x.to_vec(), y: y.to_vec() }, false);
     if n == 0 || !is_sorted(x) {
-        return whole();
+        return whole(x, y);
     }
     let (from, to) = visible(x, window.range);
     let (x, y) = (&x[from..to], &y[from..to]);
-    let columns = window.columns.max(1) as usize;
-    if x.len() <= 4 * columns {
-        return (Points { x: x.to_vec(), y: y.to_vec() }, false);
+    if x.len() <= 4 * window.columns.max(1) as usize {
+        return whole(x, y);
     }
-    let column = column_of(x, columns, window.log);
+    let floor = x.iter().copied().find(|v| *v > 0.0).unwrap_or(1.0);
+    let axis = Axis::of(window, x[0], x[x.len() - 1], floor);
     let mut out = Points::default();
-    let mut start = 0;
-    while start < x.len() {
-        let c = column(x[start]);
-        let mut end = start + 1;
-        while end < x.len() && column(x[end]) == c {
-            end += 1;
-        }
-        keep_four(&x[start..end], &y[start..end], &mut out);
-        start = end;
-    }
+    thin(x, y, |v| axis.number(v), &mut out);
     (out, true)
 }
 
@@ -84,21 +121,46 @@ fn visible(x: &[f64], range: Option<(f64, f64)>) -> (usize, usize) {
     }
 }
 
-fn column_of(x: &[f64], columns: usize, log: bool) -> impl Fn(f64) -> usize {
-    let floor = x.iter().copied().find(|v| *v > 0.0).unwrap_or(1.0);
-    let place = move |v: f64| if log { v.max(floor).ln() } else { v };
-    let (a, b) = (place(x[0]), place(x[x.len() - 1]));
-    let span = b - a;
-    move |v| {
-        let share = if span > 0.0 && span.is_finite() { (place(v) - a) / span } else { 0.0 };
-        ((share * columns as f64) as usize).min(columns - 1)
+/// Of the points that follow each other in one column, the first, least, greatest and last, in
+/// their order; a gap (no number, or infinite) stays a gap. Abscissae may go back.
+pub fn thin(x: &[f64], y: &[f64], column: impl Fn(f64) -> i64, out: &mut Points) {
+    let mut start = 0;
+    while start < x.len() {
+        let c = column(x[start]);
+        let mut end = start + 1;
+        while end < x.len() && column(x[end]) == c {
+            end += 1;
+        }
+        keep(&x[start..end], &y[start..end], out);
+        start = end;
     }
 }
 
-/// First, least, greatest and last, in their order, each once. A gap (NaN) inside stays a gap.
+/// Most gaps that are kept within one column; where there are more, the rest is one line.
+const GAPS: usize = 8;
+
+fn keep(x: &[f64], y: &[f64], out: &mut Points) {
+    let mut start = 0;
+    for _ in 0..GAPS {
+        let Some(run) = y[start..].iter().position(|v| !v.is_finite()) else { break };
+        keep_four(&x[start..start + run], &y[start..start + run], out);
+        start += run;
+        out.push(x[start], f64::NAN);
+        start = y[start..].iter().position(|v| v.is_finite()).map_or(y.len(), |n| start + n);
+    }
+    keep_four(&x[start..], &y[start..], out);
+}
+
+/// First, least, greatest and last, in their order, each once.
 fn keep_four(x: &[f64], y: &[f64], out: &mut Points) {
-    let last = x.len() - 1;
-    let mut picks = [0, extreme(y, |a, b| a < b), extreme(y, |a, b| a > b), last];
+    let mut finite = (0..y.len()).filter(|i| y[*i].is_finite());
+    let Some(first) = finite.next() else { return };
+    let mut picks = [first; 4];
+    for i in finite {
+        picks[1] = if y[i] < y[picks[1]] { i } else { picks[1] };
+        picks[2] = if y[i] > y[picks[2]] { i } else { picks[2] };
+        picks[3] = i;
+    }
     picks.sort_unstable();
     let mut before = usize::MAX;
     for i in picks {
@@ -107,43 +169,6 @@ fn keep_four(x: &[f64], y: &[f64], out: &mut Points) {
             before = i;
         }
     }
-    if !y[last].is_nan() && y.iter().any(|v| v.is_nan()) {
-        out.push(x[last], f64::NAN);
-    }
-}
-
-fn extreme(y: &[f64], better: impl Fn(f64, f64) -> bool) -> usize {
-    let mut best = 0;
-    for (i, v) in y.iter().enumerate() {
-        if better(*v, y[best]) || (y[best].is_nan() && !v.is_nan()) {
-            best = i;
-        }
-    }
-    best
-}
-
-/// Halves a sorted history in place: the first point stays, of each four that follow the least
-/// and the greatest.
-pub fn halve(points: &mut Points) {
-    let n = points.len();
-    if n < 6 {
-        return;
-    }
-    let mut out = Points { x: Vec::with_capacity(n / 2 + 2), y: Vec::with_capacity(n / 2 + 2) };
-    out.push(points.x[0], points.y[0]);
-    let mut start = 1;
-    while start < n {
-        let end = (start + 4).min(n);
-        let group = &points.y[start..end];
-        let mut picks = [start + extreme(group, |a, b| a < b), start + extreme(group, |a, b| a > b)];
-        picks.sort_unstable();
-        out.push(points.x[picks[0]], points.y[picks[0]]);
-        if picks[1] != picks[0] {
-            out.push(points.x[picks[1]], points.y[picks[1]]);
-        }
-        start = end;
-    }
-    *points = out;
 }
 
 /// Every n-th point, so that at most `most` remain: the same ones each time, so that a cloud
@@ -173,7 +198,7 @@ mod tests {
         let mut y = vec![0.0; n];
         y[777_777] = 1e9;
         let (p, reduced) = m4(&x, &y, &whole(500));
-        assert!(reduced && p.len() <= 2000, "{}", p.len());
+        assert!(reduced && p.len() <= 2004, "{}", p.len());
         let at = p.y.iter().position(|v| *v == 1e9).expect("the spike is there");
         assert_eq!(p.x[at], 777_777.0);
     }
@@ -184,6 +209,27 @@ mod tests {
         let (p, reduced) = m4(&x, &x, &Window { columns: 500, range: Some((100.0, 200.0)), log: false });
         assert!(!reduced);
         assert_eq!((p.x[0], *p.x.last().unwrap()), (99.0, 201.0));
+    }
+
+    #[test]
+    fn a_point_far_beyond_the_edge_takes_no_column_from_what_is_in_sight() {
+        let mut x: Vec<f64> = (0..1000).map(|i| i as f64).collect();
+        x.push(1e9);
+        let y: Vec<f64> = x.iter().map(|v| v % 7.0).collect();
+        let (p, _) = m4(&x, &y, &Window { columns: 100, range: Some((0.0, 1000.0)), log: false });
+        assert!(p.len() > 300, "{} points for a hundred columns", p.len());
+    }
+
+    #[test]
+    fn gaps_of_a_column_stay_gaps() {
+        let x: Vec<f64> = (0..1000).map(f64::from).collect();
+        let mut y: Vec<f64> = x.iter().map(|v| v / 1000.0).collect();
+        y[500] = f64::NAN;
+        y[501] = f64::INFINITY;
+        let (p, _) = m4(&x, &y, &whole(10));
+        let at = p.y.iter().position(|v| v.is_nan()).expect("a gap");
+        assert_eq!((p.x[at - 1], p.x[at], p.x[at + 1]), (499.0, 500.0, 502.0));
+        assert_eq!(p.y.iter().filter(|v| !v.is_finite()).count(), 1);
     }
 
     #[test]
@@ -199,22 +245,10 @@ mod tests {
             let (p, _) = m4(&x, &y, &Window { columns, range: None, log });
             let fold = |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(*b), a.1.max(*b)));
             prop_assert_eq!(fold(&p.y), fold(&y));
-            prop_assert!(p.len() <= 4 * columns as usize);
+            // The greatest abscissa begins a column of its own.
+            prop_assert!(p.len() <= 4 * (columns as usize + 1));
             prop_assert!(is_sorted(&p.x));
             prop_assert_eq!((p.x[0], p.x[p.len() - 1]), (x[0], x[x.len() - 1]));
-        }
-
-        #[test]
-        fn least_and_greatest_survive_halving(y in prop::collection::vec(-1e6f64..1e6, 1..3000), times in 1usize..6) {
-            let mut p = Points { x: (0..y.len()).map(|i| i as f64).collect(), y: y.clone() };
-            for _ in 0..times {
-                let before = p.len();
-                halve(&mut p);
-                prop_assert!(p.len() <= before && (before < 20 || p.len() <= before / 2 + 3));
-            }
-            let fold = |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(*b), a.1.max(*b)));
-            prop_assert_eq!(fold(&p.y), fold(&y));
-            prop_assert!(is_sorted(&p.x));
         }
 
         #[test]

@@ -10,15 +10,16 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
 use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
 use forebay_types::{Code, Error, Result, limits};
 use tokio::sync::watch;
 
-use crate::panel::{self, Panel};
+use crate::panel::Panel;
+use crate::past::{Past, Reading, Rows};
 use crate::pictures::Pictures;
 use crate::rate::{Bucket, Pace};
 use crate::reduce::Window;
@@ -39,8 +40,10 @@ const POLL_MS: u64 = 20;
 
 /// A run that can be watched and steered.
 pub struct Run {
+    me: Weak<Run>,
     info: RunInfo,
     steer: Arc<dyn Steer>,
+    past: Option<Arc<dyn Past>>,
     pub(crate) door: Door,
     pub(crate) viewers: Viewers,
     inner: Mutex<Inner>,
@@ -53,9 +56,13 @@ pub struct Run {
 }
 
 #[derive(Default)]
-struct Inner {
-    panels: BTreeMap<u32, Panel>,
+pub(crate) struct Inner {
+    pub(crate) panels: BTreeMap<u32, Panel>,
     numbers: HashMap<(u32, u32), u32>,
+    /// The diagram as the program numbers it where it is kept, and as it is shown.
+    pub(crate) kept_as: HashMap<u32, u32>,
+    pub(crate) reading: Reading,
+    has_past: bool,
     parameters: Vec<Parameter>,
     commands: Vec<String>,
     progress: Option<(i64, i64)>,
@@ -72,7 +79,7 @@ struct Inner {
 }
 
 impl Run {
-    pub(crate) fn new(info: RunInfo, steer: Arc<dyn Steer>) -> Result<Run> {
+    pub(crate) fn new(info: RunInfo, steer: Arc<dyn Steer>, past: Option<Arc<dyn Past>>) -> Result<Arc<Run>> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if info.id.is_empty() || info.id.len() > 64 || !info.id.chars().all(fits) {
             return Err(Error::bad(format!(
@@ -80,25 +87,42 @@ impl Run {
                 info.id
             )));
         }
-        Ok(Run {
+        let door = Door::new()?;
+        let inner = Inner {
+            catalogue_rev: 1,
+            parameters_rev: 1,
+            state_rev: 1,
+            has_past: past.is_some(),
+            ..Inner::default()
+        };
+        Ok(Arc::new_cyclic(|me| Run {
+            me: me.clone(),
             info,
             steer,
-            door: Door::new()?,
+            past,
+            door,
             viewers: Viewers::default(),
-            inner: Mutex::new(Inner {
-                catalogue_rev: 1,
-                parameters_rev: 1,
-                state_rev: 1,
-                ..Inner::default()
-            }),
+            inner: Mutex::new(inner),
             news: watch::Sender::new(0),
             gone: AtomicBool::new(false),
             pictures: Pictures::default(),
             scripts: Mutex::new(None),
-        })
+        }))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn me(&self) -> Weak<Run> {
+        self.me.clone()
+    }
+
+    pub(crate) fn has_past(&self) -> bool {
+        self.past.is_some()
+    }
+
+    pub(crate) fn open_past(&self) -> Result<Box<dyn Rows>> {
+        self.past.as_ref().ok_or_else(|| Error::internal("nothing is kept of this run"))?.open()
+    }
+
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,6 +149,17 @@ impl Run {
         &self.info
     }
 
+    /// What a script shows in the header `Authorization: Bearer`.
+    pub fn token(&self, role: Role) -> String {
+        self.door.token(role)
+    }
+
+    /// Waits until an operator's link was opened, or cannot be any more. Says whether it was.
+    pub fn await_use(&self, link: &str, wait: Duration) -> bool {
+        let code = link.split_once("#c=").map_or(link, |(_, code)| code);
+        self.door.await_use(code, wait)
+    }
+
     /// How many watch.
     pub fn watching(&self) -> usize {
         self.viewers.count()
@@ -133,7 +168,10 @@ impl Run {
     /// A rank declares something. The same diagram or parameter declared by several ranks, or
     /// again after a restart, is one. [`Declare::Slot`] comes with its source: [`Run::slot`].
     pub fn declare(&self, rank: u32, what: &Declare) -> Result<()> {
-        self.inner().declare(rank, what)?;
+        let mut inner = self.inner();
+        inner.declare(rank, what)?;
+        self.read_past(&mut inner);
+        drop(inner);
         self.tell();
         Ok(())
     }
@@ -162,17 +200,27 @@ impl Run {
         inner.panels.values_mut().for_each(|p| p.rank_left(rank));
     }
 
-    /// A point of a history: pairs of curve number and value.
-    pub fn append(&self, rank: u32, diagram: u32, step: i64, t: f64, values: &[(u32, f64)]) -> Result<()> {
+    /// A point of a history: pairs of curve number and value. Where the past is kept, the first one is in
+    /// that row and can be read, the others follow; otherwise the number is of no account.
+    pub fn append(
+        &self,
+        rank: u32,
+        diagram: u32,
+        row: i64,
+        step: i64,
+        t: f64,
+        values: &[(u32, f64)],
+    ) -> Result<()> {
         let mut inner = self.inner();
-        let most = panel::allowance(inner.panels.values());
+        let limits = inner.limits();
         let panel = inner.panel(rank, diagram)?;
         let curves = panel.curves.len();
-        panel.append(step, t, values, most)?;
+        panel.append(row, step, t, values, limits)?;
         if panel.curves.len() != curves {
             inner.catalogue_rev += 1;
         }
         inner.known_time = Some(t).filter(|t| t.is_finite());
+        self.read_past(&mut inner);
         Ok(())
     }
 
@@ -210,7 +258,7 @@ impl Run {
     pub fn act(&self, who: &str, role: Role, act: &Act) -> Result<u64> {
         {
             let inner = self.inner();
-            steering::check(role, act, inner.state.state, &inner.parameters, &inner.commands)?;
+            steering::check(role, inner.state.state)?;
         }
         let id = self.steer.act(who, act)?;
         let ack = Ack {
@@ -256,9 +304,12 @@ impl Run {
     /// Tells writers which diagrams are looked at; called when a viewer's view changes.
     pub(crate) fn rewatch(&self) {
         let open = self.viewers.open();
-        for (id, panel) in &mut self.inner().panels {
+        let mut inner = self.inner();
+        for (id, panel) in &mut inner.panels {
             panel.watch(open.contains(id));
         }
+        inner.look_anew();
+        self.read_past(&mut inner);
     }
 
     /// Diagrams with the version of their data.
@@ -273,7 +324,14 @@ impl Run {
             let panel = inner.panels.get(&diagram)?;
             (panel.version, panel.still())
         };
-        Some((version, self.pictures.get(diagram, version, window, || still.encode(window))))
+        let mut wants = Vec::new();
+        let bytes = self.pictures.get(diagram, version, window, || {
+            let (bytes, wanted) = still.encode(window);
+            wants = wanted;
+            bytes
+        });
+        self.want(diagram, wants);
+        Some((version, bytes))
     }
 
     /// Everything that a viewer has not been told, and its new marks.
@@ -300,7 +358,7 @@ impl Run {
             step: now.step,
             time: now.time.filter(|t| t.is_finite()).or(inner.known_time),
             rate,
-            eta: left.zip(rate).map(|(left, rate)| left / rate),
+            eta: left.zip(rate).filter(|_| going).map(|(left, rate)| left / rate),
             ranks: now.ranks,
             watching,
         }
@@ -335,6 +393,8 @@ impl Inner {
                 self.progress = Some((*start, *end));
                 self.catalogue_rev += 1;
             }
+            // The state says so.
+            Declare::Over { .. } => {}
             Declare::Curve { diagram, curve, name } => {
                 self.panel(rank, *diagram)?.curve(*curve, Some(name))?;
                 self.catalogue_rev += 1;
@@ -361,9 +421,12 @@ impl Inner {
         about.id = id;
         match self.panels.get_mut(&id) {
             Some(panel) => panel.about = about,
-            None => drop(self.panels.insert(id, Panel::new(about))),
+            None => drop(self.panels.insert(id, Panel::new(about, self.has_past))),
         }
         self.numbers.insert((rank, d.id), id);
+        if rank == 0 || !self.kept_as.contains_key(&d.id) {
+            self.kept_as.insert(d.id, id);
+        }
         self.catalogue_rev += 1;
         Ok(())
     }
@@ -375,7 +438,7 @@ impl Inner {
         })
     }
 
-    fn message(&mut self, level: u8, step: i64, text: &str) {
+    pub(crate) fn message(&mut self, level: u8, step: i64, text: &str) {
         if self.messages.len() == MESSAGES {
             self.messages.pop_front();
         }

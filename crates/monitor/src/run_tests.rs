@@ -21,7 +21,7 @@ impl Steer for Taker {
 }
 
 fn run() -> Arc<Run> {
-    Hub::new().add(RunInfo { id: "r1".into(), ..RunInfo::default() }, Arc::new(Taker)).unwrap()
+    Hub::new().add(RunInfo { id: "r1".into(), ..RunInfo::default() }, Arc::new(Taker), None).unwrap()
 }
 
 fn diagram(id: u32, title: &str, kind: Kind) -> Declare {
@@ -47,7 +47,7 @@ fn count(bytes: &[u8]) -> u32 {
 }
 
 fn see(run: &Run, diagrams: &[u32]) -> u64 {
-    let (id, ..) = run.viewers.enter(Role::Viewer).unwrap();
+    let (id, ..) = run.viewers.enter(Role::Viewer, None).unwrap();
     let view = |d: &u32| crate::say::View { diagram: *d, columns: 512, range: None, log: false };
     run.viewers.look(id, &diagrams.iter().map(view).collect::<Vec<_>>(), false);
     run.rewatch();
@@ -206,7 +206,7 @@ fn a_run_that_is_over_stays_so_whatever_a_glance_says() {
         }
     }
     let info = RunInfo { id: "r1".into(), ..RunInfo::default() };
-    let run = Hub::new().add(info, Arc::new(Glancing)).unwrap();
+    let run = Hub::new().add(info, Arc::new(Glancing), None).unwrap();
     assert_eq!((run.words().state, run.words().step), (State::Running, 7));
     run.state(StateInfo { state: State::Ended, step: 8, ..StateInfo::default() });
     assert_eq!((run.words().state, run.words().step), (State::Ended, 8));
@@ -223,9 +223,11 @@ fn limits_are_refused_by_name() {
     let e = run.declare(0, &diagram(9999, "one more", Kind::History)).unwrap_err();
     assert!(e.text().contains("at most 256 diagrams"), "{e}");
     for curve in 0..limits::CURVES as u32 {
-        run.append(0, 3, 0, 0.0, &[(curve, 1.0)]).unwrap();
+        run.append(0, 3, 0, 0, 0.0, &[(curve, 1.0)]).unwrap();
     }
-    assert!(run.append(0, 3, 0, 0.0, &[(99, 1.0)]).is_err());
-    assert!(run.append(5, 3, 0, 0.0, &[(0, 1.0)]).is_err(), "rank 5 declared nothing");
-    assert!(Hub::new().add(RunInfo { id: "a;b".into(), ..RunInfo::default() }, Arc::new(Taker)).is_err());
+    assert!(run.append(0, 3, 0, 0, 0.0, &[(99, 1.0)]).is_err());
+    assert!(run.append(5, 3, 0, 0, 0.0, &[(0, 1.0)]).is_err(), "rank 5 declared nothing");
+    assert!(
+        Hub::new().add(RunInfo { id: "a;b".into(), ..RunInfo::default() }, Arc::new(Taker), None).is_err()
+    );
 }

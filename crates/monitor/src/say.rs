@@ -8,17 +8,52 @@ use crate::steering::LogLine;
 use crate::token::Role;
 
 /// Version of the messages and frames; a page of another version reloads itself.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Largest message from a page, in bytes.
 pub const FROM_PAGE: usize = 32 * 1024;
 /// Most lines of messages or of the log in one message to a page.
 pub const LINES: usize = 20;
 
+/// The first words of a socket: who it is.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Knock {
+    /// The control socket of a session.
+    Me {
+        /// [`VERSION`].
+        v: u32,
+        /// The session's number.
+        sid: String,
+        /// The page's number used once.
+        nc: String,
+    },
+    /// The page has the session's key.
+    Proof {
+        /// Which shows it.
+        mac: String,
+    },
+    /// The data socket of a control socket.
+    Data {
+        /// Number of the control socket.
+        conn: u64,
+        /// Shows that it is the same page; scripts show their token instead.
+        #[serde(default)]
+        mac: Option<String>,
+    },
+}
+
 /// To the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "say", rename_all = "lowercase")]
 pub enum ToPage {
-    /// The first message.
+    /// We have the session's key, too.
+    Prove {
+        /// Our number used once.
+        ns: String,
+        /// Which shows it.
+        mac: String,
+    },
+    /// The first message to who is let in.
     Hello {
         /// [`VERSION`].
         v: u32,
@@ -28,8 +63,8 @@ pub enum ToPage {
         role: Role,
         /// What this viewer is called.
         you: String,
-        /// Opens the data socket that belongs to this control socket.
-        key: String,
+        /// Number of this control socket, for its data socket.
+        conn: u64,
     },
     /// All diagrams and commands, and how far the loop goes.
     Catalogue {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::http;
 use crate::hub::Hub;
-use crate::listen::{Bounded, Door};
+use crate::listen::Door;
 use crate::token::Role;
 
 /// How long pages may take to be told that we leave.
@@ -107,14 +107,16 @@ impl Monitor {
         &self.hub
     }
 
-    /// The links of a run's page, tokens included: for the person who started the run.
+    /// The links of a run's page: for the person who started the run. The operator's one is new each time and
+    /// opens the page once, within minutes.
     pub fn links(&self, run: &str) -> Result<PageLinks> {
         let found = self
             .hub
             .get(run)
             .ok_or_else(|| Error::new(Code::NotFound, format!("run {run} is not shown by this monitor")))?;
-        let link = |role| format!("http://{}/{run}/#t={}", self.address, found.door.token(role).text());
-        Ok(PageLinks { operator: link(Role::Operator), viewer: link(Role::Viewer) })
+        let link =
+            |role| found.door.code(role).map(|code| format!("http://{}/{run}/#c={code}", self.address));
+        Ok(PageLinks { operator: link(Role::Operator)?, viewer: link(Role::Viewer)? })
     }
 
     /// Says farewell to all pages and closes; bounded to a few seconds. Not to be called from
@@ -142,12 +144,7 @@ async fn run(doors: Vec<Door>, shared: Arc<Shared>, done: mpsc::Sender<()>) {
     let app = http::router(shared.clone());
     let mut serving = Vec::new();
     for door in doors {
-        let mut stop = shared.stop.clone();
-        let until = async move {
-            let _ = stop.wait_for(|s| *s).await;
-        };
-        let served = axum::serve(Bounded::new(door), app.clone()).with_graceful_shutdown(until);
-        serving.push(tokio::spawn(async move { served.await }));
+        serving.push(tokio::spawn(door.serve(app.clone(), shared.stop.clone())));
     }
     let mut stop = shared.stop.clone();
     let _ = stop.wait_for(|s| *s).await;

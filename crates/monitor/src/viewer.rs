@@ -8,10 +8,12 @@ use tokio::sync::watch;
 
 use crate::reduce::Window;
 use crate::say::View;
-use crate::token::{Role, Token};
+use crate::secret::Secret;
+use crate::token::Role;
 
-/// Most viewers of one run at a time.
+/// Most viewers and most operators of one run at a time: the ones take no place from the others.
 pub const VIEWERS: usize = 64;
+pub const OPERATORS: usize = 16;
 /// Most columns of pixels that a curve is reduced to.
 pub const COLUMNS: u32 = 4096;
 /// Longest name of a person, in characters.
@@ -41,7 +43,8 @@ pub struct Sight {
 struct Viewer {
     name: String,
     role: Role,
-    key: Token,
+    /// What a page shows at its data socket; scripts show their token.
+    key: Option<Secret>,
     has_data: bool,
     sight: watch::Sender<Sight>,
 }
@@ -63,22 +66,22 @@ impl Viewers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody came. Returns its number, its name and the key of its data socket.
-    pub fn enter(&self, role: Role) -> Result<(u64, String, Token)> {
-        let key = Token::generate()?;
+    /// Somebody came. Returns its number and its name.
+    pub fn enter(&self, role: Role, key: Option<Secret>) -> Result<(u64, String)> {
         let mut inner = self.inner();
-        if inner.all.len() == VIEWERS {
+        let (most, what) = if role == Role::Operator { (OPERATORS, "steer") } else { (VIEWERS, "watch") };
+        if inner.all.values().filter(|v| v.role == role).count() >= most {
             return Err(Error::new(
                 Code::Full,
-                format!("{VIEWERS} people watch already; close another page first"),
+                format!("{most} people {what} already; close another page first"),
             ));
         }
         inner.next += 1;
         let id = inner.next;
         let name = format!("{} {id}", role.word());
         let sight = watch::Sender::new(Sight::default());
-        inner.all.insert(id, Viewer { name: name.clone(), role, key: key.clone(), has_data: false, sight });
-        Ok((id, name, key))
+        inner.all.insert(id, Viewer { name: name.clone(), role, key, has_data: false, sight });
+        Ok((id, name))
     }
 
     /// It went.
@@ -86,10 +89,19 @@ impl Viewers {
         self.inner().all.remove(&id);
     }
 
-    /// Its data socket came; a viewer has one. The receiver is closed when the viewer leaves.
-    pub fn data(&self, key: &str) -> Option<watch::Receiver<Sight>> {
+    /// Its data socket came; a viewer has one. A page shows a proof, a script its role. The receiver is
+    /// closed when the viewer leaves.
+    pub fn data(&self, id: u64, mac: Option<&str>, script: Option<Role>) -> Option<watch::Receiver<Sight>> {
         let mut inner = self.inner();
-        let viewer = inner.all.values_mut().find(|v| v.key.matches(key))?;
+        let viewer = inner.all.get_mut(&id)?;
+        let is_its = match (&viewer.key, mac) {
+            (Some(key), Some(mac)) => key.mac(&["D", &id.to_string()]).is(mac),
+            (None, None) => script == Some(viewer.role),
+            _ => false,
+        };
+        if !is_its {
+            return None;
+        }
         if std::mem::replace(&mut viewer.has_data, true) {
             return None;
         }
@@ -168,10 +180,14 @@ mod tests {
     #[test]
     fn a_viewer_has_one_data_socket_and_its_key_opens_it() {
         let viewers = Viewers::default();
-        let (id, _, key) = viewers.enter(Role::Viewer).unwrap();
-        assert!(viewers.data("guess").is_none());
-        let sight = viewers.data(key.text()).unwrap();
-        assert!(viewers.data(key.text()).is_none());
+        let key = Secret::generate().unwrap();
+        let (id, _) = viewers.enter(Role::Viewer, Some(key.clone())).unwrap();
+        let mac = key.mac(&["D", &id.to_string()]).text();
+        assert!(viewers.data(id, Some("guess"), None).is_none());
+        assert!(viewers.data(id, None, Some(Role::Viewer)).is_none());
+        assert!(viewers.data(id + 1, Some(&mac), None).is_none());
+        let sight = viewers.data(id, Some(&mac), None).unwrap();
+        assert!(viewers.data(id, Some(&mac), None).is_none());
         viewers.leave(id);
         assert!(sight.has_changed().is_err());
     }
@@ -179,8 +195,8 @@ mod tests {
     #[test]
     fn only_what_can_be_seen_is_open() {
         let viewers = Viewers::default();
-        let (a, ..) = viewers.enter(Role::Viewer).unwrap();
-        let (b, ..) = viewers.enter(Role::Operator).unwrap();
+        let (a, _) = viewers.enter(Role::Viewer, None).unwrap();
+        let (b, _) = viewers.enter(Role::Operator, None).unwrap();
         viewers.look(a, &[view(0, 500), view(2, 500)], false);
         viewers.look(b, &[view(1, 500)], true);
         assert_eq!(viewers.open(), BTreeSet::from([0, 2]));
@@ -191,8 +207,9 @@ mod tests {
     #[test]
     fn a_changed_window_changes_its_mark_and_an_equal_one_does_not() {
         let viewers = Viewers::default();
-        let (id, _, key) = viewers.enter(Role::Viewer).unwrap();
-        let sight = viewers.data(key.text()).unwrap();
+        let (id, _) = viewers.enter(Role::Viewer, None).unwrap();
+        assert!(viewers.data(id, None, Some(Role::Operator)).is_none(), "the token of another role");
+        let sight = viewers.data(id, None, Some(Role::Viewer)).unwrap();
         let mark = || sight.borrow().open[&0].1;
         viewers.look(id, &[view(0, 500)], false);
         let first = mark();
@@ -205,18 +222,19 @@ mod tests {
     }
 
     #[test]
-    fn one_viewer_too_many_is_told_so() {
+    fn one_viewer_too_many_is_told_so_and_keeps_no_operator_out() {
         let viewers = Viewers::default();
         for _ in 0..VIEWERS {
-            viewers.enter(Role::Viewer).unwrap();
+            viewers.enter(Role::Viewer, None).unwrap();
         }
-        assert_eq!(viewers.enter(Role::Viewer).unwrap_err().code(), Code::Full);
+        assert_eq!(viewers.enter(Role::Viewer, None).unwrap_err().code(), Code::Full);
+        viewers.enter(Role::Operator, None).unwrap();
     }
 
     #[test]
     fn names_are_short_and_printable() {
         let viewers = Viewers::default();
-        let (id, given, _) = viewers.enter(Role::Operator).unwrap();
+        let (id, given) = viewers.enter(Role::Operator, None).unwrap();
         assert_eq!(viewers.rename(id, " \n ").unwrap(), given);
         assert_eq!(viewers.rename(id, "tr\u{7}an").unwrap(), "tran");
         assert_eq!(viewers.rename(id, &"é".repeat(100)).unwrap().chars().count(), NAME_CHARS);

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_monitor::{Config, Hub, Monitor, RunInfo, Steer};
+use forebay_monitor::{Config, Hub, Monitor, Role, RunInfo, Steer};
 use forebay_types::watch::Act;
 use forebay_types::{Code, Result};
 
@@ -22,7 +22,7 @@ impl Steer for Deaf {
 fn hub(run: &str) -> Arc<Hub> {
     let hub = Hub::new();
     let info = RunInfo { id: run.into(), name: run.into(), ..RunInfo::default() };
-    hub.add(info, Arc::new(Deaf)).unwrap();
+    hub.add(info, Arc::new(Deaf), None).unwrap();
     hub
 }
 
@@ -34,25 +34,24 @@ fn ask(mut stream: impl Read + Write, path: &str, headers: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn token(link: &str) -> &str {
-    link.split_once("#t=").unwrap().1
-}
-
 #[test]
 fn the_links_open_the_page_of_their_run_and_no_other() {
     let monitor = Monitor::start(Config::default(), hub("one")).unwrap();
     let info = RunInfo { id: "two".into(), ..RunInfo::default() };
-    monitor.hub().add(info, Arc::new(Deaf)).unwrap();
+    monitor.hub().add(info, Arc::new(Deaf), None).unwrap();
     let links = monitor.links("one").unwrap();
-    assert!(links.operator.starts_with(&format!("http://127.0.0.1:{}/one/#t=", monitor.address().port())));
+    assert!(links.operator.starts_with(&format!("http://127.0.0.1:{}/one/#c=", monitor.address().port())));
     assert_ne!(links.operator, links.viewer);
+    let again = monitor.links("one").unwrap();
+    assert!(again.viewer == links.viewer && again.operator != links.operator);
     assert_eq!(monitor.links("three").unwrap_err().code(), Code::NotFound);
 
     let connect = || TcpStream::connect(monitor.address()).unwrap();
-    let bearer = format!("Host: localhost\r\nAuthorization: Bearer {}", token(&links.viewer));
+    let token = monitor.hub().get("one").unwrap().token(Role::Viewer);
+    let bearer = format!("Host: localhost\r\nAuthorization: Bearer {token}");
     let page = ask(connect(), "/one/", "Host: localhost");
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("./assets/app.js"), "{page}");
-    assert!(page.contains("content-security-policy: default-src 'self'"), "{page}");
+    assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
     assert!(ask(connect(), "/one", "Host: localhost").contains("location: one/"), "relative, for proxies");
     assert!(ask(connect(), "/one/me", &bearer).contains("\"role\":\"viewer\""));
     assert!(ask(connect(), "/two/me", &bearer).starts_with("HTTP/1.1 401"), "the token of another run");
@@ -109,4 +108,37 @@ fn it_runs_on_a_runtime_that_is_there_already() {
     let page = ask(TcpStream::connect(monitor.address()).unwrap(), "/one/", "Host: 127.0.0.1:1");
     assert!(page.starts_with("HTTP/1.1 404"));
     monitor.stop();
+}
+
+/// Holds so many connections, each with half of a request, until its standard input closes.
+const HALF_OPEN: &str = r#"
+    trap '' PIPE
+    for i in $(seq $2); do exec {fd}<>/dev/tcp/127.0.0.1/$1 && printf 'GET /one/ HTTP/1.1\r\nHost: loc' >&$fd; done 2>/dev/null
+    echo held; read line"#;
+
+#[test]
+fn half_open_connections_of_another_user_keep_nobody_out_and_end_by_themselves() {
+    use std::os::unix::process::CommandExt;
+    let monitor = Monitor::start(Config::default(), hub("one")).unwrap();
+    let port = monitor.address().port().to_string();
+    let mut stranger = std::process::Command::new("bash");
+    stranger.args(["-c", HALF_OPEN, "bash", &port, "300"]).uid(65534).gid(65534).current_dir("/");
+    let piped = std::process::Stdio::piped;
+    let mut stranger = match stranger.stdin(piped()).stdout(piped()).stderr(piped()).spawn() {
+        Ok(child) => child,
+        Err(e) => return eprintln!("skipped: this needs root, to be another user ({e})"),
+    };
+    let mut said = [0; 4];
+    stranger.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"held");
+    for _ in 0..40 {
+        let page = ask(TcpStream::connect(monitor.address()).unwrap(), "/one/", "Host: localhost");
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    }
+    // Ours that say nothing come to an end, too.
+    let mut idle = TcpStream::connect(monitor.address()).unwrap();
+    idle.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!(matches!(idle.read(&mut [0; 512]), Ok(_)), "closed, with or without a word");
+    drop(stranger.stdin.take());
+    stranger.wait().unwrap();
 }

@@ -261,6 +261,17 @@ impl Reader {
         catalog::points(&self.conn(), diagram, curve)
     }
 
+    /// Recorded points in rows `from` to `to`, both among them, in order, at most `most`; of one
+    /// diagram and curve if asked.
+    pub fn points_between(
+        &self,
+        rows: (i64, i64),
+        of: Option<(u32, u32)>,
+        most: usize,
+    ) -> Result<Vec<catalog::Point>> {
+        catalog::points_between(&self.conn(), rows, of, most)
+    }
+
     /// The last messages: step, level and text.
     pub fn messages(&self, last: u32) -> Result<Vec<(i64, u8, String)>> {
         catalog::messages(&self.conn(), last)

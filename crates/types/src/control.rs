@@ -403,10 +403,26 @@ pub struct Restarted {
 }
 
 /// The links of a run's page.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct PageLinks {
-    /// Looks and steers.
+    /// Looks and steers; opens the page once, within some minutes.
     pub operator: String,
     /// Looks.
     pub viewer: String,
+}
+
+impl PageLinks {
+    /// The link that a program prints by itself: the operator's one on a terminal, where the person
+    /// sits who started it, otherwise the viewers', for what it prints may stand in a log that
+    /// others read.
+    pub fn to_print(&self, on_terminal: bool) -> &str {
+        if on_terminal { &self.operator } else { &self.viewer }
+    }
+}
+
+/// The operator's link is shown by nobody who does not ask for it.
+impl std::fmt::Debug for PageLinks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageLinks").field("viewer", &self.viewer).finish_non_exhaustive()
+    }
 }

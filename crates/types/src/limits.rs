@@ -26,5 +26,9 @@ pub const RANKS: usize = 65_536;
 pub const DIAGRAMS: usize = 256;
 /// Most curves of one diagram.
 pub const CURVES: usize = 16;
+/// Most steps of one act `Step`.
+pub const STEPS: u64 = 1 << 40;
+/// Longest text of a parameter, in bytes.
+pub const TEXT_BYTES: usize = 1024;
 /// Most points kept of one curve: what exceeds it is reduced before it leaves the simulation.
 pub const POINTS: usize = 16_384;

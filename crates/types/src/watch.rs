@@ -1,5 +1,6 @@
 //! What people watch and steer: diagrams, parameters, commands, and the acts upon a run.
 
+use crate::limits;
 use serde::{Deserialize, Serialize};
 
 /// A declaration by the simulation.
@@ -20,6 +21,12 @@ pub enum Declare {
         start: i64,
         /// One past the last step.
         end: i64,
+    },
+    /// The loop has come to its end, by itself or because it was told to; its head is passed no more
+    /// before another [`Declare::Progress`].
+    Over {
+        /// The step that was not begun any more.
+        step: i64,
     },
     /// The name of a curve of a history, before its first point; it has no [`Declare::Slot`].
     Curve {
@@ -167,21 +174,40 @@ impl Parameter {
                 if (old.is_i64() || old.is_u64()) && !(new.is_i64() || new.is_u64()) {
                     return Err(bad(format!("{new} is not an integer, and its value is one")));
                 }
-                let v = new.as_f64().unwrap_or(f64::NAN);
-                if !v.is_finite() {
+                if !new.as_f64().is_some_and(f64::is_finite) {
                     return Err(bad(format!("{new} is not a finite number")));
                 }
-                if let Some(min) = self.min.filter(|m| v < *m) {
+                if let Some(min) = self.min.filter(|m| is_below(new, *m)) {
                     return Err(bad(format!("{new} is below the least value {min} {}", self.unit)));
                 }
-                if let Some(max) = self.max.filter(|m| v > *m) {
+                if let Some(max) = self.max.filter(|m| is_above(new, *m)) {
                     return Err(bad(format!("{new} is above the greatest value {max} {}", self.unit)));
                 }
                 Ok(())
             }
+            (V::String(_), V::String(text)) if text.len() > limits::TEXT_BYTES => Err(bad(format!(
+                "its text has {} bytes; give one of {} at most",
+                text.len(),
+                limits::TEXT_BYTES
+            ))),
             (V::Bool(_), V::Bool(_)) | (V::String(_), V::String(_)) => Ok(()),
             (old, new) => Err(bad(format!("{new} is not of the type of its value {old}"))),
         }
+    }
+}
+
+/// Whether a number lies below a limit. An integer is not made a double first: beyond 2^53 not every one is.
+fn is_below(number: &serde_json::Number, limit: f64) -> bool {
+    match number.as_i128() {
+        Some(n) => n < limit.ceil() as i128,
+        None => number.as_f64().is_some_and(|v| v < limit),
+    }
+}
+
+fn is_above(number: &serde_json::Number, limit: f64) -> bool {
+    match number.as_i128() {
+        Some(n) => n > limit.floor() as i128,
+        None => number.as_f64().is_some_and(|v| v > limit),
     }
 }
 
@@ -252,6 +278,8 @@ pub enum State {
     Saving,
     /// Told to end.
     Quitting,
+    /// The loop has ended; the program works on behind it.
+    Over,
     /// Closed.
     Ended,
     /// The process is gone without closing.
@@ -288,6 +316,28 @@ mod tests {
         assert!(p.check(&json!("x")).is_err());
         let n = Parameter { value: json!(3), min: None, max: None, ..p };
         assert!(n.check(&json!(2.5)).is_err());
+    }
+
+    #[test]
+    fn an_integer_beyond_two_to_53_is_compared_as_it_is() {
+        let seed = |max: f64| Parameter {
+            name: "seed".into(),
+            value: json!(1),
+            min: Some(-9_007_199_254_740_992.0),
+            max: Some(max),
+            unit: String::new(),
+            help: String::new(),
+        };
+        let p = seed(9_007_199_254_740_992.0);
+        assert!(p.check(&json!(9_007_199_254_740_992i64)).is_ok());
+        assert!(p.check(&json!(9_007_199_254_740_993i64)).is_err());
+        assert!(p.check(&json!(-9_007_199_254_740_993i64)).is_err());
+        assert!(seed(1e30).check(&json!(u64::MAX)).is_ok());
+        let act = json!({"verb": "set", "name": "seed", "value": 9_007_199_254_740_993i64});
+        let read: Act = serde_json::from_str(&act.to_string()).unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap(), act);
+        let text = Parameter { value: json!(""), ..seed(1.0) };
+        assert!(text.check(&json!("x".repeat(limits::TEXT_BYTES + 1))).is_err());
     }
 
     #[test]

@@ -182,6 +182,10 @@ pub fn admin(shared: &Shared, request: AdminRequest) -> Result<AdminRequest> {
     };
     Ok(match request {
         AdminRequest::Links { run } => AdminRequest::Links { run: here(&run)? },
+        AdminRequest::Token { run, operator } => AdminRequest::Token { run: here(&run)?, operator },
+        AdminRequest::Opened { run, link, wait_ms } => {
+            AdminRequest::Opened { run: here(&run)?, link, wait_ms }
+        }
         AdminRequest::Steer { run, who, act, wait_ms } => {
             AdminRequest::Steer { run: here(&run)?, who, act, wait_ms }
         }

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most acts that wait at a time; more are refused.
 const WAITING: usize = 256;
-/// Most steps of one `Step`.
-const STEPS: u64 = 1 << 40;
 
 /// One rank of the run, as far as steering knows it.
 #[derive(Debug, Default)]
 struct Rank {
     step: Option<i64>,
+    /// Its loop has ended: it carries nothing out any more.
+    over: bool,
     /// Gate in force; `None` is open. Confirmed, or tentative while acts are forming.
     gate: Option<i64>,
     /// Numbers of confirmed acts that it has not carried out, oldest first.
@@ -111,7 +111,7 @@ impl Steering {
                 out.push(Action::Post { rank, id: a.id, step: a.gate, act: a.act.clone() });
             }
         }
-        self.ranks.insert(rank, Rank { step: None, gate: None, pending });
+        self.ranks.insert(rank, Rank { pending, ..Rank::default() });
         let step = self.gate_of(rank);
         self.ranks.entry(rank).and_modify(|r| r.gate = step);
         out.push(Action::Gate { rank, step });
@@ -124,7 +124,7 @@ impl Steering {
         *self = Steering::new(size);
         self.hold = held.map(|step| Hold { step, by: 0, after: 0 });
         for seen in ranks {
-            self.ranks.insert(seen.rank, Rank { step: seen.step, gate: held, pending: VecDeque::new() });
+            self.ranks.insert(seen.rank, Rank { step: seen.step, gate: held, ..Rank::default() });
             out.push(Action::Gate { rank: seen.rank, step: held });
         }
         self.show(out);
@@ -146,7 +146,7 @@ impl Steering {
     }
 
     /// A rank has declared something. All ranks declare the same; the word of the first one counts.
-    pub fn declare(&mut self, rank: u32, declare: &Declare) {
+    pub fn declare(&mut self, rank: u32, declare: &Declare, out: &mut Vec<Action>) {
         let first = self.ranks.keys().next().is_none_or(|r| rank <= *r);
         match declare {
             Declare::Parameter(p) if first || !self.parameters.contains_key(&p.name) => {
@@ -155,8 +155,42 @@ impl Steering {
             Declare::Command { name } => {
                 self.commands.insert(name.clone());
             }
+            Declare::Progress { .. } => self.begin_loop(rank, out),
+            Declare::Over { step } => self.end_loop(rank, *step, out),
             _ => {}
         }
+    }
+
+    /// A rank that came to the end of a loop begins another one.
+    fn begin_loop(&mut self, rank: u32, out: &mut Vec<Action>) {
+        let Some(state) = self.ranks.get_mut(&rank).filter(|r| r.over) else { return };
+        (state.over, state.step) = (false, None);
+        for a in self.acts.iter().filter(|a| !a.done.contains(&rank)) {
+            state.pending.push_back(a.id);
+            out.push(Action::Post { rank, id: a.id, step: a.gate, act: a.act.clone() });
+        }
+        self.set_gates(out);
+        self.show(out);
+    }
+
+    /// A rank has come to the end of its loop. What waited for it goes on without it; when all are
+    /// there, what was not carried out never will be.
+    fn end_loop(&mut self, rank: u32, step: i64, out: &mut Vec<Action>) {
+        let Some(state) = self.ranks.get_mut(&rank) else { return };
+        (state.over, state.step) = (true, Some(step));
+        state.pending.clear();
+        if self.is_over() {
+            self.give_up("the loop ended before it", out);
+        } else {
+            self.settle(out);
+        }
+        self.set_gates(out);
+        self.show(out);
+    }
+
+    /// Whether every rank has come to the end of its loop.
+    pub fn is_over(&self) -> bool {
+        !self.ranks.is_empty() && self.ranks.values().all(|r| r.over)
     }
 
     /// Somebody wants something that [`Steering::check`] lets through. `id` is its number in the
@@ -208,6 +242,12 @@ impl Steering {
                 "the run has no live rank to steer: it has ended or not begun; start the program again",
             ));
         }
+        if self.is_over() {
+            return Err(Error::new(
+                Code::Closed,
+                "the loop is over and the program works on behind it; acts are taken again when it begins another loop",
+            ));
+        }
         if self.quit {
             return Err(Error::new(Code::Closed, "the run was told to quit and takes no further acts"));
         }
@@ -232,8 +272,8 @@ impl Steering {
                 Code::NotFound,
                 format!("the run declares no command {name:?}; it declares {}", names(self.commands.iter())),
             )),
-            Act::Step { n } if *n == 0 || *n > STEPS => {
-                Err(Error::bad(format!("{n} is no number of steps; give one from 1 to {STEPS}")))
+            Act::Step { n } if *n == 0 || *n > limits::STEPS => {
+                Err(Error::bad(format!("{n} is no number of steps; give one from 1 to {}", limits::STEPS)))
             }
             Act::End { why } if why.is_empty() || why.len() > limits::NAME_BYTES => Err(Error::bad(format!(
                 "a reason of {} bytes is not possible; give one of 1 to {}",
@@ -246,7 +286,8 @@ impl Steering {
 
     /// The first step ahead of every rank as far as known, and not before an earlier act.
     fn ahead(&self) -> i64 {
-        let passed = self.ranks.keys().map(|r| self.passed(*r)).max().unwrap_or(-1);
+        let on = self.ranks.iter().filter(|(_, r)| !r.over);
+        let passed = on.map(|(r, _)| self.passed(*r)).max().unwrap_or(-1);
         passed.saturating_add(1).max(self.last_gate)
     }
 
@@ -290,7 +331,7 @@ impl Steering {
                 }
                 _ => {}
             }
-            for (rank, state) in &mut self.ranks {
+            for (rank, state) in self.ranks.iter_mut().filter(|(_, r)| !r.over) {
                 state.pending.push_back(entry.id);
                 out.push(Action::Post { rank: *rank, id: entry.id, step: n, act: entry.act.clone() });
             }
@@ -339,13 +380,14 @@ impl Steering {
     fn settle(&mut self, out: &mut Vec<Action>) {
         for i in 0..self.acts.len() {
             let a = &self.acts[i];
-            let waits = self.ranks.iter().any(|(r, s)| s.step.is_some() && !a.done.contains(r));
+            let waits = self.ranks.iter().any(|(r, s)| s.step.is_some() && !s.over && !a.done.contains(r));
             if !a.told && !a.done.is_empty() && !waits {
                 self.tell(i, out);
             }
         }
-        let (size, left) = (self.size, &self.left);
-        self.acts.retain(|a| !(a.told && (0..size).all(|r| a.done.contains(&r) || left.contains(&r))));
+        let gone = |r: u32| self.left.contains(&r) || self.ranks.get(&r).is_some_and(|s| s.over);
+        let size = self.size;
+        self.acts.retain(|a| !(a.told && (0..size).all(|r| a.done.contains(&r) || gone(r))));
         if self.acts.is_empty() && self.hold.is_none() {
             self.last_gate = 0;
         }
@@ -404,6 +446,7 @@ impl Steering {
                 result: format!("refused: {why}"),
             }));
         }
+        self.ranks.values_mut().for_each(|r| r.pending.clear());
         self.tentative = None;
         self.hold = None;
         self.last_gate = 0;
@@ -444,6 +487,9 @@ impl Steering {
                 (false, true) => State::Starting,
                 (false, false) => State::Ended,
             };
+        }
+        if self.is_over() {
+            return State::Over;
         }
         if self.quit {
             return State::Quitting;

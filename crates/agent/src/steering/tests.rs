@@ -61,6 +61,10 @@ impl Run {
         self.with(|s, out| s.looked(&seen, out));
     }
 
+    fn declare(&mut self, rank: u32, what: &Declare) {
+        self.with(|s, out| s.declare(rank, what, out));
+    }
+
     /// Somebody wants something, a moment after the steps were read.
     fn act(&mut self, act: Act) -> forebay_types::Result<u64> {
         self.look();
@@ -166,7 +170,7 @@ fn step_goes_so_far_and_holds_again() {
 #[test]
 fn a_held_run_takes_acts_at_the_step_where_it_is() {
     let mut run = Run::of(1);
-    run.steering.declare(0, &Declare::Command { name: "dump".into() });
+    run.declare(0, &Declare::Command { name: "dump".into() });
     run.go(0, 4);
     run.act(Act::Stop).unwrap();
     run.go(0, 9);
@@ -227,7 +231,7 @@ fn a_parameter_changes_for_the_viewers_only_when_all_ranks_have_it() {
         unit: "V/m".into(),
         help: String::new(),
     };
-    run.steering.declare(0, &Declare::Parameter(p));
+    run.declare(0, &Declare::Parameter(p));
     run.go(0, 1);
     run.go(1, 1);
     let refused = run.act(Act::Set { name: "e0".into(), value: json!(2.0) }).unwrap_err();
@@ -262,6 +266,44 @@ fn an_act_that_one_rank_refuses_is_reported_with_its_words() {
         .any(|a| matches!(a, Action::Ack(a) if a.phase == Phase::Refused && a.text == "rank 0: disk full"));
     assert!(told);
     assert_eq!(run.state(), State::Running);
+}
+
+#[test]
+fn behind_the_loop_every_act_is_answered_at_once_and_in_the_next_loop_they_are_taken_again() {
+    let mut run = Run::of(1);
+    run.go(0, 5);
+    let late = run.act(Act::Stop).unwrap();
+    run.declare(0, &Declare::Over { step: 6 });
+    assert!(run.acks().contains(&(late, Phase::Refused, None)), "what waited is answered: {:?}", run.acks());
+    assert_eq!((run.steering.state(), run.steering.step()), (State::Over, Some(6)));
+    for act in [Act::Run, Act::Stop, Act::Step { n: 1 }, Act::Save, Act::Quit] {
+        let refused = run.act(act).unwrap_err();
+        assert_eq!(refused.code(), Code::Closed);
+        assert!(refused.text().contains("the loop is over"), "{refused}");
+    }
+    run.steps.insert(0, None);
+    run.mail.clear();
+    run.declare(0, &Declare::Progress { start: 0, end: 9 });
+    let id = run.act(Act::Stop).unwrap();
+    run.go(0, 0);
+    assert_eq!(run.state(), State::Held);
+    assert!(run.acks().contains(&(id, Phase::Applied, Some(0))));
+}
+
+#[test]
+fn a_rank_whose_loop_is_over_holds_up_none_that_goes_on() {
+    let mut run = Run::of(2);
+    run.go(0, 9);
+    run.go(1, 3);
+    let id = run.act(Act::Save).unwrap();
+    run.declare(0, &Declare::Over { step: 10 });
+    run.go(1, 20);
+    assert!(run.acks().iter().any(|(i, phase, _)| *i == id && *phase != Phase::Queued), "{:?}", run.acks());
+    let stop = run.act(Act::Stop).unwrap();
+    let at = run.go(1, 99);
+    assert!(run.acks().contains(&(stop, Phase::Applied, Some(at))));
+    run.declare(1, &Declare::Over { step: at });
+    assert_eq!(run.state(), State::Over);
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Log {
     }
 
     /// Publishes a record if the ring has room; its number.
-    fn try_push(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64, Full> {
+    pub(super) fn try_push(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64, Full> {
         let mut state = self.lock();
         let seq = state.last + 1;
         let mut w = Writer::over(std::mem::take(&mut state.buf));

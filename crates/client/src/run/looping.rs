@@ -104,6 +104,7 @@ impl LoopHead {
         if last && !self.core.steer.quitting() {
             self.core.looped.store(LOOPED, Ordering::Relaxed);
         }
+        self.core.declare(&Declare::Over { step })?;
         Ok(None)
     }
 
@@ -149,5 +150,8 @@ impl Drop for LoopHead {
     fn drop(&mut self) {
         self.watch.end(&self.core);
         self.core.current.store(-1, Ordering::Relaxed);
+        if !self.ended {
+            self.core.declare_at_once(&Declare::Over { step: self.next });
+        }
     }
 }

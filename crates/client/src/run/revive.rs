@@ -85,11 +85,15 @@ impl Core {
     /// Keeps a declaration for a successor; a later one of the same thing takes its place.
     pub(super) fn keep_declaration(&self, declare: &Declare) {
         let same = |other: &Declare| match (declare, other) {
+            (Declare::Over { .. }, Declare::Over { .. }) => true,
             (Declare::Progress { .. }, Declare::Progress { .. }) => true,
             (Declare::Parameter(a), Declare::Parameter(b)) => a.name == b.name,
             (a, b) => a == b,
         };
         let mut known = self.declared.lock().unwrap_or_else(|e| e.into_inner());
+        if matches!(declare, Declare::Progress { .. }) {
+            known.retain(|other| !matches!(other, Declare::Over { .. }));
+        }
         match known.iter_mut().find(|other| same(other)) {
             Some(place) => *place = declare.clone(),
             None => known.push(declare.clone()),

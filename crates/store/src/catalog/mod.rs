@@ -36,8 +36,8 @@ pub use steps::{
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub use together::{begin_life, close_as, go_back};
 pub use watch::{
-    Act, acts, add_point, curves, declare, diagrams, last_act, log_act, log_applied, message, messages,
-    parameter_values, parameters, points,
+    Act, Point, acts, add_point, curves, declare, diagrams, last_act, log_act, log_applied, message,
+    messages, parameter_values, parameters, points, points_between,
 };
 
 use crate::disk::{Disk, Foreign, foreign};

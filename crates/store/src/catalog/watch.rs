@@ -29,7 +29,7 @@ pub fn declare(conn: &Connection, what: &Declare) -> Result<()> {
         ),
         Declare::Curve { diagram, curve, name } | Declare::Slot { diagram, curve, name, .. } => conn
             .execute("INSERT OR REPLACE INTO fb_curves VALUES(?1, ?2, ?3)", params![diagram, curve, name]),
-        Declare::Command { .. } | Declare::Progress { .. } => Ok(0),
+        Declare::Command { .. } | Declare::Progress { .. } | Declare::Over { .. } => Ok(0),
     }
     .map(|_| ())
     .map_err(|e| sql_error("cannot keep a declaration", e))
@@ -67,6 +67,51 @@ pub fn points(conn: &Connection, diagram: u32, curve: u32) -> Result<Vec<(f64, f
             s.query_map([diagram, curve], |r| Ok((number(r.get(0)?), number(r.get(1)?))))?.collect()
         })
         .map_err(failed)
+}
+
+/// A point of a history as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Number of its row: counts up in the order in which points came.
+    pub row: i64,
+    /// The diagram, as the program numbers it.
+    pub diagram: u32,
+    /// The curve.
+    pub curve: u32,
+    /// Abscissa.
+    pub t: f64,
+    /// Ordinate.
+    pub value: f64,
+}
+
+/// Points in rows `from` to `to`, in order, at most `most`; of one diagram and curve if asked.
+pub fn points_between(
+    conn: &Connection,
+    (from, to): (i64, i64),
+    of: Option<(u32, u32)>,
+    most: usize,
+) -> Result<Vec<Point>> {
+    let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
+    let read = |r: &Row| {
+        Ok(Point {
+            row: r.get(0)?,
+            diagram: r.get(1)?,
+            curve: r.get(2)?,
+            t: number(r.get(3)?),
+            value: number(r.get(4)?),
+        })
+    };
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let begin = "SELECT rowid, diagram, curve, t, value FROM fb_points WHERE rowid BETWEEN ?1 AND ?2";
+    match of {
+        None => conn
+            .prepare_cached(&format!("{begin} ORDER BY rowid LIMIT ?3"))
+            .and_then(|mut s| s.query_map(params![from, to, most], read)?.collect()),
+        Some((diagram, curve)) => conn
+            .prepare_cached(&format!("{begin} AND diagram = ?4 AND curve = ?5 ORDER BY rowid LIMIT ?3"))
+            .and_then(|mut s| s.query_map(params![from, to, most, diagram, curve], read)?.collect()),
+    }
+    .map_err(failed)
 }
 
 /// Declared parameters with the values they have now.

@@ -122,6 +122,8 @@ pub(super) enum Effect {
     Append {
         session: u64,
         diagram: u32,
+        /// Number of the first value's row in the catalog; the others follow.
+        row: i64,
         step: i64,
         t: f64,
         values: Vec<(u32, f64)>,
@@ -303,7 +305,8 @@ fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Ve
             for (curve, value) in &values {
                 catalog::add_point(conn, diagram, *curve, step, t, *value)?;
             }
-            effects.push(Effect::Append { session, diagram, step, t, values });
+            let row = conn.last_insert_rowid() + 1 - values.len() as i64;
+            effects.push(Effect::Append { session, diagram, row, step, t, values });
         }
         Record::Applied { id, step, code, text } => {
             catalog::log_applied(conn, id, step, code, text)?;

@@ -49,5 +49,9 @@ impl Intake {
         // Attempts at steps behind it that failed are forgotten: all ranks begin them anew.
         let size = self.sessions.values().map(|s| s.row.size).max().unwrap_or(0);
         self.given_up.iter_mut().for_each(|g| g.ranks.extend(0..size));
+        // All sessions are of one run, and whoever listens to one listens for the run.
+        if let Some(s) = self.sessions.values().next() {
+            s.sink.went_back();
+        }
     }
 }

@@ -266,9 +266,9 @@ impl Intake {
                     s.sink.declare(session, s.row.rank, &what, &s.segment);
                 }
             }
-            Effect::Append { session, diagram, step, t, values } => {
+            Effect::Append { session, diagram, row, step, t, values } => {
                 if let Some(s) = sink(session) {
-                    s.sink.append(session, diagram, step, t, &values);
+                    s.sink.append(session, diagram, row, step, t, &values);
                 }
             }
             Effect::Applied { session, id, step, code, text } => {

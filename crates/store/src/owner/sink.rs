@@ -12,10 +12,13 @@ pub trait Sink: Send + Sync {
     fn declare(&self, session: u64, rank: u32, what: &Declare, segment: &Segment) {
         let _ = (session, rank, what, segment);
     }
-    /// A point of a history: curve numbers and values.
-    fn append(&self, session: u64, diagram: u32, step: i64, t: f64, values: &[(u32, f64)]) {
-        let _ = (session, diagram, step, t, values);
+    /// A point of a history: curve numbers and values. They can be read already, in rows of the
+    /// catalog that count up from `row` (see [`crate::Reader::points_between`]).
+    fn append(&self, session: u64, diagram: u32, row: i64, step: i64, t: f64, values: &[(u32, f64)]) {
+        let _ = (session, diagram, row, step, t, values);
     }
+    /// The run went back to an earlier step: points of histories that were told are gone.
+    fn went_back(&self) {}
     /// An act of steering was carried out (code 0) or refused.
     fn applied(&self, session: u64, id: u64, step: i64, code: u32, text: &str) {
         let _ = (session, id, step, code, text);
