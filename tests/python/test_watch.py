@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import forebay as fb
 import numpy as np
 import pytest
+from places import forebay_exe
 
 pytestmark = pytest.mark.usefixtures("owner")
 
@@ -77,3 +82,49 @@ def test_saves_and_commands_may_be_registered(run_dir: Path) -> None:
         run.command("kick", calls.append)
         assert list(run.steps(3)) == [0, 1, 2]
         assert calls == []
+
+
+def test_what_a_program_prints_of_its_page_steers_at_a_terminal_only(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with fb.open(run_dir) as run:
+        page = run.monitor()
+        assert page.viewer.startswith("http://127.0.0.1:")
+        assert str(page) == f"{page}" == page.viewer
+        assert page.viewer in repr(page) and page.viewer in page._repr_html_()
+        first, second = page.operator, page.operator
+        assert len({first, second, page.viewer}) == 3
+        assert len({link.split("#")[0] for link in (first, second, page.viewer)}) == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", Terminal())
+            assert str(page) not in (page.viewer, first, second)
+            assert page.viewer in repr(page)
+        assert run.monitor().viewer == page.viewer
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Terminal())
+        assert str(page) == page.viewer, "a run that is closed is steered by nobody"
+
+
+def test_behind_its_loop_a_run_answers_a_verb_at_once_and_in_the_next_loop_takes_it(run_dir: Path) -> None:
+    def steer(run: fb.Run, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(forebay_exe()), "steer", str(run.path), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    with fb.open(run_dir) as run:
+        assert list(run.steps(3)) == [0, 1, 2]
+        for verb in ("stop", "save", "quit"):
+            refused = steer(run, verb)
+            assert refused.returncode != 0
+            assert "loop" in refused.stderr
+        seen = []
+        asked = threading.Thread(target=lambda: seen.append(steer(run, "quit")))
+        for step in run.steps(10**12, start=3):
+            if step == 3:
+                asked.start()
+        asked.join()
+        assert seen[0].returncode == 0, seen[0].stderr
+        assert run.ended_by is not None

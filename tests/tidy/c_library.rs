@@ -63,7 +63,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Run::saves", "fb_on_save"),
     ("Run::command", "fb_on_command"),
     ("Run::message", "fb_message"),
-    ("Run::monitor", "fb_monitor"),
+    ("Run::monitor", "fb_monitor fb_monitor_url"),
     ("Run::close", "fb_run_close"),
     ("Run::close_as", "fb_run_close_unfinished"),
     ("KeptSnapshots::numbers", "fb_snapshots"),

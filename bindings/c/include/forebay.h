@@ -854,6 +854,11 @@ fb_status fb_message(fb_run *run, fb_level level, const char *text);
    either may be NULL; free them with fb_free. */
 fb_status fb_monitor(fb_run *run, char **operator_url, char **viewer_url);
 
+/* The link that a program prints: the one of who may steer when standard output is a terminal, otherwise
+   the one of who may only look, for what is printed may stand in a log that others read. Starts the page
+   if it is not there; free the link with fb_free. */
+fb_status fb_monitor_url(fb_run *run, char **url);
+
 /* Declares a diagram; `opts` may be NULL. Free it with fb_diagram_free, or leave it to fb_run_close. */
 fb_status fb_diagram_open(fb_run *run, const char *title, const fb_diagram_opts *opts, fb_diagram **diagram);
 

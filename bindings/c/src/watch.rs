@@ -1,6 +1,7 @@
 //! Watching and steering: the loop head, diagrams, callbacks, messages, the page.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::io::IsTerminal;
 use std::sync::TryLockError;
 
 use forebay::{Code, DiagramOptions, Error, Kind, Level, Result, Scale, Steps, StepsOptions, TimeLimit};
@@ -255,6 +256,20 @@ pub extern "C" fn fb_monitor(
         if !viewer_url.is_null() {
             viewer.set(memory::give_text(&links.viewer)?);
         }
+        Ok(())
+    })
+}
+
+/// The link that a program prints: the one of who may steer when standard output is a terminal, otherwise
+/// the one of who may only look, for what is printed may stand in a log that others read. Starts the page
+/// if it is not there; free the link with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_monitor_url(run: *mut fb_run, url: *mut *mut c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let url = given::out(url, "url")?;
+        let links = object.run.monitor()?;
+        url.set(memory::give_text(links.to_print(std::io::stdout().is_terminal()))?);
         Ok(())
     })
 }

@@ -468,6 +468,11 @@ module forebay_library
       type(c_ptr), value :: run
       type(c_ptr), intent(inout) :: operator_url, viewer_url
     end function lib_monitor
+    integer(c_int) function lib_monitor_url(run, url) bind(c, name='fb_monitor_url')
+      import
+      type(c_ptr), value :: run
+      type(c_ptr), intent(inout) :: url
+    end function lib_monitor_url
     integer(c_int) function lib_diagram_open(run, title, opts, diagram) &
         bind(c, name='fb_diagram_open')
       import

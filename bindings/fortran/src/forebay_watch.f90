@@ -10,7 +10,7 @@ module forebay_watch
   implicit none
   private
   public :: fb_step, fb_steps_from, fb_steps_with, fb_ended_by
-  public :: fb_on_save, fb_on_command, fb_message, fb_monitor, fb_callback
+  public :: fb_on_save, fb_on_command, fb_message, fb_monitor, fb_monitor_url, fb_callback
   public :: fb_diagram_open, fb_diagram_free, fb_diagram_wants, fb_curve_update, fb_history_append
 
   abstract interface
@@ -231,6 +231,21 @@ contains
     if (status == FB_OK .and. .not. present(viewer_url)) call text_taken(look, unwanted)
     call settle(status, stat, errmsg)
   end subroutine fb_monitor
+
+  !> The link that a program prints: of who may steer when standard output is a terminal, otherwise of who may
+  !> look. Starts the run's page if it is not there.
+  subroutine fb_monitor_url(run, url, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=:), allocatable, intent(inout) :: url
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(c_ptr) :: link
+    integer(c_int) :: status
+    link = c_null_ptr
+    status = lib_monitor_url(id(run%at), link)
+    if (status == FB_OK) call text_taken(link, url)
+    call settle(status, stat, errmsg)
+  end subroutine fb_monitor_url
 
   ! --- diagrams -------------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ fn half_open_connections_of_another_user_keep_nobody_out_and_end_by_themselves()
     // Ours that say nothing come to an end, too.
     let mut idle = TcpStream::connect(monitor.address()).unwrap();
     idle.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert!(matches!(idle.read(&mut [0; 512]), Ok(_)), "closed, with or without a word");
+    assert!(idle.read(&mut [0; 512]).is_ok(), "closed, with or without a word");
     drop(stranger.stdin.take());
     stranger.wait().unwrap();
 }

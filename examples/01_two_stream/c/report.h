@@ -17,7 +17,6 @@ struct clocked {
     double seconds; /* of the loop */
     double *calls;  /* seconds of each field solve */
     int64_t ncalls;
-    const char *page; /* address, or "" */
 };
 
 /* Columns of the table `history`, each `n` long. */
@@ -128,8 +127,6 @@ static fb_status report(fb_run *run, const struct deck *deck, struct clocked *cl
         double median = 0.5 * (clocked->calls[(n - 1) / 2] + clocked->calls[n / 2]);
         printf("calls         %" PRId64 " to poisson1d, median %.1f us\n", n, 1e6 * median);
     }
-    if (!status && *clocked->page)
-        printf("page          %s\n", clocked->page);
     fflush(stdout);
     return status;
 }

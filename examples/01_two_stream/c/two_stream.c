@@ -446,13 +446,13 @@ static int simulate(const struct options *options, const struct deck *deck)
     if (ranks.rank == 0) {
         check_same_deck(s.run, deck);
         if (options->monitor)
-            check(fb_monitor(s.run, &page, NULL));
+            check(fb_monitor_url(s.run, &page));
         if (page)
-            printf("watch and steer at %s\n", page);
+            printf("the page: %s\n", page);
+        fb_free(page);
         fflush(stdout);
         check(fb_connect(NULL, &s.client));
     }
-    s.clocked.page = page ? page : "";
     begin(&s);
     if (ranks.rank == 0 && s.start >= deck->steps)
         puts("the run is finished; begin anew with --fresh, or go further with --steps");
@@ -468,7 +468,6 @@ static int simulate(const struct options *options, const struct deck *deck)
     }
     check(told ? fb_run_close_unfinished(s.run) : fb_run_close(s.run));
     end(&s);
-    fb_free(page);
     if (told && ranks.rank == 0)
         fprintf(stderr, "two_stream: interrupted; start it again to go on from the last snapshot\n");
     return told ? 130 : 0;

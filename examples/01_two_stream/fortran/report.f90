@@ -15,7 +15,6 @@ module report
     real(real64) :: seconds = 0 ! of the loop
     real(real64), allocatable :: calls(:) ! seconds of each field solve
     integer(int64) :: ncalls = 0
-    character(len=:), allocatable :: page ! address, or ''
   end type clocked
 
 contains
@@ -65,7 +64,6 @@ contains
     call report_output(run, c)
     if (c%ncalls > 0) print '(5a)', 'calls         ', whole(c%ncalls), ' to poisson1d, median ', &
         fixed(1e6_real64 * median(c%calls(:c%ncalls)), 1), ' us'
-    if (c%page /= '') print '(2a)', 'page          ', c%page
     flush (output_unit)
   end subroutine print_report
 

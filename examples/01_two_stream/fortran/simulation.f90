@@ -340,7 +340,6 @@ contains
     integer(int64) :: step, done
     real(real64) :: since
     status = 0
-    s%clocked%page = ''
     call check_one_deck()
     call open_run()
     if (my_rank == 0) call show_and_connect()
@@ -376,9 +375,10 @@ contains
 
   !> What rank 0 does for all.
   subroutine show_and_connect()
+    character(len=:), allocatable :: page
     call keep_deck()
-    if (s%options%monitor) call fb_monitor(s%run, s%clocked%page)
-    if (s%options%monitor) print '(2a)', 'watch and steer at ', s%clocked%page
+    if (s%options%monitor) call fb_monitor_url(s%run, page)
+    if (s%options%monitor) print '(2a)', 'the page: ', page
     flush (output_unit)
     call fb_connect(s%client)
   end subroutine show_and_connect

@@ -16,7 +16,6 @@ class Clocked:
 
     seconds: float  # of the loop
     calls: list[float]  # seconds of each field solve
-    page: str  # address, or empty
 
 
 def lines(run: fb.Run, deck: Deck, clocked: Clocked) -> list[str]:
@@ -27,8 +26,6 @@ def lines(run: fb.Run, deck: Deck, clocked: Clocked) -> list[str]:
     if clocked.calls:
         median = 1e6 * float(np.median(clocked.calls))
         out.append(f"calls         {len(clocked.calls)} to poisson1d, median {median:.1f} us")
-    if clocked.page:
-        out.append(f"page          {clocked.page}")
     return out
 
 

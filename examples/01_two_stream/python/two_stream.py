@@ -203,9 +203,8 @@ def open_run(args: argparse.Namespace) -> fb.Run:
 def simulate(args: argparse.Namespace, deck: decks.Deck) -> int:
     with open_run(args) as run:
         check_same_deck(run, deck)
-        page = "" if args.no_monitor else run.monitor()
-        if page:
-            print(f"watch and steer at {page}", flush=True)
+        if not args.no_monitor:
+            print(f"the page: {run.monitor()}", flush=True)
         simulation = Simulation(run, deck, fb.connect(), args.wait)
         if simulation.start >= deck.steps:
             print("the run is finished; begin anew with --fresh, or go further with --steps", flush=True)
@@ -219,7 +218,7 @@ def simulate(args: argparse.Namespace, deck: decks.Deck) -> int:
         simulation.snapshot(done)
         seconds = time.perf_counter() - begin
         run.flush()
-        clocked = report.Clocked(seconds, simulation.calls, page)
+        clocked = report.Clocked(seconds, simulation.calls)
         print("\n".join(report.lines(run, deck, clocked)), flush=True)
     return 0
 

@@ -69,6 +69,10 @@ int main(int argc, char **argv)
     OK(fb_monitor(run, &operator_url, &viewer_url));
     CHECK(strncmp(operator_url, "http://127.0.0.1:", 17) == 0 && strncmp(viewer_url, "http://127.0.0.1:", 17) == 0);
     CHECK(strcmp(operator_url, viewer_url) != 0);
+    char *printed = NULL;
+    OK(fb_monitor_url(run, &printed));
+    CHECK(strcmp(printed, viewer_url) == 0);
+    OK(fb_free(printed));
     OK(fb_free(operator_url));
     OK(fb_free(viewer_url));
 

@@ -81,6 +81,8 @@ program watch
   call refused(stat, FB_BAD_ARGUMENT, 'pie')
   call fb_monitor(run, operator_url=operator_url, viewer_url=viewer_url)
   call expect(index(operator_url, 'http://127.0.0.1:') == 1 .and. viewer_url /= operator_url, 'two links')
+  call fb_monitor_url(run, operator_url)
+  call expect(operator_url == viewer_url, 'no log gets the link of who may steer')
 
   x = [(real(i, real64), i=1, 64)]
   wide = spread(x, 1, 2)

@@ -47,6 +47,7 @@ from ._forebay import (
     Timeout,
     VersionMismatch,
 )
+from ._page import Page
 from ._references import Reference
 from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
 from ._services import Server, serve, service
@@ -73,6 +74,7 @@ __all__ = [
     "Io",
     "NoServer",
     "NotFound",
+    "Page",
     "Parameter",
     "ReadOnly",
     "Reference",

@@ -19,6 +19,7 @@ from . import _forebay
 from ._arrays import measured, plain
 from ._attrs import Attributes, to_json
 from ._index import Selection, plan
+from ._page import Page
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described
 from ._tables import Rows, Table, columns_of
 from ._watch import Diagram, Parameter
@@ -383,13 +384,11 @@ class Run:
         """A message for people; it is kept and shown on the page."""
         self._native.message(text, level)
 
-    def monitor(self) -> str:
-        """Starts the page if it is not there; returns the operator's link. The link for viewers, who may look but not
-        steer, is printed to standard error.
+    def monitor(self) -> Page:
+        """Starts the page if it is not there. ``print(run.monitor())`` prints a link: the operator's one on a terminal,
+        otherwise that of viewers, who look and do not steer; both are there as ``.operator`` and ``.viewer``.
         """
-        operator, viewer = self._native.monitor()
-        print(f"for viewers: {viewer}", file=sys.stderr)
-        return operator
+        return Page(self._native.monitor)
 
     # --- life --------------------------------------------------------------------------------
 
