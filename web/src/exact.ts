@@ -1,12 +1,16 @@
 // JSON whose integers stay what they are. A number of JavaScript is a double: beyond 2^53 not every integer is one,
 // and seeds and identities are such integers. They are bigints here.
 
-/// Reads JSON; integers that a double cannot hold become bigints.
+/// Reads JSON; values of parameters that are integers and that a double cannot hold become bigints.
 export function lossless(text: string): unknown {
   // Only where a long integer stands may anything be lost.
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  return JSON.parse(marked(text), (_key, v: unknown) =>
-    typeof v === "string" && v.startsWith(MARK) ? (v.startsWith(MARK + MARK) ? v.slice(1) : BigInt(v.slice(1))) : v);
+  return JSON.parse(marked(text), (key, v: unknown) => {
+    if (typeof v !== "string" || !v.startsWith(MARK)) return v;
+    if (v.startsWith(MARK + MARK)) return v.slice(1);
+    // A step or the end of a loop is for people: its last digits are of no account.
+    return key === "value" ? BigInt(v.slice(1)) : Number(v.slice(1));
+  });
 }
 
 /// Writes JSON; bigints as the integers that they are.

@@ -145,6 +145,8 @@ function parse(p: Parameter, raw: string): { value: Value } | { why: string } {
     return { value: Number.isSafeInteger(Number(v)) ? Number(v) : v };
   }
   const v = Number(text.replace(",", "."));
+  // A fraction that a double cannot carry would be an integer when it arrives.
+  if (Number.isInteger(v) && /^[-+]?\d+[.,]\d*[1-9]\d*$/.test(text)) return { why: `${raw} has more digits than a number can carry` };
   if (text === "" || !Number.isFinite(v)) return { why: `"${raw}" is not a number` };
   if ((p.min !== null && v < p.min) || (p.max !== null && v > p.max)) return { why: `${raw} is outside ${limits(p)}` };
   return { value: v };
