@@ -321,7 +321,16 @@ impl Drop for Half {
     }
 }
 
-fn segment(name: &str, dir: &Path) -> Outcome<Segment> {
+/// A segment that the ranks find by its name; the next part may use that again.
+struct Named(Segment);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = self.0.unlink();
+    }
+}
+
+fn segment(name: &str, dir: &Path) -> Outcome<Named> {
     let spec = SegmentSpec {
         name: name.into(),
         kind: 0,
@@ -330,7 +339,7 @@ fn segment(name: &str, dir: &Path) -> Outcome<Segment> {
         block_bytes: 0,
         blocks: 0,
     };
-    Ok(Segment::create_in(dir, &spec)?)
+    Ok(Named(Segment::create_in(dir, &spec)?))
 }
 
 fn measure_all() -> Outcome {
@@ -403,7 +412,7 @@ fn exchanges(
 
 fn ranks(report: &mut Report, part: &str, dir: &Path, rounds: Rounds) -> Outcome {
     let _shared = segment("ranks", dir)?;
-    let _hops: Vec<Segment> = (0..3).map(|hop| segment(&format!("hop{hop}"), dir)).collect::<Outcome<_>>()?;
+    let _hops: Vec<Named> = (0..3).map(|hop| segment(&format!("hop{hop}"), dir)).collect::<Outcome<_>>()?;
     let number = if part == "ranks" { 2 } else { 3 };
     let mut all: Vec<Other> = (0..number).map(|n| Other::start("rank", n, dir)).collect::<Outcome<_>>()?;
     let mut say = |what: &str| -> Outcome<f64> {
