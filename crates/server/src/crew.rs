@@ -120,13 +120,15 @@ impl<L> Crew<L> {
         self.free.notify_one();
     }
 
-    /// Sleeps until there may be something to lead for. False when this thread is not needed any more.
+    /// Sleeps until there may be something to lead for. False when this thread is not needed any more: it is not
+    /// counted from then on, so that whoever leaves its place just now sees that nobody is there.
     pub fn rest(&self) -> bool {
         let mut rest = self.resting();
         if self.has_place() && self.lead().is_some() {
             return true;
         }
         if self.stopping() {
+            rest.threads -= 1;
             return false;
         }
         rest.sleeping += 1;
@@ -186,7 +188,15 @@ impl<L> Crew<L> {
         self.away.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// One more thread could not be made, or one has ended.
+    /// Whether this thread ends with the server; as with [`Crew::rest`], it is not counted from then on.
+    pub fn quit(&self) -> bool {
+        let mut rest = self.resting();
+        let over = self.is_over();
+        rest.threads -= u32::from(over);
+        over
+    }
+
+    /// A thread that was counted could not be made.
     pub fn gone(&self) {
         self.resting().threads -= 1;
     }

@@ -99,7 +99,6 @@ fn work(shared: &Arc<Shared>, refuses: bool) {
     let (frame, items, reply) = (Frame::default(), Vec::new(), Vec::new());
     let mut worker = Worker { shared, frame, items, reply, last: None, refuses };
     while worker.once() {}
-    shared.crew.gone();
 }
 
 impl Worker<'_> {
@@ -130,7 +129,7 @@ impl Worker<'_> {
             }
             Next::Over => {
                 drop(poller);
-                return false;
+                return !shared.crew.quit();
             }
         }
         shared.crew.end();

@@ -116,11 +116,12 @@ impl World {
                 }
                 Next::Over => {
                     drop(lead);
-                    break;
+                    if self.crew.quit() {
+                        break;
+                    }
                 }
             }
         }
-        self.crew.gone();
     }
 
     fn next(&self) -> Next {
