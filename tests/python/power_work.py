@@ -282,6 +282,9 @@ class Promises:
                 yield f"rows {rows} and points {points}"
         floor, begun = self.floor[rank], self.begun[rank]
         states = self.states[rank][floor : begun + 1]
+        # Another rank may have taken the run back already, and with it the rows of this one.
+        tags = [tag for generation, tag in enumerate(BACK, 1) if generation in self.tried_back]
+        states = states + [state.after(("back", tag, 0)) for state in states for tag in tags]
         if not any(_same(state, *found) for state in states):
             seen = {name: len(a) for name, a in sets.items()}
             least = {name: of[1:] for name, of in states[0].sets.items()}
