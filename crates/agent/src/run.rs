@@ -352,6 +352,7 @@ impl Run {
             scratch: open.scratch,
             adopt,
             late_ranks: place::late_ranks()?,
+            says: Some(self.says(shared)),
             ..forebay_store::Options::default()
         };
         let owner = Owner::open(&self.path, options).map_err(|e| self.refused_elsewhere(open, pid, e))?;
@@ -404,6 +405,12 @@ impl Run {
                 forebay_store::ELSEWHERE
             ),
         )
+    }
+
+    /// What an opening that writes what a dead owner left has to say, for whoever sits at the terminal.
+    fn says(&self, shared: &Shared) -> forebay_store::Says {
+        let (diary, name) = (shared.diary, self.name().to_owned());
+        Arc::new(move |text: &str| diary.warn(format_args!("{name}: {text}")))
     }
 
     /// A rank whose owner died goes on here: the first one that comes opens the store.

@@ -6,7 +6,7 @@ use crate::catalog::{self, Catalog, Value};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Layout, STEPS, TMP, with_end};
 use crate::lock::Lock;
-use crate::owner::{Options, Owner, files, has_end, left_by_the_dead, tidy};
+use crate::owner::{Options, Owner, Says, files, has_end, left_by_the_dead, tidy};
 use crate::reader::Reader;
 use crate::stepfile::{Entry, Manifest, Opened, open_manifest, read_piece};
 use forebay_types::control::Mode;
@@ -27,15 +27,28 @@ fn unheard() -> Progress {
 /// Finishes what an owner that died left behind; says which step is the last one now. Refused
 /// while another process holds the run.
 pub fn recover(dir: &Path) -> Result<Option<i64>> {
-    recover_with(dir, &unheard())
+    recover_with(dir, &unheard(), None)
 }
 
-/// The same; what lay in shared memory is counted in bytes.
-pub fn recover_with(dir: &Path, progress: &Progress) -> Result<Option<i64>> {
+/// The same; what lay in shared memory is counted in bytes, and `says` hears what this waits for. A step
+/// that was there and could not be kept is an error; everything else is recovered then all the same.
+pub fn recover_with(dir: &Path, progress: &Progress, says: Option<Says>) -> Result<Option<i64>> {
     let progress = Some(progress.clone());
-    let owner = Owner::open(dir, Options { mode: Mode::ReadWrite, progress, ..Options::default() })?;
+    let owner = Owner::open(dir, Options { mode: Mode::ReadWrite, progress, says, ..Options::default() })?;
+    let not_recovered = owner.not_recovered()?;
     owner.close()?;
-    Ok(Reader::open(dir)?.last_step()?.map(|s| s.step))
+    match not_recovered.first() {
+        None => Ok(Reader::open(dir)?.last_step()?.map(|s| s.step)),
+        Some(e) => {
+            let text = format!(
+                "{}: {} of the steps that were left could not be kept, everything else is recovered: {}",
+                dir.display(),
+                not_recovered.len(),
+                e.text()
+            );
+            Err(Error::new(e.code(), text))
+        }
+    }
 }
 
 /// What `verify` found.

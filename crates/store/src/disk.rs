@@ -4,6 +4,7 @@
 //! Two libraries write in the store's name and know no seam: HDF5 the frame of a file, SQLite
 //! the catalog. The seam is asked before each of these acts and told after it ([`Foreign`]).
 
+use forebay_types::Code;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -71,11 +72,28 @@ pub fn foreign<T>(
     path: &Path,
     act: impl FnOnce() -> forebay_types::Result<T>,
 ) -> forebay_types::Result<T> {
-    let wrong = |e| forebay_types::Error::io(format!("{} cannot be written", path.display()), e);
-    disk.before(what, path).map_err(wrong)?;
+    disk.before(what, path).map_err(|e| failed(format!("{} cannot be written", path.display()), e))?;
     let done = act()?;
     disk.after(what, path);
     Ok(done)
+}
+
+/// A failed call, with the kind of failure that the system told.
+pub fn failed(what: impl std::fmt::Display, e: io::Error) -> forebay_types::Error {
+    let kind = e.kind();
+    forebay_types::Error::io(what, e).caused_by(kind)
+}
+
+/// Whether a failure is that of a disk, or of a system that is short of something: it may pass, and the
+/// same bytes are worth another attempt. Anything else is a fault of what was to be written.
+pub fn may_pass(e: &forebay_types::Error) -> bool {
+    use Code::*;
+    matches!(e.code(), Full | Io | ReadOnly | NotFound | Timeout | ServerLost)
+}
+
+/// Whether it is for want of room on the disk: that lasts until somebody makes room.
+pub fn is_full(e: &forebay_types::Error) -> bool {
+    e.code() == Code::Full && e.cause() != Some(io::ErrorKind::OutOfMemory)
 }
 
 /// The operating system's.

@@ -23,5 +23,5 @@ pub use care::{
     Progress, Repaired, Report, compact, compact_with, recover, recover_with, repair, repair_with, verify,
     verify_with,
 };
-pub use owner::{Absence, Attach, Deaf, ELSEWHERE, Options, Orphan, Owner, Sink, has_living_ranks};
+pub use owner::{Absence, Attach, Deaf, ELSEWHERE, Options, Orphan, Owner, Says, Sink, has_living_ranks};
 pub use reader::{Array, Reader, shape_of};

@@ -4,13 +4,17 @@
 
 mod common;
 
-use common::faults::{Fault, FaultyDisk, plant, scratch};
+use common::faults::{Fault, FaultyDisk, KINDS, plant, scratch};
 use common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, recover};
+use forebay_types::Error;
 use forebay_types::control::Mode;
+use rustix::io::Errno;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn script() -> Vec<Act> {
     use Act::*;
@@ -37,7 +41,7 @@ fn script() -> Vec<Act> {
     ]
 }
 
-fn options(disk: &std::sync::Arc<FaultyDisk>, mode: Mode) -> Options {
+fn options(disk: &Arc<FaultyDisk>, mode: Mode) -> Options {
     Options { size: Driver::SIZE, disk: disk.clone(), mode, ..Options::default() }
 }
 
@@ -82,25 +86,106 @@ fn for_all(n: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-#[test]
-fn no_room_for_a_while_at_any_place_loses_nothing() {
+/// Errors at each place in turn, of all kinds: each place gets one that the seed deals, or all of them
+/// where there is time.
+fn for_errors(n: usize, work: impl Fn(usize, Errno, &str) + Sync) {
+    let seed = std::env::var("FOREBAY_TEST_SEED").ok().and_then(|s| s.parse().ok());
+    let seed = seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().subsec_micros() as usize);
+    let all = std::env::var_os("FOREBAY_TEST_ALL_ERRORS").is_some();
+    let each = if all { KINDS.len() } else { 1 };
+    for_all(n * each, |i| {
+        let (place, kind) = (i / each, KINDS[(i / each + i % each + seed) % KINDS.len()]);
+        work(place, kind, &format!("FOREBAY_TEST_SEED={seed}, {kind:?} at place {place}"));
+    });
+}
+
+/// A disk that answers with errors from a place on for so many calls, and what is there afterwards.
+fn survives(times: usize) {
     let n = places().len();
     let whole = Model::after(&script());
-    for_all(n, |k| {
+    for_errors(n, |k, kind, what| {
         let dir = scratch();
         let run = dir.path().join("r.fb");
-        let (told, places) = hurt(&run, Fault::Full, k);
-        let what = format!("place {k} ({}), told {told:?}", places.get(k).cloned().unwrap_or_default());
-        // A run cannot be opened on a full disk; what it can be asked for once more is the opening.
+        let (told, places) = hurt(&run, Fault::Error(kind, times), k);
+        let what = format!("{what} ({}), told {told:?}", places.get(k).cloned().unwrap_or_default());
+        // A run cannot be opened on such a disk; what it can be asked for once more is the opening.
         match told.iter().any(|t| t.starts_with("open: ") || t.starts_with("session: ")) {
             true => drop(hurt(&run, Fault::None, 0)),
             false => assert_eq!(told, Vec::<String>::new(), "{what}"),
         }
         // What could not be removed is swept at the next opening.
-        recover(&run).unwrap();
-        assert_eq!(read(&run), whole, "{what}");
+        recover(&run).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let found = std::panic::catch_unwind(|| read(&run)).unwrap_or_else(|_| panic!("{what}"));
+        assert_eq!(found, whole, "{what}");
     });
-    println!("{n} places, no room at each and the next two");
+    println!("{n} places, {times} errors from each on");
+}
+
+#[test]
+fn one_error_of_any_kind_at_any_place_loses_nothing_and_is_told_to_nobody() {
+    survives(1);
+}
+
+#[test]
+fn errors_for_a_while_from_any_place_on_lose_nothing_and_are_told_to_nobody() {
+    survives(40);
+}
+
+/// How many acts were acknowledged, how many begun, what was told, and how long it took to end.
+fn hurt_for_good(run: &Path, disk: &Arc<FaultyDisk>) -> (usize, usize, Vec<String>, Duration) {
+    let short = Duration::from_millis(30);
+    let options = Options { hiccup: short, files: short, closing: short, ..options(disk, Mode::Append) };
+    let (mut acknowledged, mut begun, mut told) = (0, 0, Vec::new());
+    let start = Instant::now();
+    match Owner::open(run, options) {
+        Err(e) => told.push(e.to_string()),
+        Ok(owner) => {
+            match Driver::open(&owner) {
+                Err(e) => told.push(e.to_string()),
+                Ok(mut driver) => {
+                    for (i, act) in script().iter().enumerate() {
+                        begun = i + 1;
+                        let errors = driver.run(std::slice::from_ref(act), &|_, _| {});
+                        told.extend(errors.iter().map(Error::to_string));
+                        if !errors.is_empty() || driver.is_closed() {
+                            break;
+                        }
+                        acknowledged = begun;
+                    }
+                    told.extend(driver.close().iter().map(Error::to_string));
+                }
+            }
+            told.extend(owner.close().err().map(|e| e.to_string()));
+        }
+    }
+    (acknowledged, begun, told, start.elapsed())
+}
+
+#[test]
+fn a_disk_that_fails_for_good_from_any_place_on_is_told_in_time_and_what_was_acknowledged_is_recovered() {
+    let all = std::env::var_os("FOREBAY_TEST_ALL_ERRORS").is_some();
+    let n = places().len();
+    for_errors(if all { n } else { n / 3 }, |i, kind, what| {
+        let k = if all { i } else { 3 * i + kind.raw_os_error() as usize % 3 };
+        let dir = scratch();
+        let run = dir.path().join("r.fb");
+        let disk = FaultyDisk::new(dir.path(), Fault::Error(kind, usize::MAX), k);
+        // Whoever waits for room does so until there is some.
+        if kind == Errno::NOSPC {
+            return;
+        }
+        let (acknowledged, begun, told, took) = hurt_for_good(&run, &disk);
+        let place = disk.places().get(k).cloned().unwrap_or_default();
+        let what = format!("{what} ({place}), told {told:?}");
+        assert!(took < Duration::from_secs(20), "{what}: it took {took:?}");
+        // Only what may be tried again at the next opening can fail and be told to nobody.
+        assert!(!told.is_empty() || acknowledged == script().len(), "{what}");
+        if acknowledged == 0 {
+            return;
+        }
+        recover(&run).unwrap_or_else(|e| panic!("{what}: {e}"));
+        check(&run, &script(), acknowledged, begun, &what);
+    });
 }
 
 #[test]

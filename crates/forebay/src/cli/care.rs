@@ -6,6 +6,7 @@ use forebay::{Code, Error, Result, run_dir};
 use forebay_store as store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Read every byte of a run and compare checksums; changes nothing.
 #[derive(clap::Args)]
@@ -158,21 +159,26 @@ impl Recover {
                 format!("{} holds no runs; name one, or go where they are", here.display()),
             ));
         }
+        let mut outcome = Ok(());
         for dir in &runs {
             match recover(out, dir) {
                 Err(e) if e.code() == Code::Conflict => {
                     out.line(format!("{}: in use, left alone", dir.display()))?
                 }
-                done => done?,
+                // The others are recovered all the same.
+                done => outcome = outcome.and(done),
             }
         }
-        Ok(())
+        outcome
     }
 }
 
 fn recover(out: &Out, dir: &Path) -> Result<()> {
     let (bar, progress) = bar("recovering", Unit::Bytes);
-    let last = store::recover_with(dir, &progress)?;
+    let shown = bar.clone();
+    // On the standard error, so that what a program reads of this command stays as it was.
+    let says: store::Says = Arc::new(move |text| shown.suspend(|| eprintln!("forebay: {text}")));
+    let last = store::recover_with(dir, &progress, Some(says))?;
     bar.finish_and_clear();
     out.either(
         || json!({"run": dir, "last_step": last}),

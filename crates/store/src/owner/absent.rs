@@ -64,7 +64,7 @@ impl Intake {
             .filter_map(|k| Some((k.step, self.why_torn(k, &over)?)))
             .collect();
         for (step, why) in torn {
-            self.spoil(step, why, None);
+            self.tear(step, why, None);
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) enum Item {
     Closed { session: u64, seq: u64 },
     /// The file of a step is durable under its name.
     Step { manifest: Box<Manifest>, file: String },
+    /// A step that was acknowledged is given up.
+    GivenUp { session: u64, step: i64, text: String },
     /// Somebody asked for an act of steering.
     Asked { id: u64, who: String, act: Act },
     /// An act that no rank carries out came to its end.
@@ -38,7 +40,7 @@ impl Item {
             | Item::Stored { session, seq, .. }
             | Item::Failed { session, seq, .. }
             | Item::Closed { session, seq } => Some((*session, *seq)),
-            Item::Step { .. } | Item::Asked { .. } | Item::Ended { .. } => None,
+            Item::Step { .. } | Item::GivenUp { .. } | Item::Asked { .. } | Item::Ended { .. } => None,
         }
     }
 
@@ -169,7 +171,7 @@ impl Effect {
 
 /// Whether the failure is the disk's, so that the whole group is tried again.
 fn is_the_disks(e: &Error) -> bool {
-    matches!(e.code(), Code::Full | Code::Io)
+    matches!(e.code(), Code::Full | Code::Io | Code::ReadOnly)
 }
 
 /// Applies one item. A failure that is the record's own fault undoes the record alone and
@@ -264,6 +266,7 @@ fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<
             effects.push(Effect::Listed { step: manifest.step, time: manifest.time });
             Ok(())
         }
+        Item::GivenUp { session, step, text } => catalog::message(conn, *session, *step, 3, text),
         Item::Asked { id, who, act } => catalog::log_act(conn, *id, who, act),
         Item::Ended { id, step, code, text } => catalog::log_applied(conn, *id, *step, *code, text),
     }

@@ -4,6 +4,8 @@ use super::apply::{Effect, Item, apply};
 use super::drain::Event;
 use super::intake::{Ailing, Intake, Wait, Waiter};
 use crate::catalog;
+use crate::disk::{is_full, may_pass};
+use forebay_arena::Direction;
 use forebay_types::control::{Ask, word};
 use forebay_types::record::{Notice, Payload, Record};
 use forebay_types::{Code, Error, Result};
@@ -11,10 +13,6 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// After so many failures in a row that are not for lack of room the catalog is given up: what
-/// the ranks were promised stays in their segments for `forebay recover`.
-const FAILURES: u32 = 20;
 
 /// The effects of a group; how far each session is applied goes into the same transaction.
 fn apply_all(conn: &Connection, group: &[Item]) -> Result<Vec<Effect>> {
@@ -37,7 +35,7 @@ impl Intake {
         while let Ok(event) = self.events.try_recv() {
             any = true;
             match event {
-                Event::Written { step, ticket } => self.written(step, ticket),
+                Event::LetGo { step, ticket } => self.let_go(step, ticket),
                 Event::Failed { step, error } => self.spoil(step, error, None),
                 Event::Durable { manifest, file } => self.group.push(Item::Step { manifest, file }),
                 Event::PutDone { session, seq, result } => self.put_done(session, seq, result),
@@ -45,6 +43,7 @@ impl Intake {
                     self.figures.drain_waits = error.is_some();
                     self.trouble(error);
                 }
+                Event::Lost(error) => self.lose(error),
                 Event::Worked(time, bytes) => {
                     self.figures.hidden += time;
                     self.figures.written += bytes;
@@ -55,9 +54,11 @@ impl Intake {
     }
 
     pub(super) fn trouble(&mut self, error: Option<Error>) {
+        let was_full = self.waits.as_ref().is_none_or(|(_, e)| is_full(e));
         let (level, text) = match &error {
             Some(e) => (2, e.text()),
-            None => (1, "there is room on the disk again; everything goes on"),
+            None if was_full => (1, "there is room on the disk again; everything goes on"),
+            None => (1, "the disk takes everything again, and everything goes on"),
         };
         self.sessions.values().for_each(|s| s.sink.message(s.row.session, level, -1, text));
         if let Some(s) = self.sessions.values().next() {
@@ -70,17 +71,14 @@ impl Intake {
         }
     }
 
-    pub(super) fn written(&mut self, step: i64, ticket: (u64, u64)) {
-        let Some(known) = self.steps.get_mut(&step) else { return };
-        let early = known.is_early(ticket.0);
-        if let (Some(h), Some(s)) = (known.held.get_mut(&ticket), self.sessions.get_mut(&ticket.0)) {
-            h.written = true;
-            if early && !h.released {
-                s.release(&h.block);
-                h.released = true;
-            }
-        }
-        if early {
+    /// A block is in a file that is all there will be of it.
+    pub(super) fn let_go(&mut self, step: i64, ticket: (u64, u64)) {
+        let Some(known) = self.steps.get_mut(&step).filter(|k| k.is_early(ticket.0)) else { return };
+        if let (Some(h), Some(s)) = (known.held.get_mut(&ticket), self.sessions.get(&ticket.0))
+            && !h.released
+        {
+            s.release(&h.block);
+            h.released = true;
             self.release_rings();
         }
     }
@@ -121,10 +119,11 @@ impl Intake {
     /// Commits what was read. While the disk is full, or fails, the group stays and is tried
     /// again later; everything else goes on meanwhile.
     pub(super) fn commit_group(&mut self) {
-        if self.lost.is_some() {
+        if self.lost.get().is_some() {
             return self.group.clear();
         }
-        if self.group.is_empty() {
+        // One that could not be read, or written, is tried with what there is.
+        if self.group.is_empty() && self.ailing.is_none() {
             return self.settle_marks();
         }
         if self.ailing.is_some_and(|a| Instant::now() < a.next) {
@@ -141,6 +140,9 @@ impl Intake {
         match committed {
             Ok(effects) => {
                 if self.ailing.take().is_some() {
+                    // When its log could not be made durable the system may have forgotten what was
+                    // committed there before and not synchronised: all of it goes into the main file.
+                    let _ = self.catalog.move_log();
                     self.figures.catalog_waits = false;
                     self.trouble(None);
                 }
@@ -166,18 +168,19 @@ impl Intake {
         }
     }
 
-    fn not_committed(&mut self, e: Error) {
-        let before = self.ailing.map_or(0, |a| a.failures);
-        let failures = match e.code() {
-            Code::Full => 0,
-            Code::Io if before < FAILURES => before + 1,
-            _ => return self.lose(e),
-        };
+    /// A full disk is waited for as long as it lasts, a failing one for a time. What the ranks were
+    /// promised stays in their segments meanwhile, and afterwards.
+    pub(super) fn not_committed(&mut self, e: Error) {
+        let now = Instant::now();
+        let since = self.ailing.map(|a| a.since).filter(|_| !is_full(&e)).unwrap_or(now);
+        if !may_pass(&e) || since.elapsed() >= self.hiccup {
+            return self.lose(e);
+        }
         if self.ailing.is_none() {
             self.figures.catalog_waits = true;
             self.trouble(Some(e.within("the catalog waits")));
         }
-        self.ailing = Some(Ailing { next: Instant::now() + self.disk.patience(), failures });
+        self.ailing = Some(Ailing { next: now + self.disk.patience(), since });
     }
 
     /// The block of a large data set is in its file, or never will be.
@@ -219,16 +222,38 @@ impl Intake {
         }
     }
 
-    /// The run belongs to somebody else, or its catalog is broken: nothing more is accepted.
+    /// The run belongs to somebody else, its disk fails for good, or nobody wants to wait for it: nothing
+    /// more is accepted, and whoever waits is told. What is not on disk stays in the segments.
     pub(super) fn lose(&mut self, e: Error) {
+        if self.lost.get().is_some() {
+            return;
+        }
+        self.abandoned.store(true, Ordering::SeqCst);
+        let dir = self.layout.root().display();
+        let text = format!("the store of the run {dir} is lost: {}", e.text());
+        let why = Error::new(Code::ServerLost, text);
+        let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take());
+        let asked = deferred.chain(std::mem::take(&mut self.group)).filter(|i| i.ask().is_some());
+        let asked: Vec<(u64, u64)> = asked.filter_map(|i| i.source()).collect();
+        let waiters = std::mem::take(&mut self.waiters).into_iter().map(|w| (w.session, w.seq));
+        for (session, seq) in waiters.chain(asked) {
+            self.answer(session, seq, Err(why.clone()));
+        }
         for s in self.sessions.values_mut() {
+            let late = Notice::Late { code: why.code() as u32, text: why.text() };
+            let _ = self.downs.post(s.row.session, &late);
+            // Behind what was said: who sees this reads on to the end and waits no more.
             s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+            s.segment.bell(Direction::Down).wake();
             s.broken = true;
             s.hung = true;
-            let _ = self.downs.post(s.row.session, &Notice::Late { code: e.code() as u32, text: e.text() });
             s.sink.message(s.row.session, 3, -1, e.text());
+            s.sink.closed(s.row.session, false);
         }
-        self.lost = Some(e);
+        if let Some(s) = self.sessions.values().next() {
+            s.sink.trouble(why.text());
+        }
+        let _ = self.lost.set(e);
         self.stopping = true;
     }
 

@@ -4,19 +4,26 @@
 //! So many steps have open files at once; what comes of more waits in its blocks until the step is
 //! complete, or until a rank needs the room.
 //!
-//! A full disk is waited for, with a warning, and the same bytes are tried again: nothing that
-//! was acknowledged is dropped. Any other failure costs the step, and is told.
+//! | what goes wrong | what becomes of the file | the other files |
+//! | --- | --- | --- |
+//! | the disk is full | the same bytes are tried again for as long as that lasts | wait: they would take the room it needs |
+//! | any other failure of the disk or the system | it is thrown away and written anew after a pause, for minutes | go on |
+//! | the same for minutes | it stays in the segments, and the store ends: `recover` writes it | likewise |
+//! | what was to be written is damaged | the step is given up, and told | go on |
+//!
+//! Nothing that was acknowledged is dropped while its bytes are in memory.
 
+use super::draft::{Draft, Remedy, Ticket};
 use super::dropping::Turn;
 use crate::disk::Disk;
-use crate::layout::{Layout, data_file, step_file};
-use crate::stepfile::{Facts, Manifest, Writer};
+use crate::layout::Layout;
+use crate::stepfile::{Entry, Facts, Manifest};
 use forebay_arena::Block;
 use forebay_types::{ArrayMeta, Code, Error, Result, Shape};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Most steps whose files are open at once.
@@ -26,15 +33,6 @@ const OPEN_FILES: usize = 32;
 pub(super) enum Data {
     Inline(Vec<u8>),
     Block(Block),
-}
-
-impl Data {
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Data::Inline(b) => b,
-            Data::Block(b) => b.bytes(),
-        }
-    }
 }
 
 /// A part of a piece of a data set of a step.
@@ -49,8 +47,7 @@ pub(super) struct Part {
     pub from: u64,
     pub len: u64,
     pub data: Data,
-    /// Session and number of the record.
-    pub ticket: (u64, u64),
+    pub ticket: Ticket,
 }
 
 /// A large data set outside steps.
@@ -69,7 +66,7 @@ pub(super) enum Job {
     Write(i64, Box<Part>),
     Finish(Box<Facts>),
     Discard(i64),
-    /// A rank needs the room that this step takes: what waits of it is written.
+    /// A rank needs the room that this step takes: what waits of it is written, and given back.
     Hurry(i64),
     Put(Box<LargePut>),
     Stop,
@@ -83,9 +80,10 @@ pub(super) struct Stored {
 }
 
 pub(super) enum Event {
-    Written {
+    /// A block of a step that does not wait for the commit is in its file.
+    LetGo {
         step: i64,
-        ticket: (u64, u64),
+        ticket: Ticket,
     },
     Failed {
         step: i64,
@@ -100,210 +98,318 @@ pub(super) enum Event {
         seq: u64,
         result: Result<Stored>,
     },
-    /// The disk is full, or has room again (`None`).
+    /// The disk is full or fails, or all is well again (`None`).
     Trouble(Option<Error>),
+    /// It has failed for so long that nothing more is tried: what is missing stays in the segments.
+    Lost(Error),
     /// So long did the last job take.
     Worked(Duration, u64),
 }
 
+/// Which file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Step(i64),
+    /// A data set outside steps, by its record.
+    Put(Ticket),
+}
+
+/// A file that could not be written.
+struct Ailing {
+    since: Instant,
+    /// When it is tried again.
+    next: Instant,
+    pause: Duration,
+}
+
+/// The pause between two attempts grows up to so many times the first one.
+const LONGEST: u32 = 100;
+
 pub(super) struct Drain<F: Fn(Event)> {
+    layout: Layout,
+    jobs: Receiver<Job>,
+    disk: Arc<dyn Disk>,
+    tell: F,
+    /// How long a file is tried again.
+    limit: Duration,
+    /// Nobody waits any more: what is not written stays in the segments.
+    abandoned: Arc<AtomicBool>,
+    turn: Arc<Turn>,
+    drafts: BTreeMap<Key, Draft>,
+    ailing: BTreeMap<Key, Ailing>,
+    /// The file for which the disk has no room.
+    full: Option<Key>,
+    /// What was told of the trouble there is.
+    told: Option<Code>,
+    /// Steps that were given up here: what still comes of them is passed over until they are discarded,
+    /// or half a step would be taken for a whole one.
+    failed: HashSet<i64>,
+}
+
+/// What the drain needs of others.
+pub(super) struct Means<F: Fn(Event)> {
     pub layout: Layout,
     pub jobs: Receiver<Job>,
-    pub patient: Patient<F>,
-    pub files: HashMap<i64, Writer>,
-    /// What waits of steps that have no open file.
-    pub waiting: HashMap<i64, Vec<Part>>,
-    /// Steps whose room a rank needs: they do not wait.
-    pub hurried: HashSet<i64>,
+    pub disk: Arc<dyn Disk>,
+    pub tell: F,
+    pub limit: Duration,
+    pub abandoned: Arc<AtomicBool>,
     pub turn: Arc<Turn>,
-    /// Steps of which something could not be written: what still comes of them is passed over
-    /// until they are discarded, or half a step would be taken for a whole one.
-    pub failed: HashSet<i64>,
 }
 
 impl<F: Fn(Event)> Drain<F> {
+    pub fn new(means: Means<F>) -> Drain<F> {
+        let Means { layout, jobs, disk, tell, limit, abandoned, turn } = means;
+        Drain {
+            layout,
+            jobs,
+            disk,
+            tell,
+            limit,
+            abandoned,
+            turn,
+            drafts: BTreeMap::new(),
+            ailing: BTreeMap::new(),
+            full: None,
+            told: None,
+            failed: HashSet::new(),
+        }
+    }
+
     pub fn run(mut self) {
-        while let Ok(job) = self.jobs.recv() {
-            let start = Instant::now();
-            let mut bytes = 0;
+        while let Ok(job) = self.next_job() {
+            if self.abandoned.load(Ordering::SeqCst) {
+                return;
+            }
             match job {
-                Job::Write(step, part) if self.must_wait(step) => {
-                    self.waiting.entry(step).or_default().push(*part);
-                }
-                Job::Write(step, _) if !self.goes_on(step) => {}
-                Job::Finish(facts) if !self.goes_on(facts.step) => {}
-                Job::Write(step, part) => {
-                    bytes = part.len;
-                    self.write(step, &part);
-                }
-                Job::Hurry(step) => {
-                    self.hurried.insert(step);
-                    bytes = self.write_waiting(step);
-                }
-                Job::Finish(facts) => {
-                    bytes = self.write_waiting(facts.step);
-                    if self.goes_on(facts.step) {
-                        self.finish(&facts);
-                    }
-                }
-                Job::Discard(step) => {
-                    self.files.remove(&step);
-                    self.waiting.remove(&step);
-                    self.hurried.remove(&step);
-                    self.failed.remove(&step);
-                    self.turn.end(step);
-                }
-                Job::Put(put) => {
-                    bytes = put.data.bytes().len() as u64;
-                    let result = self.put(&put);
-                    if result.is_ok() || !self.patient.is_abandoned() {
-                        self.tell(Event::PutDone { session: put.session, seq: put.seq, result });
-                    }
-                }
-                Job::Stop => break,
+                Some(Job::Stop) => return,
+                Some(job) => self.take(job),
+                None => {}
             }
-            self.tell(Event::Worked(start.elapsed(), bytes));
+            self.try_again();
         }
     }
 
-    fn must_wait(&self, step: i64) -> bool {
-        self.files.len() >= OPEN_FILES && !self.files.contains_key(&step) && !self.hurried.contains(&step)
-    }
-
-    /// Writes what waits of a step; its bytes.
-    fn write_waiting(&mut self, step: i64) -> u64 {
-        let parts = self.waiting.remove(&step).unwrap_or_default();
-        for part in &parts {
-            if self.goes_on(step) {
-                self.write(step, part);
-            }
+    /// The next job, or none when something is to be tried again before there is one.
+    fn next_job(&self) -> Result<Option<Job>, RecvTimeoutError> {
+        let tried = self.ailing.iter().filter(|(key, _)| self.full.is_none_or(|full| full == **key));
+        let Some(next) = tried.map(|(_, a)| a.next).min() else {
+            return self.jobs.recv().map(Some).map_err(|_| RecvTimeoutError::Disconnected);
+        };
+        match self.jobs.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            other => other.map(Some),
         }
-        parts.iter().map(|p| p.len).sum()
     }
 
-    fn write(&mut self, step: i64, part: &Part) {
-        let done = self.patient.insist(&format!("step {step}"), || {
-            let writer = match self.files.entry(step) {
-                std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
-                std::collections::hash_map::Entry::Vacant(v) => {
-                    let path = self.layout.file(&step_file(step))?;
-                    v.insert(Writer::create(self.patient.disk.clone(), &path)?)
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Write(step, part) => {
+                if let Some(draft) = self.draft(step) {
+                    draft.push(*part);
+                    self.go_on(Key::Step(step));
                 }
-            };
-            writer.add(&part.name, &part.meta, &part.unit)?;
-            let bytes = part.data.bytes().get(..part.len as usize).ok_or_else(|| {
-                Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", part.name))
-            })?;
-            writer.write(&part.name, part.rank, &part.offset, &part.local, part.from, bytes)
-        });
+            }
+            Job::Finish(facts) => {
+                let step = facts.step;
+                if let Some(draft) = self.draft(step) {
+                    draft.complete(*facts);
+                    self.go_on(Key::Step(step));
+                }
+            }
+            Job::Hurry(step) => {
+                let let_go = self.draft(step).map(Draft::hurry).unwrap_or_default();
+                let_go.into_iter().for_each(|ticket| self.say(Event::LetGo { step, ticket }));
+                self.go_on(Key::Step(step));
+            }
+            Job::Discard(step) => {
+                self.drafts.remove(&Key::Step(step));
+                self.failed.remove(&step);
+                self.turn.end(step);
+                self.is_well(Key::Step(step));
+            }
+            Job::Put(put) => {
+                let key = Key::Put((put.session, put.seq));
+                match Draft::of_put(*put) {
+                    Ok(draft) => drop(self.drafts.insert(key, draft)),
+                    Err(e) => self.give_up(key, e),
+                }
+                self.go_on(key);
+            }
+            Job::Stop => {}
+        }
+    }
+
+    /// The draft of a step that was not given up.
+    fn draft(&mut self, step: i64) -> Option<&mut Draft> {
+        let goes_on = !self.failed.contains(&step);
+        goes_on.then(|| self.drafts.entry(Key::Step(step)).or_insert_with(|| Draft::of_step(step)))
+    }
+
+    /// Whether a file may be written on now.
+    fn may_go_on(&self, key: Key) -> bool {
+        let Some(draft) = self.drafts.get(&key).filter(|d| d.is_due()) else { return false };
+        let rests = self.ailing.get(&key).is_some_and(|a| a.next > Instant::now());
+        let waits = rests || self.full.is_some_and(|full| full != key);
+        let crowded = || self.drafts.values().filter(|d| d.is_open()).count() >= OPEN_FILES;
+        !waits && !(draft.may_wait() && crowded())
+    }
+
+    /// Writes what is there of a file, if it may be written on now.
+    fn go_on(&mut self, key: Key) {
+        if !self.may_go_on(key) {
+            return;
+        }
+        if let Key::Step(step) = key
+            && !self.turn.begin(step)
+        {
+            return; // dropped; the job that says so is on its way
+        }
+        let Some(mut draft) = self.drafts.remove(&key) else { return };
+        let (start, missing) = (Instant::now(), draft.missing());
+        let tell = &self.tell;
+        let let_go = |ticket| {
+            if let Key::Step(step) = key {
+                tell(Event::LetGo { step, ticket });
+            }
+        };
+        let done = draft.write(&self.disk, &self.layout, let_go);
+        let bytes = missing.saturating_sub(draft.missing());
         match done {
-            Ok(()) => self.tell(Event::Written { step, ticket: part.ticket }),
-            Err(error) => self.fail(step, error),
-        }
-    }
-
-    /// Whether a step has neither failed nor been dropped.
-    fn goes_on(&self, step: i64) -> bool {
-        !self.failed.contains(&step) && self.turn.begin(step)
-    }
-
-    fn tell(&self, event: Event) {
-        (self.patient.tell)(event);
-    }
-
-    fn fail(&mut self, step: i64, error: Error) {
-        self.files.remove(&step);
-        self.failed.insert(step);
-        if self.patient.is_abandoned() {
-            return; // its blocks are not given back, so a successor writes it
-        }
-        self.tell(Event::Failed { step, error: error.within(format!("step {step} ({})", step_file(step))) });
-    }
-
-    fn finish(&mut self, facts: &Facts) {
-        let file = step_file(facts.step);
-        let done = self.patient.insist(&format!("step {}", facts.step), || {
-            let writer = match self.files.entry(facts.step) {
-                std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
-                std::collections::hash_map::Entry::Vacant(v) => {
-                    v.insert(Writer::create(self.patient.disk.clone(), &self.layout.file(&file)?)?)
-                }
-            };
-            writer.finish(facts)
-        });
-        match done {
-            Ok(manifest) => {
-                self.files.remove(&facts.step);
-                self.hurried.remove(&facts.step);
-                self.tell(Event::Durable { manifest: Box::new(manifest), file });
+            Ok(None) => {
+                self.drafts.insert(key, draft);
+                self.is_well(key);
             }
-            Err(error) => self.fail(facts.step, error),
+            Ok(Some(manifest)) => {
+                self.is_done(key, draft, manifest);
+                self.is_well(key);
+            }
+            Err(e) => self.is_ill(key, draft, e),
         }
+        self.say(Event::Worked(start.elapsed(), bytes));
     }
 
-    fn put(&mut self, put: &LargePut) -> Result<Stored> {
-        let file = data_file(&put.name, put.set, put.session, put.seq);
-        let path = self.layout.file(&file)?;
-        let facts = Facts { run_id: put.run_id.clone(), set: Some((put.set, 0)), ..Facts::default() };
-        let bytes = put.meta.bytes()?;
-        let data = put.data.bytes().get(..bytes as usize).ok_or_else(|| {
-            Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", put.name))
-        })?;
-        let zero = Shape::new(&vec![0; put.meta.shape.rank()])?;
-        let mut writer: Option<Writer> = None;
-        let mut written = false;
-        let manifest = self
-            .patient
-            .insist(&format!("the data set {:?} ({file})", put.name), || {
-                let w = match &mut writer {
-                    Some(w) => w,
-                    none => none.insert(Writer::create(self.patient.disk.clone(), &path)?),
+    /// Tries again what is due.
+    fn try_again(&mut self) {
+        let due: Vec<Key> = self.ailing.keys().copied().collect();
+        due.into_iter().for_each(|key| self.go_on(key));
+    }
+
+    /// A file is durable under its name.
+    fn is_done(&self, key: Key, draft: Draft, manifest: Manifest) {
+        match key {
+            Key::Step(_) => self.say(Event::Durable { manifest: Box::new(manifest), file: draft.file }),
+            Key::Put((session, seq)) => {
+                let stored = |e: &Entry| Stored {
+                    file: draft.file,
+                    offset: e.offset,
+                    crc: e.pieces.first().map_or(0, |p| p.crc32c),
                 };
-                w.add(&put.name, &put.meta, &put.unit)?;
-                if !written {
-                    w.write(&put.name, 0, &zero, &put.meta.shape, 0, data)?;
-                    written = true;
-                }
-                w.finish(&facts)
-            })
-            .map_err(|e| e.within(format!("the data set {:?} ({file})", put.name)))?;
-        let entry = manifest.data.first().ok_or_else(|| Error::internal("a file without its data set"))?;
-        let crc = entry.pieces.first().map_or(0, |p| p.crc32c);
-        Ok(Stored { file, offset: entry.offset, crc })
-    }
-}
-
-/// What the drain tells, and how long it tries.
-pub(super) struct Patient<F: Fn(Event)> {
-    pub disk: Arc<dyn Disk>,
-    pub tell: F,
-    /// Nobody waits any more: what is not written stays in the segments.
-    pub abandoned: Arc<AtomicBool>,
-}
-
-impl<F: Fn(Event)> Patient<F> {
-    fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::SeqCst)
-    }
-
-    /// Tries again for as long as the disk is full and somebody waits.
-    fn insist<T>(&self, what: &str, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut told = false;
-        loop {
-            let done = attempt();
-            let full = matches!(&done, Err(e) if e.code() == Code::Full) && !self.is_abandoned();
-            if !full {
-                if told {
-                    (self.tell)(Event::Trouble(None));
-                }
-                return done;
+                let none = || Error::internal("a file without its data set");
+                let result = manifest.data.first().map(stored).ok_or_else(none);
+                self.say(Event::PutDone { session, seq, result });
             }
-            if let (Err(e), false) = (&done, told) {
-                let text = format!("{what} waits for room on the disk: {}", e.text());
-                (self.tell)(Event::Trouble(Some(Error::new(Code::Full, text))));
-                told = true;
-            }
-            std::thread::sleep(self.disk.patience());
         }
     }
+
+    /// Nothing is wrong with a file any more, or it is gone.
+    fn is_well(&mut self, key: Key) {
+        if self.ailing.remove(&key).is_none() {
+            return;
+        }
+        if self.ailing.is_empty() && self.told.take().is_some() {
+            self.say(Event::Trouble(None));
+        }
+        if self.full == Some(key) {
+            self.full = None;
+            let waiting: Vec<Key> = self.drafts.keys().copied().collect();
+            waiting.into_iter().for_each(|key| self.go_on(key));
+        }
+    }
+
+    /// A file could not be written.
+    fn is_ill(&mut self, key: Key, mut draft: Draft, e: Error) {
+        let remedy = draft.remedy(&e);
+        if remedy == Remedy::None {
+            let why = Error::new(e.code(), format!("{}{}", e.text(), draft.why_gone()));
+            self.give_up(key, why.within(format!("{} ({})", draft.what, draft.file)));
+            return self.is_well(key);
+        }
+        let (now, first) = (Instant::now(), self.disk.patience());
+        let known = self.ailing.entry(key).or_insert(Ailing { since: now, next: now, pause: first });
+        known.next = now + known.pause;
+        match remedy {
+            Remedy::Room => {
+                (known.since, self.full) = (now, Some(key));
+                self.warn(e.code(), waits_for_room(&draft, &e));
+            }
+            _ => {
+                known.pause = (known.pause * 2).min(first * LONGEST);
+                let tried = known.since.elapsed();
+                if self.full == Some(key) {
+                    self.full = None;
+                }
+                if let (Key::Step(step), true) = (key, draft.is_blank()) {
+                    self.turn.rest(step);
+                }
+                if tried >= self.limit {
+                    self.say(Event::Lost(in_vain(&draft, &e, tried)));
+                }
+                self.warn(e.code(), kept(&draft, &e));
+            }
+        }
+        self.drafts.insert(key, draft);
+    }
+
+    /// What came of a file is of no use.
+    fn give_up(&mut self, key: Key, error: Error) {
+        match key {
+            Key::Step(step) => {
+                self.failed.insert(step);
+                self.say(Event::Failed { step, error });
+            }
+            Key::Put((session, seq)) => self.say(Event::PutDone { session, seq, result: Err(error) }),
+        }
+    }
+
+    /// Says what everybody waits for, once.
+    fn warn(&mut self, code: Code, text: String) {
+        if self.told.replace(code) != Some(code) {
+            self.say(Event::Trouble(Some(Error::new(code, text))));
+        }
+    }
+
+    fn say(&self, event: Event) {
+        (self.tell)(event);
+    }
+}
+
+fn waits_for_room(draft: &Draft, e: &Error) -> String {
+    let needs = draft.missing() as f64 / f64::from(1 << 20);
+    format!(
+        "{} waits for room on the disk: {} needs {needs:.1} MiB more; {}",
+        draft.what,
+        draft.file,
+        e.text()
+    )
+}
+
+fn kept(draft: &Draft, e: &Error) -> String {
+    format!(
+        "{} ({}) cannot be written at present; it is kept in memory and tried again: {}",
+        draft.what,
+        draft.file,
+        e.text()
+    )
+}
+
+fn in_vain(draft: &Draft, e: &Error, tried: Duration) -> Error {
+    let text = format!(
+        "{} ({}) could not be written for {:.0} s: {}",
+        draft.what,
+        draft.file,
+        tried.as_secs_f64(),
+        e.text()
+    );
+    Error::new(e.code(), text)
 }

@@ -34,6 +34,11 @@ impl Turn {
         true
     }
 
+    /// Nothing of a step is on the disk after all.
+    pub fn rest(&self, step: i64) {
+        self.lock().begun.remove(&step);
+    }
+
     /// A step is listed, or the drain has cleared it away.
     pub fn end(&self, step: i64) {
         let mut inner = self.lock();

@@ -7,6 +7,7 @@ use super::intake::{Intake, Wait, Waiter};
 use super::session::Session;
 use super::steps::Step;
 use crate::catalog;
+use crate::disk::{is_full, may_pass};
 use crate::stepfile::Facts;
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
@@ -56,9 +57,15 @@ impl Intake {
             if self.is_arriving(step) {
                 continue;
             }
-            let Ok(serial) = self.catalog.next_serial() else { continue };
-            let backs = catalog::backs(self.catalog.conn()).unwrap_or_default();
-            let parameters = catalog::parameter_values(self.catalog.conn()).unwrap_or_default();
+            // A step without what it was taken with would be another one: asked again when the disk is well.
+            let known = self.catalog.next_serial().and_then(|serial| {
+                let conn = self.catalog.conn();
+                Ok((serial, catalog::backs(conn)?, catalog::parameter_values(conn)?))
+            });
+            let (serial, backs, parameters) = match known {
+                Ok(known) => known,
+                Err(e) => return self.not_committed(e),
+            };
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
             known.ended_at = Some(Instant::now());
@@ -104,6 +111,8 @@ impl Intake {
                     Ok(false) => Err(given_up.unwrap_or_else(|| {
                         Error::new(Code::NotFound, format!("step {step} was never begun"))
                     })),
+                    // Asked again when the disk is well.
+                    Err(e) if may_pass(&e) => return None,
                     Err(e) => Err(e),
                 })
             }
@@ -118,7 +127,7 @@ impl Intake {
     /// Sessions whose rank is gone and whose ring is read are closed when everything they left is
     /// durable; steps that cannot be completed any more are given up first.
     pub(super) fn end_sessions(&mut self) {
-        if self.lost.is_some() {
+        if self.lost.get().is_some() {
             return; // what is in the segments is the successor's, also what was not read here
         }
         let newest = self.sessions.keys().next_back().copied();
@@ -159,10 +168,14 @@ impl Intake {
         let late = self.waits.as_ref().filter(|(since, _)| since.elapsed() >= self.closing);
         let Some(why) = late.map(|w| w.1.clone()) else { return };
         let dir = self.layout.root().display();
-        let text = format!("{dir} cannot be closed, its disk is full; make room. {}", why.text());
+        let text = match is_full(&why) {
+            true => format!("{dir} cannot be closed, its disk is full; make room. {}", why.text()),
+            false => format!("{dir} cannot be closed, its disk fails; mend that. {}", why.text()),
+        };
+        // One code for both: the run is as it was, and may be closed again.
         let e = Error::new(Code::Full, text);
-        if self.stopping && self.lost.is_none() {
-            return self.abandon(e.within("what is missing is in shared memory until `forebay recover`"));
+        if self.stopping && self.lost.get().is_none() {
+            return self.lose(e.within("what is missing is in shared memory until `forebay recover`"));
         }
         let closes = |i: &mut Item| i.is_closing();
         let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take_if(closes));
@@ -174,13 +187,6 @@ impl Intake {
             self.answer(session, seq, Err(e.clone()));
         }
         self.waits = Some((Instant::now(), why));
-    }
-
-    /// Stops without draining: what is not durable stays in the segments.
-    pub(super) fn abandon(&mut self, why: Error) {
-        self.abandoned.store(true, Ordering::SeqCst);
-        self.lose(why);
-        self.sessions.values().for_each(|s| s.sink.closed(s.row.session, false));
     }
 
     pub(super) fn is_drained(&self) -> bool {

@@ -19,9 +19,9 @@ use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Heartbeat of the owner while sessions are open.
@@ -56,6 +56,7 @@ pub(super) struct Ends {
     pub doorbell: OwnedFd,
     pub abandoned: Arc<AtomicBool>,
     pub turn: Arc<Turn>,
+    pub lost: Arc<OnceLock<Error>>,
 }
 
 /// The catalog cannot be written at present.
@@ -63,8 +64,8 @@ pub(super) struct Ends {
 pub(super) struct Ailing {
     /// When it is tried again.
     pub next: Instant,
-    /// Attempts that failed for another reason than a full disk.
-    pub failures: u32,
+    /// Since when it fails for another reason than a full disk.
+    pub since: Instant,
 }
 
 /// A step that was given up.
@@ -95,8 +96,8 @@ pub(super) struct Intake {
     pub abandoned: Arc<AtomicBool>,
     pub turn: Arc<Turn>,
     pub stopping: bool,
-    /// The catalog is lost to another owner, or cannot be used any more.
-    pub lost: Option<Error>,
+    /// Why nothing more is accepted: the run is another owner's, its disk fails for good, or it was abandoned.
+    pub lost: Arc<OnceLock<Error>>,
     pub group: Vec<Item>,
     /// Requests of the session being read that need no catalog.
     pub at_once: Vec<(u64, Ask)>,
@@ -104,6 +105,8 @@ pub(super) struct Intake {
     pub waits: Option<(Instant, Error)>,
     /// How long a closing waits for such a disk.
     pub closing: Duration,
+    /// How long a catalog that fails is tried again.
+    pub hiccup: Duration,
     /// Set while the group cannot be committed.
     pub ailing: Option<Ailing>,
     /// Number of the last act of steering.
@@ -113,6 +116,8 @@ pub(super) struct Intake {
     /// Jobs whose bytes are on their way from another host.
     pub arriving: Vec<Job>,
     pub given_up: VecDeque<GivenUp>,
+    /// Why steps that a dead program left are not kept.
+    pub not_recovered: Vec<Error>,
     /// Ranks that have left, with how: they closed the run, or are gone.
     pub left: BTreeMap<u32, Absence>,
     /// How long ranks that have not come are waited for, and since when.
@@ -136,7 +141,7 @@ impl Intake {
         downs: Arc<Downs>,
         ends: Ends,
     ) -> Result<Intake> {
-        let Ends { jobs, events, commands, doorbell, abandoned, turn } = ends;
+        let Ends { jobs, events, commands, doorbell, abandoned, turn, lost } = ends;
         Ok(Intake {
             run_id: catalog.run_id().to_owned(),
             last_act: catalog::last_act(catalog.conn())?,
@@ -157,14 +162,16 @@ impl Intake {
             overflow_limit: options.overflow,
             spill_limit: options.spill,
             stopping: false,
-            lost: None,
+            lost,
             group: Vec::new(),
             logged: 0,
             at_once: Vec::new(),
             waits: None,
             closing: options.closing,
+            hiccup: options.hiccup,
             arriving: Vec::new(),
             given_up: VecDeque::new(),
+            not_recovered: Vec::new(),
             left: BTreeMap::new(),
             late_ranks: options.late_ranks,
             lacking_since: None,
@@ -193,14 +200,22 @@ impl Intake {
             self.refuse_closings();
             self.downs.flush();
             self.beat();
-            if self.stopping && (self.is_drained() || self.lost.is_some()) {
+            if self.stopping && (self.is_drained() || self.lost.get().is_some()) {
                 let _ = self.jobs.send(Job::Stop);
-                return self;
+                return self.ended();
             }
             if !busy {
                 self.sleep();
             }
         }
+    }
+
+    /// Nobody is answered any more: whoever asks, or waits, is to see that, also while nobody has joined
+    /// this thread.
+    fn ended(mut self) -> Intake {
+        self.commands = channel().1;
+        self.flushers.clear();
+        self
     }
 
     fn take_commands(&mut self) -> bool {

@@ -15,6 +15,7 @@ mod arriving;
 mod aside;
 mod custody;
 mod down;
+mod draft;
 mod drain;
 mod dropping;
 mod endings;
@@ -31,7 +32,7 @@ mod steps;
 pub use absent::{Absence, ELSEWHERE};
 pub use adopt::{Orphan, has_living_ranks};
 pub(crate) use aside::tidy;
-pub use open::Options;
+pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;
 pub use sink::{Deaf, Sink};
@@ -52,8 +53,8 @@ use session::Session;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -84,6 +85,7 @@ pub struct Owner {
     commands: Mutex<Sender<Command>>,
     doorbell: OwnedFd,
     downs: Arc<Downs>,
+    lost: Arc<OnceLock<Error>>,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -113,8 +115,8 @@ impl Owner {
     }
 
     fn send(&self, command: Command) -> Result<()> {
-        let closed = |_| Error::new(Code::Closed, format!("the run {} is closed", self.dir().display()));
-        self.commands.lock().unwrap_or_else(|e| e.into_inner()).send(command).map_err(closed)?;
+        let sent = self.commands.lock().unwrap_or_else(|e| e.into_inner()).send(command);
+        sent.map_err(|_| self.over())?;
         let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
         Ok(())
     }
@@ -123,9 +125,16 @@ impl Owner {
     fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut Intake) -> T + Send + 'static) -> Result<T> {
         let (tell, answer) = channel();
         self.send(Box::new(move |intake| drop(tell.send(work(intake)))))?;
-        answer
-            .recv()
-            .map_err(|_| Error::new(Code::Closed, format!("the run {} is closed", self.dir().display())))
+        answer.recv().map_err(|_| self.over())
+    }
+
+    /// Why nobody answers any more.
+    fn over(&self) -> Error {
+        let dir = self.dir().display();
+        match self.lost.get() {
+            Some(e) => Error::new(Code::Closed, format!("the store of the run {dir} is lost: {}", e.text())),
+            None => Error::new(Code::Closed, format!("the run {dir} is closed")),
+        }
     }
 
     /// Admits a rank: gives it a session and the name of its segment.
@@ -235,8 +244,12 @@ impl Owner {
     pub fn flush(&self, timeout: Duration) -> Result<()> {
         let (tell, done) = channel();
         self.send(Box::new(move |intake| intake.flushers.push(tell)))?;
-        done.recv_timeout(timeout).map_err(|_| {
-            Error::new(Code::Timeout, format!("{} is not durable after {timeout:?}", self.dir().display()))
+        done.recv_timeout(timeout).map_err(|e| match e {
+            RecvTimeoutError::Disconnected => self.over(),
+            RecvTimeoutError::Timeout => Error::new(
+                Code::Timeout,
+                format!("{} is not durable after {timeout:?}", self.dir().display()),
+            ),
         })
     }
 
@@ -264,7 +277,7 @@ impl Owner {
             let text = format!(
                 "{dir} was given up before everything was on disk; what is missing is in shared memory, `forebay recover {dir}` finishes it"
             );
-            intake.abandon(Error::new(Code::Cancelled, text));
+            intake.lose(Error::new(Code::Cancelled, text));
         }))
     }
 
@@ -272,14 +285,15 @@ impl Owner {
     /// that stays full it fails with `Full`, as if the run had been abandoned.
     pub fn close(&self) -> Result<()> {
         let Some(threads) = self.threads().take() else { return Ok(()) };
-        self.send(Box::new(|intake| {
+        // A store that is lost has stopped by itself.
+        let _ = self.send(Box::new(|intake| {
             intake.stopping = true;
             intake.sessions.values_mut().for_each(|s| s.hung = true);
-        }))?;
+        }));
         let died = |_| Error::internal("a thread of the store died; run `forebay recover`");
         let intake = threads.intake.join().map_err(died)?;
         threads.drain.join().map_err(died)?;
-        let lost = intake.lost.clone();
+        let lost = self.lost.get().cloned();
         if lost.is_none() {
             let _ = intake.catalog.settle();
         }

@@ -2,7 +2,7 @@
 //! predecessor left undone.
 
 use super::aside;
-use super::drain::{Drain, Patient};
+use super::drain::{Drain, Means};
 use super::dropping::Turn;
 use super::intake::{Command, Ends, Intake};
 use super::overflow;
@@ -18,12 +18,11 @@ use crate::stepfile::open_manifest;
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// How a run is opened for writing.
 #[derive(Clone)]
@@ -40,6 +39,11 @@ pub struct Options {
     pub spill: u64,
     /// How long a closing waits for a disk that has no room before it fails.
     pub closing: Duration,
+    /// How long a catalog that cannot be written, but for want of room, is tried again before the store
+    /// is given up: what is missing stays in shared memory then.
+    pub hiccup: Duration,
+    /// The same for a file of arrays.
+    pub files: Duration,
     /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
     /// ended, and the ranks are told.
     pub adopt: Option<Arc<dyn Sink>>,
@@ -49,6 +53,8 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Hears how many of the bytes that a predecessor left in shared memory are written.
     pub progress: Option<Progress>,
+    /// Hears what this waits for while it is written, and what of it cannot be kept.
+    pub says: Option<Says>,
 }
 
 impl Default for Options {
@@ -60,13 +66,22 @@ impl Default for Options {
             overflow: 256 << 20,
             spill: 4 << 30,
             closing: Duration::from_secs(5),
+            hiccup: Duration::from_secs(45),
+            files: Duration::from_secs(300),
             adopt: None,
             late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
             progress: None,
+            says: None,
         }
     }
 }
+
+/// Hears what somebody at a terminal should know.
+pub type Says = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// An opening that waits says so again after this time.
+const SAID: Duration = Duration::from_secs(10);
 
 /// How long an opening waits for the left-over work of a predecessor before it goes on beside it.
 const RECOVERY: Duration = Duration::from_secs(600);
@@ -97,7 +112,7 @@ impl Owner {
             false => Catalog::open(&options.disk, &layout, lock.fence())?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
-        if !fresh && let Err(e) = owner.take_over(options.adopt.clone(), options.progress.as_ref()) {
+        if !fresh && let Err(e) = owner.take_over(&options) {
             // What the threads died of says more than that they are gone.
             return Err(owner.close().err().unwrap_or(e));
         }
@@ -106,7 +121,8 @@ impl Owner {
 
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
-    fn take_over(&self, adopt: Option<Arc<dyn Sink>>, progress: Option<&Progress>) -> Result<()> {
+    fn take_over(&self, options: &Options) -> Result<()> {
+        let (adopt, progress) = (options.adopt.clone(), options.progress.as_ref());
         let (lives, total) = self.ask(move |intake| -> Result<(bool, u64)> {
             intake.sweep_unfinished();
             intake.inherit(adopt.as_ref())?;
@@ -120,9 +136,11 @@ impl Owner {
         if lives {
             return Ok(());
         }
-        let deadline = std::time::Instant::now() + RECOVERY;
+        let deadline = Instant::now() + RECOVERY;
         let (tell, over) = channel();
-        while !self.is_idle()? && std::time::Instant::now() < deadline {
+        let mut said = None;
+        while !self.is_idle()? && Instant::now() < deadline {
+            self.say_what_waits(options, &mut said)?;
             if let Some(progress) = progress {
                 progress(self.ask(|intake| intake.figures.written)?.min(total), total);
             }
@@ -134,12 +152,33 @@ impl Owner {
             let _ = over.recv_timeout(Duration::from_secs(1));
             std::thread::sleep(Duration::from_millis(1));
         }
+        if let Some(says) = &options.says {
+            self.not_recovered()?.iter().for_each(|e| says(e.text()));
+        }
         self.ask(|intake| intake.catalog.transaction(|tx| catalog::begin_life(tx)))??;
         match self.is_idle()? {
             true => self.ask(|intake| intake.sweep())?,
             // A file without a row is one that is being written.
             false => Ok(()),
         }
+    }
+}
+
+impl Owner {
+    /// Says what the opening waits for: at once, and again now and then.
+    fn say_what_waits(&self, options: &Options, said: &mut Option<Instant>) -> Result<()> {
+        let Some(says) = &options.says else { return Ok(()) };
+        let waits = self.ask(|intake| intake.waits.as_ref().map(|w| w.1.text().to_owned()))?;
+        if let Some(text) = waits.filter(|_| said.is_none_or(|at| at.elapsed() >= SAID)) {
+            *said = Some(Instant::now());
+            says(&format!("{}: {text}", self.dir().display()));
+        }
+        Ok(())
+    }
+
+    /// Why steps that a dead program left could not be kept.
+    pub fn not_recovered(&self) -> Result<Vec<Error>> {
+        self.ask(|intake| intake.not_recovered.clone())
     }
 }
 
@@ -279,24 +318,21 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
     let ring = clone()?;
     let abandoned = Arc::new(AtomicBool::new(false));
     let turn = Arc::new(Turn::default());
-    let drain = Drain {
+    let drain = Drain::new(Means {
         layout: layout.clone(),
         jobs: work,
-        patient: Patient {
-            disk: options.disk.clone(),
-            abandoned: abandoned.clone(),
-            tell: move |event| {
-                let _ = tell.send(event);
-                let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
-            },
+        disk: options.disk.clone(),
+        tell: move |event| {
+            let _ = tell.send(event);
+            let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
         },
-        files: HashMap::new(),
+        limit: options.files,
+        abandoned: abandoned.clone(),
         turn: turn.clone(),
-        failed: HashSet::new(),
-        waiting: HashMap::new(),
-        hurried: HashSet::new(),
-    };
-    let ends = Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned, turn };
+    });
+    let lost = Arc::<OnceLock<Error>>::default();
+    let ends =
+        Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned, turn, lost: lost.clone() };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);
@@ -314,6 +350,7 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
         commands: Mutex::new(commands),
         doorbell,
         downs,
+        lost,
         threads: Mutex::new(Some(threads)),
     })
 }

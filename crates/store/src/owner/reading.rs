@@ -121,6 +121,9 @@ impl Intake {
     }
 
     pub(super) fn take_step_record(&mut self, s: &mut Session, seq: u64, record: Record) -> Keep {
+        // A predecessor gives blocks back when a step is discarded or dropped, and such a step is read again
+        // while the ring holds what came before it: that it lacks them is no loss.
+        let known = s.replaying && matches!(record, Record::StepBlock(_));
         let (step, outcome) = match record {
             Record::StepBegin { step, time } => (step, self.begin_step(s, step, time)),
             Record::StepBlock(b) => (b.step, self.take_block(s, seq, &b)),
@@ -143,6 +146,7 @@ impl Intake {
         if let Err(e) = outcome {
             let e = e.within(format!("step {step} is given up"));
             match self.steps.contains_key(&step) {
+                true if known => self.tear(step, e, Some(s)),
                 true => self.spoil(step, e, Some(s)),
                 false => self.late(s, e),
             }
@@ -211,7 +215,7 @@ impl Intake {
         };
         let Some(step) = self.steps.get_mut(&b.step) else { return Ok(()) };
         if let Payload::Block(r) = b.payload {
-            let held = Held { block: r, written: false, released: false };
+            let held = Held { block: r, released: false };
             step.held.insert((session, seq), held);
         }
         let jobs = step.block(s.row.rank, b, data, (session, seq))?;
@@ -239,14 +243,12 @@ impl Intake {
     pub(super) fn let_go_early(&mut self, s: &mut Session, step: i64) -> Result<()> {
         let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
         let session = s.row.session;
+        // What the drain has it lets go itself, behind whatever it is doing.
         for ticket in known.early(session, self.overflow_limit)? {
-            if let Some(h) = known.held.get_mut(&ticket) {
-                h.written = true;
+            if let Some(h) = known.held.get_mut(&ticket).filter(|h| !h.released) {
+                s.release(&h.block);
+                h.released = true;
             }
-        }
-        for (_, h) in known.held.iter_mut().filter(|(t, h)| t.0 == session && h.written && !h.released) {
-            s.release(&h.block);
-            h.released = true;
         }
         self.send(vec![Job::Hurry(step)]);
         Ok(())
@@ -258,8 +260,27 @@ impl Intake {
         }
     }
 
-    /// Gives a step up for a fault: all ranks that take part hear of it at their next call.
+    /// Gives a step up for a fault in it. That stays in the log of the run, and what a dead program left
+    /// is not recovered then.
     pub(super) fn spoil(&mut self, step: i64, why: Error, current: Option<&Session>) {
+        let Some(known) = self.steps.get(&step) else { return };
+        let sessions = known.sessions();
+        let recovered = |n: &u64| {
+            let s = current.filter(|s| s.row.session == *n).or_else(|| self.sessions.get(n));
+            s.is_some_and(|s| s.recovered)
+        };
+        if sessions.iter().any(recovered) {
+            self.not_recovered.push(why.clone());
+        }
+        if let Some(session) = sessions.first() {
+            let text = why.text().to_owned();
+            self.group.push(Item::GivenUp { session: *session, step, text });
+        }
+        self.tear(step, why, current);
+    }
+
+    /// Gives a step up: all ranks that take part hear of it at their next call.
+    pub(super) fn tear(&mut self, step: i64, why: Error, current: Option<&Session>) {
         let Some(known) = self.steps.get(&step) else { return };
         let mut said = false;
         for n in known.sessions() {

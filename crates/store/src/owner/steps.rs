@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     pub block: HeldBlock,
-    pub written: bool,
     pub released: bool,
 }
 

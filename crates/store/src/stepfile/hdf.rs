@@ -8,10 +8,23 @@ use hdf5_metno as hdf5;
 use std::path::Path;
 use std::str::FromStr;
 
+/// A failure with the code of the system's error that lies under it. Without one it is no fault of the
+/// disk: the library refuses what it was asked for.
 pub(super) fn failed(what: &str, path: &Path, e: hdf5::Error) -> Error {
-    let text = e.to_string();
-    let code = if text.contains("No space left") { Code::Full } else { Code::Io };
-    Error::new(code, format!("{what} {}: {text}", path.display()))
+    let text = format!("{what} {}: {e}", path.display());
+    let frames = e.stack();
+    let said = frames.iter().flat_map(|s| s.iter()).map(|f| f.desc());
+    match said.clone().find_map(errno) {
+        Some(number) => crate::disk::failed(text, std::io::Error::from_raw_os_error(number)),
+        None if said.into_iter().any(|s| s.contains("alloc")) => Error::new(Code::Io, text),
+        None => Error::internal(text),
+    }
+}
+
+/// The number in "... errno = 28, error message = ...".
+fn errno(said: &str) -> Option<i32> {
+    let rest = said.split("errno = ").nth(1)?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// The HDF5 type of an element, and the extents in the order of the file.
@@ -108,7 +121,7 @@ impl Frame {
         all().map_err(wrong)
     }
 
-    /// Writes the frame out; may be tried again.
+    /// Writes the frame out.
     pub fn flush(&self, path: &Path) -> Result<()> {
         self.file.flush().map_err(|e| failed("cannot write", path, e))
     }

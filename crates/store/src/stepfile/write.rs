@@ -3,7 +3,7 @@
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Back, Entry, MANIFEST, Manifest, Piece};
-use crate::disk::{Disk, DualFile, Foreign, foreign};
+use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::collections::BTreeMap;
@@ -55,6 +55,10 @@ pub struct Writer {
     /// It has its final name, which is not durable yet.
     named: bool,
     finished: bool,
+    /// Neither HDF5 nor an fsync has failed on it.
+    sound: bool,
+    /// What is on the disk is not known any more.
+    lost: bool,
 }
 
 impl Writer {
@@ -63,13 +67,13 @@ impl Writer {
         let dir = path.parent().unwrap_or(path);
         spare(&*disk, dir)?;
         let tmp = with_end(path, TMP);
-        let frame = framed(&*disk, &tmp, || Frame::create(&tmp))?;
+        let frame = foreign(&*disk, Foreign::Frame, &tmp, || Frame::create(&tmp))?;
         let file = DualFile::open(&*disk, &tmp);
         let path = path.to_owned();
         Ok(Writer {
             file: file.map_err(|e| {
                 let _ = disk.remove(&tmp);
-                Error::io(format!("cannot write {}", tmp.display()), e)
+                failed(format!("cannot write {}", tmp.display()), e)
             })?,
             disk,
             path,
@@ -81,7 +85,20 @@ impl Writer {
             synced: false,
             named: false,
             finished: false,
+            sound: true,
+            lost: false,
         })
+    }
+
+    /// Whether only calls failed on it, if any, that can be made again as if nothing had happened.
+    pub fn is_sound(&self) -> bool {
+        self.sound
+    }
+
+    /// Whether nobody knows what of it is on the disk: an fsync failed, after which the system may have
+    /// forgotten pages, and would say of another fsync that all is well.
+    pub fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Whether bytes go past the page cache.
@@ -95,8 +112,7 @@ impl Writer {
             return Ok(());
         }
         spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
-        let frame = self.frame.as_ref().ok_or_else(|| Error::internal("the file is finished"))?;
-        let offset = framed(&*self.disk, &self.tmp, || frame.add(&self.tmp, name, meta, unit))?;
+        let offset = self.framed(|frame, tmp| frame.add(tmp, name, meta, unit))?;
         let entry =
             Entry { name: name.to_owned(), meta: *meta, unit: unit.to_owned(), offset, pieces: Vec::new() };
         if entry.nbytes() > 1 << 20 {
@@ -110,7 +126,7 @@ impl Writer {
     fn reserve(&self, offset: u64, bytes: u64) -> Result<()> {
         match self.disk.reserve(self.file.plain(), offset, bytes) {
             Err(e) if e.kind() != std::io::ErrorKind::StorageFull => {
-                Err(Error::io(format!("cannot reserve room in {}", self.tmp.display()), e))
+                Err(failed(format!("cannot reserve room in {}", self.tmp.display()), e))
             }
             _ => Ok(()),
         }
@@ -167,14 +183,14 @@ impl Writer {
             }),
             false => (write(), crc32c::crc32c_append(before, bytes)),
         };
-        written.map_err(|e| Error::io(format!("cannot write {name:?} to {}", self.tmp.display()), e))?;
+        written.map_err(|e| failed(format!("cannot write {name:?} to {}", self.tmp.display()), e))?;
         set.entry.pieces[i].crc32c = sum;
         set.done[i] += bytes.len() as u64;
         Ok(())
     }
 
-    /// Completes the file and gives it its name; durable when it returns. After `Full` or `Io` it
-    /// may be called again.
+    /// Completes the file and gives it its name; durable when it returns. After a failure it may be
+    /// called again, unless the file is lost.
     pub fn finish(&mut self, facts: &Facts) -> Result<Manifest> {
         // A manifest that is not complete is one whose writing is tried again.
         let broken = |s: &&Open| !s.is_complete() && s.entry.name != MANIFEST;
@@ -197,43 +213,58 @@ impl Writer {
         if self.frame.is_some() {
             self.write_manifest(&manifest)?;
         }
-        let wrong = |what: &str, e| Error::io(format!("cannot {what} {}", self.tmp.display()), e);
-        if let Some(frame) = &self.frame {
+        if self.frame.is_some() {
             spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
-            framed(&*self.disk, &self.tmp, || frame.flush(&self.tmp))?;
+            self.framed(|frame, tmp| frame.flush(tmp))?;
             // Asked for while there is still a frame to try again with.
-            self.disk.before(Foreign::Frame, &self.tmp).map_err(|e| wrong("write", e))?;
+            let asked = self.disk.before(Foreign::Frame, &self.tmp);
+            asked.map_err(|e| self.wrong("write", e))?;
         }
         if let Some(frame) = self.frame.take() {
-            let closed = frame.close(&self.tmp);
-            // A frame that failed to close is of no use any more; `Io`, so that nobody tries again.
-            closed.map_err(|e| Error::new(Code::Io, e.text()))?;
+            self.doubtful(|w| frame.close(&w.tmp))?;
             self.disk.after(Foreign::Frame, &self.tmp);
             self.closed = true;
         }
-        if !self.closed {
+        if !self.closed || self.lost {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
         if !self.synced {
-            self.disk.sync(self.file.plain()).map_err(|e| wrong("make durable", e))?;
+            self.doubtful(|w| w.disk.sync(w.file.plain()).map_err(|e| w.wrong("make durable", e)))?;
             self.synced = true;
         }
         if !self.named {
-            self.disk.rename(&self.tmp, &self.path).map_err(|e| wrong("rename", e))?;
+            self.disk.rename(&self.tmp, &self.path).map_err(|e| self.wrong("rename", e))?;
             self.named = true;
         }
-        let dir = self.path.parent().unwrap_or(&self.path);
-        self.disk.sync_dir(dir).map_err(|e| wrong("make durable", e))?;
+        let dir = self.path.parent().unwrap_or(&self.path).to_owned();
+        self.doubtful(|w| w.disk.sync_dir(&dir).map_err(|e| w.wrong("make durable", e)))?;
         self.finished = true;
         Ok(manifest)
+    }
+
+    fn wrong(&self, what: &str, e: std::io::Error) -> Error {
+        failed(format!("cannot {what} {}", self.tmp.display()), e)
+    }
+
+    /// Does what leaves the file in an unknown state when it fails.
+    fn doubtful<T>(&mut self, act: impl FnOnce(&Writer) -> Result<T>) -> Result<T> {
+        act(self).inspect_err(|_| (self.sound, self.lost) = (false, true))
+    }
+
+    /// Has HDF5 write on its own.
+    fn framed<T>(&mut self, act: impl FnOnce(&Frame, &Path) -> Result<T>) -> Result<T> {
+        let frame = self.frame.as_ref().ok_or_else(|| Error::internal("the file is finished"))?;
+        let done = foreign(&*self.disk, Foreign::Frame, &self.tmp, || act(frame, &self.tmp));
+        self.sound &= done.is_ok();
+        done
     }
 
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<()> {
         let json = serde_json::to_vec(manifest).map_err(|e| Error::internal(e.to_string()))?;
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
-        if let (Some(frame), false) = (&self.frame, self.described) {
-            framed(&*self.disk, &self.tmp, || frame.describe(&self.tmp, manifest))?;
+        if !self.described {
+            self.framed(|frame, tmp| frame.describe(tmp, manifest))?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
@@ -260,11 +291,6 @@ fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<(
             set.entry.pieces[i].rank
         ))),
     }
-}
-
-/// HDF5 writes on its own.
-fn framed<T>(disk: &dyn Disk, tmp: &Path, act: impl FnOnce() -> Result<T>) -> Result<T> {
-    foreign(disk, Foreign::Frame, tmp, act)
 }
 
 fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {

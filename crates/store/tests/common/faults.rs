@@ -2,6 +2,7 @@
 //! there, or remembers what would be left there after a loss of power.
 
 use forebay_store::disk::{Disk, Foreign, System};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,15 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+/// Every kind of error that a disk, or a system short of something, answers with.
+pub const KINDS: [Errno; 7] =
+    [Errno::IO, Errno::NOSPC, Errno::ROFS, Errno::STALE, Errno::MFILE, Errno::NOMEM, Errno::AGAIN];
+
 /// What happens at the chosen place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing; places are counted only.
     None,
-    /// One input/output error.
-    Error,
-    /// No room there and at the next two places, then room again.
-    Full,
+    /// An error there and at so many places in all.
+    Error(Errno, usize),
     /// A write writes half of what it should.
     Short,
     /// This process is killed.
@@ -99,9 +102,8 @@ impl FaultyDisk {
         let place = state.places.len();
         state.places.push(format!("{what} {}", path.strip_prefix(&self.root).unwrap_or(path).display()));
         match self.fault {
-            Fault::Error if place == self.at => return Err(io::Error::from_raw_os_error(5)),
-            Fault::Full if (self.at..self.at + 3).contains(&place) => {
-                return Err(io::ErrorKind::StorageFull.into());
+            Fault::Error(kind, times) if place >= self.at && place - self.at < times => {
+                return Err(kind.into());
             }
             Fault::Kill if place == self.at => {
                 let _ =
@@ -159,6 +161,17 @@ impl FaultyDisk {
         }
     }
 
+    /// What a system does when it cannot make a file durable: it forgets what it could not write. The
+    /// next attempt finds nothing left to do and succeeds.
+    fn lose(&self, state: &State, path: &Path) {
+        let Ok(meta) = path.metadata() else { return };
+        let kept = state.contents.get(&meta.ino()).cloned().unwrap_or_default();
+        let mut bytes = vec![0; meta.len() as usize];
+        let known = kept.len().min(bytes.len());
+        bytes[..known].copy_from_slice(&kept[..known]);
+        std::fs::write(path, bytes).unwrap();
+    }
+
     /// The names in a directory are durable as they are now.
     fn keep_names(&self, state: &mut State, dir: &Path) {
         let dir = self.relative(dir);
@@ -189,7 +202,8 @@ pub fn plant(tree: &Tree, root: &Path) {
     }
 }
 
-fn path_of(fd: BorrowedFd) -> PathBuf {
+/// The file behind a descriptor.
+pub fn path_of(fd: BorrowedFd) -> PathBuf {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap_or_default()
 }
 
@@ -220,10 +234,9 @@ impl Disk for FaultyDisk {
 
     fn sync(&self, fd: BorrowedFd) -> io::Result<()> {
         let path = path_of(fd);
-        let mut state = self.pass("sync", &path)?;
-        if self.fault == Fault::Power {
-            self.keep(&mut state, &path);
-        }
+        let passed = self.pass("sync", &path);
+        let mut state = passed.inspect_err(|_| self.lose(&self.lock(), &path))?;
+        self.keep(&mut state, &path);
         Ok(())
     }
 

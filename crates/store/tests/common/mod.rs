@@ -2,12 +2,13 @@
 //! reduced to what the store sees.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod asked;
 pub mod faults;
 pub mod power;
 pub mod script;
 
 use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, SegmentSpec};
-use forebay_store::{Attach, Deaf, Owner};
+use forebay_store::{Attach, Deaf, Owner, Sink};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
 use forebay_types::record::{HeldBlock, Notice, Payload, Place, Record, StepBlock};
@@ -53,6 +54,38 @@ impl Rank {
     }
 
     pub fn try_open(owner: &Owner, rank: u32, size: u32, arena: u64) -> Result<Rank> {
+        Rank::open_with(owner, rank, size, &SegmentSpec { block_bytes: arena, ..Rank::measures() })
+    }
+
+    /// The same, with somebody who hears what the owner passes on.
+    pub fn open_heard(owner: &Owner, rank: u32, size: u32, arena: u64, sink: Arc<dyn Sink>) -> Rank {
+        let spec = SegmentSpec { block_bytes: arena, ..Rank::measures() };
+        Rank::attached(owner, rank, size, &spec, sink).unwrap()
+    }
+
+    /// Of a segment, but for the bytes of its arena.
+    pub fn measures() -> SegmentSpec {
+        SegmentSpec {
+            name: String::new(),
+            kind: 1,
+            up_bytes: 1 << 20,
+            down_bytes: 64 << 10,
+            block_bytes: 0,
+            blocks: 1024,
+        }
+    }
+
+    pub fn open_with(owner: &Owner, rank: u32, size: u32, spec: &SegmentSpec) -> Result<Rank> {
+        Rank::attached(owner, rank, size, spec, Arc::new(Deaf))
+    }
+
+    fn attached(
+        owner: &Owner,
+        rank: u32,
+        size: u32,
+        spec: &SegmentSpec,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Rank> {
         let opened = owner.admit(&OpenRun {
             path: owner.dir().to_string_lossy().into_owned(),
             mode: Mode::Append,
@@ -60,21 +93,14 @@ impl Rank {
             size,
             full: WhenFull::Block,
             scratch: false,
-            buffer: arena,
+            buffer: spec.block_bytes,
             program: "test".into(),
         })?;
-        let segment = Segment::create(&SegmentSpec {
-            name: opened.segment,
-            kind: 1,
-            up_bytes: 1 << 20,
-            down_bytes: 64 << 10,
-            block_bytes: arena,
-            blocks: 1024,
-        })?;
+        let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
         let bell = segment.bell(Direction::Up);
         bell.attach_eventfd(owner.doorbell().unwrap());
         let theirs = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap()).unwrap();
-        owner.attach(Attach { session: opened.session, segment: theirs }, Arc::new(Deaf))?;
+        owner.attach(Attach { session: opened.session, segment: theirs }, sink)?;
         Ok(Rank {
             rank,
             session: opened.session,

@@ -89,6 +89,11 @@ impl Driver {
         Ok(Driver { ranks, table: serde_json::from_value(table).unwrap() })
     }
 
+    /// Whether the owner has put an end to one of the sessions: what is published then is not promised.
+    pub fn is_closed(&self) -> bool {
+        self.ranks.iter().any(Rank::is_closed)
+    }
+
     /// Carries out the acts; gives the errors that were told.
     pub fn run(&mut self, acts: &[Act], tell: Tell) -> Vec<Error> {
         let mut errors = Vec::new();

@@ -1,0 +1,327 @@
+//! A disk that ails: what waits for what, who is told, and what becomes of what was acknowledged.
+
+mod common;
+
+use common::asked::{Asked, Call};
+use common::faults::scratch;
+use common::{Rank, f64s, shape, wait_for};
+use forebay_store::disk::Foreign;
+use forebay_store::{Options, Owner, Reader, Sink, recover, recover_with, verify};
+use forebay_types::control::Ask;
+use forebay_types::record::{Place, Record, StepBlock};
+use forebay_types::{ArrayMeta, Code, DType, Selection};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const N: u64 = 20_000;
+
+/// Fails for as long as a test says so.
+#[derive(Clone, Default)]
+struct Ill(Arc<AtomicBool>);
+
+impl Ill {
+    fn set(&self, is: bool) {
+        self.0.store(is, Ordering::SeqCst);
+    }
+
+    /// A disk that answers so to these calls meanwhile.
+    fn disk(
+        &self,
+        errno: Errno,
+        which: impl Fn(Call, &Path) -> bool + Send + Sync + 'static,
+    ) -> Arc<dyn forebay_store::disk::Disk> {
+        let ill = self.0.clone();
+        Arc::new(Asked(move |call, path: &Path| match ill.load(Ordering::SeqCst) && which(call, path) {
+            true => Err(errno.into()),
+            false => Ok(()),
+        }))
+    }
+}
+
+fn is_file(path: &Path, name: &str) -> bool {
+    path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(name))
+}
+
+fn listed(run: &Path) -> Vec<i64> {
+    let reader = Reader::open(run).unwrap();
+    reader.steps().unwrap().iter().map(|s| s.step).collect()
+}
+
+/// The steps that are there, each as it was taken.
+fn steps(run: &Path) -> Vec<i64> {
+    assert_eq!(verify(run).unwrap().faults, Vec::<String>::new());
+    let reader = Reader::open(run).unwrap();
+    let found = listed(run);
+    for step in &found {
+        let x = reader.step_get(*step, "x", &Selection::default()).unwrap();
+        assert!(x.bytes == f64s(N, *step as u64), "step {step}");
+    }
+    found
+}
+
+#[test]
+fn a_file_that_cannot_be_written_holds_up_no_other_and_is_there_when_it_can() {
+    let dir = scratch();
+    let run = dir.path().join("one.fb");
+    let ill = Ill::default();
+    ill.set(true);
+    let disk = ill.disk(Errno::IO, |call, path| call == Call::Sync && is_file(path, "0000000001.h5"));
+    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    (0..5).for_each(|step| rank.step(step, &f64s(N, step as u64)));
+    for step in [0, 2, 3, 4] {
+        rank.ask(&Ask::WaitStep { step }).unwrap();
+    }
+    assert_eq!(owner.stats().unwrap()["waiting_for_disk"], true);
+    assert_eq!(listed(&run), [0, 2, 3, 4]);
+    ill.set(false);
+    rank.ask(&Ask::WaitStep { step: 1 }).unwrap();
+    assert!(rank.late.is_empty(), "{:?}", rank.late);
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_step_that_no_attempt_has_left_on_disk_may_be_dropped_by_the_policy_and_no_other_is_lost() {
+    let dir = scratch();
+    let run = dir.path().join("drop.fb");
+    let ill = Ill::default();
+    ill.set(true);
+    let disk = ill.disk(Errno::ROFS, |call, path| call == Call::Open && is_file(path, "0000000000.h5"));
+    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    (0..2).for_each(|step| rank.step(step, &f64s(N, step as u64)));
+    rank.ask(&Ask::WaitStep { step: 1 }).unwrap();
+    wait_for("a moment between two attempts", || rank.ask(&Ask::DropOldest).unwrap().as_i64());
+    ill.set(false);
+    rank.ask(&Ask::Flush).unwrap();
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [1]);
+}
+
+#[test]
+fn a_step_larger_than_the_buffers_whose_file_cannot_be_made_durable_is_told_and_costs_itself_alone() {
+    let dir = scratch();
+    let run = dir.path().join("large.fb");
+    let ill = Ill::default();
+    ill.set(true);
+    let disk = ill.disk(Errno::IO, |call, path| call == Call::Sync && is_file(path, "0000000000.h5"));
+    let owner = Owner::open(&run, Options { disk, overflow: 0, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.begin(0);
+    let blocks = rank.array(0, "x", &f64s(N, 0), Place::Whole, 100_000);
+    rank.publish(&Record::StepEarly { step: 0 });
+    wait_for("the blocks", || {
+        rank.allocator.reap();
+        (rank.allocator.live() == 0).then_some(())
+    });
+    rank.end(0, blocks);
+    let e = rank.ask(&Ask::WaitStep { step: 0 }).unwrap_err();
+    assert!(e.text().contains("0000000000.h5") && e.text().contains("larger than the buffers"), "{e}");
+    rank.step(1, &f64s(N, 1));
+    rank.ask(&Ask::WaitStep { step: 1 }).unwrap();
+    let said = Reader::open(&run).unwrap().sql("SELECT step, level FROM fb_messages", &[]).unwrap().rows;
+    assert_eq!(said.len(), 1, "{said:?}");
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [1]);
+}
+
+#[test]
+fn a_step_larger_than_the_buffers_goes_on_where_a_write_failed() {
+    let dir = scratch();
+    let run = dir.path().join("large.fb");
+    let failed = Arc::new(AtomicUsize::new(0));
+    let times = failed.clone();
+    let disk = Asked(move |call, path: &Path| {
+        let fails = call == Call::Write && is_file(path, "0000000000.h5");
+        match fails && times.fetch_add(1, Ordering::SeqCst) % 3 == 0 {
+            true => Err(Errno::IO.into()),
+            false => Ok(()),
+        }
+    });
+    let options = Options { disk: Arc::new(disk), overflow: 0, ..Options::default() };
+    let owner = Owner::open(&run, options).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.begin(0);
+    rank.publish(&Record::StepEarly { step: 0 });
+    let blocks = rank.array(0, "x", &f64s(N, 0), Place::Whole, 100_000);
+    rank.end(0, blocks);
+    rank.ask(&Ask::WaitStep { step: 0 }).unwrap();
+    assert!(failed.load(Ordering::SeqCst) > 2);
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [0]);
+}
+
+/// Hears that a session is over.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(u64, bool)>>);
+
+impl Sink for Heard {
+    fn closed(&self, session: u64, clean: bool) {
+        self.0.lock().unwrap().push((session, clean));
+    }
+}
+
+#[test]
+fn what_could_not_be_written_for_too_long_is_told_to_all_and_stays_for_recovery() {
+    let dir = scratch();
+    let run = dir.path().join("long.fb");
+    let ill = Ill::default();
+    ill.set(true);
+    let disk = ill.disk(Errno::STALE, |call, path| call == Call::Write && is_file(path, "0000000001.h5"));
+    let options = Options { disk, files: Duration::from_millis(100), ..Options::default() };
+    let owner = Owner::open(&run, options).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    (0..3).for_each(|step| rank.step(step, &f64s(N, step as u64)));
+    let e = rank.ask(&Ask::Flush).unwrap_err();
+    assert!(e.code() == Code::ServerLost && e.text().contains("step 1") && e.text().contains("lost"), "{e}");
+    assert!(rank.is_closed());
+    assert!(owner.flush(Duration::from_secs(20)).unwrap_err().text().contains("step 1"));
+    assert!(owner.close().unwrap_err().text().contains("0000000001.h5"));
+    assert_eq!(recover(&run).unwrap(), Some(2));
+    assert_eq!(steps(&run), [0, 1, 2]);
+}
+
+/// Two ranks on a disk whose catalog cannot be written from the moment that `ill` says so.
+fn two_ranks(run: &Path, ill: &Ill, errno: Errno, hiccup: Duration) -> (Owner, [Rank; 2], Arc<Heard>) {
+    let disk = ill.disk(errno, |call, _| call == Call::Foreign(Foreign::Commit));
+    let owner = Owner::open(run, Options { disk, hiccup, size: 2, ..Options::default() }).unwrap();
+    let heard = Arc::new(Heard::default());
+    let ranks = [0, 1].map(|r| Rank::open_heard(&owner, r, 2, 8 << 20, heard.clone()));
+    (owner, ranks, heard)
+}
+
+fn step_of_both(ranks: &mut [Rank; 2], step: i64) {
+    let bytes = f64s(N, step as u64);
+    for (i, r) in ranks.iter_mut().enumerate() {
+        r.begin(step);
+        let half = &bytes[i * bytes.len() / 2..][..bytes.len() / 2];
+        let blocks = r.array(step, "x", half, Place::Append, usize::MAX);
+        r.end(step, blocks);
+    }
+}
+
+#[test]
+fn whoever_waits_when_the_store_is_lost_is_told_why_at_once_and_nothing_is_lost_by_it() {
+    for errno in [Errno::IO, Errno::ROFS, Errno::AGAIN, Errno::STALE, Errno::MFILE] {
+        let dir = scratch();
+        let run = dir.path().join("lost.fb");
+        let ill = Ill::default();
+        let (owner, mut ranks, heard) = two_ranks(&run, &ill, errno, Duration::from_millis(100));
+        step_of_both(&mut ranks, 0);
+        ranks[0].ask(&Ask::WaitStep { step: 0 }).unwrap();
+        ill.set(true);
+        step_of_both(&mut ranks, 1);
+        let began = Instant::now();
+        let [a, b] = &mut ranks;
+        std::thread::scope(|s| {
+            let flush = s.spawn(|| owner.flush(Duration::from_secs(20)).unwrap_err());
+            let first = s.spawn(|| a.ask(&Ask::WaitStep { step: 1 }).unwrap_err());
+            let second = s.spawn(|| b.ask(&Ask::Flush).unwrap_err());
+            let told = [flush.join().unwrap(), first.join().unwrap(), second.join().unwrap()];
+            assert!(
+                told.iter().all(|e| e.text().contains("lost") && e.text().contains("catalog")),
+                "{told:?}"
+            );
+        });
+        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(ranks.iter().all(Rank::is_closed));
+        assert_eq!(*heard.0.lock().unwrap(), [(1, false), (2, false)]);
+        assert!(owner.stats().unwrap_err().text().contains("lost"));
+        assert!(owner.close().is_err());
+        assert_eq!(recover(&run).unwrap(), Some(1));
+        assert_eq!(steps(&run), [0, 1]);
+    }
+}
+
+#[test]
+fn a_catalog_that_fails_for_less_than_is_allowed_is_waited_for() {
+    assert!(Options::default().hiccup > Duration::from_secs(30));
+    let dir = scratch();
+    let run = dir.path().join("hiccup.fb");
+    let ill = Ill::default();
+    let (owner, mut ranks, heard) = two_ranks(&run, &ill, Errno::ROFS, Duration::from_secs(20));
+    ill.set(true);
+    step_of_both(&mut ranks, 0);
+    let waits = || owner.stats().unwrap()["waiting_for_disk"].as_bool().unwrap().then_some(());
+    wait_for("the store to wait", waits);
+    // Longer than a hundred attempts take.
+    std::thread::sleep(Duration::from_millis(300));
+    ill.set(false);
+    for r in &mut ranks {
+        r.ask(&Ask::Flush).unwrap();
+        assert!(r.late.is_empty(), "{:?}", r.late);
+    }
+    assert!(heard.0.lock().unwrap().is_empty());
+    drop(ranks);
+    owner.close().unwrap();
+    assert_eq!(steps(&run), [0]);
+}
+
+/// A run whose owner was given up with these steps in the segment of its rank.
+fn left(run: &Path, fill: impl FnOnce(&mut Rank)) -> Rank {
+    let ill = Ill::default();
+    ill.set(true);
+    let disk = ill.disk(Errno::NOSPC, |call, path| call == Call::Write && is_file(path, "00000000"));
+    let owner = Owner::open(run, Options { disk, ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    fill(&mut rank);
+    rank.settle();
+    owner.abandon().unwrap();
+    assert_eq!(owner.close().unwrap_err().code(), Code::Cancelled);
+    rank
+}
+
+#[test]
+fn a_step_that_recovery_cannot_keep_is_its_error_and_stands_in_the_log_of_the_run() {
+    let dir = scratch();
+    let run = dir.path().join("bad.fb");
+    let _rank = left(&run, |rank| {
+        rank.step(0, &f64s(N, 0));
+        // A piece that is not whole.
+        rank.begin(1);
+        let payload = rank.block(&f64s(N / 2, 1));
+        let meta = ArrayMeta::new(DType::F64, shape(&[N]));
+        let (step, name, unit, place) = (1, "x", "", Place::Whole);
+        let part = 0;
+        rank.publish(&Record::StepBlock(StepBlock { step, name, unit, meta, place, part, payload }));
+        rank.end(1, 1);
+        rank.step(2, &f64s(N, 2));
+    });
+    let e = recover(&run).unwrap_err();
+    assert!(e.text().contains("step 1") && e.text().contains("everything else is recovered"), "{e}");
+    let said = Reader::open(&run).unwrap().sql("SELECT text FROM fb_messages", &[]).unwrap().rows;
+    assert!(said.len() == 1 && format!("{said:?}").contains("step 1"), "{said:?}");
+    assert_eq!(recover(&run).unwrap(), Some(2), "what is given up is given up once");
+    assert_eq!(steps(&run), [0, 2]);
+}
+
+#[test]
+fn an_opening_that_waits_for_room_says_for_which_file_and_how_much() {
+    let dir = scratch();
+    let run = dir.path().join("waits.fb");
+    let _rank = left(&run, |rank| rank.step(7, &f64s(N, 7)));
+    let ill = Ill::default();
+    ill.set(true);
+    let disk = ill.disk(Errno::NOSPC, |call, path| call == Call::Write && is_file(path, "00000000"));
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let (hears, well) = (said.clone(), ill.clone());
+    let says = move |text: &str| {
+        hears.lock().unwrap().push(text.to_owned());
+        well.set(false);
+    };
+    let options = Options { disk, says: Some(Arc::new(says)), ..Options::default() };
+    Owner::open(&run, options).unwrap().close().unwrap();
+    let said = said.lock().unwrap().join("\n");
+    for word in ["waits.fb", "step 7", "0000000007.h5", "0.2 MiB"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert_eq!(steps(&run), [7]);
+    let quiet: PathBuf = dir.path().join("quiet.fb");
+    let _rank = left(&quiet, |rank| rank.step(0, &f64s(N, 0)));
+    let nothing = |text: &str| panic!("{text}");
+    recover_with(&quiet, &(Arc::new(|_, _| {}) as forebay_store::Progress), Some(Arc::new(nothing))).unwrap();
+}
