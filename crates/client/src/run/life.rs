@@ -3,7 +3,8 @@
 //! A watcher thread looks at the owner; every call looks at the one word it keeps. The owner is
 //! *dead* when the socket between the two hangs up, *stopped* when its heart does not beat for a
 //! second and the kernel says so. A stopped owner that goes on makes the session good again; for a dead one a
-//! successor is sought (`revive`).
+//! successor is sought (`revive`). An owner that lives may have *lost* the run, to another one or to a
+//! disk that fails for good: it closes the session from its side.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,6 +25,7 @@ const STOPPED: u32 = 1;
 const DEAD: u32 = 2;
 const CLOSED: u32 = 3;
 const SEEKING: u32 = 4;
+const LOST: u32 = 5;
 
 /// How often the watcher looks at the heart.
 const LOOK: Duration = Duration::from_millis(200);
@@ -85,8 +87,8 @@ impl Life {
 
     /// The owner has put an end to the session from its side.
     pub fn taken(&self) -> Error {
-        self.set(DEAD);
-        self.check().err().unwrap_or_else(|| self.fault(DEAD))
+        self.set(LOST);
+        self.check().err().unwrap_or_else(|| self.fault(LOST))
     }
 
     /// Whether the run is on another host.
@@ -146,9 +148,9 @@ impl Life {
     }
 
     fn set(&self, to: u32) {
-        // Closed is the last word; dead is not unsaid by a late look at the heart.
+        // Closed is the last word; dead and lost are not unsaid by a late look at the heart.
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-            (now != CLOSED && (now != DEAD || to == CLOSED)).then_some(to)
+            (now != CLOSED && (!matches!(now, DEAD | LOST) || to == CLOSED)).then_some(to)
         });
     }
 
@@ -173,7 +175,7 @@ impl Life {
         let why = why.unwrap_or_default();
         match state {
             CLOSED => Error::new(Code::Closed, format!("the run {run} is closed; open it again")),
-            _ if self.is_far() => Error::new(
+            _ if state == LOST || self.is_far() => Error::new(
                 Code::ServerLost,
                 format!(
                     "the store of the run {run} is lost; open the run again, or use `forebay recover {run}`: nothing acknowledged is lost"
@@ -253,6 +255,12 @@ fn watch(core: &Arc<Core>, mut socket: OwnedFd, stop: &OwnedFd) {
     loop {
         let (hung_up, told) = hear(socket.as_fd(), stop.as_fd());
         if told {
+            return;
+        }
+        if core.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0 {
+            // What the owner said before is in the ring: whoever waits looks there once more.
+            let _ = life.taken();
+            bell.wake();
             return;
         }
         let heart = core.segment.word(word::HEARTBEAT).load(Ordering::Relaxed);
