@@ -40,6 +40,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<future::Future>()?;
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
+    module.add_function(wrap_pyfunction!(server::broker_at, module)?)?;
+    module.add_function(wrap_pyfunction!(server::look_for_command_in, module)?)?;
     module.add_function(wrap_pyfunction!(server::passed, module)?)?;
     module.add_function(wrap_pyfunction!(future::wait_all, module)?)?;
     module.add_function(wrap_pyfunction!(future::wait_any, module)?)?;

@@ -35,6 +35,18 @@ struct Segment {
     _keeper: Arc<dyn Any + Send + Sync>,
 }
 
+/// Where the broker is that a server is announced to.
+#[pyfunction]
+pub fn broker_at(py: Python<'_>, broker: Option<PathBuf>) -> PyResult<String> {
+    forebay::broker_at(broker.as_deref()).map_err(|e| errors::raise(py, &e))
+}
+
+/// Has the command `forebay`, which becomes the agent, looked for in these folders too.
+#[pyfunction]
+pub fn look_for_command_in(folders: Vec<PathBuf>) {
+    forebay::look_for_command_in(folders);
+}
+
 /// Names of what a signature passes to its function.
 #[pyfunction]
 pub fn passed(py: Python<'_>, name: &str, parameters: &str) -> PyResult<Vec<String>> {

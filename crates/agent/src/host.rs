@@ -36,17 +36,21 @@ pub fn host(options: HostOptions) -> Result<()> {
     if options.detach {
         process::detach_from_parent()?;
     }
+    process::leave_core();
     let dir = place::runtime_dir()?;
     let _reign = Reign::take(&dir)?;
     let diary = Diary { on: true };
-    let rendezvous = place::rendezvous()?;
+    // Only other hosts need to find it there: on this one there is the socket.
+    let rendezvous = place::rendezvous()
+        .map_err(|e| diary.line(format_args!("no other host can find this agent: {}", e.text())))
+        .ok();
     let mut service = Service::start(Options {
         role: "agent",
         socket: place::agent_socket()?,
-        rendezvous: Some(rendezvous.clone()),
+        rendezvous: rendezvous.clone(),
         broker: true,
         // Who leaves takes its address along.
-        succeeds: Address::read(&rendezvous).is_some(),
+        succeeds: rendezvous.as_deref().and_then(Address::read).is_some(),
         by_need: options.by_need,
         diary,
     })?;
@@ -60,14 +64,14 @@ pub fn host(options: HostOptions) -> Result<()> {
     heed_signals(&shared)?;
     let gate = stay(&service, &shared, &dir)?;
     diary.line("agent drains and leaves");
-    leave(&mut service, &shared.address, &rendezvous);
+    leave(&mut service, &shared.address, rendezvous.as_deref());
     drop(gate);
     diary.line("agent has left");
     Ok(())
 }
 
-fn leave(service: &mut Service, address: &Address, rendezvous: &Path) {
-    address.withdraw(rendezvous);
+fn leave(service: &mut Service, address: &Address, rendezvous: Option<&Path>) {
+    rendezvous.inspect(|path| address.withdraw(path));
     service.stop();
 }
 

@@ -32,5 +32,5 @@ pub use ask::{
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};
 pub use rendezvous::Address;
-pub use start::{running, start_by_need, start_to_stay};
+pub use start::{look_in, running, start_by_need, start_to_stay};
 pub use words::{AdminRequest, Listening, RankStatus, RunStatus, Status, Steered};

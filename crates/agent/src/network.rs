@@ -52,6 +52,8 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
     // Who takes the place of an agent that died lets in whom that one let in.
     let key = shared.inherited.clone().map_or_else(Key::new, Ok)?;
     let listen = Listen { address: asked.clone(), key, tls_on_loopback: tls, role: shared.role.to_owned() };
+    // What opens the door is told there.
+    place::rendezvous()?;
     let lobby = Lobby::bind(listen)?;
     let local = lobby.local();
     let host = match local.ip().is_unspecified() {

@@ -108,12 +108,19 @@ impl Shared {
         page.as_ref().map_or_else(|| Err(Error::internal("no page")), |m| m.links(run_id))
     }
 
-    /// Says in the rendezvous file where this owner is.
+    /// Says in the rendezvous file where this owner is. Who listens for other hosts must be able to; for
+    /// this one nobody looks there.
     pub fn publish(&self) -> Result<()> {
         let Some(path) = &self.rendezvous else { return Ok(()) };
         // One at a time: the door to other hosts may be opened while the agent still comes up.
         let network = lock(&self.network);
-        self.address.publish(path, network.as_ref().map(|open| &open.network))
+        match self.address.publish(path, network.as_ref().map(|open| &open.network)) {
+            Err(e) if network.is_none() => {
+                self.diary.line(format_args!("no other host can find this agent: {}", e.text()));
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// Carries out what a person asks.

@@ -15,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
 /// How long an agent may take to greet before it counts as stopped.
@@ -250,9 +251,17 @@ fn last_line(path: &Path) -> String {
     text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("it said nothing").to_owned()
 }
 
+/// Folders that may hold the `forebay` program, as the language knows that this code is in.
+static FOLDERS: RwLock<Vec<PathBuf>> = RwLock::new(Vec::new());
+
+/// Has the `forebay` program looked for in these folders too, before the path.
+pub fn look_in(folders: Vec<PathBuf>) {
+    *FOLDERS.write().unwrap_or_else(|e| e.into_inner()) = folders;
+}
+
 /// The `forebay` program: named by the environment, this one, of the installation that the library
 /// comes from (`lib/libforebay.so`, or the module in Python's `lib/python3/site-packages/forebay`, and
-/// `bin/forebay`), beside this one, or on the path.
+/// `bin/forebay`), in a folder that the language named, beside this one, or on the path.
 fn program() -> Result<PathBuf> {
     if let Some(exe) = place::exe() {
         return Ok(exe);
@@ -264,7 +273,9 @@ fn program() -> Result<PathBuf> {
     let library = library();
     let above = library.iter().flat_map(|lib| lib.ancestors()).skip(1).map(|dir| dir.join("bin/forebay"));
     let beside = this.iter().map(|exe| exe.with_file_name("forebay"));
-    if let Some(installed) = above.chain(beside).find(|p| p.is_file()) {
+    let told = FOLDERS.read().unwrap_or_else(|e| e.into_inner()).clone();
+    let told = told.into_iter().map(|dir| dir.join("forebay"));
+    if let Some(installed) = above.chain(told).chain(beside).find(|p| p.is_file()) {
         return Ok(installed);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -28,6 +28,11 @@ pub fn locator(broker: Option<&Path>) -> Locator {
     Locator::at(broker).or_start(forebay_agent::start_by_need)
 }
 
+/// Where that broker is: its socket, or its address on another host.
+pub fn broker_at(broker: Option<&Path>) -> Result<String> {
+    locator(broker).path().map(|path| path.display().to_string())
+}
+
 /// Connects to the broker; see [`locator`]. The client waits for servers that are not there yet for as many
 /// seconds as `FOREBAY_PATIENCE` says.
 pub fn connect(broker: Option<&Path>) -> Result<call::Client> {

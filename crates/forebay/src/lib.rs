@@ -37,9 +37,10 @@ mod steps;
 mod table;
 mod watch;
 
-pub use calls::{call, connect, locator, serve};
+pub use calls::{broker_at, call, connect, locator, serve};
 pub use data::{Array, DataSet};
 pub use far::{named as far_name, recover as recover_far};
+pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
     Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View, Warn,

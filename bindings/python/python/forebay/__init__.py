@@ -13,6 +13,10 @@ data base, takes snapshots at the speed of a memory copy, and lets people watch 
                     s.put("E", E, unit="V/m")
 """
 
+import os as _os
+import sys as _sys
+
+from . import _forebay
 from ._calls import (
     Client,
     Group,
@@ -54,6 +58,10 @@ from ._services import Server, serve, service
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots
 from ._tables import Rows, Table
 from ._watch import Diagram, Parameter
+
+# The command lies beside the Python of its environment, also where that is not activated.
+if _sys.executable:
+    _forebay.look_for_command_in([_os.path.dirname(_sys.executable)])
 
 __all__ = [
     "BadArgument",

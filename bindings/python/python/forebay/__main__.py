@@ -9,10 +9,11 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from . import _forebay
-from ._services import Server, serve_until_stopped, services_in
+from ._services import Server, offer_of, serve_until_stopped, services_in
 
 EXAMPLE = "example:\n  python -m forebay serve poisson1d.py --workers 2"
 
@@ -63,6 +64,17 @@ def _watch_stdin(server: Server) -> None:
     threading.Thread(target=watch, name="stdin", daemon=True).start()
 
 
+def _tell(server: Server, workers: int, services: Sequence[Callable[..., object]]) -> None:
+    """Says that clients find us: what is offered, and where."""
+    names = ", ".join(offer_of(service).name for service in services)
+    threads = "1 worker" if workers == 1 else f"{workers} workers"
+    print(
+        f"forebay: {names} offered by {server.name} (process {os.getpid()}, {threads}) at {server.broker}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
     args = options(argv)
@@ -74,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
         server = Server(*services, workers=args.workers, name=name, memory=args.memory, listen=args.listen)
         if args.stop_with_stdin:
             _watch_stdin(server)
-        serve_until_stopped(server, args.broker)
+        serve_until_stopped(server, args.broker, lambda: _tell(server, args.workers or 1, services))
     except _forebay.Error as error:
         print(f"forebay: {error}", file=sys.stderr)
         return 1

@@ -438,7 +438,7 @@ def open(
     path_or_url: str | os.PathLike[str],
     mode: Literal["r", "r+", "a", "w", "x"] = "a",
     *,
-    buffer: str | int = "256MiB",
+    buffer: str | int | None = None,
     full: Literal["block", "drop_oldest", "drop_newest", "spill"] = "block",
     late: Literal["raise", "warn", "ignore"] = "raise",
     rank: int | None = None,
@@ -449,7 +449,9 @@ def open(
     that the agent on another host keeps (``forebay up --listen``).
 
     ``mode`` as in h5py: ``r`` reads only, ``r+`` must exist, ``a`` creates when absent, ``w`` begins anew, ``x``
-    must not exist. ``buffer``: bytes of this process's buffer, as a number or like ``"256MiB"``.
+    must not exist. ``buffer``: bytes of this process's buffer, as a number or like ``"64MiB"``; if not
+    given ``FOREBAY_BUFFER``, else 256 MiB, less where many ranks share little memory. Its pages are taken when they are
+    used.
     ``full``: what a snapshot does when no buffer has room. ``late``: what becomes of an error of something that
     was acknowledged earlier: the next call raises it (or ``flush``, or ``close``), or it is a ``RuntimeWarning``,
     or it is only counted and shown on the page; waiting for a snapshot raises its error always. ``rank``,
@@ -459,7 +461,7 @@ def open(
     names its pid and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
     """
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
-    place, room = os.fspath(path_or_url), str(buffer)
+    place, room = os.fspath(path_or_url), str(buffer or 0)
     return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program))
 
 

@@ -103,6 +103,8 @@ class Server:
             raise _forebay.BadArgument(f"workers = {count}; give at least 1")
         self.name = name or _program()
         """Name for people."""
+        self.broker = ""
+        """Where the broker is that it is announced to; empty before the start."""
         self._native = _forebay.Server(self.name, count, None if memory is None else str(memory), listen)
         for function in services:
             self.add(function)
@@ -117,6 +119,7 @@ class Server:
         """Listens, works and is announced to the broker: clients find it when this returns."""
         _started.add(self)
         self._native.start(None if broker is None else os.fspath(broker))
+        self.broker = _forebay.broker_at(None if broker is None else os.fspath(broker))
         return self
 
     def stop(self) -> None:
@@ -152,12 +155,16 @@ def serve(
     serve_until_stopped(Server(*services, workers=workers, name=name, memory=memory, listen=listen), broker)
 
 
-def serve_until_stopped(server: Server, broker: str | os.PathLike[str] | None = None) -> None:
-    """As :func:`serve`, and until the server is asked to stop."""
+def serve_until_stopped(
+    server: Server, broker: str | os.PathLike[str] | None = None, started: Callable[[], None] = lambda: None
+) -> None:
+    """As :func:`serve`, and until the server is asked to stop; ``started`` is called when clients find it."""
     before = _end_on_signals(server)
     _started.add(server)
     try:
-        server._native.serve(None if broker is None else os.fspath(broker))
+        server.start(broker)
+        started()
+        server._native.serve(None)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

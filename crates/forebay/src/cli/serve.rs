@@ -47,7 +47,7 @@ impl Serve {
         }
         let python = python();
         let mut command = Command::new(&python);
-        command.args(["-m", "forebay", "serve"]).arg(&self.file);
+        command.args(["-c", SERVE, "serve"]).arg(&self.file);
         if let Some(workers) = self.workers {
             command.arg("--workers").arg(workers.to_string());
         }
@@ -73,6 +73,17 @@ impl Serve {
         ))
     }
 }
+
+/// What that Python does: it says in our words when it has no such package.
+const SERVE: &str = "\
+import sys
+try:
+    from forebay.__main__ import main
+except ModuleNotFoundError as e:
+    if e.name != 'forebay':
+        raise
+    sys.exit(f'forebay: {sys.executable} has not the package forebay, which serves functions of Python; name a Python that has it in FOREBAY_PYTHON, or use the command forebay that lies beside it')
+sys.exit(main())";
 
 /// The Python that has our package: named by the environment, beside this program, or any.
 fn python() -> PathBuf {
