@@ -190,7 +190,7 @@ fb_status fb_in_use(int64_t *count);
 typedef struct {
     /* sizeof(fb_open_opts). */
     size_t size;
-    /* Bytes of this process's buffer; 0: 256 MiB. */
+    /* Bytes of this process's buffer; 0: FOREBAY_BUFFER, else 256 MiB, less where many ranks share little memory. */
     uint64_t buffer;
     /* What a snapshot does when no buffer has room: "block" (NULL), "drop_oldest", "drop_newest", "spill". */
     const char *full;

@@ -19,7 +19,7 @@ use crate::{handle, memory};
 pub struct fb_open_opts {
     /// sizeof(fb_open_opts).
     pub size: usize,
-    /// Bytes of this process's buffer; 0: 256 MiB.
+    /// Bytes of this process's buffer; 0: FOREBAY_BUFFER, else 256 MiB, less where many ranks share little memory.
     pub buffer: u64,
     /// What a snapshot does when no buffer has room: "block" (NULL), "drop_oldest", "drop_newest", "spill".
     pub full: *const c_char,

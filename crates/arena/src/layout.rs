@@ -14,6 +14,7 @@
 //!     24  up ring: at, bytes    40 down ring: at, bytes
 //!     56  table at   64 entries (4), zero (4)   72 blocks: at, bytes
 //!     88  creator: pid (4), zero (4), start time (8), boot id (16)
+//!    128  label: length (4), text; for people
 //! ```
 
 use crate::process::Process;
@@ -27,6 +28,8 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"FBSEGMNT");
 pub(crate) const HEADER_BYTES: usize = 120;
 pub(crate) const TABLE_AT: u64 = 3 * PAGE;
 pub(crate) const ENTRY_BYTES: u64 = 32;
+pub(crate) const LABEL_AT: u64 = 128;
+pub(crate) const LABEL_MOST: u64 = PAGE - LABEL_AT - 4;
 const CONTROL_AT: u64 = PAGE;
 const CURSORS_AT: u64 = 2 * PAGE;
 const VERSION: u32 = 1;

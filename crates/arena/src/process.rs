@@ -125,6 +125,17 @@ pub fn command_line(pid: u32) -> Option<Vec<u8>> {
     std::fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|line| !line.is_empty())
 }
 
+/// Lets this thread, and those that it starts, run on every core that the system lets this process have. A
+/// launcher binds a rank to a core of its own, and what works behind its back would inherit that one.
+pub fn leave_core() {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    let mut all = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
+    // The kernel takes away what the job's set of cores does not hold. Without the right to change it the
+    // thread stays where it is.
+    let _ = sched_setaffinity(None, &all);
+}
+
 /// State and start time out of `/proc/PID/stat`; the name in it may hold spaces and brackets.
 fn stat(pid: u32) -> Option<(ProcessState, u64)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

@@ -7,7 +7,9 @@
 use crate::alloc::Allocator;
 use crate::bell::{Bell, Doorbell};
 use crate::block::Block;
-use crate::layout::{Cursor, Direction, HEADER_BYTES, Layout, MAGIC, PAGE, SegmentSpec, WORDS};
+use crate::layout::{
+    Cursor, Direction, HEADER_BYTES, LABEL_AT, LABEL_MOST, Layout, MAGIC, PAGE, SegmentSpec, WORDS,
+};
 use crate::map::Map;
 use crate::mirror::Mirror;
 use crate::place;
@@ -40,6 +42,7 @@ pub(crate) struct Inner {
     ends: [AtomicBool; 4],
     allocator: AtomicBool,
     growing: Mutex<()>,
+    ahead: Mutex<Ahead>,
     created: bool,
 }
 
@@ -189,6 +192,7 @@ impl Segment {
                 ends: Default::default(),
                 allocator: AtomicBool::new(false),
                 growing: Mutex::new(()),
+                ahead: Mutex::default(),
                 created,
             }),
         }
@@ -277,6 +281,22 @@ impl Segment {
     /// Who made it.
     pub fn creator(&self) -> Process {
         self.inner.layout.creator
+    }
+
+    /// Says for people what it belongs to: the directory of a run. What is too long is not kept.
+    pub fn set_label(&self, text: &str) {
+        if text.len() as u64 <= LABEL_MOST {
+            self.inner.map.store(LABEL_AT + 4, text.as_bytes());
+            self.inner.map.atomic_u32(LABEL_AT).store(text.len() as u32, Ordering::Release);
+        }
+    }
+
+    /// What it was said to belong to.
+    pub fn label(&self) -> Option<String> {
+        let length = u64::from(self.inner.map.atomic_u32(LABEL_AT).load(Ordering::Acquire));
+        let mut text = vec![0; (1..=LABEL_MOST).contains(&length).then_some(length)? as usize];
+        self.inner.map.load(LABEL_AT + 4, &mut text);
+        String::from_utf8(text).ok()
     }
 
     /// What it is for.
@@ -408,33 +428,23 @@ impl Segment {
         self.table().release_made(index, made)
     }
 
-    /// Takes the pages of all blocks in the background and enters them into this process's page
-    /// table, piece by piece. Ends early when the system has no more pages (blocks beyond are
-    /// then refused by the allocator) or when the segment is dropped. The other side takes no
-    /// pages: there it enters those that are taken by now.
-    pub fn prefault(&self) -> JoinHandle<()> {
-        let (total, weak) = (self.inner.layout.block_bytes, Arc::downgrade(&self.inner));
-        std::thread::Builder::new()
-            .name("prefault".into())
-            .spawn(move || {
-                let mut at = 0;
-                while at < total
-                    && let Some(inner) = weak.upgrade()
-                {
-                    let len = CHUNK.min(total - at);
-                    let there = if inner.created {
-                        inner.take_up_to(at + len)
-                    } else {
-                        inner.table().taken().load(Ordering::Acquire) >= at + len
-                    };
-                    if !there {
-                        break;
-                    }
-                    inner.map.populate(inner.layout.blocks_at + at, len);
-                    at += len;
-                }
-            })
-            .unwrap_or_else(|_| std::thread::spawn(|| {}))
+    /// Takes the pages of the first `bytes` of the block area in the background and enters them into this process's
+    /// page table, piece by piece; a thread that is at it already goes on so far. Ends early when the system has no
+    /// more pages (blocks beyond are then refused by the allocator) or when the segment is dropped. The other side
+    /// takes no pages: there it enters those that are taken by now. Gives the thread, if one was needed.
+    pub fn prefault(&self, bytes: u64) -> Option<JoinHandle<()>> {
+        let bytes = bytes.min(self.inner.layout.block_bytes);
+        let mut ahead = self.inner.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        ahead.wanted = ahead.wanted.max(bytes);
+        if ahead.busy || ahead.done >= ahead.wanted {
+            return None;
+        }
+        ahead.busy = true;
+        let weak = Arc::downgrade(&self.inner);
+        let enter = move || while weak.upgrade().is_some_and(|inner| inner.enter_next()) {};
+        let thread = std::thread::Builder::new().name("prefault".into()).stack_size(64 << 10).spawn(enter);
+        ahead.busy = thread.is_ok();
+        thread.ok()
     }
 
     /// Bytes of the block area whose pages are taken from the system.
@@ -448,7 +458,43 @@ impl Segment {
     }
 }
 
+/// How far pages are entered ahead of their use.
+#[derive(Default)]
+struct Ahead {
+    wanted: u64,
+    done: u64,
+    /// A thread is at it.
+    busy: bool,
+}
+
 impl Inner {
+    /// Enters the next piece; false when there is none.
+    fn enter_next(&self) -> bool {
+        let (at, len) = {
+            let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            ahead.busy = ahead.done < ahead.wanted;
+            if !ahead.busy {
+                return false;
+            }
+            (ahead.done, CHUNK.min(ahead.wanted - ahead.done))
+        };
+        let there = match self.created {
+            true => self.take_up_to(at + len),
+            false => self.table().taken().load(Ordering::Acquire) >= at + len,
+        };
+        if there {
+            self.map.populate(self.layout.blocks_at + at, len);
+        }
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        match there {
+            true => ahead.done = at + len,
+            // Who wants more later tries again.
+            false => ahead.wanted = ahead.done,
+        }
+        ahead.busy = there;
+        there
+    }
+
     pub fn table(&self) -> Table<'_> {
         Table { map: &self.map, layout: &self.layout }
     }

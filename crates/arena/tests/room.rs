@@ -54,7 +54,7 @@ fn in_a_small_file_system() {
     }
     let taken = segment.taken();
     assert!(taken < 6 << 20);
-    segment.prefault().join().unwrap();
+    segment.prefault(u64::MAX).unwrap().join().unwrap();
     let mut held = Vec::new();
     while let Some(block) = allocator.alloc(500_000) {
         block.write_from(0, &vec![2; 500_000]); // touching what was handed out is safe

@@ -158,16 +158,21 @@ fn an_exhausted_allocator_says_so_and_recovers() {
 }
 
 #[test]
-fn prefault_takes_every_page_and_ends_when_the_segment_goes() {
+fn prefault_takes_the_pages_asked_for_and_ends_when_the_segment_goes() {
     let (ours, theirs) = pair();
-    theirs.prefault().join().unwrap();
+    let done = |segment: &Segment, bytes: u64| segment.prefault(bytes).map(|t| t.join().unwrap());
+    done(&theirs, u64::MAX);
     assert_eq!(ours.taken(), 0, "only the creator takes pages");
-    ours.prefault().join().unwrap();
-    theirs.prefault().join().unwrap();
+    done(&ours, 5 << 20);
+    let some = ours.taken();
+    assert!((5 << 20..16 << 20).contains(&some), "{some}");
+    assert!(done(&ours, 5 << 20).is_none(), "they are there");
+    done(&ours, u64::MAX);
+    done(&theirs, u64::MAX);
     assert_eq!(ours.taken(), 16 << 20);
     assert_eq!(theirs.taken(), 16 << 20);
     let huge = Segment::create(&SegmentSpec { block_bytes: 1 << 30, ..spec("") }).unwrap();
-    let thread = huge.prefault();
+    let thread = huge.prefault(1 << 30).unwrap();
     drop(huge);
     thread.join().unwrap();
 }

@@ -45,6 +45,23 @@ fn rank_and_size_in(
     Ok((rank, size))
 }
 
+/// Ranks of this launch on this host, where the launcher says it.
+pub fn ranks_here() -> Option<u32> {
+    ranks_here_in(|name| std::env::var(name).ok())
+}
+
+fn ranks_here_in(env: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    const HERE: [&str; 4] = [
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "MPI_LOCALNRANKS",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+        "SLURM_STEP_TASKS_PER_NODE",
+    ];
+    let told = HERE.iter().find_map(|name| env(name))?;
+    // Slurm lists the nodes: `4(x2),3`. The fullest one counts.
+    told.split(',').filter_map(|n| n.split('(').next()?.trim().parse().ok()).max()
+}
+
 fn one_alone(what: &str) -> Error {
     Error::bad(format!(
         "{what} was given alone: give rank and number of ranks, or neither to take them from the launcher"
@@ -88,6 +105,14 @@ mod tests {
             assert_eq!(rank_and_size_in(None, None, env).unwrap(), (3, 8));
         }
         assert_eq!(rank_and_size_in(None, None, with(&[])).unwrap(), (0, 1));
+    }
+
+    #[test]
+    fn ranks_of_a_host_are_counted_as_the_launcher_says() {
+        assert_eq!(ranks_here_in(with(&[])), None);
+        assert_eq!(ranks_here_in(with(&[("MPI_LOCALNRANKS", "8")])), Some(8));
+        assert_eq!(ranks_here_in(with(&[("SLURM_STEP_TASKS_PER_NODE", "4(x2),12")])), Some(12));
+        assert_eq!(ranks_here_in(with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "many")])), None);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use forebay_types::{Error, Result};
 /// Options of [`crate::open`]; the default serves a laptop.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Bytes of this process's arena (256 MiB).
+    /// Bytes of this process's arena; 0: what `FOREBAY_BUFFER` says, else 256 MiB, and less where many ranks
+    /// share little memory.
     pub buffer: u64,
     /// What a snapshot does when no buffer has room.
     pub full: WhenFull,
@@ -27,7 +28,7 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         OpenOptions {
-            buffer: 256 << 20,
+            buffer: 0,
             full: WhenFull::Block,
             late: LateErrors::Raise,
             rank: None,
@@ -41,8 +42,59 @@ impl Default for OpenOptions {
 /// Largest buffer: 64 TiB, more than any memory.
 const MOST_BUFFER: u64 = 1 << 46;
 
+/// The variable that sets the buffer for a program that sets none.
+const VARIABLE: &str = "FOREBAY_BUFFER";
+/// The buffer of a process that has memory enough, and of one that has not.
+const USUAL_BUFFER: std::ops::RangeInclusive<u64> = 16 << 20..=256 << 20;
+
+/// The buffer asked for, or else the usual one of that many ranks.
+pub fn buffer(asked: u64, ranks: u32) -> Result<u64> {
+    let bytes = match (asked, std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty())) {
+        (0, Some(text)) => {
+            parse_bytes(&text).map_err(|e| e.within(format_args!("the environment variable {VARIABLE}")))?
+        }
+        (0, None) => usual_buffer(memory(), crate::launcher::ranks_here().unwrap_or(ranks)),
+        (asked, _) => asked,
+    };
+    check_buffer(bytes)?;
+    Ok(bytes)
+}
+
+/// All buffers of a node together are a quarter of the memory that the job has there.
+fn usual_buffer(memory: Option<u64>, ranks_here: u32) -> u64 {
+    let (least, most) = USUAL_BUFFER.into_inner();
+    let share = memory.map_or(most, |all| all / 4 / u64::from(ranks_here.max(1)));
+    share.clamp(least, most) >> 20 << 20
+}
+
+/// The memory of this node that this job may use: all of it, or the limit of its control group.
+fn memory() -> Option<u64> {
+    let number = |path: &Path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = groups.lines().filter_map(|line| {
+        // 0::/slurm/job_7 of the one hierarchy, or 9:memory:/slurm/job_7 of an old one.
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, group) = rest.split_once(':')?;
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            c if c.split(',').any(|c| c == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        // What limits a group limits those in it.
+        let group = Path::new(root).join(group.trim_start_matches('/'));
+        group
+            .ancestors()
+            .take_while(|dir| dir.starts_with(root))
+            .filter_map(|dir| number(&dir.join(file)))
+            .min()
+    });
+    let info = rustix::system::sysinfo();
+    let all = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    limits.chain([all]).filter(|bytes| *bytes > 0).min()
+}
+
 /// The buffer asked for, if there can be such a one.
-pub fn check_buffer(bytes: u64) -> Result<()> {
+fn check_buffer(bytes: u64) -> Result<()> {
     if bytes > MOST_BUFFER {
         return Err(Error::bad(format!(
             "a buffer of {bytes} bytes is not possible; give the bytes of a snapshot or two"
@@ -111,6 +163,19 @@ mod tests {
         for bad in ["", "MiB", "12 parsecs", "-5", "1e99TiB"] {
             assert!(parse_bytes(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_usual_buffer_leaves_most_of_a_small_node_to_its_ranks() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(usual_buffer(Some(64 * GIB), 1), 256 << 20);
+        assert_eq!(usual_buffer(Some(256 * GIB), 64), 256 << 20);
+        assert_eq!(usual_buffer(Some(32 * GIB), 64), 128 << 20);
+        assert_eq!(usual_buffer(Some(GIB), 64), 16 << 20, "room for a small array in any case");
+        assert_eq!(usual_buffer(None, 0), 256 << 20);
+        assert!(memory().is_some_and(|bytes| bytes >= 1 << 20));
+        assert_eq!(buffer(9 << 20, 64).unwrap(), 9 << 20, "what is asked for is given");
+        assert!(buffer(u64::MAX, 1).is_err());
     }
 
     #[test]

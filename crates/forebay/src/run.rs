@@ -52,7 +52,7 @@ struct Inner {
 ///
 /// Fails with `NotFound` (mode `r`, `r+`), `Conflict` (mode `x`, or another process writes the
 /// run: the text names pid and host), `VersionMismatch` (a newer format), `ReadOnly`.
-pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
+pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     let rank_and_size = launcher::rank_and_size(options.rank, options.size)?;
     let (dir, far) = match Place::parse(place)? {
         Place::Here(dir) => (dir, None),
@@ -62,7 +62,7 @@ pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
         let run = Run::new(dir, far, rank_and_size, None, None);
         return run.reader().map(|_| run);
     }
-    crate::options::check_buffer(options.buffer)?;
+    options.buffer = crate::options::buffer(options.buffer, rank_and_size.1)?;
     let (session, owner) = match &far {
         None => crate::owner::session(&dir, mode, &options, rank_and_size)?,
         Some(far) => (crate::owner::session_from_afar(far, mode, &options, rank_and_size)?, None),
@@ -73,6 +73,8 @@ pub fn open(place: &str, mode: Mode, options: OpenOptions) -> Result<Run> {
     if last.is_some() {
         let steps = run.reader()?.steps()?;
         run.session()?.know_steps(steps.iter().map(|s| s.step));
+        let newest = steps.last().map_or(0, |s| s.nbytes);
+        run.session()?.know_last_bytes(newest / u64::from(rank_and_size.1));
     }
     Ok(run)
 }

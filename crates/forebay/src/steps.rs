@@ -1,6 +1,7 @@
 //! How a loop goes, and how long it may: the time limit from the arguments, the environment or the
 //! batch system.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forebay_client::run::{Ending, Until};
@@ -10,6 +11,8 @@ use forebay_types::{Error, Result};
 const VARIABLE: &str = "FOREBAY_TIME_LIMIT";
 /// Slurm's: when the job ends, in seconds since 1970.
 const JOB_END: &str = "SLURM_JOB_END_TIME";
+/// Slurm's: the job, in versions too that do not set the other one.
+const JOB_ID: &str = "SLURM_JOB_ID";
 /// A hundred years: more is meant as no limit, and cannot be reckoned with.
 const MOST: f64 = 3.2e9;
 
@@ -18,7 +21,7 @@ const MOST: f64 = 3.2e9;
 pub enum TimeLimit {
     /// So many seconds after this process began, or at the end of the batch job if that is sooner.
     Seconds(f64),
-    /// At the end of the batch job, which Slurm tells in `SLURM_JOB_END_TIME`.
+    /// At the end of the batch job: Slurm tells it in `SLURM_JOB_END_TIME`, or `squeue` is asked.
     Job,
 }
 
@@ -55,7 +58,8 @@ impl TimeLimit {
 
 impl StepsOptions {
     pub(crate) fn ending(&self) -> Result<Ending> {
-        let until = until(self.time_limit, |name| std::env::var(name).ok(), forebay_arena::process::age())?;
+        let env = |name: &str| std::env::var(name).ok();
+        let until = until(self.time_limit, env, squeue, forebay_arena::process::age())?;
         Ok(Ending { sigterm: self.sigterm, until })
     }
 }
@@ -63,6 +67,7 @@ impl StepsOptions {
 fn until(
     limit: Option<TimeLimit>,
     env: impl Fn(&str) -> Option<String>,
+    ask: impl Fn(&str) -> Option<String>,
     age: Duration,
 ) -> Result<Option<Until>> {
     let told = env(VARIABLE).filter(|text| !text.trim().is_empty());
@@ -88,12 +93,38 @@ fn until(
         }
         (TimeLimit::Job, Some(job)) => job,
         (TimeLimit::Job, None) => {
-            return Err(Error::bad(format!(
-                "the time limit \"job\" needs {JOB_END}, which Slurm sets in its jobs and which is not set here; give seconds"
-            )));
+            let said = env(JOB_ID).and_then(|id| ask(id.trim()));
+            match said.as_deref().map(left_of_job) {
+                Some(Some(left)) => left,
+                // A job without a limit has none.
+                Some(None) if said.as_deref().is_some_and(|s| s.trim() == "UNLIMITED") => return Ok(None),
+                _ => {
+                    return Err(Error::bad(format!(
+                        "the time limit \"job\" needs {JOB_END}, or {JOB_ID} and the command squeue, as in the jobs of Slurm; give seconds"
+                    )));
+                }
+            }
         }
     };
     Ok(Some(Until { end: Instant::now() + left, whole: age + left }))
+}
+
+/// What Slurm says of the time that a job has left.
+fn squeue(job: &str) -> Option<String> {
+    let words = ["--noheader", "--jobs", job, "--format", "%L"];
+    let done = std::process::Command::new("squeue").args(words).stderr(Stdio::null()).output().ok()?;
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Reads `1-02:03:04`, `03:04`, `4`: days, hours, minutes, seconds.
+fn left_of_job(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let (days, rest) = text.split_once('-').map_or(Some((0, text)), |(d, r)| Some((d.parse().ok()?, r)))?;
+    let mut seconds = 0u64;
+    for part in rest.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    Some(Duration::from_secs(86_400u64.checked_mul(days)?.checked_add(seconds)?))
 }
 
 #[cfg(test)]
@@ -104,7 +135,7 @@ mod tests {
 
     fn left(limit: Option<TimeLimit>, vars: &[(&str, String)]) -> Result<Option<f64>> {
         let env = |name: &str| vars.iter().find(|v| v.0 == name).map(|v| v.1.clone());
-        let until = until(limit, env, AGE)?;
+        let until = until(limit, env, |job| (job == "17").then(|| " 1:40\n".into()), AGE)?;
         Ok(until.map(|u| u.end.saturating_duration_since(Instant::now()).as_secs_f64().round()))
     }
 
@@ -129,8 +160,24 @@ mod tests {
     }
 
     #[test]
+    fn slurm_is_asked_where_it_sets_no_variable() {
+        let job_id = (JOB_ID, "17".to_owned());
+        assert_eq!(left(Some(TimeLimit::Job), &[job_id.clone()]).unwrap(), Some(100.0));
+        let near = left(Some(TimeLimit::Job), &[job_id, job(50)]).unwrap().unwrap();
+        assert!((49.0..=50.0).contains(&near), "the variable costs no question: {near}");
+        for (text, seconds) in [("1-02:03:04", 93_784), ("59:58", 3598), ("7", 7), ("0-00:00:00", 0)] {
+            assert_eq!(left_of_job(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "UNLIMITED", "NOT_SET", "INVALID", "1-", "-1", "1:x"] {
+            assert_eq!(left_of_job(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn what_is_no_time_is_refused_by_name() {
         assert!(left(Some(TimeLimit::Job), &[]).unwrap_err().text().contains(JOB_END));
+        let unknown = left(Some(TimeLimit::Job), &[(JOB_ID, "18".into())]).unwrap_err();
+        assert!(unknown.text().contains("squeue"), "{unknown}");
         assert!(left(None, &[(VARIABLE, "2 hours".into())]).unwrap_err().text().contains(VARIABLE));
         assert!(left(Some(TimeLimit::Seconds(-1.0)), &[]).is_err());
         assert!(left(Some(TimeLimit::Seconds(f64::NAN)), &[]).is_err());

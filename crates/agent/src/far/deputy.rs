@@ -413,6 +413,7 @@ fn build(
         blocks: measures.blocks,
     };
     let segment = Segment::create_or_in(&spec, session.run.path() as &Path)?;
+    segment.set_label(&session.run.path().to_string_lossy());
     let event = || {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| Error::io("cannot make an eventfd", e))
@@ -425,7 +426,6 @@ fn build(
         let doorbell = session.attach_segment(shared, segment.clone())?;
         let copy = doorbell.try_clone().map_err(|e| Error::io("cannot share an eventfd", e))?;
         segment.bell(Direction::Up).attach_eventfd(copy);
-        drop(segment.prefault());
         Ok((doorbell, ours))
     };
     match attach() {

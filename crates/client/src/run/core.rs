@@ -61,6 +61,8 @@ pub struct Core {
     pub ended: Mutex<HashSet<i64>>,
     /// The run went back behind a step that was durable: `DURABLE` may mean the one that was put aside.
     pub went_back: AtomicBool,
+    /// Bytes of a rank in the last step of the run, if it had one when it was opened.
+    pub last_bytes: OnceLock<u64>,
     /// Diagrams declared.
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.

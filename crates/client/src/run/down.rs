@@ -286,3 +286,22 @@ fn together(first: &Error, rest: &VecDeque<Error>) -> String {
 pub fn coded(code: u32, text: &str) -> Error {
     Error::new(Code::from_number(code).unwrap_or(Code::Internal), text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_late_is_told_line_by_line_and_once() {
+        let late = |text: String| Error::new(Code::Io, text);
+        let rest: VecDeque<Error> = (0..12).map(|n| late(format!("step {} is lost", n / 2))).collect();
+        let told = together(&late("step 0 is lost".into()), &rest);
+        assert_eq!(told.matches("is lost").count(), 6, "{told}");
+        assert!(told.starts_with("step 0 is lost\n  also: step 1 is lost"), "{told}");
+        let many: VecDeque<Error> = (0..15).map(|n| late(format!("step {n} is lost"))).collect();
+        assert!(
+            together(&late("x".into()), &many).ends_with("\n  and 8 more, which the run keeps as messages")
+        );
+        assert_eq!(together(&late("x".into()), &VecDeque::new()), "x");
+    }
+}

@@ -46,7 +46,6 @@ impl Session {
         let segment = make_segment(&opened, open)?;
         match Session::attach(wire, open, opened, segment.clone()) {
             Ok(session) => {
-                drop(segment.prefault());
                 if let Some(text) = lies_on_disk(&segment).map(slower) {
                     let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
                     session.message(WARNING, &text)?;
@@ -82,6 +81,7 @@ impl Session {
             last_ended: AtomicI64::new(i64::MIN),
             ended: Mutex::default(),
             went_back: AtomicBool::default(),
+            last_bytes: OnceLock::new(),
             diagrams: AtomicU32::new(0),
             looped: AtomicU8::new(0),
             standing: AtomicBool::new(opened.last_step.is_some()),
@@ -130,6 +130,7 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
     let temporary = std::env::temp_dir();
     let segment = Segment::create_or_in(&spec, if run.is_absolute() { run } else { &temporary })?;
     segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
+    segment.set_label(&open.path);
     Ok(segment)
 }
 

@@ -191,6 +191,13 @@ impl Core {
         }
     }
 
+    /// Takes memory in the background for a snapshot of so many bytes that is to come, behind what is in use
+    /// now: its copies then meet pages that are there. Never for more than has been snapshot before.
+    pub fn expect(&self, bytes: u64) {
+        let in_use = self.rooms().own.high_water();
+        drop(self.segment.prefault(in_use.saturating_add(bytes)));
+    }
+
     /// Counts what is in use, and what went past the rank's own arena.
     pub fn note_placed(&self, placed: &Placed) {
         if placed.segment != 0 {

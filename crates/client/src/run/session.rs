@@ -252,6 +252,11 @@ impl Session {
         self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).extend(steps);
     }
 
+    /// Notes how many bytes each rank put into the last step of the run.
+    pub fn know_last_bytes(&self, bytes: u64) {
+        let _ = self.core.last_bytes.set(bytes);
+    }
+
     /// Begins a snapshot.
     pub fn snapshot(&self, step: i64, time: Option<f64>) -> Result<StepWriter> {
         StepWriter::begin(&self.core, step, time)

@@ -165,6 +165,10 @@ impl Core {
     pub fn on_save(&self, callback: Callback) -> Result<()> {
         self.enter()?;
         self.steer.lock().callbacks.insert(SAVE.to_owned(), Some(callback));
+        // A snapshot may come at any head: as large as the last one in the run, if there is one.
+        if let Some(bytes) = self.last_bytes.get() {
+            self.expect(*bytes);
+        }
         Ok(())
     }
 

@@ -58,6 +58,8 @@ struct Reserved {
 struct State {
     phase: Phase,
     records: u32,
+    /// Of its arrays so far.
+    bytes: u64,
     names: HashMap<String, bool>,
     reserved: VecDeque<Reserved>,
 }
@@ -147,8 +149,13 @@ impl StepWriter {
         if let Some(time) = time {
             core.time.store(time.to_bits(), Ordering::Relaxed);
         }
-        let state =
-            State { phase: Phase::Open, records: 0, names: HashMap::new(), reserved: VecDeque::new() };
+        let state = State {
+            phase: Phase::Open,
+            records: 0,
+            bytes: 0,
+            names: HashMap::new(),
+            reserved: VecDeque::new(),
+        };
         Ok(StepWriter { core: core.clone(), step, state: Mutex::new(state) })
     }
 
@@ -199,6 +206,8 @@ impl StepWriter {
             state.records += 1;
             part = end;
         }
+        state.bytes += bytes;
+        self.core.expect(state.bytes);
         Ok(())
     }
 
@@ -226,6 +235,8 @@ impl StepWriter {
         };
         self.core.counts.snapshot_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.core.rooms().unpublished += 1;
+        state.bytes += bytes;
+        self.core.expect(state.bytes);
         let placed = Arc::new(placed);
         state.reserved.push_back(Reserved {
             name: name.to_owned(),

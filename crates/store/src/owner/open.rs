@@ -15,6 +15,7 @@ use crate::layout::{Found, Layout, TMP, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
+use forebay_arena::process;
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
@@ -337,8 +338,18 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);
     let threads = Threads {
-        drain: thread("fb-drain").spawn(move || drain.run()).map_err(unable)?,
-        intake: thread("fb-intake").spawn(move || intake.run()).map_err(unable)?,
+        drain: thread("fb-drain")
+            .spawn(move || {
+                process::leave_core();
+                drain.run();
+            })
+            .map_err(unable)?,
+        intake: thread("fb-intake")
+            .spawn(move || {
+                process::leave_core();
+                intake.run()
+            })
+            .map_err(unable)?,
         lock,
     };
     Ok(Owner {

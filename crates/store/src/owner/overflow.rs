@@ -73,7 +73,9 @@ impl Intake {
         };
         let asked = self.disk.before(Foreign::Segment, &dir.join(&spec.name));
         let failed = |e| Error::io("no segment", e);
-        asked.map_err(failed).and_then(|()| Segment::create_in(&dir, &spec)).ok()
+        let made = asked.map_err(failed).and_then(|()| Segment::create_in(&dir, &spec)).ok()?;
+        made.set_label(&self.layout.root().to_string_lossy());
+        Some(made)
     }
 
     /// The segments a session was given by an earlier owner.
