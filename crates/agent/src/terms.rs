@@ -43,6 +43,12 @@ impl Terms {
             ));
         }
         if let Some((_, of)) = seats.find(|s| s.0 == rank) {
+            if of == pid && pid != std::process::id() {
+                return refused(format!(
+                    "this process has it open already, as rank {rank} of {}; go on with that run, or close it first",
+                    self.size
+                ));
+            }
             return refused(format!(
                 "process {pid} opens it as rank {rank}, and it is held by process {of} on host {host} as that rank; give each process its own rank, close it there, or look at it with mode \"r\""
             ));
@@ -101,5 +107,7 @@ mod tests {
         assert!(refusal(&OpenRun { full: WhenFull::DropNewest, ..rank(1) }).contains("\"drop_newest\""));
         assert!(refusal(&OpenRun { scratch: true, ..rank(1) }).contains("scratch = true"));
         assert!(refusal(&rank(0)).contains("held by process 100"));
+        let again = terms.admit(Path::new("/x.fb"), &rank(0), 100, [(0, 100)].into_iter()).unwrap_err();
+        assert!(again.text().contains("this process has it open already, as rank 0 of 2"), "{again}");
     }
 }

@@ -179,6 +179,12 @@ fn read(file: &mut File) -> Option<Holder> {
 
 fn held(path: &Path, by: Option<&Holder>) -> Error {
     let run = path.parent().unwrap_or(path).display();
+    if by.is_some_and(|h| h.pid == std::process::id() && h.host == host() && h.pid_space == pid_space()) {
+        return Error::new(
+            Code::Conflict,
+            format!("this process has {run} open already; go on with that run, or close it first"),
+        );
+    }
     let who =
         by.map_or_else(|| "another process".to_owned(), |h| format!("process {} on host {}", h.pid, h.host));
     Error::new(Code::Conflict, format!("{run} is held by {who}; close it there, or open it with mode \"r\""))

@@ -2,8 +2,9 @@
 
 use super::out::{Out, bytes};
 use forebay::{Code, Error, Result};
-use forebay_arena::place;
+use forebay_arena::place::{self, Found};
 use serde_json::json;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Shared memory below this is too small for the usual buffer of one process and a second one.
@@ -13,8 +14,12 @@ const FILES_LEAST: u64 = 1024;
 
 /// Look for what keeps Forebay from working here: shared memory, directories, left-over segments.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  forebay doctor")]
-pub struct Doctor {}
+#[command(after_help = "Example:\n  forebay doctor --clean")]
+pub struct Doctor {
+    /// Free the memory that dead programs have left of runs whose directories are gone.
+    #[arg(long)]
+    clean: bool,
+}
 
 /// How a check came out.
 #[derive(Clone, Copy, PartialEq)]
@@ -33,7 +38,7 @@ struct Finding {
 impl Doctor {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let found = [shared_memory(), runtime(), home(), leftovers(), descriptors(), agent()];
+        let found = [shared_memory(), runtime(), home(), leftovers(self.clean), descriptors(), agent()];
         let word = |v| match v {
             Verdict::Good => "good",
             Verdict::Mind => "mind",
@@ -76,7 +81,7 @@ fn shared_memory() -> Finding {
     let text = format!("{} of {} free in {}", bytes(free), bytes(size), dir.display());
     if free < SHM_LEAST {
         let remedy = format!(
-            "{text}; a process takes 256 MiB by default: enlarge it (docker: --shm-size) or open runs with a smaller buffer"
+            "{text}; a process may take 256 MiB: enlarge it (docker: --shm-size) or open runs with a smaller buffer"
         );
         return finding(what, Verdict::Mind, remedy);
     }
@@ -97,26 +102,82 @@ fn runtime() -> Finding {
 fn home() -> Finding {
     match place::home() {
         Ok(dir) => finding("home", Verdict::Good, dir.display().to_string()),
-        Err(e) => finding("home", Verdict::Bad, e.to_string()),
+        Err(e) => finding("home", Verdict::Mind, format!("{}; it is needed for the network only", e.text())),
     }
 }
 
-/// Segments whose process has ended: those of runs hold data that somebody was promised.
-fn leftovers() -> Finding {
-    let what = "left-over segments";
-    let dead: Vec<_> = place::segments("").into_iter().filter(|f| !f.segment.creator().alive()).collect();
-    let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let runs: Vec<String> =
-        dead.iter().filter(|f| f.segment.kind() != place::kind::CALL).map(|f| name(&f.path)).collect();
-    if runs.is_empty() {
-        return finding(what, Verdict::Good, format!("none that holds data ({} of calls)", dead.len()));
+/// What is known of a segment that a dead process has left.
+enum Left {
+    /// Of calls: the next agent clears it away.
+    Calls,
+    /// Somebody works on it: the agent, or who recovers the run.
+    InUse,
+    /// Of a run that is there.
+    Of(String),
+    /// Of a run whose directory is gone, or is another run's by now.
+    OfNone(String),
+    /// Nothing says of which run.
+    Unknown,
+}
+
+fn what_is_left(found: &Found) -> Left {
+    if found.segment.kind() == place::kind::CALL {
+        return Left::Calls;
     }
-    let text = format!(
-        "{} hold data of programs that died: {}; `forebay recover RUN` or the next opening of each run brings it to disk",
-        runs.len(),
-        runs.join(", ")
-    );
-    finding(what, Verdict::Mind, text)
+    if is_mapped(&found.path) {
+        return Left::InUse;
+    }
+    let Some(run) = found.segment.label() else { return Left::Unknown };
+    let dir = Path::new(&run);
+    if !dir.is_absolute() {
+        return Left::Of(run); // on another host, where nobody can look from here
+    }
+    // What cannot be looked at may be there.
+    let gone = std::fs::symlink_metadata(dir).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+    let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let another = || {
+        let there = forebay_store::Reader::open(dir).and_then(|reader| reader.run_id());
+        there.is_ok_and(|id| !name.contains(&format!("-{id}-")))
+    };
+    if gone || another() { Left::OfNone(run) } else { Left::Of(run) }
+}
+
+/// Whether a living process has the file in its memory.
+fn is_mapped(path: &Path) -> bool {
+    let Some(path) = path.to_str() else { return true };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|p| {
+            p.file_name().to_str().is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n != std::process::id()))
+        })
+        .any(|p| std::fs::read_to_string(p.path().join("maps")).is_ok_and(|maps| maps.contains(path)))
+}
+
+/// Segments whose process has ended: those of runs hold data that somebody was promised, as long as
+/// there is the run.
+fn leftovers(clean: bool) -> Finding {
+    let what = "left-over segments";
+    let (mut calls, mut freed, mut said) = (0, 0, Vec::new());
+    for found in place::segments("") {
+        if found.segment.creator().alive() {
+            continue;
+        }
+        let size = std::fs::metadata(&found.path).map_or(0, |m| m.blocks() * 512);
+        let room = bytes(size);
+        match what_is_left(&found) {
+            Left::Calls => calls += 1,
+            Left::InUse => {}
+            Left::Of(run) => said.push(format!("{room} of the run {run}, which `forebay recover` or its next opening brings to disk")),
+            Left::OfNone(_) if clean && std::fs::remove_file(&found.path).is_ok() => freed += size,
+            Left::OfNone(run) => said.push(format!("{room} of the run {run}, which is no more there: `forebay doctor --clean` frees it; if it was moved, recover it first where it is")),
+            Left::Unknown => said.push(format!("{room} in {}, of a run that it does not name", found.path.display())),
+        }
+    }
+    let freed = if freed > 0 { format!("{} freed; ", bytes(freed)) } else { String::new() };
+    match said.is_empty() {
+        true => finding(what, Verdict::Good, format!("{freed}none that holds data ({calls} of calls)")),
+        false => finding(what, Verdict::Mind, format!("{freed}{}", said.join("; "))),
+    }
 }
 
 fn descriptors() -> Finding {

@@ -134,7 +134,7 @@ fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
 
 /// Reads the arguments and runs the command: exit status 0 done, 1 error, 2 usage.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(steer::run_before_verb(std::env::args_os().collect()));
     let out = out::Out { json: cli.json };
     match cli.command.run(&out) {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,9 +2,11 @@
 
 use super::far;
 use super::out::Out;
+use clap::Subcommand as _;
 use forebay::{Result, run_dir};
 use forebay_types::watch::Act;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 
 /// Steer a run: every verb takes place at the same step in all ranks.
 #[derive(clap::Args)]
@@ -64,6 +66,37 @@ enum Verb {
     },
 }
 
+/// The words of the command line, with the run's name told from a verb: a run may be called `save`.
+pub fn run_before_verb(mut words: Vec<OsString>) -> Vec<OsString> {
+    let Some(steer) =
+        words.iter().skip(1).position(|w| !w.to_string_lossy().starts_with('-')).map(|at| at + 1)
+    else {
+        return words;
+    };
+    if words[steer] != "steer" {
+        return words;
+    }
+    let mut plain = Vec::new();
+    let mut at = steer + 1;
+    while at < words.len() {
+        match words[at].to_str() {
+            Some("--timeout") => at += 1,
+            Some(option) if option.starts_with('-') => {}
+            _ => plain.push(at),
+        }
+        at += 1;
+    }
+    let is_verb = |at: usize| words[at].to_str().is_some_and(|word| Verb::has_subcommand(word));
+    if let [run, verb, ..] = plain[..]
+        && is_verb(run)
+        && is_verb(verb)
+    {
+        // The same run, in words that are no verb.
+        words[run] = std::path::Path::new(".").join(&words[run]).into();
+    }
+    words
+}
+
 impl Verb {
     fn act(&self) -> Act {
         match self {
@@ -111,4 +144,32 @@ fn who() -> String {
     let user =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
     format!("{user} (command line)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_may_be_called_as_a_verb() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let read = |text: &str| {
+            let words = run_before_verb(words(text));
+            words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(read("forebay steer save stop"), "forebay steer ./save stop");
+        assert_eq!(
+            read("forebay --json steer --timeout 3 set set e0 0.5"),
+            "forebay --json steer --timeout 3 ./set set e0 0.5"
+        );
+        for same in [
+            "forebay steer decay save",
+            "forebay steer save",
+            "forebay ls save stop",
+            "forebay",
+            "forebay steer decay set step 3",
+        ] {
+            assert_eq!(read(same), same);
+        }
+    }
 }
