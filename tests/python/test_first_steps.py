@@ -1,0 +1,224 @@
+"""First steps: an environment that is not activated, a home that cannot be written, memory, left-overs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from conftest import Place, until
+from places import ended
+
+SERVICE = """
+import forebay as fb
+@fb.service("in x:f64[n], out y:f64[n]")
+def twice(x, y):
+    return 2 * x
+@fb.service("out n:i64")
+def one():
+    return 1
+"""
+CALL = "import numpy as np, forebay as fb; y = np.empty(3); fb.call('twice', np.arange(3.0), y); print(y.tolist())"
+
+
+def bare(place: Place, **more: str) -> dict[str, str]:
+    """An environment in which nothing leads to the command but the Python that runs."""
+    env = {**place.env, "PATH": "/usr/bin:/bin", **more}
+    for name in ("FOREBAY_EXE", "VIRTUAL_ENV"):
+        env.pop(name, None)
+    return env
+
+
+def test_services_are_offered_and_called_by_a_python_whose_environment_is_not_activated(
+    place: Place, tmp_path: Path
+) -> None:
+    file = tmp_path / "services.py"
+    file.write_text(SERVICE)
+    server = place.start(sys.executable, "-m", "forebay", "serve", file, "--workers", "2", env=bare(place))
+    assert server.stderr is not None
+    said = server.stderr.readline()  # it is found by clients from here on
+    assert "twice, one offered by services" in said and f"process {server.pid}, 2 workers" in said
+    assert place.variables["FOREBAY_RUNTIME_DIR"] in said
+    assert ended(place.start(sys.executable, "-c", CALL, env=bare(place)))[0] == "[0.0, 2.0, 4.0]\n"
+    server.send_signal(signal.SIGINT)
+    assert ended(server) == ("", "")
+
+
+def test_a_python_without_the_package_is_named_with_the_remedy(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "services.py"
+    file.write_text(SERVICE)
+    empty = tmp_path / "empty"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True)
+    python = empty / "bin" / "python"
+    place.variables["FOREBAY_PYTHON"] = str(python)
+    said = place.command("serve", file, status=1)
+    assert said.startswith("forebay: ") and "FOREBAY_PYTHON" in said and str(python.parent) in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs the right to mount")
+def test_a_home_that_cannot_be_written_is_needed_for_the_network_only(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "services.py"
+    file.write_text(SERVICE)
+    home = tmp_path / "home"
+    home.mkdir()
+    place.variables.pop("FOREBAY_HOME")
+    env = {**place.env, "HOME": str(home)}
+    # Root writes where it likes, but not on what is mounted for reading.
+    shut = ("unshare", "--mount", "sh", "-c", 'mount --bind -o ro "$HOME" "$HOME" && exec "$0" "$@"')
+    server = place.start(*shut, sys.executable, "-m", "forebay", "serve", file, env=env)
+    assert server.stderr is not None and "twice, one offered" in server.stderr.readline()
+    assert ended(place.start(*shut, sys.executable, "-c", CALL, env=env))[0] == "[0.0, 2.0, 4.0]\n"
+    rank = "import sys, forebay as fb\nwith fb.open(sys.argv[1], buffer='1MiB') as run:\n    with run.snapshot(0) as s: s.put('x', 1.0)"
+    ranks = [
+        place.start(
+            *shut,
+            sys.executable,
+            "-c",
+            rank.replace("'x'", f"'x{n}'"),
+            tmp_path / "run",
+            env={**env, "PMI_RANK": str(n), "PMI_SIZE": "2"},
+        )
+        for n in range(2)
+    ]
+    for one in ranks:
+        assert ended(one) == ("", "")
+    exe = place.forebay("doctor", env=env, under=shut)
+    assert "mind  home: cannot make" in exe.communicate(timeout=30)[0]
+    listening = place.forebay("up", "--listen", "tcp://127.0.0.1:0", env=env, under=shut)
+    assert "Read-only" in listening.communicate(timeout=30)[1] and listening.returncode == 1
+    server.send_signal(signal.SIGINT)
+    ended(server)
+
+
+BOUND = """
+import os, sys, forebay as fb
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+run = fb.open(sys.argv[1], buffer="1MiB")
+tasks = {}
+for pid in {os.getpid(), json_pid(run)}:
+    for task in os.listdir(f"/proc/{pid}/task"):
+        name = open(f"/proc/{pid}/task/{task}/comm").read().strip()
+        tasks[name] = len(os.sched_getaffinity(int(task)))
+print(tasks)
+run.close()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_store_does_not_stay_on_the_core_of_the_rank_that_started_it(
+    place: Place, run_dir: Path, ranks: int
+) -> None:
+    who = "json.load(open(os.path.join(run.path, 'agent.json')))['pid']"
+    program = "import json\n" + BOUND.replace("json_pid(run)", who)
+    started = place.ranks(ranks, sys.executable, "-c", program, run_dir)
+    for one in started:
+        found = eval(ended(one)[0])
+        cores = len(os.sched_getaffinity(0))
+        assert found["fb-drain"] == found["fb-intake"] == cores, found
+        assert min(found.values()) == 1, "the rank itself stays where it was put"
+
+
+def test_memory_is_taken_for_snapshots_that_come_and_not_at_open(run_dir: Path) -> None:
+    """Pages of the buffer are taken as they are needed, ahead of need by what the last snapshot took."""
+
+    def taken() -> int:
+        prefix = os.environ["FOREBAY_SHM_PREFIX"]
+        files = [p for p in Path("/dev/shm").iterdir() if p.name.startswith(prefix)]
+        return sum(p.stat().st_blocks * 512 for p in files) >> 20
+
+    def at_rest() -> int:
+        """MiB when nobody takes more."""
+        seen = [-1]
+        until(lambda: seen.append(taken()) or (len(seen) > 5 and len(set(seen[-5:])) == 1), what="rest")
+        return seen[-1]
+
+    before = taken()
+    with fb.open(run_dir, buffer="192MiB") as run:
+        run.saves(lambda step: None)
+        at_open = at_rest() - before
+        assert at_open < 30  # the rings
+        array = np.zeros(4 << 20)  # 32 MiB
+        for step in range(3):
+            with run.snapshot(step) as s:
+                s.put("x", array)
+            s.wait()
+        assert 60 <= at_rest() - before - at_open <= 32 * 4 + 8
+    with fb.open(run_dir, buffer="192MiB") as run:
+        assert at_rest() - before == at_open
+        run.saves(lambda step: None)
+        until(lambda: taken() - before >= at_open + 30, what="room for a snapshot like the last one")
+        assert at_rest() - before < at_open + 48
+
+
+def test_the_buffer_of_a_program_that_says_none_is_that_of_the_environment(
+    place: Place, run_dir: Path
+) -> None:
+    code = "import sys, forebay as fb\nwith fb.open(sys.argv[1]) as run: print(run.stats()['buffer_bytes'])"
+    place.variables["FOREBAY_BUFFER"] = "3MiB"
+    assert place.run_python(code, run_dir) == f"{3 << 20}\n"
+    place.variables["FOREBAY_BUFFER"] = "much"
+    assert "FOREBAY_BUFFER" in place.run_python(code, run_dir, status=1)
+
+
+def test_memory_of_a_killed_run_whose_directory_is_gone_is_named_and_freed(
+    place: Place, tmp_path: Path
+) -> None:
+    code = "import sys, forebay as fb, numpy as np\nrun = fb.open(sys.argv[1], buffer='8MiB')\nrun.put('x', np.ones(200_000))\nprint('there', flush=True); sys.stdin.read()"
+    for name in ("gone", "kept", "anew"):
+        process = place.python(code, tmp_path / name, stdin=subprocess.PIPE)
+        assert process.stdout is not None and process.stdout.readline() == "there\n"
+        process.kill()
+        process.wait()
+    shutil.rmtree(tmp_path / "gone.fb")
+    shutil.rmtree(tmp_path / "anew.fb")
+    place.run_python(
+        "import sys, forebay as fb; fb.open(sys.argv[1], buffer='1MiB').close()", tmp_path / "anew"
+    )
+
+    def left() -> dict[str, str]:
+        (found,) = (
+            f for f in json.loads(place.command("doctor", "--json")) if f["check"] == "left-over segments"
+        )
+        return {
+            n: part
+            for part in found["text"].split("; ")
+            for n in ("gone", "kept", "anew")
+            if f"/{n}.fb" in part
+        }
+
+    assert "no more there: `forebay doctor --clean`" in left()["gone"]
+    assert "no more there" in left()["anew"]
+    assert "forebay recover" in left()["kept"] and "MiB of the run" in left()["kept"]
+    assert "freed" in place.command("doctor", "--clean")
+    assert left().keys() == {"kept"}
+    place.command("recover", tmp_path / "kept")
+    assert left() == {}
+    with fb.open(tmp_path / "kept", "r") as run:
+        assert run["x"].sum() == 200_000
+
+
+def test_a_run_that_this_process_has_open_is_said_to_be_so(run_dir: Path) -> None:
+    with fb.open(run_dir), pytest.raises(fb.Conflict, match=r"this process has .* open already"):
+        fb.open(run_dir)
+
+
+def test_a_run_is_read_as_people_read_files_of_hdf5(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run["a/b"], run["c"] = 1.0, 2.0
+        run.put("c", 3.0, set=1)
+        assert list(run) == list(run.keys()) == ["a/b", "c"]
+        assert repr(run.snapshots) == "<forebay.StoredSnapshots: none>"
+        for step in range(0, 300, 3):
+            with run.snapshot(step) as s:
+                s.put("x", 1.0)
+        s.wait()
+        assert repr(run.snapshots) == "<forebay.StoredSnapshots: 100, from step 0 to step 297>"
