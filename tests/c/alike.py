@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 from far import Agent
@@ -37,6 +38,28 @@ def check_ending(home: Home, ending: Path, run_path: Path, why: str) -> None:
     home.run(ending, twin, "0", str(at + 100))
     last, whole = (home.command("show", path, "x", "--step", str(at + 100)) for path in (run_path, twin))
     assert last == whole
+
+
+OWNERS = ("embedded", "agent", "other host")
+
+
+def check_damage(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:
+    """A byte of a snapshot that was turned over is seen by who reads it, and passed over by who goes on."""
+    place = agent.url(run_path) if owner == "other host" else run_path
+    own = home if owner != "agent" else agent.place
+    assert ended(own.start(program, place, "write"))[0] == "done\n"
+    file = run_path / "steps" / "0000000003.h5"
+    content = bytearray(file.read_bytes())
+    content[content.index(struct.pack("<d", 3.25) * 10) + 5] ^= 1
+    file.write_bytes(content)
+    assert ended(own.start(program, place, "read"))[0] == "done\n"
+    assert "0000000003.h5" in home.command("verify", run_path, status=1)
+    said = home.command("repair", run_path, status=1)
+    assert "snapshot 3 is damaged" in said and "forebay drop" in said
+    out, err = ended(own.start(program, place, "go"))
+    assert out == "done\n"
+    assert "goes back to step 2 and passes over damaged ones: 3" in err
+    assert "sound; 3 snapshots" in home.command("verify", run_path)
 
 
 def check_remote(home: Home, agent: Agent, program: Path, run_path: Path, *, order: str, says: str) -> None:

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from alike import check_ending
+from alike import OWNERS, check_damage, check_ending
+from far import Agent
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import until
 
@@ -143,6 +144,15 @@ def test_the_header_is_good_as_every_dialect(kit: Kit, home: Home, run_path: Pat
         kit.compile(PROGRAMS / "plusplus.cpp", f"-std={dialect}", "-fsyntax-only")
     for dialect in ("c11", "c17", "gnu99"):
         kit.compile(PROGRAMS / "calls.c", f"-std={dialect}", "-fsyntax-only")
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("source", ["damage.c", "damage.cpp"])
+def test_a_damaged_snapshot_is_seen_passed_over_and_dropped(
+    kit: Kit, home: Home, agent: Agent, run_path: Path, source: str, owner: str
+) -> None:
+    flags = ["-std=c++17"] if source.endswith("pp") else []
+    check_damage(home, agent, kit.compile(PROGRAMS / source, *flags), run_path, owner)
 
 
 @pytest.mark.parametrize("how", ["plainly", "under the address sanitizer", "under valgrind"])

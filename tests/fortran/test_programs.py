@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from alike import check_ending
+from alike import OWNERS, check_damage, check_ending
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
@@ -35,6 +35,13 @@ def test_a_program_uses_the_module(fortran: Fortran, home: Home, run_path: Path,
 def test_valgrind_finds_nothing(fortran: Fortran, home: Home, run_path: Path, name: str) -> None:
     program = fortran.compile(PROGRAMS / f"{name}.f90", plain=True)
     assert home.run(program, run_path, under=VALGRIND) == "done\n"
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_damaged_snapshot_is_seen_passed_over_and_dropped(
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    check_damage(home, agent, fortran.compile(PROGRAMS / "damage.f90"), run_path, owner)
 
 
 RANKS = """

@@ -548,12 +548,20 @@ fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the last complete step: parameters take their values of that step, later rows of
    histories are removed; go on with fb_steps_from(run, step of the snapshot). `snapshot` gets NULL
-   when there is none: begin at 0. Free it with fb_snapshot_free. */
+   when there is none: begin at 0. Snapshots that `forebay repair` marked as damaged are passed over
+   (fb_snapshot_passed), and their numbers are free. Free it with fb_snapshot_free. */
 fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
+
+/* The same, but FB_CORRUPT when a damaged snapshot would have to be passed over. */
+fb_status fb_restart_strict(fb_run *run, fb_snapshot **snapshot);
 
 /* The same to the step of a checkpoint: later snapshots are listed no more, their files stay in the
    run's directory. FB_NOT_FOUND names the checkpoints there are. */
 fb_status fb_restart_from(fb_run *run, const char *tag, fb_snapshot **snapshot);
+
+/* Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. `dropped`
+   gets whether there was one, and may be NULL. A rank that is to write the number again calls it, too. */
+fb_status fb_drop(fb_run *run, int64_t step, int *dropped);
 
 /* Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
    may be NULL. */
@@ -567,6 +575,10 @@ fb_status fb_snapshot_step(fb_snapshot *snapshot, fb_step_info *info);
 
 /* The values of the parameters when it was taken, as a JSON object; free it with fb_free. */
 fb_status fb_snapshot_parameters(fb_snapshot *snapshot, char **json);
+
+/* The numbers of the damaged snapshots that fb_restart passed over to come to this one; free them with
+   fb_free. */
+fb_status fb_snapshot_passed(fb_snapshot *snapshot, int64_t **steps, int64_t *count);
 
 /* The names of its arrays; free them, in one piece, with fb_free. */
 fb_status fb_snapshot_names(fb_snapshot *snapshot, char ***names, int64_t *count);

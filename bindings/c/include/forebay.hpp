@@ -198,6 +198,13 @@ public:
     std::int64_t step() const { return info().step; }
     // NaN when none was given.
     double time() const { return info().time; }
+    // The damaged snapshots that a restart passed over to come to this one.
+    std::vector<std::int64_t> passed() const
+    {
+        detail::given<std::int64_t> found;
+        check(fb_snapshot_passed(get(), &found.data, &found.count));
+        return std::vector<std::int64_t>(found.data, found.data + found.count);
+    }
     std::vector<std::string> names() const
     {
         detail::given<char *> found;
@@ -454,11 +461,20 @@ public:
         return perhaps(handle);
     }
     // Goes back to the last complete step, or to that of a checkpoint; go on with steps(n, its step).
-    std::optional<stored> restart(const char *tag = nullptr)
+    // Damaged snapshots are passed over; when strict they are an error.
+    std::optional<stored> restart(const char *tag = nullptr, bool strict = false)
     {
         fb_snapshot *handle = nullptr;
-        check(tag == nullptr ? fb_restart(get(), &handle) : fb_restart_from(get(), tag, &handle));
+        if (tag != nullptr) check(fb_restart_from(get(), tag, &handle));
+        else check(strict ? fb_restart_strict(get(), &handle) : fb_restart(get(), &handle));
         return perhaps(handle);
+    }
+    // Gives a complete snapshot up: its number is free. Whether there was one.
+    bool drop(std::int64_t step)
+    {
+        int dropped = 0;
+        check(fb_drop(get(), step, &dropped));
+        return dropped != 0;
     }
     // Marks the last ended step; returns its number.
     std::int64_t checkpoint(const char *tag = nullptr)

@@ -34,7 +34,10 @@ pub extern "C" fn fb_snapshot_at(run: *mut fb_run, step: i64, snapshot: *mut *mu
         let object = handle::get(run)?;
         let out = given::out(snapshot, "snapshot")?;
         let snapshot = object.run.snapshots()?.at(step)?;
-        out.set(handle::give(SnapshotObject::Kept { snapshot, finished: false }, object.owner)?);
+        out.set(handle::give(
+            SnapshotObject::Kept { snapshot, finished: false, passed: Vec::new() },
+            object.owner,
+        )?);
         Ok(())
     })
 }
@@ -46,7 +49,10 @@ pub extern "C" fn fb_snapshot_last(run: *mut fb_run, snapshot: *mut *mut fb_snap
         let object = handle::get(run)?;
         let out = given::out(snapshot, "snapshot")?;
         out.set(match object.run.last_snapshot()? {
-            Some(snapshot) => handle::give(SnapshotObject::Kept { snapshot, finished: false }, object.owner)?,
+            Some(snapshot) => handle::give(
+                SnapshotObject::Kept { snapshot, finished: false, passed: Vec::new() },
+                object.owner,
+            )?,
             None => std::ptr::null_mut(),
         });
         Ok(())
@@ -55,13 +61,25 @@ pub extern "C" fn fb_snapshot_last(run: *mut fb_run, snapshot: *mut *mut fb_snap
 
 /// Goes back to the last complete step: parameters take their values of that step, later rows of
 /// histories are removed; go on with fb_steps_from(run, step of the snapshot). `snapshot` gets NULL
-/// when there is none: begin at 0. Free it with fb_snapshot_free.
+/// when there is none: begin at 0. Snapshots that `forebay repair` marked as damaged are passed over
+/// (fb_snapshot_passed), and their numbers are free. Free it with fb_snapshot_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
         let out = given::out(snapshot, "snapshot")?;
         let back = object.run.restart()?;
+        gone_back(&object, back, out)
+    })
+}
+
+/// The same, but FB_CORRUPT when a damaged snapshot would have to be passed over.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_restart_strict(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(snapshot, "snapshot")?;
+        let back = object.run.restart_strict()?;
         gone_back(&object, back, out)
     })
 }
@@ -85,12 +103,24 @@ pub extern "C" fn fb_restart_from(
 /// Gives the snapshot gone back to; the program's variables get the parameters of its step.
 fn gone_back(object: &RunObject, back: Option<Restart>, out: given::Out<*mut fb_snapshot>) -> Result<()> {
     out.set(match back {
-        Some(Restart { snapshot, finished, .. }) => {
-            handle::give(SnapshotObject::Kept { snapshot, finished }, object.owner)?
+        Some(Restart { snapshot, finished, passed, .. }) => {
+            handle::give(SnapshotObject::Kept { snapshot, finished, passed }, object.owner)?
         }
         None => std::ptr::null_mut(),
     });
     object.refresh()
+}
+
+/// Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. `dropped`
+/// gets whether there was one, and may be NULL. A rank that is to write the number again calls it, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_drop(run: *mut fb_run, step: i64, dropped: *mut c_int) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::optional_out(dropped, "dropped")?;
+        out.set(object.run.drop_step(step)?.into());
+        Ok(())
+    })
 }
 
 /// Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
@@ -197,6 +227,28 @@ pub extern "C" fn fb_snapshot_parameters(snapshot: *mut fb_snapshot, json: *mut 
         let out = given::out(json, "json")?;
         let parameters = object.kept()?.parameters().clone();
         out.set(memory::give_text(&Value::Object(parameters).to_string())?);
+        Ok(())
+    })
+}
+
+/// The numbers of the damaged snapshots that fb_restart passed over to come to this one; free them with
+/// fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_passed(
+    snapshot: *mut fb_snapshot,
+    steps: *mut *mut i64,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (steps, count) = (given::out(steps, "steps")?, given::out(count, "count")?);
+        object.kept()?;
+        let passed = match &*object {
+            SnapshotObject::Kept { passed, .. } => passed.clone(),
+            _ => Vec::new(),
+        };
+        count.set(passed.len() as i64);
+        steps.set(memory::give_values(passed)?);
         Ok(())
     })
 }

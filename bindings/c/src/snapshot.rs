@@ -18,7 +18,7 @@ pub enum SnapshotObject {
     /// One being taken, the places in the buffer that were given out for it, and how it came to its end.
     Taken { snapshot: Snapshot, rooms: Mutex<Vec<Allocated>>, fate: AtomicU8 },
     /// A complete one; whether its run had come to its end, when a restart gave it.
-    Kept { snapshot: Kept, finished: bool },
+    Kept { snapshot: Kept, finished: bool, passed: Vec<i64> },
 }
 
 /// Of a snapshot being taken: how it came to its end.

@@ -262,11 +262,22 @@ module forebay_library
       type(c_ptr), value :: run
       type(c_ptr), intent(inout) :: snapshot
     end function lib_restart
+    integer(c_int) function lib_restart_strict(run, snapshot) bind(c, name='fb_restart_strict')
+      import
+      type(c_ptr), value :: run
+      type(c_ptr), intent(inout) :: snapshot
+    end function lib_restart_strict
     integer(c_int) function lib_restart_from(run, tag, snapshot) bind(c, name='fb_restart_from')
       import
       type(c_ptr), value :: run, tag
       type(c_ptr), intent(inout) :: snapshot
     end function lib_restart_from
+    integer(c_int) function lib_drop(run, step, dropped) bind(c, name='fb_drop')
+      import
+      type(c_ptr), value :: run
+      integer(c_int64_t), value :: step
+      integer(c_int), intent(inout), optional :: dropped
+    end function lib_drop
     integer(c_int) function lib_checkpoint(run, tag, step) bind(c, name='fb_checkpoint')
       import
       type(c_ptr), value :: run, tag
@@ -288,6 +299,13 @@ module forebay_library
       type(c_ptr), value :: snapshot
       type(c_ptr), intent(inout) :: json
     end function lib_snapshot_parameters
+    integer(c_int) function lib_snapshot_passed(snapshot, steps, count) &
+        bind(c, name='fb_snapshot_passed')
+      import
+      type(c_ptr), value :: snapshot
+      type(c_ptr), intent(inout) :: steps
+      integer(c_int64_t), intent(inout), optional :: count
+    end function lib_snapshot_passed
     integer(c_int) function lib_snapshot_names(snapshot, names, count) &
         bind(c, name='fb_snapshot_names')
       import

@@ -12,6 +12,7 @@ module forebay_snapshots
   private
   public :: fb_snapshot_begin, fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
   public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_restart, fb_restart_from, fb_checkpoint, fb_checkpoints
+  public :: fb_drop, fb_snapshot_passed
   public :: fb_snapshot_step, fb_snapshot_parameters, fb_snapshot_names, fb_snapshot_info, fb_is_there, refresh
 
   !> A step marked as restart point.
@@ -144,16 +145,25 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_last
 
-  !> Goes back to the last complete step; fb_is_there tells whether there is one, else begin at 0.
-  subroutine fb_restart(run, snapshot, stat, errmsg)
+  !> Goes back to the last complete step; fb_is_there tells whether there is one, else begin at 0. Damaged snapshots are
+  !> passed over (fb_snapshot_passed); when `strict` they are an error.
+  subroutine fb_restart(run, snapshot, strict, stat, errmsg)
     type(fb_run), intent(in) :: run
     type(fb_snapshot), intent(inout) :: snapshot
+    logical, intent(in), optional :: strict
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
+    logical :: is_strict
     type(c_ptr) :: made
     integer(c_int) :: status
     made = c_null_ptr
-    status = lib_restart(id(run%at), made)
+    is_strict = .false.
+    if (present(strict)) is_strict = strict
+    if (is_strict) then
+      status = lib_restart_strict(id(run%at), made)
+    else
+      status = lib_restart(id(run%at), made)
+    end if
     if (status == FB_OK) call hold(snapshot%at, A_SNAPSHOT, made)
     if (status == FB_OK) call refresh(run)
     call settle(status, stat, errmsg)
@@ -175,6 +185,44 @@ contains
     if (status == FB_OK) call refresh(run)
     call settle(status, stat, errmsg)
   end subroutine fb_restart_from
+
+  !> The damaged snapshots that fb_restart passed over to come to this one.
+  subroutine fb_snapshot_passed(snapshot, steps, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    integer(c_int64_t), allocatable, intent(inout) :: steps(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t), pointer :: found(:)
+    integer(c_int64_t) :: count
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    count = 0
+    status = lib_snapshot_passed(id(snapshot%at), where, count)
+    if (status == FB_OK) then
+      call c_f_pointer(where, found, [count])
+      steps = found
+      status = lib_free(where)
+    end if
+    call settle(status, stat, errmsg)
+  end subroutine fb_snapshot_passed
+
+  !> Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. `dropped` tells whether there
+  !> was one. A rank that is to write the number again calls it, too.
+  subroutine fb_drop(run, step, dropped, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    class(*), intent(in) :: step
+    logical, intent(out), optional :: dropped
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: number
+    integer(c_int) :: status, there
+    there = 0
+    status = whole(step, number)
+    if (status == FB_OK) status = lib_drop(id(run%at), number, there)
+    if (present(dropped)) dropped = there /= 0
+    call settle(status, stat, errmsg)
+  end subroutine fb_drop
 
   !> Brings variables of the program that stand for parameters up to date.
   subroutine refresh(run)

@@ -21,6 +21,9 @@ pub type Described = (String, i64, &'static str, Vec<u64>, String, String, u64, 
 /// A checkpoint as Python makes a `Checkpoint` of it: number, step, tag, parent, time, parameters
 /// as JSON, when it was made, whether its step is in the run still.
 pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
+/// Where a restart leads: the snapshot, its parameters as JSON, whether the run was finished, which
+/// damaged snapshots were passed over.
+type Back = (Kept, String, bool, Vec<i64>);
 /// One axis of a selection: start, count, step, and whether the axis disappears.
 pub type Axis = (u64, u64, u64, bool);
 
@@ -230,12 +233,20 @@ impl Run {
         released(py, || self.inner.snapshots()).map(KeptSnapshots::new)
     }
 
-    fn restart(&self, py: Python<'_>, tag: Option<&str>) -> PyResult<Option<(Kept, String, bool)>> {
+    fn restart(&self, py: Python<'_>, tag: Option<&str>, strict: bool) -> PyResult<Option<Back>> {
         let found = released(py, || match tag {
             Some(tag) => self.inner.restart_from(tag),
+            None if strict => self.inner.restart_strict(),
             None => self.inner.restart(),
         })?;
-        Ok(found.map(|r| (Kept::new(r.snapshot), Value::Object(r.parameters).to_string(), r.finished)))
+        let parts = |r: forebay::Restart| {
+            (Kept::new(r.snapshot), Value::Object(r.parameters).to_string(), r.finished, r.passed)
+        };
+        Ok(found.map(parts))
+    }
+
+    fn drop(&self, py: Python<'_>, step: i64) -> PyResult<bool> {
+        released(py, || self.inner.drop_step(step))
     }
 
     fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<Marked>> {

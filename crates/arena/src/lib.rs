@@ -65,6 +65,8 @@ pub mod measure;
 #[cfg(not(loom))]
 mod mirror;
 #[cfg(not(loom))]
+mod pages;
+#[cfg(not(loom))]
 pub mod place;
 #[cfg(not(loom))]
 pub mod process;
@@ -89,6 +91,8 @@ pub use copy::copy_streaming;
 pub use layout::{Direction, SegmentSpec, WORDS};
 #[cfg(not(loom))]
 pub use mirror::Mirror;
+#[cfg(not(loom))]
+pub use pages::prefer_large_pages;
 #[cfg(not(loom))]
 pub use process::{Process, ProcessState};
 #[cfg(not(loom))]

@@ -33,6 +33,8 @@ pub struct Restart {
     pub parameters: Map<String, Value>,
     /// Whether the run had been closed as finished: nothing is left to do.
     pub finished: bool,
+    /// Numbers of the damaged snapshots that were passed over.
+    pub passed: Vec<i64>,
 }
 
 impl KeptSnapshots {
@@ -61,11 +63,15 @@ impl KeptSnapshots {
         Kept { reader: self.reader.clone(), row: row.clone() }
     }
 
-    /// The snapshot of a step; `NotFound` names the nearest ones.
+    /// The snapshot of a step; `NotFound` names the nearest ones. One that is marked as damaged is not
+    /// listed, and found here: what is whole in it can be read.
     pub fn at(&self, step: i64) -> Result<Kept> {
         match self.numbers.binary_search(&step) {
             Ok(i) => Ok(self.kept(&self.rows[i])),
             Err(i) => {
+                if let Ok(marked) = Kept::at(self.reader.clone(), step) {
+                    return Ok(marked);
+                }
                 let near = [i.checked_sub(1), Some(i)].into_iter().flatten();
                 let near: Vec<String> =
                     near.filter_map(|i| self.numbers.get(i)).map(i64::to_string).collect();

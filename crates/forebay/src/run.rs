@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use forebay_client::remote::{Far, FarReader};
 use forebay_client::run::{Session, Warn};
 use forebay_store::Reader;
-use forebay_types::control::{LateErrors, Mode, PageLinks, Target};
+use forebay_types::control::{LateErrors, Mode, PageLinks, Restarted, Target};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
@@ -285,21 +285,34 @@ impl Run {
 
     /// Goes back to the last complete step: parameters take their values of that step, later rows
     /// of histories are removed. `None` when there is no step: begin at 0. Called in every rank, it
-    /// gives the same step in all.
+    /// gives the same step in all. Steps that `forebay repair` marked as damaged are passed over, and
+    /// their numbers are free.
     pub fn restart(&self) -> Result<Option<Restart>> {
-        self.go_back(None)
+        self.go_back(None, false)
+    }
+
+    /// The same, but `Corrupt` when a damaged step would have to be passed over.
+    pub fn restart_strict(&self) -> Result<Option<Restart>> {
+        self.go_back(None, true)
     }
 
     /// The same to the step of a checkpoint. Later snapshots are listed no more; their files stay
     /// in the run's directory under names that end in `.aside1`.
     pub fn restart_from(&self, tag: &str) -> Result<Option<Restart>> {
-        self.go_back(Some(tag))
+        self.go_back(Some(tag), false)
     }
 
-    fn go_back(&self, tag: Option<&str>) -> Result<Option<Restart>> {
-        let Some(back) = self.session()?.restart(tag)? else { return Ok(None) };
+    fn go_back(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restart>> {
+        let Some(back) = self.session()?.restart(tag, strict)? else { return Ok(None) };
         let snapshot = Kept::at(self.reader()?, back.step)?;
-        Ok(Some(Restart { snapshot, parameters: back.parameters, finished: back.finished }))
+        let Restarted { parameters, finished, passed, .. } = back;
+        Ok(Some(Restart { snapshot, parameters, finished, passed }))
+    }
+
+    /// Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. Returns
+    /// whether there was one. A rank that is to write the number again calls it, too.
+    pub fn drop_step(&self, step: i64) -> Result<bool> {
+        self.session()?.drop_step(step)
     }
 
     /// The checkpoints, in the order they were made.

@@ -19,6 +19,12 @@ use std::path::{Path, PathBuf};
 pub const FORMAT: u32 = 2;
 /// The relational part.
 pub const CATALOG: &str = "catalog.sqlite";
+/// What the names of catalogs that `repair` put aside begin with.
+pub const DAMAGED: &str = "catalog.damaged-";
+/// What the name of the catalog's log ends in.
+const LOG: &str = "-wal";
+/// What the name of a catalog made anew ends in until it takes the old one's place.
+const REPAIRED: &str = ".repaired";
 /// Step files.
 pub const STEPS: &str = "steps";
 /// Large data sets outside steps.
@@ -78,6 +84,16 @@ impl Layout {
         entries.filter_map(|entry| note(entry.ok()?.path())).collect()
     }
 
+    /// A catalog made anew that is whole and has not taken the old one's place yet.
+    pub fn repaired_catalog(&self) -> PathBuf {
+        with_end(&self.catalog(), REPAIRED)
+    }
+
+    /// A damaged catalog that `repair` put aside.
+    pub fn damaged_catalog(&self, n: u32) -> PathBuf {
+        self.root.join(format!("{DAMAGED}{n}.sqlite"))
+    }
+
     /// The lock file.
     pub fn lock(&self) -> PathBuf {
         self.root.join(LOCK)
@@ -125,12 +141,19 @@ impl Layout {
             .filter_map(|e| e.ok())
             .map(|e| e.file_name().to_string_lossy().into_owned())
             .collect::<Vec<_>>();
-        let ours = |n: &str| [LOCK, AGENT, STEPS, DATA].contains(&n) || n.starts_with(CATALOG);
+        // What has neither a catalog nor arrays may still have had tables.
+        let lost = |n: &String| {
+            n.starts_with(DAMAGED) || [LOG, REPAIRED].iter().any(|end| n.strip_prefix(CATALOG) == Some(end))
+        };
+        let was_a_run = entries.iter().any(lost);
+        let ours = |n: &str| {
+            [LOCK, AGENT, STEPS, DATA].contains(&n) || n.starts_with(CATALOG) || n.starts_with(DAMAGED)
+        };
         entries.retain(|n| !ours(n));
         if !entries.is_empty() {
             return Err(not_a_run(&self.root, &format!("it holds {:?} and no {CATALOG}", entries[0])));
         }
-        match self.has_files() {
+        match was_a_run || self.has_files() {
             true => Ok(Found::Remains),
             false => Ok(Found::Empty),
         }
@@ -172,7 +195,7 @@ pub enum Found {
     Empty,
     /// A run.
     Run,
-    /// Files of a run without a catalog: `repair` makes one.
+    /// Files of a run, or its log, or damaged catalogs, and no catalog: `repair` makes one.
     Remains,
 }
 

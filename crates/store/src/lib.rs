@@ -14,14 +14,16 @@ pub mod catalog;
 pub mod disk;
 mod fork;
 pub mod layout;
+mod located;
 pub mod lock;
 pub mod owner;
 mod reader;
 pub mod stepfile;
 
 pub use care::{
-    Progress, Repaired, Report, compact, compact_with, recover, recover_with, repair, repair_with, verify,
-    verify_with,
+    Progress, Repaired, Report, Saved, compact, compact_with, recover, recover_with, repair, repair_with,
+    verify, verify_with,
 };
+pub use located::{Array, Located};
 pub use owner::{Absence, Attach, Deaf, ELSEWHERE, Options, Orphan, Owner, Says, Sink, has_living_ranks};
-pub use reader::{Array, Reader, shape_of};
+pub use reader::{Reader, shape_of};

@@ -4,24 +4,14 @@
 //! knows, only the part that is asked for. A reader may be shared by threads.
 
 use crate::burst::{Asking, Burst};
-use crate::catalog::{self, Bytes, Checkpoint, DataRow, Rows, StepRow};
+use crate::catalog::{self, Checkpoint, DataRow, Rows, StepRow};
 use crate::layout::{Found, Layout};
-use crate::stepfile::{Entry, Source, read_selection};
+use crate::located::{Array, Located};
+use crate::stepfile::Entry;
 use forebay_types::control::{TableInfo, Target};
 use forebay_types::watch::{Diagram, Parameter};
 use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape};
 use std::path::Path;
-
-/// A part of an array, read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    /// Type, shape and element order of what was read.
-    pub meta: ArrayMeta,
-    /// Unit, or empty.
-    pub unit: String,
-    /// The bytes, little endian, dense in that order.
-    pub bytes: Vec<u8>,
-}
 
 /// A run, open for reading.
 pub struct Reader {
@@ -44,7 +34,7 @@ impl Reader {
             Found::Remains => {
                 return Err(Error::new(
                     Code::Corrupt,
-                    format!("{} has step files and no catalog; run `forebay repair {0}`", dir.display()),
+                    format!("{} has files of a run and no catalog; run `forebay repair {0}`", dir.display()),
                 ));
             }
             Found::Nothing | Found::Empty => {
@@ -75,6 +65,11 @@ impl Reader {
         self.burst.now()
     }
 
+    /// Asks the catalog what has no name here.
+    pub(crate) fn asked<T>(&self, question: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
+        question(&self.conn())
+    }
+
     /// The same for one of many small questions.
     fn conn_of_burst(&self) -> Result<Asking<'_>> {
         match &self.commits {
@@ -100,47 +95,24 @@ impl Reader {
 
     /// A data set, or the part of it that a selection picks.
     pub fn get(&self, name: &str, set: i64, sel: &Selection) -> Result<Array> {
+        self.locate(name, set)?.read(sel)
+    }
+
+    /// A data set, to be read at once or in slabs.
+    pub fn locate<'a>(&'a self, name: &'a str, set: i64) -> Result<Located<'a>> {
         // A file that was replaced between the look into the catalog and its opening is looked
         // for once more.
-        match self.get_by(self.conn_of_burst()?, name, set, sel) {
-            Err(e) if e.code() == Code::NotFound => self.get_by(self.conn(), name, set, sel),
+        match self.locate_by(self.conn_of_burst()?, (name, set), false) {
+            Err(e) if e.code() == Code::NotFound => self.locate_by(self.conn(), (name, set), true),
             other => other,
         }
     }
 
-    /// The whole of a data set that lies in the catalog or has at most so many bytes; `None` for a
-    /// larger one.
-    pub fn get_small(&self, name: &str, set: i64, most: u64) -> Result<Option<Array>> {
-        let conn = self.conn_of_burst()?;
+    fn locate_by<'a>(&'a self, conn: Asking, which: (&'a str, i64), last: bool) -> Result<Located<'a>> {
+        let (name, set) = which;
         let found = catalog::find(&conn, name, set)?;
         drop(conn);
-        let catalog::Found { meta, unit, bytes } = found.ok_or_else(|| absent(name, set))?;
-        match bytes {
-            Bytes::Small(bytes) if bytes.len() as u64 == meta.bytes()? => {
-                Ok(Some(Array { meta, unit, bytes }))
-            }
-            _ if meta.bytes()? <= most => self.get(name, set, &Selection::default()).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    fn get_by(&self, conn: Asking, name: &str, set: i64, sel: &Selection) -> Result<Array> {
-        let found = catalog::find(&conn, name, set)?;
-        drop(conn);
-        let catalog::Found { meta, unit, bytes } = found.ok_or_else(|| absent(name, set))?;
-        let (shape, bytes) = match bytes {
-            Bytes::Small(all) if sel.0.is_empty() && all.len() as u64 == meta.bytes()? => (meta.shape, all),
-            Bytes::Small(all) => read_selection(&Source::Memory(&all), &meta, sel)?,
-            Bytes::File(file, offset) => {
-                read_selection(&Source::File(&self.open_file(&file)?, offset), &meta, sel)?
-            }
-        };
-        Ok(Array { meta: ArrayMeta { shape, ..meta }, unit, bytes })
-    }
-
-    fn open_file(&self, relative: &str) -> Result<std::fs::File> {
-        let path = self.layout.file(relative)?;
-        std::fs::File::open(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
+        Located::outside(&self.layout, found.ok_or_else(|| absent(name, set))?, which, last)
     }
 
     /// Attributes of the run, of a data set or of a table.
@@ -215,10 +187,13 @@ impl Reader {
 
     /// A data set of a step, or the part of it that a selection picks.
     pub fn step_get(&self, step: i64, name: &str, sel: &Selection) -> Result<Array> {
+        self.locate_in_step(step, name)?.read(sel)
+    }
+
+    /// A data set of a step, to be read once or in slabs.
+    pub fn locate_in_step(&self, step: i64, name: &str) -> Result<Located<'_>> {
         let entry = self.step_info(step, name)?;
-        let file = self.open_file(&self.step(step)?.file)?;
-        let (shape, bytes) = read_selection(&Source::File(&file, entry.offset), &entry.meta, sel)?;
-        Ok(Array { meta: ArrayMeta { shape, ..entry.meta }, unit: entry.unit, bytes })
+        Located::in_step(&self.layout, entry, self.step(step)?)
     }
 
     /// Rank and size of a session, how far its small records are applied, and whether it is over.

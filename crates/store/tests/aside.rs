@@ -28,7 +28,7 @@ fn mark(rank: &mut Rank, tag: &str) {
 }
 
 fn back(rank: &mut Rank, tag: &str) -> i64 {
-    rank.ask(&Ask::Restart { tag: Some(tag.into()) }).unwrap()["step"].as_i64().unwrap()
+    rank.ask(&Ask::Restart { tag: Some(tag.into()), strict: false }).unwrap()["step"].as_i64().unwrap()
 }
 
 /// The steps that are listed, each with the seed of its values.

@@ -26,7 +26,7 @@ fn a_writer_that_waits_to_be_killed() {
     let columns = vec![Column { name: "t".into(), dtype: "i64".into(), unit: String::new() }];
     let t = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
     let t: TableInfo = serde_json::from_value(t).unwrap();
-    let back = rank.ask(&Ask::Restart { tag: None }).unwrap();
+    let back = rank.ask(&Ask::Restart { tag: None, strict: false }).unwrap();
     let start = back["step"].as_i64().map_or(0, |s| s + 1);
     let mut out = std::io::stdout();
     for step in start.. {

@@ -90,7 +90,7 @@ fn a_run_of_version_1_is_read_and_gone_on_with() {
     is_as_written(&run, STEPS, 2);
     let owner = Owner::open(&run, Options { mode: Mode::ReadWrite, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
-    let last = rank.ask(&Ask::Restart { tag: None }).unwrap();
+    let last = rank.ask(&Ask::Restart { tag: None, strict: false }).unwrap();
     assert_eq!((&last["step"], &last["finished"]), (&(STEPS - 1).into(), &true.into()));
     rank.step(STEPS, &f64s(100, STEPS as u64));
     rank.ask(&Ask::Close { finished: true }).unwrap();

@@ -228,7 +228,7 @@ fn first_life(owner: &Owner) {
         }
     }
     for r in &mut ranks {
-        assert_eq!(r.ask(&Ask::Restart { tag: Some("one".into()) }).unwrap()["step"], 1);
+        assert_eq!(r.ask(&Ask::Restart { tag: Some("one".into()), strict: false }).unwrap()["step"], 1);
     }
     take(&mut ranks, 2, 102);
     ranks[0].ask(&Ask::Checkpoint { tag: Some("branch".into()) }).unwrap();
@@ -372,7 +372,7 @@ fn a_stopped_run_of_an_earlier_build_is_recovered_and_gone_on_with() {
         let owner = Owner::open(&run, options).unwrap();
         let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
         for r in &mut ranks {
-            let back = r.ask(&Ask::Restart { tag: None }).unwrap();
+            let back = r.ask(&Ask::Restart { tag: None, strict: false }).unwrap();
             assert_eq!((&back["step"], &back["parameters"]["nu"]), (&json!(3), &json!(1.5)));
         }
         take(&mut ranks, 4, 104);
@@ -396,10 +396,10 @@ fn a_run_of_an_earlier_build_goes_back_to_its_checkpoints() {
         let options = || Options { mode: Mode::ReadWrite, size: 1, ..Options::default() };
         let owner = Owner::open(&run, options()).unwrap();
         let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
-        let e = rank.ask(&Ask::Restart { tag: Some("three".into()) }).unwrap_err();
+        let e = rank.ask(&Ask::Restart { tag: Some("three".into()), strict: false }).unwrap_err();
         assert!(e.text().contains("one, branch"), "step 3 of that checkpoint went aside: {e}");
         for (name, step, left) in [("branch", 2, vec![0, 1, 2]), ("one", 1, vec![0, 1])] {
-            let back = rank.ask(&Ask::Restart { tag: Some(name.into()) }).unwrap();
+            let back = rank.ask(&Ask::Restart { tag: Some(name.into()), strict: false }).unwrap();
             assert_eq!(back["step"], step);
             assert_eq!(numbers(&Reader::open(&run).unwrap()), left);
         }

@@ -221,7 +221,7 @@ fn a_restart_goes_back_to_the_last_step_with_its_history() {
     owner.hung_up(rank.session).unwrap();
     wait_for("the end of the session", || owner.sessions().unwrap().is_empty().then_some(()));
     let mut again = Rank::open(&owner, 0, 1, 4 << 20);
-    let back = again.ask(&Ask::Restart { tag: None }).unwrap();
+    let back = again.ask(&Ask::Restart { tag: None, strict: false }).unwrap();
     assert_eq!(back["step"], 20);
     let rows = Reader::open(&run).unwrap().select("history", "", &[]).unwrap();
     assert_eq!((rows.rows.len(), rows.columns), (20, vec!["t".to_owned()]));

@@ -321,6 +321,14 @@ pub enum Ask {
         /// The checkpoint; the last complete step without one.
         #[serde(default)]
         tag: Option<String>,
+        /// Whether steps that are marked as damaged are an error, not passed over.
+        #[serde(default)]
+        strict: bool,
+    },
+    /// Give a complete step up: it is listed no more, its file goes, its number is free. Answer: null.
+    DropStep {
+        /// The step.
+        step: i64,
     },
     /// Mark the last ended step as a restart point. Answer: its number.
     Checkpoint {
@@ -400,6 +408,9 @@ pub struct Restarted {
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// Whether the run had been closed as finished.
     pub finished: bool,
+    /// Damaged steps that were passed over.
+    #[serde(default)]
+    pub passed: Vec<i64>,
 }
 
 /// The links of a run's page.

@@ -33,12 +33,16 @@ _open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
 class RestartSnapshot(StoredSnapshot):
     """The snapshot a restart goes on from."""
 
-    def __init__(self, native: _forebay.Kept, parameters: dict[str, Any], finished: bool) -> None:
+    def __init__(
+        self, native: _forebay.Kept, parameters: dict[str, Any], finished: bool, passed: Sequence[int] = ()
+    ) -> None:
         super().__init__(native)
         self.parameters = parameters
         """Values of the parameters at that step; :meth:`Run.parameter` restores them."""
         self.finished = finished
         """Whether the run had come to its end: nothing is left to do unless it is to go further."""
+        self.passed = list(passed)
+        """Numbers of damaged snapshots that the restart passed over."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Checkpoint:
     made: float = field(repr=False)
     """When it was made, in seconds since 1970."""
     kept: bool
-    """Whether its step is in the run still; not when a restart has gone back behind it."""
+    """Whether its step is in the run still: not when a restart has gone back behind it, nor when it was dropped or is damaged."""
 
 
 class DataSetHandle:
@@ -260,7 +264,7 @@ class Run:
         """The complete snapshots: ``len``, ``[-1]``, ``.at(step)``, iteration, ``.numbers``."""
         return StoredSnapshots(self._native.snapshots())
 
-    def restart(self, tag: str | None = None) -> RestartSnapshot | None:
+    def restart(self, tag: str | None = None, strict: bool = False) -> RestartSnapshot | None:
         """Goes back to the last complete step and returns it; ``None`` when there is none. With ``tag`` it goes back
         to the step of that checkpoint, and later snapshots are listed no more.
 
@@ -268,12 +272,21 @@ class Run:
         removed from tables that are histories. Call it in every rank: all get the same step. Go on with
         ``run.steps(n, start=snap.step)``. Raises ``NotFound`` (no such checkpoint), ``Conflict`` (ranks
         ask for different ones).
+
+        Snapshots that ``forebay repair`` marked as damaged are passed over: ``snap.passed`` has their numbers, which are
+        free again. With ``strict`` that raises ``Corrupt``.
         """
-        found = self._native.restart(tag)
+        found = self._native.restart(tag, strict)
         if found is None:
             return None
-        kept, parameters, finished = found
-        return RestartSnapshot(kept, json.loads(parameters), finished)
+        kept, parameters, finished, passed = found
+        return RestartSnapshot(kept, json.loads(parameters), finished, passed)
+
+    def drop(self, step: int) -> bool:
+        """Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. Returns whether
+        there was one. A rank that is to write the number again calls it, too.
+        """
+        return self._native.drop(step)
 
     def checkpoint(self, tag: str | None = None) -> int:
         """Marks the last complete snapshot as a restart point, under a name for people; returns its step. When

@@ -83,51 +83,22 @@ impl Answering {
     }
 
     fn array(&mut self, line: &mut Line, id: u64, wanted: &Wanted) -> Result<()> {
-        // Most are small: no second look into the catalog for those.
-        let small = !wanted.of_step && wanted.selection.0.is_empty();
-        if small && let Some(array) = self.reader.get_small(wanted.name, wanted.number, SLAB)? {
-            self.head(&array.meta, &array.unit);
+        let found = match wanted.of_step {
+            true => self.reader.locate_in_step(wanted.number, wanted.name)?,
+            false => self.reader.locate(wanted.name, wanted.number)?,
+        };
+        let shape = Selection::shape_of(&wanted.selection.resolve(&found.meta.shape)?)?;
+        let part = ArrayMeta { shape, ..found.meta };
+        let mut w = Writer::over(std::mem::take(&mut self.body));
+        put_array(&mut w, &part, &found.unit);
+        self.body = w.finish();
+        // Most are small: head and bytes leave together.
+        if part.bytes()? <= SLAB {
+            let array = found.read(&wanted.selection)?;
             return send(line, id, &[&self.body, &array.bytes], true);
         }
-        let (whole, unit, version) = self.what(wanted)?;
-        let shape = Selection::shape_of(&wanted.selection.resolve(&whole.shape)?)?;
-        self.head(&ArrayMeta { shape, ..whole }, &unit);
-        let slabs = wanted.selection.slabs(&whole, SLAB)?;
-        if shape.is_empty() {
-            return send(line, id, &[&self.body], true);
-        }
         send(line, id, &[&self.body], false)?;
-        let last = slabs.len() - 1;
-        for (i, slab) in slabs.iter().enumerate() {
-            let part = match wanted.of_step {
-                true => self.reader.step_get(wanted.number, wanted.name, slab)?,
-                false => self.reader.get(wanted.name, wanted.number, slab)?,
-            };
-            if i == last && self.what(wanted)?.2 != version {
-                return Err(Error::new(
-                    Code::Conflict,
-                    format!("{:?} was put again while it was read; read it again", wanted.name),
-                ));
-            }
-            send(line, id, &[&part.bytes], i == last)?;
-        }
-        Ok(())
-    }
-
-    fn head(&mut self, meta: &ArrayMeta, unit: &str) {
-        let mut w = Writer::over(std::mem::take(&mut self.body));
-        put_array(&mut w, meta, unit);
-        self.body = w.finish();
-    }
-
-    /// What the whole is, and its version; that of a step never changes.
-    fn what(&self, wanted: &Wanted) -> Result<(ArrayMeta, String, u64)> {
-        if wanted.of_step {
-            let entry = self.reader.step_info(wanted.number, wanted.name)?;
-            return Ok((entry.meta, entry.unit, 0));
-        }
-        let row = self.reader.info(wanted.name, wanted.number)?;
-        Ok((row.meta, row.unit, row.version))
+        found.slabs(&wanted.selection, SLAB, |bytes, last| send(line, id, &[bytes], last))
     }
 }
 

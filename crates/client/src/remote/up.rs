@@ -364,7 +364,8 @@ fn lacks(left: &Left, seq: u64, record: &Record) -> bool {
                     | Ask::SetAttrs { .. }
                     | Ask::Table { .. }
                     | Ask::Update { .. }
-                    | Ask::Remove { .. })
+                    | Ask::Remove { .. }
+                    | Ask::DropStep { .. })
             );
             changes && seq > left.applied
         }

@@ -1,5 +1,6 @@
 //! A session: the rank's side of an open run.
 
+use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -263,10 +264,12 @@ impl Session {
     }
 
     /// Goes back to the last complete step, or to a checkpoint, and restores the parameters.
-    pub fn restart(&self, tag: Option<&str>) -> Result<Option<Restarted>> {
-        let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned) })?;
+    /// Damaged steps are passed over; with `strict` they are an error.
+    pub fn restart(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restarted>> {
+        let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
         if let Some(r) = &restarted {
             self.core.standing.store(false, Ordering::Relaxed);
+            self.tell_passed(r);
             self.core.restore(&r.parameters)?;
             let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
             ended.retain(|step| *step <= r.step);
@@ -276,6 +279,28 @@ impl Session {
             self.core.went_back.fetch_or(durable > (r.step + 1).max(0) as u64, Ordering::Relaxed);
         }
         Ok(restarted)
+    }
+
+    /// One rank says that the run goes on farther back than its last step.
+    fn tell_passed(&self, back: &Restarted) {
+        if back.passed.is_empty() || self.core.open.rank != 0 {
+            return;
+        }
+        let passed = back.passed.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        let (run, step) = (&self.core.open.path, back.step);
+        // Nobody may be there to read it; the run's messages have it, too.
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "forebay: {run}: the restart goes back to step {step} and passes over damaged ones: {passed}"
+        );
+    }
+
+    /// Gives a complete step up: it is listed no more, its file goes, its number is free. Returns whether
+    /// there was one.
+    pub fn drop_step(&self, step: i64) -> Result<bool> {
+        let there = self.ask(&Ask::DropStep { step })?;
+        self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).remove(&step);
+        Ok(there)
     }
 
     /// Marks the last ended step as a restart point; returns its number.

@@ -16,7 +16,7 @@ pub struct Verify {
     run: String,
 }
 
-/// Make the catalog of a damaged run anew from its files.
+/// Save what can be read of a damaged catalog, mark damaged snapshots, and say what is missing.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  forebay repair two_stream")]
 pub struct Repair {
@@ -87,18 +87,43 @@ impl Repair {
         let (bar, progress) = bar("repairing", Unit::Files);
         let done = store::repair_with(&dir, &progress)?;
         bar.finish_and_clear();
-        if out.json {
-            return out.value(&json!({
-                "steps": done.steps, "data_sets": done.data_sets,
-                "old_catalog": done.old_catalog, "unusable": done.unusable, "left": done.left,
-            }));
+        match out.json {
+            true => out.value(&machine(&done))?,
+            false => self.tell(out, &dir, &done)?,
         }
+        if done.is_whole() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::Corrupt,
+            format!(
+                "{} is mended as far as it can be, and what the lines above name is missing or damaged; put it back from a copy, or give damaged snapshots up with `forebay drop {} STEP`",
+                dir.display(),
+                self.run
+            ),
+        ))
+    }
+
+    fn tell(&self, out: &Out, dir: &Path, done: &store::Repaired) -> Result<()> {
         out.line(format!(
-            "{}: {} snapshots and {} large data sets",
+            "{}: {} sound snapshots and {} large data sets",
             dir.display(),
             done.steps,
             done.data_sets
         ))?;
+        if done.lost_catalog {
+            out.line(
+                "nothing can be read of the catalog: tables, attributes and small data sets, which lay only there, are lost",
+            )?;
+        }
+        for s in done.saved.iter().filter(|s| !s.is_whole()) {
+            let lost = match (s.lost, s.more) {
+                (n, false) => format!("up to {n} are lost"),
+                (0, true) => "what is lost cannot be counted".to_owned(),
+                (n, true) => format!("up to {n} are lost, and more that cannot be counted"),
+            };
+            out.line(format!("{}: {} rows are saved, {lost}", s.name, s.rows))?;
+        }
         if let Some(old) = &done.old_catalog {
             out.line(format!("the damaged catalog is kept as {}", old.display()))?;
         }
@@ -108,11 +133,30 @@ impl Repair {
                 done.left, self.run
             ))?;
         }
+        for (step, why) in &done.damaged {
+            out.line(format!("snapshot {step} is damaged and passed over from now on: {why}"))?;
+        }
+        for line in &done.damaged_sets {
+            out.line(format!("damaged: {line}"))?;
+        }
         for file in &done.unusable {
             out.line(format!("cannot be used, left alone: {file}"))?;
         }
         Ok(())
     }
+}
+
+/// What `repair` did, in JSON.
+fn machine(done: &store::Repaired) -> serde_json::Value {
+    let table = |s: &store::Saved| json!({"name": s.name, "rows": s.rows, "lost": s.lost, "more": s.more});
+    let step = |(step, why): &(i64, String)| json!({"step": step, "why": why});
+    json!({
+        "steps": done.steps, "data_sets": done.data_sets, "whole": done.is_whole(),
+        "old_catalog": done.old_catalog, "lost_catalog": done.lost_catalog, "faults": done.faults,
+        "saved": done.saved.iter().map(table).collect::<Vec<_>>(),
+        "damaged": done.damaged.iter().map(step).collect::<Vec<_>>(),
+        "damaged_sets": done.damaged_sets, "unusable": done.unusable, "left": done.left,
+    })
 }
 
 impl Compact {

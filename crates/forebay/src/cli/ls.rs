@@ -2,7 +2,7 @@
 
 use super::out::{Out, bytes};
 use super::{pick, print};
-use forebay::{DataSet, Mode, Result};
+use forebay::{Cell, DataSet, Mode, Result};
 use serde_json::json;
 
 /// List data sets, tables and snapshots of a run.
@@ -49,13 +49,14 @@ impl Ls {
             return data_sets(out, &list);
         }
         let list = run.list(&self.pattern, self.set)?;
-        let (tables, snapshots) = (run.tables()?, run.snapshots()?);
+        let (tables, snapshots, damaged) = (run.tables()?, run.snapshots()?, damaged(&run)?);
         if out.json {
             return out.value(&json!({
                 "run": run.path(),
                 "data_sets": list.iter().map(print::describe).collect::<Vec<_>>(),
                 "tables": tables,
                 "steps": snapshots.numbers(),
+                "damaged_steps": damaged,
             }));
         }
         data_sets(out, &list)?;
@@ -71,6 +72,10 @@ impl Ls {
             if let Some(last) = snapshots.numbers().last() {
                 let names = snapshots.at(*last)?.names()?;
                 out.line(format!("  in step {last}: {} (--step {last} shows them)", names.join(", ")))?;
+            }
+            if !damaged.is_empty() {
+                let list = damaged.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+                out.line(format!("damaged snapshots, passed over: {list}"))?;
             }
         }
         Ok(())
@@ -93,6 +98,13 @@ impl Ls {
     }
 }
 
+/// Snapshots that are marked and not listed.
+fn damaged(run: &forebay::Run) -> Result<Vec<i64>> {
+    let marked = "select step from fb_damaged where step in (select step from fb_steps) order by step";
+    let rows = run.sql(marked, &[])?.rows;
+    Ok(rows.iter().filter_map(|r| if let Some(Cell::Int(n)) = r.first() { Some(*n) } else { None }).collect())
+}
+
 fn checkpoints_of(run: &forebay::Run, out: &Out) -> Result<()> {
     let all = run.checkpoints()?;
     if out.json {
@@ -105,7 +117,7 @@ fn checkpoints_of(run: &forebay::Run, out: &Out) -> Result<()> {
         return out.value(&json!(all.iter().map(one).collect::<Vec<_>>()));
     }
     let row = |c: &forebay::Checkpoint| {
-        let step = if c.kept { c.step.to_string() } else { format!("{} (gone back behind)", c.step) };
+        let step = if c.kept { c.step.to_string() } else { format!("{} (not listed any more)", c.step) };
         vec![
             c.id.to_string(),
             step,

@@ -4,6 +4,7 @@ mod call;
 mod care;
 mod cp;
 mod doctor;
+mod drop;
 mod get;
 mod ls;
 mod monitor;
@@ -56,6 +57,7 @@ enum Command {
     Cp(cp::Cp),
     Mv(cp::Mv),
     Rm(rm::Rm),
+    Drop(drop::Drop),
     Table(table::Table),
     Sql(table::Sql),
     Verify(care::Verify),
@@ -85,6 +87,7 @@ impl Command {
             Command::Cp(c) => c.run(out),
             Command::Mv(c) => c.run(out),
             Command::Rm(c) => c.run(out),
+            Command::Drop(c) => c.run(out),
             Command::Table(c) => c.run(out),
             Command::Sql(c) => c.run(out),
             Command::Verify(c) => c.run(out),

@@ -114,6 +114,8 @@ pub struct Found {
     pub meta: ArrayMeta,
     /// Unit, or empty.
     pub unit: String,
+    /// Checksum of its bytes.
+    pub crc: u32,
     /// Its bytes.
     pub bytes: Bytes,
 }
@@ -129,7 +131,7 @@ pub enum Bytes {
 /// One data set with its bytes, or with the place where they are.
 pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
     let failed = |e| sql_error("the catalog cannot be read", e);
-    let sql = "SELECT dtype, shape, data_order, unit, file, file_offset, value FROM fb_data WHERE name = ?1 AND set_number = ?2";
+    let sql = "SELECT dtype, shape, data_order, unit, file, file_offset, value, crc32c FROM fb_data WHERE name = ?1 AND set_number = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(params![name, set]).map_err(failed)?;
     let Some(r) = rows.next().map_err(failed)? else { return Ok(None) };
@@ -139,7 +141,8 @@ pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
         Some(blob) => Bytes::Small(blob.to_vec()),
         None => Bytes::File(text(4)?.to_owned(), r.get::<_, i64>(5).map_err(failed)? as u64),
     };
-    Ok(Some(Found { meta, unit: text(3)?.to_owned(), bytes }))
+    let crc = r.get::<_, i64>(7).map_err(failed)? as u32;
+    Ok(Some(Found { meta, unit: text(3)?.to_owned(), crc, bytes }))
 }
 
 /// All data sets whose name matches a glob, in order of name and set.

@@ -6,8 +6,11 @@
 //! last commit and wait for nobody). System tables begin with `fb_`; the user's tables are plain
 //! tables under their own names.
 
+mod anew;
 mod data;
 mod descriptors;
+mod marks;
+mod presence;
 mod query;
 mod schema;
 mod serials;
@@ -17,12 +20,17 @@ mod tables;
 mod together;
 mod watch;
 
+pub(crate) use anew::{
+    Health, begin, faults, fill_up_facts, go_on, known_id, list_unlisted_tables, look, make_room_for_facts,
+    open_damaged, replace,
+};
 pub(crate) use data::used;
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
 };
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
+pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
@@ -30,10 +38,11 @@ pub use sessions::{
     segment_of, session, set_applied,
 };
 pub use steps::{
-    Checkpoint, StepRow, add_checkpoint, add_step, checkpoints, finished, last_step, mark_finished,
-    step_data, step_names, step_row, steps,
+    Checkpoint, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, last_step,
+    mark_finished, replace_step_data, step_data, step_names, step_of_file, step_row, steps,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
+pub(crate) use together::steps_are;
 pub use together::{begin_life, close_as, go_back};
 pub use watch::{
     Act, Point, acts, add_point, curves, declare, diagrams, last_act, log_act, log_applied, message,
@@ -43,6 +52,7 @@ pub use watch::{
 use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
+use presence::Presence;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +66,10 @@ pub struct Catalog {
     run_id: String,
     /// Whether commits are not synchronised with the disk now.
     lazy: bool,
+    /// The file that is open.
+    presence: Presence,
+    /// Set when it is the run's catalog no more.
+    gone: Option<Error>,
     /// The highest number that a step was given.
     serial: u64,
 }
@@ -63,30 +77,32 @@ pub struct Catalog {
 impl Catalog {
     /// Makes the catalog of a new run, under another name until it is whole.
     pub fn create(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
+        make(&**disk, layout, run_id)?;
         let path = layout.catalog();
-        let tmp = layout.unfinished_catalog();
         let failed = |e| io_error(&path, e);
-        for end in ["", "-journal"] {
-            disk.remove(&with_end(&tmp, end)).map_err(failed)?;
+        // The log of a catalog that is gone would be taken for this one's.
+        for left in ["-wal", "-shm"].map(|end| with_end(&path, end)).iter().filter(|p| p.exists()) {
+            disk.remove(left).map_err(failed)?;
         }
-        foreign(&**disk, Foreign::Commit, &tmp, || {
-            fill(&tmp, run_id).map_err(|e| sql_error(&format!("cannot make {}", path.display()), e))
-        })?;
-        disk.rename(&tmp, &path).map_err(failed)?;
+        disk.rename(&layout.unfinished_catalog(), &path).map_err(failed)?;
         disk.sync_dir(layout.root()).map_err(failed)?;
         Catalog::open(disk, layout, fence)
     }
 
     /// Opens the catalog of an existing run and raises its fencing number.
     pub fn open(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64) -> Result<Catalog> {
-        let path = layout.catalog();
-        check_format(&layout.catalog())?;
-        let conn = writable(&path)?;
-        let run_id = fact(&conn, "run_id")?;
-        Catalog { conn, disk: disk.clone(), path, fence, run_id, lazy: false, serial: 0 }.fenced()
+        Catalog::open_at(disk, layout.catalog(), fence)
     }
 
-    fn fenced(self) -> Result<Catalog> {
+    fn open_at(disk: &Arc<dyn Disk>, path: PathBuf, fence: u64) -> Result<Catalog> {
+        check_format(&path)?;
+        let conn = writable(&path)?;
+        let run_id = fact(&conn, "run_id")?;
+        let (disk, presence) = (disk.clone(), Presence::default());
+        Catalog { conn, disk, path, fence, run_id, lazy: false, presence, gone: None, serial: 0 }.fenced()
+    }
+
+    fn fenced(mut self) -> Result<Catalog> {
         let known = fact(&self.conn, "fence")?.parse::<u64>().unwrap_or(u64::MAX);
         if known >= self.fence {
             return Err(lost(known, self.fence));
@@ -96,10 +112,12 @@ impl Catalog {
             let tx = self.conn.unchecked_transaction().map_err(failed)?;
             together::ensure_table(&tx)?;
             serials::upgrade(&tx)?;
+            marks::ensure_tables(&tx)?;
             tx.execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
                 .map_err(failed)?;
             tx.commit().map_err(failed)
         })?;
+        self.presence = Presence::of(&self.path);
         Ok(self)
     }
 
@@ -151,6 +169,9 @@ impl Catalog {
         wanted: impl FnOnce(&T) -> bool,
     ) -> Result<(T, bool)> {
         let failed = |e| sql_error("the catalog cannot be written", e);
+        if let Some(e) = &self.gone {
+            return Err(e.clone());
+        }
         if lazy != self.lazy {
             self.conn
                 .execute_batch(if lazy { "PRAGMA synchronous = NORMAL" } else { "PRAGMA synchronous = FULL" })
@@ -167,6 +188,9 @@ impl Catalog {
         if commit {
             let what = if lazy { Foreign::LazyCommit } else { Foreign::Commit };
             foreign(&*self.disk, what, &self.path, || tx.commit().map_err(failed))?;
+            if !lazy {
+                self.look_for_file()?;
+            }
         }
         Ok((value, commit))
     }
@@ -208,6 +232,17 @@ fn lost(known: u64, mine: u64) -> Error {
     )
 }
 
+/// Makes the catalog of a run under the name of an unfinished one.
+fn make(disk: &dyn Disk, layout: &Layout, run_id: &str) -> Result<()> {
+    let tmp = layout.unfinished_catalog();
+    for end in ["", "-journal", "-wal", "-shm"] {
+        disk.remove(&with_end(&tmp, end)).map_err(|e| io_error(&tmp, e))?;
+    }
+    foreign(disk, Foreign::Commit, &tmp, || {
+        fill(&tmp, run_id).map_err(|e| sql_error(&format!("cannot make {}", layout.catalog().display()), e))
+    })
+}
+
 /// What a catalog holds from the beginning.
 fn fill(path: &Path, run_id: &str) -> rusqlite::Result<()> {
     let conn = Connection::open(path)?;
@@ -245,16 +280,34 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
-    if conn.query_row("SELECT count(*) FROM sqlite_master", (), |_| Ok(())).is_err() && settled(path) {
-        // A directory that cannot be written has no room for the log's index; nobody writes there.
+    // A directory that cannot be written has no room for the log's index; nobody writes there.
+    if let Err(e) = conn.query_row("SELECT count(*) FROM sqlite_master", (), |_| Ok(())) {
+        if !settled(path) {
+            return Err(unsettled(path, e));
+        }
         let uri = format!("file:{}?immutable=1", escape(path));
         conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(failed)?;
     }
     format_of(&conn, path)?;
+    marks::ensure_readable(&conn).map_err(failed)?;
     // Pages of a small cache stay in the processor's: a larger one takes fresh memory for each page read.
     conn.execute_batch("PRAGMA cache_size = -4096").map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
+}
+
+/// The catalog cannot be read, and has a log.
+fn unsettled(path: &Path, e: rusqlite::Error) -> Error {
+    let place = path.display();
+    match e.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Error::new(
+            Code::ReadOnly,
+            format!(
+                "{place} was not closed in order: its last part is in {place}-wal, which can be read only by whoever may write there; copy the run to a directory of your own and open the copy"
+            ),
+        ),
+        _ => sql_error(&format!("cannot read {place}"), e),
+    }
 }
 
 fn settled(path: &Path) -> bool {

@@ -1,6 +1,7 @@
 //! Steps: which are complete, what is in them, where a run goes on after a restart.
 
 use super::data::{meta_of, order_text, shape_text};
+use super::marks::{LISTED, damage_of, damaged_behind, forget_dropped, unmark};
 use super::tables::{STEP_COLUMN, tables};
 use super::{now, quoted, serials, sql_error};
 use crate::stepfile::{Entry, Manifest};
@@ -39,23 +40,39 @@ fn read(r: &Row) -> rusqlite::Result<StepRow> {
     })
 }
 
-/// All complete steps, in order.
+/// All complete steps, in order, but those that are marked as damaged.
 pub fn steps(conn: &Connection) -> Result<Vec<StepRow>> {
-    conn.prepare_cached("SELECT step, time, file, nbytes, parameters FROM fb_steps ORDER BY step")
-        .and_then(|mut s| s.query_map((), read)?.collect())
-        .map_err(failed)
+    rows(conn, &format!("WHERE {LISTED}"))
 }
 
-/// One complete step.
+/// The same with those that are marked.
+pub fn all_steps(conn: &Connection) -> Result<Vec<StepRow>> {
+    rows(conn, "")
+}
+
+fn rows(conn: &Connection, condition: &str) -> Result<Vec<StepRow>> {
+    let sql = format!("SELECT step, time, file, nbytes, parameters FROM fb_steps {condition} ORDER BY step");
+    conn.prepare_cached(&sql).and_then(|mut s| s.query_map((), read)?.collect()).map_err(failed)
+}
+
+/// One complete step, marked or not.
 pub fn step_row(conn: &Connection, step: i64) -> Result<Option<StepRow>> {
     conn.prepare_cached("SELECT step, time, file, nbytes, parameters FROM fb_steps WHERE step = ?1")
         .and_then(|mut s| s.query_row([step], read).optional())
         .map_err(failed)
 }
 
-/// The last complete step.
+/// The step whose file this is.
+pub fn step_of_file(conn: &Connection, file: &str) -> Result<Option<StepRow>> {
+    conn.prepare_cached("SELECT step, time, file, nbytes, parameters FROM fb_steps WHERE file = ?1")
+        .and_then(|mut s| s.query_row([file], read).optional())
+        .map_err(failed)
+}
+
+/// The last complete step that is not marked as damaged.
 pub fn last_step(conn: &Connection) -> Result<Option<i64>> {
-    conn.query_row("SELECT max(step) FROM fb_steps", (), |r| r.get(0)).map_err(failed)
+    conn.query_row(&format!("SELECT max(step) FROM fb_steps WHERE {LISTED}"), (), |r| r.get(0))
+        .map_err(failed)
 }
 
 /// Names of the data sets of a step.
@@ -88,6 +105,8 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
     let parent = last_step(conn)?;
     mark_finished(conn, false)?;
+    unmark(conn, m.step)?;
+    forget_dropped(conn, file)?;
     let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
     let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
     conn.execute(
@@ -95,6 +114,18 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
         params![m.step, m.time, file, nbytes as i64, parent, parameters, now(), m.serial as i64],
     )
     .map_err(broken)?;
+    add_step_data(conn, m)
+}
+
+/// The data sets of a step are those that its file names.
+pub fn replace_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
+    conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [m.step])
+        .map_err(|e| sql_error(&format!("cannot list step {}", m.step), e))?;
+    add_step_data(conn, m)
+}
+
+fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
+    let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
     serials::learn(conn, m)?;
     let mut statement = conn
         .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
@@ -124,11 +155,7 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
 pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
     let Some(back) = newest(conn)? else { return Ok(None) };
     let broken = |e| sql_error("cannot go back to the last step", e);
-    for t in tables(conn)?.iter().filter(|t| t.history) {
-        let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
-        conn.execute(&sql, [back.step]).map_err(broken)?;
-    }
-    conn.execute("DELETE FROM fb_points WHERE step >= ?1", [back.step]).map_err(broken)?;
+    take_back(conn, back.step)?;
     for (name, value) in &back.parameters {
         conn.execute(
             "UPDATE fb_parameters SET value = ?2, step = ?3 WHERE name = ?1",
@@ -139,12 +166,23 @@ pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
     Ok(Some(back))
 }
 
+/// Rows of histories and points of diagrams that belong to a step or to later ones go.
+pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
+    let broken = |e| sql_error("cannot go back to the last step", e);
+    for t in tables(conn)?.iter().filter(|t| t.history) {
+        let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
+        conn.execute(&sql, [step]).map_err(broken)?;
+    }
+    conn.execute("DELETE FROM fb_points WHERE step >= ?1", [step]).map(|_| ()).map_err(broken)
+}
+
 /// The last complete step, with nothing changed.
 pub(super) fn newest(conn: &Connection) -> Result<Option<Restarted>> {
     let Some(last) = last_step(conn)? else { return Ok(None) };
     let row = step_row(conn, last)?.ok_or_else(|| Error::internal("the last step has no row"))?;
     let finished = finished(conn)?;
-    Ok(Some(Restarted { step: last, time: row.time, parameters: row.parameters, finished }))
+    let passed = damaged_behind(conn, Some(last))?;
+    Ok(Some(Restarted { step: last, time: row.time, parameters: row.parameters, finished, passed }))
 }
 
 /// Makes the step of a checkpoint the last one; gives the steps behind it, which are no longer
@@ -156,20 +194,28 @@ pub(super) fn go_back_to(conn: &Connection, tag: &str) -> Result<Vec<i64>> {
         let known: Vec<&str> = all.iter().filter(|c| c.kept).filter_map(|c| c.tag.as_deref()).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let why = match of_tag().next() {
-            Some(c) => format!("step {} of the checkpoint {tag:?} is not listed any more", c.step),
+            Some(c) => match damage_of(conn, c.step)? {
+                Some(why) => format!("step {} of the checkpoint {tag:?} is damaged: {why}", c.step),
+                None => format!("step {} of the checkpoint {tag:?} is not listed any more", c.step),
+            },
             None => format!("there is no checkpoint {tag:?}"),
         };
         return Err(Error::new(Code::NotFound, format!("{why}; the run has {known}")));
     };
-    let broken = |e| sql_error("cannot go back to a checkpoint", e);
+    put_aside(conn, found.step)
+}
+
+/// Steps behind this one are listed no more; gives their numbers.
+pub(super) fn put_aside(conn: &Connection, last: i64) -> Result<Vec<i64>> {
+    let broken = |e| sql_error("cannot go back to an earlier step", e);
     let steps: Vec<i64> = conn
         .prepare_cached("SELECT step FROM fb_steps WHERE step > ?1 ORDER BY step")
-        .and_then(|mut s| s.query_map([found.step], |r| r.get(0))?.collect())
+        .and_then(|mut s| s.query_map([last], |r| r.get(0))?.collect())
         .map_err(broken)?;
-    conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [found.step]).map_err(broken)?;
-    conn.execute("DELETE FROM fb_steps WHERE step > ?1", [found.step]).map_err(broken)?;
+    conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [last]).map_err(broken)?;
+    conn.execute("DELETE FROM fb_steps WHERE step > ?1", [last]).map_err(broken)?;
     if !steps.is_empty() {
-        serials::note_back(conn, found.step)?;
+        serials::note_back(conn, last)?;
         mark_finished(conn, false)?;
     }
     Ok(steps)
@@ -256,7 +302,8 @@ pub fn checkpoints(conn: &Connection) -> Result<Vec<Checkpoint>> {
     let same = if serials::are_kept(conn) { "s.serial = c.serial" } else { "s.committed <= c.made" };
     conn.prepare_cached(&format!(
         "SELECT c.id, c.step, c.tag, c.parent, c.parameters, c.made, s.time, s.step IS NOT NULL
-         FROM fb_checkpoints c LEFT JOIN fb_steps s ON s.step = c.step AND {same} ORDER BY c.id"
+         FROM fb_checkpoints c LEFT JOIN fb_steps s ON s.step = c.step AND {same}
+              AND s.step NOT IN (SELECT step FROM fb_damaged) ORDER BY c.id"
     ))
     .and_then(|mut s| s.query_map((), read)?.collect())
     .map_err(failed)

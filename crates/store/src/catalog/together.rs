@@ -2,7 +2,8 @@
 //! step, and they close the run as finished. A *life* goes from the first rank that opens the run
 //! until the last one has left, deaths of owners included.
 
-use super::steps::{go_back_to, last_step, mark_finished, newest, restart};
+use super::marks::damaged_behind;
+use super::steps::{go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back};
 use super::{now, sql_error};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
@@ -39,7 +40,10 @@ pub type Back = (Option<Restarted>, Vec<i64>);
 
 /// A rank goes back. The n-th time of each rank is one going back of all: the first one to ask
 /// takes the run back, the others follow and nothing is removed twice.
-pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>) -> Result<Back> {
+///
+/// Steps that are marked as damaged are passed over, and put aside as those behind a checkpoint are: their
+/// numbers are free. With `strict` they are an error.
+pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool) -> Result<Back> {
     let (rank, _) = rank_and_size(conn, session)?;
     let round: i64 = conn
         .query_row(
@@ -70,8 +74,14 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>) -> Result<Bac
         None => {
             if let Some(tag) = tag {
                 aside = go_back_to(conn, tag)?;
+            } else {
+                aside = pass_over(conn, strict)?;
             }
-            restart(conn)?
+            match restart(conn)? {
+                // The run begins anew: nothing of it is left that was sound.
+                None if !aside.is_empty() => take_back(conn, i64::MIN).map(|()| None)?,
+                back => back,
+            }
         }
     };
     conn.execute(
@@ -80,6 +90,27 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>) -> Result<Bac
     )
     .map_err(failed)?;
     Ok((back, aside))
+}
+
+/// Puts the damaged steps behind the last sound one aside; gives their numbers.
+fn pass_over(conn: &Connection, strict: bool) -> Result<Vec<i64>> {
+    let last = last_step(conn)?;
+    let passed = damaged_behind(conn, last)?;
+    if strict && !passed.is_empty() {
+        let to = last.map_or("the beginning".into(), |n| format!("step {n}"));
+        let text = format!(
+            "{} damaged, and a strict restart passes over nothing; without strict it goes back to {to}",
+            steps_are(&passed)
+        );
+        return Err(Error::new(Code::Corrupt, text));
+    }
+    put_aside(conn, last.unwrap_or(i64::MIN))
+}
+
+/// `step 8 is`, or `steps 8, 9 are`.
+pub(crate) fn steps_are(steps: &[i64]) -> String {
+    let list = steps.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    if steps.len() == 1 { format!("step {list} is") } else { format!("steps {list} are") }
 }
 
 fn differs(rank: u32, tag: Option<&str>, by: u32, of: Option<&str>) -> Error {
@@ -133,7 +164,7 @@ mod tests {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
             let r = ranks(tx, 3);
-            let to = |n: usize| go_back(tx, r[n], None).map(|b| b.0.map(|b| b.step));
+            let to = |n: usize| go_back(tx, r[n], None, false).map(|b| b.0.map(|b| b.step));
             assert_eq!((to(0)?, to(1)?), (None, None));
             step(tx, 0);
             step(tx, 5);
@@ -152,13 +183,13 @@ mod tests {
             add_checkpoint(tx, Some("a"))?;
             step(tx, 2);
             let r = ranks(tx, 2);
-            assert_eq!(go_back(tx, r[0], Some("a"))?.1, [2]);
-            let e = go_back(tx, r[1], None).unwrap_err();
+            assert_eq!(go_back(tx, r[0], Some("a"), false)?.1, [2]);
+            let e = go_back(tx, r[1], None, false).unwrap_err();
             assert!(
                 e.code() == Code::Conflict && e.text().contains("rank 0 went back to the checkpoint \"a\""),
                 "{e}"
             );
-            let (back, aside) = go_back(tx, r[1], Some("a"))?;
+            let (back, aside) = go_back(tx, r[1], Some("a"), false)?;
             assert!(back.unwrap().step == 1 && aside.is_empty(), "done once");
             Ok(())
         })

@@ -12,6 +12,9 @@ use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use serde_json::{Value as Json, json};
 
+/// Level of a message that warns.
+const WARNING: u8 = 2;
+
 /// A record that waits for its group.
 pub(super) enum Item {
     /// As it came.
@@ -150,6 +153,8 @@ pub(super) enum Effect {
     WentBack {
         aside: Vec<i64>,
     },
+    /// A step was dropped; this is its file.
+    Dropped(String),
     /// A step is listed.
     Listed {
         step: i64,
@@ -373,10 +378,22 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             json!(catalog::update(conn, table, set, condition, args)?)
         }
         Ask::Remove { table, condition, args } => json!(catalog::remove(conn, table, condition, args)?),
-        Ask::Restart { tag } => {
-            let (back, aside) = catalog::go_back(conn, session, tag.as_deref())?;
+        Ask::Restart { tag, strict } => {
+            let (back, aside) = catalog::go_back(conn, session, tag.as_deref(), *strict)?;
+            if tag.is_none() && !aside.is_empty() {
+                let to = back.as_ref().map_or("the beginning".into(), |b| format!("step {}", b.step));
+                let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));
+                catalog::message(conn, session, -1, WARNING, &text)?;
+                effects.push(Effect::Message { session, level: WARNING, step: -1, text });
+            }
             effects.push(Effect::WentBack { aside });
             json!(back)
+        }
+        Ask::DropStep { step } => {
+            let file = catalog::drop_step(conn, *step)?;
+            let there = file.is_some();
+            effects.extend(file.map(Effect::Dropped));
+            json!(there)
         }
         Ask::Close { finished } => {
             catalog::close_as(conn, session, *finished)?;

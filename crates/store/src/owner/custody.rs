@@ -310,6 +310,7 @@ impl Intake {
             Effect::Listed { step, time } => self.listed(step, time),
             Effect::Unlisted { step, error } => self.spoil(step, error, None),
             Effect::WentBack { aside } => self.went_back(&aside),
+            Effect::Dropped(file) => self.step_dropped(&file),
         }
     }
 

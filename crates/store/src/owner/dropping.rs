@@ -1,8 +1,10 @@
-//! The policy `drop_oldest`: when the buffers are full the oldest whole step that is not being
-//! written goes, of all ranks, and everybody is told.
+//! Steps that are given up on purpose. The policy `drop_oldest`: when the buffers are full the
+//! oldest whole step that is not being written goes, of all ranks, and everybody is told. And
+//! steps that somebody drops by hand: the row is gone, the file follows.
 
 use super::intake::Intake;
-use forebay_types::{Code, Error};
+use crate::catalog;
+use forebay_types::{Code, Error, Result};
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
@@ -70,5 +72,24 @@ impl Intake {
         self.figures.dropped += 1;
         self.figures.discarded -= 1;
         Some(step)
+    }
+
+    /// The file of a dropped step goes. One that stays is removed at the next opening.
+    pub(super) fn step_dropped(&mut self, file: &str) {
+        let _ = self.remove_dropped(file);
+    }
+
+    /// Files of steps that were dropped, before any of their numbers is written anew.
+    pub(super) fn sweep_dropped(&mut self) -> Result<()> {
+        catalog::dropped(self.catalog.conn())?.iter().for_each(|file| self.step_dropped(file));
+        Ok(())
+    }
+
+    fn remove_dropped(&mut self, file: &str) -> Result<()> {
+        let path = self.layout.file(file)?;
+        let failed = |e| Error::io(format!("cannot remove {}", path.display()), e);
+        self.disk.remove(&path).map_err(failed)?;
+        self.disk.sync_dir(&self.layout.steps()).map_err(failed)?;
+        self.catalog.transaction(|tx| catalog::forget_dropped(tx, file))
     }
 }

@@ -126,6 +126,7 @@ impl Owner {
         let (adopt, progress) = (options.adopt.clone(), options.progress.as_ref());
         let (lives, total) = self.ask(move |intake| -> Result<(bool, u64)> {
             intake.sweep_unfinished();
+            intake.sweep_dropped()?;
             intake.inherit(adopt.as_ref())?;
             let lives = intake.sessions.values().any(|s| s.adopted.is_some());
             if lives {
@@ -193,18 +194,16 @@ impl Intake {
         }
     }
 
-    /// Files without a row: finished steps are listed, everything else goes.
+    /// Files without a row: finished steps are listed, data sets that nobody needs go, what is neither is
+    /// put aside.
     fn sweep(&mut self) -> Result<()> {
         self.sweep_segments();
+        let dropped = catalog::dropped(self.catalog.conn())?;
         for path in files(&self.layout.steps()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let file = format!("{}/{name}", crate::layout::STEPS);
-            let known = self
-                .catalog
-                .conn()
-                .query_row("SELECT 1 FROM fb_steps WHERE file = ?1", [&file], |_| Ok(()))
-                .is_ok();
-            if known || !has_end(&path, ".h5") {
+            let known = catalog::step_of_file(self.catalog.conn(), &file)?.is_some();
+            if known || !has_end(&path, ".h5") || dropped.contains(&file) {
                 continue;
             }
             match open_manifest(&path).ok().filter(|m| m.run_id == self.run_id && m.set.is_none()) {
@@ -220,8 +219,13 @@ impl Intake {
         for path in files(&self.layout.data()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let file = format!("{}/{name}", crate::layout::DATA);
-            if !catalog::used(self.catalog.conn(), &file) {
-                let _ = self.disk.remove(&path);
+            if !has_end(&path, ".h5") || catalog::used(self.catalog.conn(), &file) {
+                continue;
+            }
+            // One that is whole was replaced or deleted; what else it is may be worth a look.
+            match open_manifest(&path).is_ok_and(|m| m.run_id == self.run_id && m.set.is_some()) {
+                true => drop(self.disk.remove(&path)),
+                false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
         Ok(())
@@ -265,7 +269,7 @@ fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
         (Found::Remains, _) => {
             return Err(Error::new(
                 Code::Corrupt,
-                format!("{dir} has step files and no catalog; run `forebay repair {dir}`"),
+                format!("{dir} has files of a run and no catalog; run `forebay repair {dir}`"),
             ));
         }
     })

@@ -158,7 +158,12 @@ impl Intake {
         let exists = catalog::step_row(self.catalog.conn(), step)?.is_some();
         let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(s.row.session));
         if exists || again {
-            let text = format!("step {step} exists already; a step is written once, choose another number");
+            let text = match catalog::damage_of(self.catalog.conn(), step)? {
+                Some(_) => format!(
+                    "step {step} exists and is damaged; go back with a restart, or drop the step, and its number is free"
+                ),
+                None => format!("step {step} exists already; a step is written once, choose another number"),
+            };
             s.refused.insert(step, Error::new(Code::Conflict, text));
             return Ok(());
         }
@@ -342,7 +347,9 @@ impl When {
     fn of(record: &Record) -> When {
         let Record::Ask { json } = record else { return When::Group };
         match serde_json::from_str(json) {
-            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. }) => When::AfterSteps { leaves: false },
+            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. } | Ask::DropStep { .. }) => {
+                When::AfterSteps { leaves: false }
+            }
             Ok(Ask::Close { .. }) => When::AfterSteps { leaves: true },
             Ok(ask @ (Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats)) => When::AtOnce(ask),
             _ => When::Group,

@@ -4,14 +4,17 @@
 //! asks where it lies and writes the bytes there itself, past the page cache, straight from the
 //! memory they are in. At the end a [`Manifest`] (what, where, checksums) goes into the file,
 //! then fsync, rename from `.tmp`, fsync of the directory. [`read_selection`] goes the other way:
-//! a contiguous data set needs no library to be read, only its offset.
+//! a contiguous data set needs no library to be read, only its offset. [`Check`] compares what was
+//! read with the checksums.
 
+mod check;
 mod hdf;
 mod manifest;
 mod place;
 mod read;
 mod write;
 
+pub use check::Check;
 pub use hdf::{Opened, open_manifest};
 pub use manifest::{Back, Entry, Manifest, Piece};
 pub use place::Hyperslab;

@@ -80,6 +80,27 @@ impl Hyperslab {
         run
     }
 
+    /// Where the box begins in the whole.
+    pub fn begin(&self) -> u64 {
+        let place = |(at, stride): (u64, u64), axis: usize| {
+            (at + self.offset[axis] * stride, stride * self.global[axis])
+        };
+        (0..self.rank).rev().fold((0, self.item), place).0
+    }
+
+    /// A walk over its runs, from the first one on.
+    pub fn walk(&self) -> Walk {
+        let mut strides = [self.item; limits::RANK];
+        let mut axes = self.rank;
+        for axis in (1..self.rank).rev() {
+            strides[axis - 1] = strides[axis] * self.global[axis];
+        }
+        while axes > 0 && (axes == self.rank || self.local[axes] == self.global[axes]) {
+            axes -= 1;
+        }
+        Walk { at: self.begin(), axes, strides, local: self.local, index: [0; limits::RANK] }
+    }
+
     /// Where byte `at` of the box lies in the whole, and how many bytes follow it contiguously.
     fn locate(&self, at: u64, run: u64) -> (u64, u64) {
         let within = at % run;
@@ -111,6 +132,37 @@ impl Hyperslab {
             done += n;
         }
         Ok(())
+    }
+}
+
+/// Goes from one contiguous run of a box to the next, in the order of its bytes.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    at: u64,
+    /// Axes before this one are walked; the others lie in the runs.
+    axes: usize,
+    strides: [u64; limits::RANK],
+    local: [u64; limits::RANK],
+    index: [u64; limits::RANK],
+}
+
+impl Walk {
+    /// Where the run begins in the whole.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Goes to the next one; behind the last one to the first.
+    pub fn advance(&mut self) {
+        for axis in (0..self.axes).rev() {
+            self.index[axis] += 1;
+            self.at += self.strides[axis];
+            if self.index[axis] < self.local[axis] {
+                return;
+            }
+            self.index[axis] = 0;
+            self.at -= self.local[axis] * self.strides[axis];
+        }
     }
 }
 
@@ -146,6 +198,11 @@ mod tests {
                     Ok::<(), ()>(())
                 }).unwrap();
                 from += n;
+            }
+            let (mut walk, run) = (b.walk(), b.run());
+            for from in (0..b.bytes()).step_by(run as usize) {
+                prop_assert_eq!(walk.at(), placed[from as usize]);
+                walk.advance();
             }
             let (ls, gs) = (local.strides(order), global.strides(order));
             for e in 0..local.len() {

@@ -1,8 +1,8 @@
 //! Reading parts of contiguous arrays: from a file at an offset, or from bytes in memory.
 
 use super::place::Hyperslab;
-use super::{Entry, Piece};
-use forebay_types::{ArrayMeta, Error, Order, Result, Selection, Shape, Slice};
+use super::{Check, Entry, Piece};
+use forebay_types::{ArrayMeta, Code, Error, Order, Result, Selection, Shape, Slice};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -18,15 +18,14 @@ impl Source<'_> {
     /// Fills `out` from byte `at` of the array on.
     pub fn fill(&self, at: u64, out: &mut [u8]) -> Result<()> {
         match self {
-            Source::File(file, base) => file
-                .read_exact_at(out, base + at)
-                .map_err(|e| Error::io("an array cannot be read from its file", e)),
+            Source::File(file, base) => file.read_exact_at(out, base + at).map_err(|e| match e.kind() {
+                std::io::ErrorKind::UnexpectedEof => Error::new(Code::Corrupt, "it ends too early"),
+                _ => Error::io("it cannot be read", e),
+            }),
             Source::Memory(bytes) => {
                 let end = (at as usize).checked_add(out.len());
                 let part = end.and_then(|end| bytes.get(at as usize..end));
-                let short = || {
-                    Error::new(forebay_types::Code::Corrupt, "an array has fewer bytes than its shape says")
-                };
+                let short = || Error::new(Code::Corrupt, "it has fewer bytes than its shape says");
                 out.copy_from_slice(part.ok_or_else(short)?);
                 Ok(())
             }
@@ -36,24 +35,47 @@ impl Source<'_> {
 
 /// Parts smaller than this and scattered are picked from one read of the whole.
 const WHOLE: u64 = 4 << 20;
+/// So many bytes are read, and then checked before they leave the processor's cache.
+const CACHED: usize = 256 << 10;
 
 /// Reads a selection; gives the shape of the result and its bytes, in the element order of the array.
-pub fn read_selection(source: &Source, meta: &ArrayMeta, sel: &Selection) -> Result<(Shape, Vec<u8>)> {
+/// What the check is made for is compared on the way.
+pub fn read_selection(
+    source: &Source,
+    meta: &ArrayMeta,
+    sel: &Selection,
+    check: &mut Check,
+) -> Result<(Shape, Vec<u8>)> {
     let slices = sel.resolve(&meta.shape)?;
     let shape = Selection::shape_of(&slices)?;
     let mut out = vec![0; shape.bytes(meta.dtype)? as usize];
     if out.is_empty() {
         return Ok((shape, out));
     }
+    forebay_arena::prefer_large_pages(&mut out);
     let pick = Pick::new(meta, slices);
     if pick.is_scattered() && meta.bytes()? <= WHOLE {
         let mut whole = vec![0; meta.bytes()? as usize];
         source.fill(0, &mut whole)?;
-        pick.read(&Source::Memory(&whole), &mut out)?;
+        pick.read(&Source::Memory(&whole), &mut out, check)?;
     } else {
-        pick.read(source, &mut out)?;
+        pick.read(source, &mut out, check)?;
     }
     Ok((shape, out))
+}
+
+/// Fills `out` from byte `at` of the array on; it is byte `here` of what is read.
+fn read_run(source: &Source, at: u64, out: &mut [u8], here: u64, check: &mut Check) -> Result<()> {
+    if check.is_empty() {
+        return source.fill(at, out);
+    }
+    let mut done = 0;
+    for part in out.chunks_mut(CACHED) {
+        source.fill(at + done, part)?;
+        check.feed(here + done, part);
+        done += part.len() as u64;
+    }
+    Ok(())
 }
 
 /// A selection with its axes in the order of the file.
@@ -89,15 +111,18 @@ impl Pick {
         self.extents[axis + 1..].iter().product::<u64>() * self.item
     }
 
-    fn read(&self, source: &Source, out: &mut [u8]) -> Result<()> {
-        let Some(last) = self.slices.get(self.inner) else { return source.fill(0, out) };
+    fn read(&self, source: &Source, out: &mut [u8], check: &mut Check) -> Result<()> {
+        let Some(last) = self.slices.get(self.inner) else { return read_run(source, 0, out, 0, check) };
         let unit = self.stride(self.inner);
         let run = (last.count * unit) as usize;
         let mut span = Vec::new();
+        let mut done = 0;
         for (n, run) in out.chunks_mut(run).enumerate() {
             let at = self.outer(n as u64) + last.start * unit;
+            let here = done;
+            done += run.len() as u64;
             if last.step == 1 {
-                source.fill(at, run)?;
+                read_run(source, at, run, here, check)?;
                 continue;
             }
             span.resize(((last.count - 1) * last.step * unit + unit) as usize, 0);
@@ -106,6 +131,7 @@ impl Pick {
             for (to, from) in run.chunks_mut(unit).zip(span.chunks(stride)) {
                 to.copy_from_slice(&from[..unit]);
             }
+            check.feed(here, run);
         }
         Ok(())
     }
@@ -169,7 +195,8 @@ mod tests {
             let order = if fortran { Order::F } else { Order::C };
             let meta = ArrayMeta { dtype: DType::U8, shape: Shape::new(&dims).unwrap(), order };
             let bytes: Vec<u8> = (0..meta.shape.len()).map(|i| i as u8).collect();
-            let (shape, got) = read_selection(&Source::Memory(&bytes), &meta, &Selection(slices.clone())).unwrap();
+            let (shape, got) =
+                read_selection(&Source::Memory(&bytes), &meta, &Selection(slices.clone()), &mut Check::default()).unwrap();
             let picked = Shape::new(&slices.iter().map(|s| s.count).collect::<Vec<_>>()).unwrap();
             prop_assert_eq!(shape.len(), picked.len());
             let (ps, gs) = (picked.strides(order), meta.shape.strides(order));

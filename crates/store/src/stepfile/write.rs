@@ -317,7 +317,7 @@ impl Drop for Writer {
 mod tests {
     use super::*;
     use crate::disk::System;
-    use crate::stepfile::{Source, open_manifest, read_piece, read_selection};
+    use crate::stepfile::{Check, Source, open_manifest, read_piece, read_selection};
     use forebay_types::{Order, Selection};
 
     fn sh(v: &[u64]) -> Shape {
@@ -363,9 +363,12 @@ mod tests {
             }
         }
         let e = m.data.iter().find(|e| e.name == "fields/E").unwrap();
+        let slices = Selection::default().resolve(&e.meta.shape).unwrap();
+        let mut check = Check::new(&e.meta, &e.pieces, &slices).unwrap();
         let (_, back) =
-            read_selection(&Source::File(&file, e.offset), &e.meta, &Selection::default()).unwrap();
-        assert!(back == bytes);
+            read_selection(&Source::File(&file, e.offset), &e.meta, &Selection::default(), &mut check)
+                .unwrap();
+        assert!(back == bytes && !check.is_empty() && check.wrong().is_none());
         assert!(e.offset.is_multiple_of(4096));
     }
 

@@ -1,0 +1,268 @@
+//! Mends a run as far as it can be mended, and says what is missing: the catalog is made anew of what
+//! can be read of the old one and of the manifests in the files; steps whose bytes are not those
+//! that were written are marked, so that listings and restarts pass them over.
+
+use super::salvage::{Saved, salvage};
+use super::verify::{fault_of_set, faults_of_step};
+use super::{Progress, unheard};
+use crate::catalog::{self, Catalog, Health, StepRow, Value};
+use crate::disk::{Disk, System};
+use crate::layout::{DATA, Layout, STEPS, TMP};
+use crate::lock::Lock;
+use crate::owner::{files, has_end, left_by_the_dead, tidy};
+use crate::reader::Reader;
+use crate::stepfile::{Manifest, open_manifest};
+use forebay_types::{Code, Error, Result};
+use rusqlite::Connection;
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What `repair` did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Repaired {
+    /// Steps in the catalog now that are sound.
+    pub steps: u64,
+    /// Large data sets in the catalog now.
+    pub data_sets: u64,
+    /// Where the damaged catalog was put, if there was one; its log lies beside it.
+    pub old_catalog: Option<PathBuf>,
+    /// What was wrong with it.
+    pub faults: Vec<String>,
+    /// What was saved of it, one entry for each table.
+    pub saved: Vec<Saved>,
+    /// Whether there was a catalog to save anything of; what lay only there is lost otherwise, and nobody
+    /// can say what that was.
+    pub lost_catalog: bool,
+    /// Steps that are damaged and marked, with what is wrong.
+    pub damaged: Vec<(i64, String)>,
+    /// Data sets outside steps that are damaged. Nothing can be done for them here.
+    pub damaged_sets: Vec<String>,
+    /// Files that could not be used and were left alone.
+    pub unusable: Vec<String>,
+    /// Ranks of dead programs that left something in shared memory; `recover` writes it.
+    pub left: u64,
+}
+
+impl Repaired {
+    /// Whether nothing is missing.
+    pub fn is_whole(&self) -> bool {
+        !self.lost_catalog
+            && self.saved.iter().all(Saved::is_whole)
+            && self.damaged.is_empty()
+            && self.damaged_sets.is_empty()
+            && self.unusable.is_empty()
+    }
+}
+
+/// Makes the catalog anew when it is missing or damaged, from what can be read of it and from the
+/// manifests in the files, and marks damaged steps. The damaged catalog is kept with its log. A sound one
+/// is left alone but for steps it lacks and for marks. A disk that does not answer says nothing about the
+/// catalog: then nothing is changed.
+pub fn repair(dir: &Path) -> Result<Repaired> {
+    repair_with(dir, &unheard())
+}
+
+/// The same, counted in files.
+pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
+    let layout = Layout::new(dir);
+    if !layout.root().is_dir() {
+        return Err(Error::new(Code::NotFound, format!("there is no run {}", dir.display())));
+    }
+    let disk: Arc<dyn Disk> = Arc::new(System);
+    layout.create(&*disk)?;
+    let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    catalog::go_on(&*disk, &layout)?;
+    let mut done = Repaired::default();
+    let health = match layout.catalog().exists() {
+        true => catalog::look(&layout.catalog()).map_err(|e| unknown(&layout, e))?,
+        false => {
+            done.lost_catalog = true;
+            Health::Damaged(vec!["catalog.sqlite is not there".into()])
+        }
+    };
+    let (mut catalog, anew) = match health {
+        Health::Sound => (Catalog::open(&disk, &layout, lock.fence())?, false),
+        Health::Damaged(faults) => {
+            done.faults = faults;
+            (begin_anew(&disk, &layout, &lock, &mut done)?, true)
+        }
+    };
+    let left = left_by_the_dead(&layout, catalog.run_id());
+    catalog.transaction(|tx| left.iter().try_for_each(|row| catalog::inherit_session(tx, row)))?;
+    adopt_files(&*disk, &layout, &mut catalog, anew, progress, &mut done)?;
+    if anew {
+        done.old_catalog = catalog::replace(&*disk, &layout, catalog)?;
+        // The new one bears the number of this lock already.
+        catalog = Catalog::open(&disk, &layout, lock.fence() + 1)?;
+    }
+    catalog.settle()?;
+    let reader = Reader::open(dir)?;
+    let sets = reader.list("*", None)?;
+    done.damaged_sets = sets.iter().filter_map(|row| fault_of_set(&layout, &reader, row)).collect();
+    let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
+    done.steps = catalog::steps(catalog.conn())?.len() as u64;
+    done.data_sets = count("SELECT count(*) FROM fb_data WHERE file IS NOT NULL");
+    done.left = count("SELECT count(*) FROM fb_sessions WHERE closed IS NULL");
+    Ok(done)
+}
+
+fn unknown(layout: &Layout, e: Error) -> Error {
+    match e.code() {
+        Code::VersionMismatch => e,
+        code => Error::new(
+            code,
+            format!(
+                "whether {} is sound cannot be said: {}; nothing was changed. Try again, and if it stays so copy the run to another disk and repair it there",
+                layout.catalog().display(),
+                e.text()
+            ),
+        ),
+    }
+}
+
+/// A new catalog under another name, with what can be read of the old one.
+fn begin_anew(disk: &Arc<dyn Disk>, layout: &Layout, lock: &Lock, done: &mut Repaired) -> Result<Catalog> {
+    let id = known_id(layout)?;
+    let mut new = catalog::begin(disk, layout, lock.fence(), &id)?;
+    if done.lost_catalog {
+        return Ok(new);
+    }
+    let old = match catalog::open_damaged(&layout.catalog()) {
+        Err(e) if e.code() == Code::Corrupt => {
+            done.lost_catalog = true;
+            return Ok(new);
+        }
+        other => other?,
+    };
+    done.saved = new.transaction(|tx| {
+        catalog::make_room_for_facts(tx)?;
+        let saved = salvage(&old, tx)?;
+        catalog::fill_up_facts(tx)?;
+        Ok(saved)
+    })?;
+    done.lost_catalog = done.saved.iter().all(|s| s.rows == 0);
+    Ok(new)
+}
+
+/// The run's identity as its files know it, or what can be read of its catalog.
+fn known_id(layout: &Layout) -> Result<String> {
+    let known =
+        files(&layout.steps()).iter().chain(&files(&layout.data())).find_map(|p| open_manifest(p).ok());
+    let of_catalog = || catalog::known_id(&layout.catalog());
+    known.map(|m| m.run_id).or_else(of_catalog).map_or_else(crate::owner::new_id, Ok)
+}
+
+/// Lists what the files say and the catalog lacks, and marks the steps that are damaged.
+fn adopt_files(
+    disk: &dyn Disk,
+    layout: &Layout,
+    catalog: &mut Catalog,
+    anew: bool,
+    progress: &Progress,
+    done: &mut Repaired,
+) -> Result<()> {
+    let (steps, mut data) = (files(&layout.steps()), files(&layout.data()));
+    // Of two files of one data set the one that was put last counts.
+    data.sort_by_key(|path| Reverse(put_by(path)));
+    let total = (steps.len() + data.len()) as u64;
+    let dropped = catalog::dropped(catalog.conn())?;
+    for (i, path) in steps.iter().enumerate() {
+        progress(i as u64, total);
+        let Some(file) = relative(STEPS, path).filter(|f| !dropped.contains(f)) else { continue };
+        if let Some(m) = usable(path, &file, catalog.run_id(), done) {
+            catalog.lazy_transaction(|tx| adopt_step(tx, &file, &m, anew), |_| true)?;
+        }
+        if let Some(row) = catalog::step_of_file(catalog.conn(), &file)? {
+            mark(layout, catalog, &row, done)?;
+        }
+    }
+    tidy(catalog, disk, layout)?;
+    // What is put aside is no step any more.
+    let listed: Vec<i64> = catalog::all_steps(catalog.conn())?.iter().map(|s| s.step).collect();
+    done.damaged.retain(|(step, _)| listed.binary_search(step).is_ok());
+    for row in catalog::all_steps(catalog.conn())? {
+        if !layout.file(&row.file).is_ok_and(|path| path.exists()) {
+            mark(layout, catalog, &row, done)?;
+        }
+    }
+    let mut made = 0;
+    for (i, path) in data.iter().enumerate() {
+        progress((steps.len() + i) as u64, total);
+        let Some(file) = relative(DATA, path) else { continue };
+        if let Some(m) = usable(path, &file, catalog.run_id(), done) {
+            made += u64::from(catalog.lazy_transaction(|tx| adopt_set(tx, &file, &m), |_| true)?);
+        }
+    }
+    // Rows that cannot be read and whose data sets have files are not missing.
+    for s in done.saved.iter_mut().filter(|s| s.name == "fb_data") {
+        s.lost = s.lost.saturating_sub(made);
+    }
+    done.saved.retain(|s| !FROM_FILES.contains(&s.name.as_str()));
+    Ok(())
+}
+
+/// Tables that are made of the files.
+const FROM_FILES: [&str; 3] = ["fb_steps", "fb_step_data", "fb_damaged"];
+
+/// Path in the run of a finished file.
+fn relative(folder: &str, path: &Path) -> Option<String> {
+    let finished = has_end(path, ".h5") && !has_end(path, TMP);
+    finished.then(|| format!("{folder}/{}", path.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// Session and number of the put that made a file of `data/`.
+fn put_by(path: &Path) -> Option<(u64, u64)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".h5")?;
+    let (session, seq) = name.rsplit('.').next()?.split_once('-')?;
+    Some((session.parse().ok()?, seq.parse().ok()?))
+}
+
+fn usable(path: &Path, file: &str, run_id: &str, done: &mut Repaired) -> Option<Manifest> {
+    match open_manifest(path) {
+        Ok(m) if m.run_id == run_id => return Some(m),
+        Ok(m) => done.unusable.push(format!("{file}: belongs to the run {}", m.run_id)),
+        Err(e) => done.unusable.push(e.to_string()),
+    }
+    None
+}
+
+fn adopt_step(conn: &Connection, file: &str, m: &Manifest, anew: bool) -> Result<()> {
+    match catalog::step_row(conn, m.step)? {
+        None => catalog::add_step(conn, file, m),
+        // The rows of a damaged catalog say less than the file.
+        Some(_) if anew => catalog::replace_step_data(conn, m),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Reads every byte of a step: one that is not what was written is marked, another is not.
+fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repaired) -> Result<()> {
+    let conn = catalog.conn();
+    let entry = |name: &String| catalog::step_data(conn, row.step, name).transpose();
+    let entries = catalog::step_names(conn, row.step)?.iter().filter_map(entry).collect::<Result<Vec<_>>>();
+    let faults = match entries {
+        Ok(entries) => faults_of_step(layout, &row.file, &entries, &|_| ()),
+        Err(e) => vec![e.to_string()],
+    };
+    if faults.is_empty() {
+        return catalog.lazy_transaction(|tx| catalog::unmark(tx, row.step), |()| true);
+    }
+    let why = format!("{}: {}", row.file, faults.join("; "));
+    catalog.lazy_transaction(|tx| catalog::mark_damaged(tx, row.step, &why), |()| true)?;
+    // The line of the step says it.
+    done.unusable.retain(|line| !line.contains(&row.file));
+    done.damaged.push((row.step, why));
+    Ok(())
+}
+
+/// Whether the catalog lacked it.
+fn adopt_set(conn: &Connection, file: &str, m: &Manifest) -> Result<bool> {
+    let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else { return Ok(false) };
+    if catalog::data_row(conn, &e.name, set)?.is_some() {
+        return Ok(false);
+    }
+    let crc = e.pieces.first().map_or(0, |p| p.crc32c);
+    let p = catalog::Put { name: &e.name, set, meta: &e.meta, unit: &e.unit, attrs: "", if_version: None };
+    catalog::put(conn, &p, Value::File { file, offset: e.offset, crc }).map(|_| true)
+}

@@ -1,0 +1,375 @@
+//! Saves what can be read of a damaged catalog, row by row, into a new one.
+//!
+//! SQLite stops with an error wherever it meets a damaged page. So the rows of a table are read from
+//! both ends towards the damage, and the gap between is halved until what is left are the numbers
+//! of the rows that lay in the damaged pages:
+//!
+//! ```text
+//!   1 ........ 9600 |xxxxxxxx| 10001 ....... 30000
+//!   read upwards ->   the gap  <- read downwards
+//! ```
+
+use crate::catalog::{self, quoted, sql_error};
+use forebay_types::{Error, Result};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, ToSql};
+use std::collections::VecDeque;
+
+/// What was saved of a table, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// The table, or another thing that the catalog knows by name.
+    pub name: String,
+    /// Rows that are in the new catalog.
+    pub rows: u64,
+    /// Numbers of rows that cannot be read: as many rows are lost at most.
+    pub lost: u64,
+    /// Whether more are lost than can be counted.
+    pub more: bool,
+}
+
+impl Saved {
+    /// Whether nothing is missing.
+    pub fn is_whole(&self) -> bool {
+        self.lost == 0 && !self.more
+    }
+}
+
+/// Gaps of one table that are looked into; what is left then counts as lost.
+const LOOKS: u32 = 200_000;
+/// The column that came with format 2.
+const SERIAL: &str = "\"serial\"";
+/// So far from the last row that was read rows are looked for when the table's end cannot be read.
+const REACH: u32 = 62;
+
+/// Saves all tables of `from` in `to`, which has the tables of a new catalog; gives one line for
+/// each.
+pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<Vec<Saved>> {
+    let (things, whole) = things(from)?;
+    let mut all = Vec::new();
+    if !whole {
+        all.push(Saved { name: "the list of tables".into(), more: true, ..Saved::default() });
+    }
+    // Indexes, views and triggers after the rows: they are made of them, or would act on them.
+    for thing in things.iter().filter(|t| t.kind == "table") {
+        all.push(save_table(from, to, thing)?);
+    }
+    for thing in things.iter().filter(|t| t.kind != "table" && !exists(to, &t.name)) {
+        if to.execute(&thing.sql, ()).is_err() {
+            let name = format!("{} {:?}", thing.kind, thing.name);
+            all.push(Saved { name, lost: 1, ..Saved::default() });
+        }
+    }
+    catalog::list_unlisted_tables(to)?;
+    Ok(all)
+}
+
+/// What a catalog knows by name.
+struct Thing {
+    kind: String,
+    name: String,
+    sql: String,
+}
+
+/// All of them that can be read, and whether these are all.
+fn things(from: &Connection) -> Result<(Vec<Thing>, bool)> {
+    let failed = |e| sql_error("the damaged catalog cannot be read", e);
+    let sql = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let mut found = Vec::new();
+    let mut statement = match from.prepare(sql) {
+        Err(e) if is_damage(&e) => return Ok((found, false)),
+        other => other.map_err(failed)?,
+    };
+    let mut rows = statement.query(()).map_err(failed)?;
+    loop {
+        let read =
+            |r: &Row| Ok::<_, rusqlite::Error>(Thing { kind: r.get(0)?, name: r.get(1)?, sql: r.get(2)? });
+        match rows.next().and_then(|row| row.map(read).transpose()) {
+            Ok(Some(thing)) => found.push(thing),
+            Ok(None) => return Ok((found, true)),
+            Err(e) if is_damage(&e) => return Ok((found, false)),
+            Err(e) => return Err(failed(e)),
+        }
+    }
+}
+
+fn exists(conn: &Connection, name: &str) -> bool {
+    conn.query_row("SELECT 1 FROM sqlite_master WHERE name = ?1", [name], |_| Ok(())).is_ok()
+}
+
+/// Whether it is the file's fault. Anything else (a disk that does not answer, no memory) says
+/// nothing about what can be saved.
+fn is_damage(e: &rusqlite::Error) -> bool {
+    match e.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TooBig) => true,
+        Some(ErrorCode::Unknown) => true,
+        Some(_) => false,
+        // A value of another type than its column has.
+        None => true,
+    }
+}
+
+fn save_table(from: &Connection, to: &Connection, thing: &Thing) -> Result<Saved> {
+    let mut saved = Saved { name: thing.name.clone(), ..Saved::default() };
+    if !exists(to, &thing.name) && to.execute(&thing.sql, ()).is_err() {
+        saved.more = true;
+        return Ok(saved);
+    }
+    let shape = |conn| Shape::of(conn, &thing.name);
+    let (Some(old), Some(new)) = (shape(from)?, shape(to)?) else {
+        saved.more = true;
+        return Ok(saved);
+    };
+    let columns: Vec<String> = old.columns.iter().filter(|c| new.columns.contains(c)).cloned().collect();
+    let key = old.key.filter(|_| old.number);
+    // Steps and checkpoints of format 1 have none: they count as 0.
+    let serial = !columns.iter().any(|c| c == SERIAL) && new.columns.iter().any(|c| c == SERIAL);
+    let unique = old.unique;
+    let mut copy = Copy { from, to, table: &thing.name, columns, serial, key, unique, looks: 0, saved };
+    match copy.key {
+        Some(_) => copy.by_number()?,
+        None => copy.by_key(old.order.as_deref())?,
+    }
+    Ok(copy.saved)
+}
+
+/// How the rows of a table are named.
+struct Shape {
+    columns: Vec<String>,
+    /// The number of a row, or the first part of its key.
+    key: Option<String>,
+    number: bool,
+    unique: bool,
+    /// The key of a table whose rows have no numbers.
+    order: Option<String>,
+}
+
+impl Shape {
+    /// `None` when it cannot be told.
+    fn of(conn: &Connection, table: &str) -> Result<Option<Shape>> {
+        type Column = (String, String, i64);
+        let ask = || -> rusqlite::Result<(Vec<Column>, bool)> {
+            let mut statement =
+                conn.prepare("SELECT name, upper(type), pk FROM pragma_table_info(?1) ORDER BY cid")?;
+            let columns = statement.query_map([table], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+            let columns = columns.collect::<rusqlite::Result<Vec<Column>>>()?;
+            let list = "SELECT wr FROM pragma_table_list(?1) WHERE schema = 'main'";
+            Ok((columns, conn.query_row(list, [table], |r| r.get(0)).optional()?.unwrap_or(false)))
+        };
+        let (described, without_rowid) = match ask() {
+            Ok(found) if !found.0.is_empty() => found,
+            Err(e) if !is_damage(&e) => return Err(sql_error("the damaged catalog cannot be read", e)),
+            _ => return Ok(None),
+        };
+        let mut keys: Vec<&Column> = described.iter().filter(|c| c.2 > 0).collect();
+        keys.sort_by_key(|c| c.2);
+        let mut columns: Vec<String> = described.iter().map(|c| quoted(&c.0)).collect();
+        let alone = keys.len() == 1;
+        Ok(Some(match keys.first() {
+            Some(first) if without_rowid || (alone && first.1 == "INTEGER") => {
+                let key = quoted(&first.0);
+                Shape {
+                    columns,
+                    number: first.1 == "INTEGER",
+                    unique: alone,
+                    order: Some(key.clone()),
+                    key: Some(key),
+                }
+            }
+            _ => {
+                let taken = |n: &&&str| described.iter().any(|c| c.0.eq_ignore_ascii_case(n));
+                let key = ["rowid", "_rowid_", "oid"].iter().find(|n| !taken(n)).map(|n| n.to_string());
+                columns.extend(key.clone());
+                Shape { columns, number: key.is_some(), unique: true, key, order: None }
+            }
+        }))
+    }
+}
+
+/// One table on its way.
+struct Copy<'a> {
+    from: &'a Connection,
+    to: &'a Connection,
+    table: &'a str,
+    columns: Vec<String>,
+    /// Whether the new table has a column for serials and the old one has none.
+    serial: bool,
+    key: Option<String>,
+    /// Whether a key has one row.
+    unique: bool,
+    looks: u32,
+    saved: Saved,
+}
+
+/// How far a reading came.
+struct Pass {
+    first: Option<i64>,
+    last: Option<i64>,
+    whole: bool,
+}
+
+impl Copy<'_> {
+    /// Saves what has numbers.
+    fn by_number(&mut self) -> Result<()> {
+        let up = self.pass(i64::MIN, i64::MAX, false)?;
+        if up.whole {
+            return Ok(());
+        }
+        let low = up.last.map_or(i64::MIN, |n| self.behind(n));
+        let down = self.pass(low, i64::MAX, true)?;
+        if down.whole {
+            return Ok(());
+        }
+        // Numbers begin at 0 or 1; below zero are steps only, and those have files.
+        let low = if up.last.is_none() { 0 } else { low };
+        let mut gaps = VecDeque::new();
+        match down.last {
+            Some(n) => gaps.push_back((low, self.before(n))),
+            None => self.look_beyond(low, &mut gaps)?,
+        }
+        while let Some((low, high)) = gaps.pop_front() {
+            if low <= high {
+                self.look_into(low, high, &mut gaps)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn behind(&self, n: i64) -> i64 {
+        n.saturating_add(self.unique.into())
+    }
+
+    fn before(&self, n: i64) -> i64 {
+        n.saturating_sub(self.unique.into())
+    }
+
+    /// The end of the table cannot be read: rows are looked for farther and farther away.
+    fn look_beyond(&mut self, mut low: i64, gaps: &mut VecDeque<(i64, i64)>) -> Result<()> {
+        let mut power = 0;
+        while power < REACH {
+            let up = self.pass(low.saturating_add(1 << power), i64::MAX, false)?;
+            power += 1;
+            if let (Some(first), Some(last)) = (up.first, up.last) {
+                gaps.push_back((low, self.before(first)));
+                (low, power) = (self.behind(last), 0);
+            }
+            if up.whole {
+                return Ok(());
+            }
+        }
+        self.saved.more = true;
+        Ok(())
+    }
+
+    /// Saves what can be read of a gap; what remains of it is halved.
+    fn look_into(&mut self, low: i64, high: i64, gaps: &mut VecDeque<(i64, i64)>) -> Result<()> {
+        self.looks += 1;
+        if self.looks > LOOKS {
+            self.saved.lost = self.saved.lost.saturating_add(low.abs_diff(high).saturating_add(1));
+            return Ok(());
+        }
+        let up = self.pass(low, high, false)?;
+        if up.whole {
+            return Ok(());
+        }
+        let low = up.last.map_or(low, |n| self.behind(n));
+        let down = self.pass(low, high, true)?;
+        if down.whole {
+            return Ok(());
+        }
+        let high = down.last.map_or(high, |n| self.before(n));
+        if low == high {
+            self.saved.lost += 1;
+        } else if low < high {
+            let middle = low.midpoint(high);
+            gaps.extend([(low, middle), (middle + 1, high)]);
+        }
+        Ok(())
+    }
+
+    /// Saves what has other keys: from both ends, and whatever lies between is not counted.
+    fn by_key(&mut self, order: Option<&str>) -> Result<()> {
+        let tails = match order {
+            Some(key) => vec![format!(" ORDER BY {key}"), format!(" ORDER BY {key} DESC")],
+            None => vec![String::new()],
+        };
+        for tail in tails {
+            if self.read(&tail, &[])?.whole {
+                return Ok(());
+            }
+        }
+        self.saved.more = true;
+        Ok(())
+    }
+
+    fn pass(&mut self, low: i64, high: i64, down: bool) -> Result<Pass> {
+        let key = self.key.clone().unwrap_or_default();
+        let order = if down { "DESC" } else { "ASC" };
+        let tail = format!(" WHERE {key} BETWEEN ?1 AND ?2 ORDER BY {key} {order}");
+        self.read(&tail, &[low, high])
+    }
+
+    /// Reads rows until there are no more, or until one cannot be read.
+    fn read(&mut self, tail: &str, range: &[i64]) -> Result<Pass> {
+        let names = self.columns.join(", ");
+        let key = self.key.clone().unwrap_or_else(|| "NULL".into());
+        let select = format!("SELECT {key}, {names} FROM {}{tail}", quoted(self.table));
+        let marks = vec!["?"; self.columns.len()].join(",");
+        let (column, value) = if self.serial { (format!(", {SERIAL}"), ", 0") } else { (String::new(), "") };
+        let insert = format!("INSERT INTO {}({names}{column}) VALUES({marks}{value})", quoted(self.table));
+        let failed = |e| sql_error("the damaged catalog cannot be read", e);
+        let mut pass = Pass { first: None, last: None, whole: false };
+        let mut put = self.to.prepare_cached(&insert).map_err(|e| broken(self.table, e))?;
+        let mut statement = match self.from.prepare_cached(&select) {
+            Err(e) if is_damage(&e) => return Ok(pass),
+            other => other.map_err(failed)?,
+        };
+        let mut rows = statement.query(rusqlite::params_from_iter(range)).map_err(failed)?;
+        loop {
+            let row = match rows.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                Err(e) if is_damage(&e) => return Ok(pass),
+                Err(e) => return Err(failed(e)),
+            };
+            let number: Option<i64> = row.get(0).unwrap_or_default();
+            match carry(row, &mut put, self.columns.len()) {
+                Ok(done) => self.saved.rows += u64::from(done),
+                Err(e) if e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    self.saved.lost += 1
+                }
+                Err(e) => return Err(broken(self.table, e)),
+            }
+            pass.first = pass.first.or(number);
+            pass.last = number.or(pass.last);
+        }
+        pass.whole = true;
+        Ok(pass)
+    }
+}
+
+fn broken(table: &str, e: rusqlite::Error) -> Error {
+    sql_error(&format!("the rows of {table:?} cannot be saved"), e)
+}
+
+/// Puts a row as it is, whatever its values are; false for one that is there already.
+fn carry(row: &Row, put: &mut CachedStatement, columns: usize) -> rusqlite::Result<bool> {
+    for i in 0..columns {
+        let value: ValueRef = row.get_ref(i + 1)?;
+        let value = ToSqlOutput::Borrowed(value);
+        put.raw_bind_parameter(i + 1, &value as &dyn ToSql)?;
+    }
+    match put.raw_execute() {
+        Ok(_) => Ok(true),
+        Err(e) if is_there(&e) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether a row of that key is in the new table: a damaged table may show one twice.
+fn is_there(e: &rusqlite::Error) -> bool {
+    use rusqlite::ffi;
+    let known =
+        [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_ROWID, ffi::SQLITE_CONSTRAINT_UNIQUE];
+    matches!(e, rusqlite::Error::SqliteFailure(e, _) if known.contains(&e.extended_code))
+}

@@ -1,0 +1,240 @@
+//! A catalog that is made anew beside a damaged one: how the damage is told from a disk that
+//! does not answer, and how the new one takes the old one's place.
+//!
+//! ```text
+//!   catalog.sqlite.tmp        being made; worthless until it is whole
+//!   catalog.sqlite.repaired   whole; from here on the old pair only has to go
+//!   catalog.damaged-1.sqlite  the old one, its log beside it, as it was found
+//! ```
+//! The old file goes before its log: without its log it might look sound and lack what the log
+//! holds. Until the new one has its name there is no `catalog.sqlite`, and every opening refers to
+//! `repair`, which goes on from there.
+
+use super::{Catalog, fact, open_read_only, sql_error};
+use crate::disk::Disk;
+use crate::layout::{Layout, with_end};
+use forebay_types::control::Column;
+use forebay_types::{Code, Error, Result};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a look at a catalog found.
+#[derive(Debug, PartialEq)]
+pub enum Health {
+    /// Every page is as SQLite left it.
+    Sound,
+    /// What is wrong.
+    Damaged(Vec<String>),
+}
+
+/// Looks at every page. An error means that it cannot be said: somebody keeps the file locked, the
+/// disk does not answer, the format is newer.
+pub fn look(path: &Path) -> Result<Health> {
+    health(open_read_only(path).and_then(|conn| faults(&conn)))
+}
+
+fn health(found: Result<Vec<String>>) -> Result<Health> {
+    match found {
+        Ok(none) if none.is_empty() => Ok(Health::Sound),
+        Ok(some) => Ok(Health::Damaged(some)),
+        Err(e) if matches!(e.code(), Code::Corrupt | Code::BadArgument | Code::NotFound) => {
+            Ok(Health::Damaged(vec![e.text().to_owned()]))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// What SQLite finds wrong with a catalog.
+pub fn faults(conn: &Connection) -> Result<Vec<String>> {
+    let lines: Vec<String> = conn
+        .prepare("SELECT integrity_check FROM pragma_integrity_check")
+        .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
+        .map_err(|e| sql_error("the catalog cannot be checked", e))?;
+    Ok(if lines == ["ok"] { Vec::new() } else { lines })
+}
+
+/// Opens a damaged catalog to read what can be read, with its log, changing nothing.
+pub fn open_damaged(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || -> rusqlite::Result<Connection> {
+        let conn = Connection::open_with_flags(path, flags)?;
+        conn.busy_timeout(std::time::Duration::from_secs(5))?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        // A list of tables with one entry that makes no sense is read all the same.
+        conn.execute_batch("PRAGMA writable_schema = ON; PRAGMA cache_size = -16384")?;
+        Ok(conn)
+    };
+    open().map_err(|e| sql_error(&format!("cannot open {}", path.display()), e))
+}
+
+/// The identity that a damaged catalog still tells.
+pub fn known_id(path: &Path) -> Option<String> {
+    fact(&open_damaged(path).ok()?, "run_id").ok()
+}
+
+/// Begins a new catalog under the name of an unfinished one.
+pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
+    super::make(&**disk, layout, run_id)?;
+    Catalog::open_at(disk, layout.unfinished_catalog(), fence)
+}
+
+/// Puts a finished one into the place of the old one, which is kept; gives its new name.
+pub fn replace(disk: &dyn Disk, layout: &Layout, new: Catalog) -> Result<Option<PathBuf>> {
+    let tmp = layout.unfinished_catalog();
+    new.settle()?;
+    drop(new);
+    for end in ["-wal", "-shm"] {
+        remove(disk, &with_end(&tmp, end))?;
+    }
+    rename(disk, &tmp, &layout.repaired_catalog())?;
+    sync(disk, layout)?;
+    let old = layout.catalog();
+    let kept = match old.exists() || with_end(&old, "-wal").exists() {
+        true => Some(free_name(layout)?),
+        false => None,
+    };
+    if let Some(kept) = kept.as_ref().filter(|_| old.exists()) {
+        rename(disk, &old, kept)?;
+        sync(disk, layout)?;
+    }
+    finish(disk, layout, kept.as_deref())?;
+    Ok(kept)
+}
+
+/// Finishes, or forgets, what an interrupted [`replace`] left.
+pub fn go_on(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let new = layout.repaired_catalog();
+    if !new.exists() {
+        return Ok(());
+    }
+    if layout.catalog().exists() {
+        // The old one had not gone yet, and may have been written since.
+        return remove(disk, &new);
+    }
+    finish(disk, layout, last_name(layout).as_deref())
+}
+
+/// The old file has gone: its log follows, and the new one takes its name.
+fn finish(disk: &dyn Disk, layout: &Layout, kept: Option<&Path>) -> Result<()> {
+    let path = layout.catalog();
+    let log = with_end(&path, "-wal");
+    if let Some(kept) = kept.filter(|_| log.exists()) {
+        rename(disk, &log, &with_end(kept, "-wal"))?;
+        sync(disk, layout)?;
+    }
+    remove(disk, &with_end(&path, "-shm"))?;
+    rename(disk, &layout.repaired_catalog(), &path)?;
+    sync(disk, layout)
+}
+
+fn rename(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
+    disk.rename(from, to).map_err(|e| Error::io(format!("cannot rename {}", from.display()), e))
+}
+
+fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
+    disk.remove(path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
+}
+
+fn sync(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let root = layout.root();
+    disk.sync_dir(root).map_err(|e| Error::io(format!("cannot make {} durable", root.display()), e))
+}
+
+fn names(layout: &Layout) -> impl Iterator<Item = PathBuf> {
+    (1u32..).map(|n| layout.damaged_catalog(n))
+}
+
+fn free_name(layout: &Layout) -> Result<PathBuf> {
+    let free = |p: &PathBuf| !p.exists() && !with_end(p, "-wal").exists();
+    names(layout).find(free).ok_or_else(|| Error::internal("no name for the damaged catalog"))
+}
+
+fn last_name(layout: &Layout) -> Option<PathBuf> {
+    names(layout).take_while(|p| p.exists()).last()
+}
+
+/// Tables that are there and not in the list of tables are listed with what can be told of their
+/// columns; what is listed and not there is listed no more.
+pub fn list_unlisted_tables(conn: &Connection) -> Result<()> {
+    let failed = |e| sql_error("the list of tables cannot be mended", e);
+    let gone =
+        "DELETE FROM fb_tables WHERE name NOT IN (SELECT name FROM sqlite_master WHERE type = 'table')";
+    conn.execute(gone, ()).map_err(failed)?;
+    let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'fb\\_%' ESCAPE '\\'
+               AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT IN (SELECT name FROM fb_tables) ORDER BY name";
+    let unlisted: Vec<String> =
+        conn.prepare(sql).and_then(|mut s| s.query_map((), |r| r.get(0))?.collect()).map_err(failed)?;
+    for name in unlisted {
+        let described: Vec<(String, String)> = conn
+            .prepare("SELECT name, upper(type) FROM pragma_table_info(?1) ORDER BY cid")
+            .and_then(|mut s| s.query_map([&name], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+            .map_err(failed)?;
+        let history = described.iter().any(|c| c.0 == super::tables::STEP_COLUMN);
+        let user = described.into_iter().filter(|c| c.0 != super::tables::STEP_COLUMN);
+        let columns: Vec<Column> = user
+            .map(|(name, kind)| Column { name, dtype: dtype_of(&kind).into(), unit: String::new() })
+            .collect();
+        let json = serde_json::to_string(&columns).map_err(|e| Error::internal(e.to_string()))?;
+        conn.execute(
+            "INSERT INTO fb_tables(name, columns, history, attrs) VALUES(?1, ?2, ?3, '{}')",
+            (name, json, history),
+        )
+        .map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn dtype_of(sql_type: &str) -> &'static str {
+    match sql_type {
+        "INTEGER" => "i64",
+        "REAL" => "f64",
+        "BLOB" => "bytes",
+        _ => "str",
+    }
+}
+
+/// Facts of the run that the new catalog takes from the old one when that still tells them: they
+/// make room before the rows are saved, and are filled up after.
+pub fn make_room_for_facts(conn: &Connection) -> Result<()> {
+    conn.execute("DELETE FROM fb_run WHERE key IN ('attrs', 'finished', 'made', 'serial')", ())
+        .map(|_| ())
+        .map_err(|e| sql_error("the facts of the run cannot be saved", e))
+}
+
+/// See [`make_room_for_facts`]; gives whether all could be told.
+pub fn fill_up_facts(conn: &Connection) -> Result<bool> {
+    let failed = |e| sql_error("the facts of the run cannot be saved", e);
+    let attrs: Option<String> = conn
+        .query_row("SELECT value FROM fb_run WHERE key = 'attrs'", (), |r| r.get(0))
+        .optional()
+        .map_err(failed)?;
+    let known =
+        [("attrs", "{}".to_owned()), ("finished", "0".to_owned()), ("made", super::now().to_string())];
+    for (key, value) in known {
+        conn.execute("INSERT OR IGNORE INTO fb_run VALUES(?1, ?2)", (key, value)).map_err(failed)?;
+    }
+    Ok(attrs.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn only_what_is_wrong_with_the_file_itself_makes_a_catalog_damaged() {
+        let after =
+            |code| health(Err(sql_error("x", rusqlite::Error::SqliteFailure(ffi::Error::new(code), None))));
+        for code in [ffi::SQLITE_BUSY, ffi::SQLITE_IOERR, ffi::SQLITE_CANTOPEN, ffi::SQLITE_NOMEM] {
+            assert!(after(code).is_err(), "{code}");
+        }
+        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_ERROR] {
+            assert!(matches!(after(code), Ok(Health::Damaged(_))), "{code}");
+        }
+        assert!(health(Err(Error::new(Code::VersionMismatch, "newer"))).is_err());
+        assert_eq!(health(Ok(Vec::new())).unwrap(), Health::Sound);
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether the catalog that is open is the one that has its name. Somebody may remove it, or put
+//! another one in its place, while its owner lives: SQLite goes on writing into a file that nobody
+//! will ever find. So the owner looks after each durable commit, before it tells anybody that
+//! something is durable; and since the open file is whole, it is written anew under a name.
+
+use super::{Catalog, sql_error};
+use crate::layout::with_end;
+use forebay_types::{Code, Error, Result};
+use std::fs::OpenOptions;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Device and number of the file and of its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Presence([Option<(u64, u64)>; 2]);
+
+enum Seen {
+    Same,
+    Gone,
+    Another,
+}
+
+impl Presence {
+    pub fn of(path: &Path) -> Presence {
+        let known = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
+        Presence([known(path), known(&with_end(path, "-wal"))])
+    }
+
+    fn now(&self, path: &Path) -> Seen {
+        for (end, known) in ["", "-wal"].iter().zip(self.0) {
+            let Some(known) = known else { continue };
+            match with_end(path, end).metadata() {
+                Ok(m) if (m.dev(), m.ino()) == known => {}
+                Ok(_) => return Seen::Another,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Seen::Gone,
+                // A file system that does not answer now says nothing.
+                Err(_) => {}
+            }
+        }
+        Seen::Same
+    }
+}
+
+impl Catalog {
+    /// Fails when the file that is open is not the run's catalog any more; from then on always.
+    pub(super) fn look_for_file(&mut self) -> Result<()> {
+        let seen = self.presence.now(&self.path);
+        if matches!(seen, Seen::Same) {
+            return Ok(());
+        }
+        let path = self.path.display().to_string();
+        let what = match seen {
+            Seen::Another => {
+                format!("{path} (or its log) was replaced by another file while the run was open")
+            }
+            _ => format!("{path} (or its log) was removed while the run was open"),
+        };
+        let dir = self.path.parent().unwrap_or(Path::new(".")).display().to_string();
+        let rest = format!("what is not in it is in shared memory, `forebay recover {dir}` writes it");
+        let then = match self.save(matches!(seen, Seen::Gone)) {
+            Ok(to) if to == self.path => format!("what it held is written there anew; {rest}"),
+            Ok(to) => {
+                let to = to.display();
+                format!(
+                    "what it held is saved as {to}: decide which one is right, give it the name {path}; {rest}"
+                )
+            }
+            Err(e) => format!("it cannot be written anew ({}), so what only it held is lost", e.text()),
+        };
+        let e = Error::new(Code::Corrupt, format!("{what}: nothing more is durable; {then}"));
+        self.gone = Some(e.clone());
+        Err(e)
+    }
+
+    /// Writes the open catalog into a file, under its own name if that is free.
+    fn save(&self, in_place: bool) -> Result<PathBuf> {
+        let tmp = with_end(&self.path, ".saved.tmp");
+        let failed = |e| Error::io(format!("cannot write {}", tmp.display()), e);
+        self.disk.remove(&tmp).map_err(failed)?;
+        self.conn
+            .execute("VACUUM INTO ?1", [tmp.to_string_lossy()])
+            .map_err(|e| sql_error(&format!("cannot write {}", tmp.display()), e))?;
+        let file = self.disk.open(&tmp, OpenOptions::new().write(true)).map_err(failed)?;
+        self.disk.sync(file.as_fd()).map_err(failed)?;
+        let named = |n: u32| with_end(&self.path, &format!(".saved-{n}"));
+        let to = match in_place {
+            true => Some(self.path.clone()),
+            false => (1..).map(named).find(|p| !p.exists()),
+        };
+        let to = to.ok_or_else(|| Error::internal("no name for the catalog"))?;
+        if in_place {
+            // The log belongs to the file that is gone.
+            for end in ["-wal", "-shm"] {
+                self.disk.remove(&with_end(&self.path, end)).map_err(failed)?;
+            }
+        }
+        self.disk.rename(&tmp, &to).map_err(failed)?;
+        self.disk.sync_dir(to.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+        Ok(to)
+    }
+}

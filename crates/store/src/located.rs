@@ -1,0 +1,191 @@
+//! An array that the catalog knows: where its bytes lie, and reading them. What is read whole is compared
+//! with the checksums that were made when it was written.
+
+use crate::catalog::{self, Bytes, StepRow};
+use crate::layout::Layout;
+use crate::stepfile::{Check, Entry, Piece, Source, read_selection};
+use crc32c::crc32c;
+use forebay_types::{ArrayMeta, Code, Error, Result, Selection};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// A part of an array, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Type, shape and element order of what was read.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub unit: String,
+    /// The bytes, little endian, dense in that order.
+    pub bytes: Vec<u8>,
+}
+
+/// An array of a run, not read yet. One that is put again meanwhile is still the one that was found.
+pub struct Located<'a> {
+    /// Type, shape and element order of the whole.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub unit: String,
+    pieces: Vec<Piece>,
+    bytes: Place,
+    layout: &'a Layout,
+    owner: Owner<'a>,
+}
+
+enum Place {
+    Here(Vec<u8>),
+    There(File, u64),
+}
+
+/// What an array belongs to, for the text of an error.
+enum Owner<'a> {
+    Set { name: &'a str, set: i64, file: Option<String> },
+    Step { name: String, step: i64, file: String },
+}
+
+impl<'a> Located<'a> {
+    /// A data set outside steps. Its file may have been replaced since the look into the catalog: then
+    /// this is `NotFound`, unless it is the `last` look.
+    pub(crate) fn outside(
+        layout: &'a Layout,
+        found: catalog::Found,
+        (name, set): (&'a str, i64),
+        last: bool,
+    ) -> Result<Located<'a>> {
+        let catalog::Found { meta, unit, crc, bytes } = found;
+        let extents = meta.shape.extents();
+        let whole = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: crc };
+        let mut located = Located {
+            meta,
+            unit,
+            pieces: vec![whole],
+            bytes: Place::Here(Vec::new()),
+            layout,
+            owner: Owner::Set { name, set, file: None },
+        };
+        match bytes {
+            Bytes::Small(bytes) => located.bytes = Place::Here(bytes),
+            Bytes::File(file, offset) => {
+                located.owner = Owner::Set { name, set, file: Some(file) };
+                located.open(offset, last)?;
+            }
+        }
+        Ok(located)
+    }
+
+    /// A data set of a step.
+    pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
+        let Entry { name, meta, unit, offset, pieces } = entry;
+        let owner = Owner::Step { name, step: row.step, file: row.file };
+        let mut located = Located { meta, unit, pieces, bytes: Place::Here(Vec::new()), layout, owner };
+        located.open(offset, true)?;
+        Ok(located)
+    }
+
+    fn open(&mut self, offset: u64, last: bool) -> Result<()> {
+        let path = self.path()?;
+        self.bytes = match File::open(&path) {
+            Ok(file) => Place::There(file, offset),
+            Err(e) if last && e.kind() == ErrorKind::NotFound => return Err(self.damaged("is not there")),
+            Err(e) => return Err(Error::io(format!("cannot read {}", path.display()), e)),
+        };
+        Ok(())
+    }
+
+    fn path(&self) -> Result<PathBuf> {
+        match &self.owner {
+            Owner::Set { file: None, .. } => Ok(self.layout.catalog()),
+            Owner::Set { file: Some(file), .. } | Owner::Step { file, .. } => self.layout.file(file),
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        match &self.bytes {
+            Place::Here(bytes) => Source::Memory(bytes),
+            Place::There(file, offset) => Source::File(file, *offset),
+        }
+    }
+
+    /// The part of it that a selection picks.
+    pub fn read(self, sel: &Selection) -> Result<Array> {
+        if let Place::Here(all) = &self.bytes {
+            // All of it is here: it is compared whatever part is wanted.
+            let right = all.len() as u64 == self.meta.bytes()? && self.pieces[0].crc32c == crc32c(all);
+            if !right {
+                return Err(self.damaged("holds other bytes than were written"));
+            }
+        }
+        match self.bytes {
+            Place::Here(bytes) if sel.0.is_empty() => Ok(Array { meta: self.meta, unit: self.unit, bytes }),
+            _ => {
+                let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
+                let read = read_selection(&self.source(), &self.meta, sel, &mut check);
+                let (shape, bytes) = read.map_err(|e| self.failed(e))?;
+                self.compare(&check)?;
+                Ok(Array { meta: ArrayMeta { shape, ..self.meta }, unit: self.unit, bytes })
+            }
+        }
+    }
+
+    /// The same in parts of at most so many bytes, one behind the other; `take` hears which one is the
+    /// last. That comes when all of them are known to be right.
+    pub fn slabs(
+        &self,
+        sel: &Selection,
+        most: u64,
+        mut take: impl FnMut(&[u8], bool) -> Result<()>,
+    ) -> Result<()> {
+        let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
+        let slabs = sel.slabs(&self.meta, most)?;
+        let mut at = 0;
+        for (i, slab) in slabs.iter().enumerate() {
+            let read = read_selection(&self.source(), &self.meta, slab, &mut Check::default());
+            let (_, bytes) = read.map_err(|e| self.failed(e))?;
+            check.feed(at, &bytes);
+            at += bytes.len() as u64;
+            let last = i + 1 == slabs.len();
+            if last {
+                self.compare(&check)?;
+            }
+            take(&bytes, last)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&self, check: &Check) -> Result<()> {
+        match check.wrong() {
+            None => Ok(()),
+            Some(_) if self.pieces.len() == 1 => Err(self.damaged("holds other bytes than were written")),
+            Some(p) => {
+                let rank = p.rank;
+                Err(self.damaged(&format!("holds other bytes than were written in the piece of rank {rank}")))
+            }
+        }
+    }
+
+    fn failed(&self, e: Error) -> Error {
+        match e.code() {
+            Code::Corrupt => self.damaged(&format!("cannot be used: {}", e.text())),
+            Code::Io => match self.path() {
+                Ok(path) => e.within(path.display()),
+                Err(_) => e,
+            },
+            _ => e,
+        }
+    }
+
+    fn damaged(&self, how: &str) -> Error {
+        let path = self.path().unwrap_or_default();
+        let (path, run) = (path.display(), self.layout.root().display());
+        let text = match &self.owner {
+            Owner::Set { name, set, .. } => format!(
+                "{name:?} set {set} is damaged: {path} {how}; put it again, or delete it with `forebay rm {run} {name}`"
+            ),
+            Owner::Step { name, step, .. } => format!(
+                "{name:?} of step {step} is damaged: {path} {how}; `forebay repair {run}` marks what is damaged, so that a restart passes it over, and `forebay drop {run} {step}` gives the step up"
+            ),
+        };
+        Error::new(Code::Corrupt, text)
+    }
+}

@@ -1,0 +1,83 @@
+/* A run with a damaged snapshot: damage PLACE write|read|go. `write` takes snapshots 0 to 3, whose "E" is their
+   number; then somebody turns a byte of the last one over. `read` sees that. `go`, behind `forebay repair`, passes
+   it over, makes it anew, and drops another one. */
+
+#include "check.h"
+
+enum { N = 1000 };
+static const int64_t shape = N;
+static double field[N];
+
+static void take(fb_run *run, int64_t step)
+{
+    fb_snapshot *snapshot = NULL;
+    for (int i = 0; i < N; ++i) field[i] = (double)step + 0.25;
+    OK(fb_snapshot_begin(run, step, (double)step, &snapshot));
+    OK(fb_snapshot_put(snapshot, "E", FB_F64, 1, &shape, NULL, NULL, field));
+    OK(fb_snapshot_end(snapshot));
+    OK(fb_snapshot_wait(snapshot, FB_FOREVER));
+    OK(fb_snapshot_free(snapshot));
+}
+
+static void read_all(fb_run *run)
+{
+    fb_snapshot *snapshot = NULL;
+    OK(fb_snapshot_at(run, 2, &snapshot));
+    OK(fb_snapshot_get(snapshot, "E", FB_F64, 1, &shape, field));
+    CHECK(field[0] == 2.25 && field[N - 1] == 2.25);
+    OK(fb_snapshot_free(snapshot));
+    OK(fb_snapshot_at(run, 3, &snapshot));
+    FAILS(FB_CORRUPT, "0000000003.h5", fb_snapshot_get(snapshot, "E", FB_F64, 1, &shape, field));
+    CHECK(strstr(fb_last_error(), "forebay drop") != NULL);
+    OK(fb_snapshot_free(snapshot));
+}
+
+static void go(fb_run *run)
+{
+    fb_snapshot *snapshot = NULL;
+    FAILS(FB_CORRUPT, "step 3 is damaged", fb_restart_strict(run, &snapshot));
+    OK(fb_restart(run, &snapshot));
+    CHECK(snapshot != NULL);
+    fb_step_info about = { .size = sizeof about };
+    OK(fb_snapshot_step(snapshot, &about));
+    CHECK(about.step == 2);
+    int64_t *steps = NULL, count = 0;
+    OK(fb_snapshot_passed(snapshot, &steps, &count));
+    CHECK(count == 1 && steps[0] == 3);
+    OK(fb_free(steps));
+    OK(fb_snapshot_free(snapshot));
+    take(run, 3);
+    int dropped = -1;
+    OK(fb_drop(run, 1, &dropped));
+    CHECK(dropped == 1);
+    OK(fb_drop(run, 1, &dropped));
+    CHECK(dropped == 0);
+    OK(fb_drop(run, 0, NULL));
+    take(run, 1);
+    OK(fb_snapshots(run, &steps, &count));
+    CHECK(count == 3 && steps[0] == 1 && steps[1] == 2 && steps[2] == 3);
+    OK(fb_free(steps));
+    OK(fb_snapshot_last(run, &snapshot));
+    OK(fb_snapshot_get(snapshot, "E", FB_F64, 1, &shape, field));
+    CHECK(field[7] == 3.25);
+    OK(fb_snapshot_passed(snapshot, &steps, &count));
+    CHECK(count == 0);
+    OK(fb_free(steps));
+    OK(fb_snapshot_free(snapshot));
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3);
+    const fb_open_opts small = { .size = sizeof small, .buffer = 8 << 20 };
+    fb_run *run = NULL;
+    const int reads = strcmp(argv[2], "read") == 0;
+    OK(fb_run_open(argv[1], reads ? "r" : "a", &small, &run));
+    if (reads) read_all(run);
+    else if (strcmp(argv[2], "go") == 0) go(run);
+    else for (int64_t step = 0; step < 4; ++step) take(run, step);
+    OK(fb_run_close(run));
+    NOTHING_IN_USE();
+    puts("done");
+    return 0;
+}

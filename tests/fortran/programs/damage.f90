@@ -1,0 +1,70 @@
+!> A run with a damaged snapshot, as in damage.c: damage PLACE write|read|go.
+
+program damage
+  use check
+  implicit none
+  type(fb_run) :: run
+  type(fb_snapshot) :: snapshot
+  type(fb_step_info) :: about
+  character(len=8) :: what
+  real(real64) :: field(1000)
+  integer(int64), allocatable :: steps(:)
+  integer(int64) :: step
+  integer :: stat
+  logical :: dropped
+  call get_command_argument(2, what)
+  call fb_run_open(place(), merge('r', 'a', what == 'read'), run, buffer=8 * 2**20)
+  select case (what)
+  case ('write')
+    do step = 0, 3
+      call take(step)
+    end do
+  case ('read')
+    call fb_snapshot_at(run, 2, snapshot)
+    call fb_snapshot_get(snapshot, 'E', field)
+    call expect(all(field == 2.25_real64), 'what is sound is read')
+    call fb_snapshot_free(snapshot)
+    call fb_snapshot_at(run, 3, snapshot)
+    call fb_snapshot_get(snapshot, 'E', field, stat=stat, errmsg=said)
+    call refused(stat, FB_CORRUPT, '0000000003.h5')
+    call fb_snapshot_free(snapshot)
+  case ('go')
+    call fb_restart(run, snapshot, strict=.true., stat=stat, errmsg=said)
+    call refused(stat, FB_CORRUPT, 'step 3 is damaged')
+    call fb_restart(run, snapshot)
+    call fb_snapshot_step(snapshot, about)
+    call fb_snapshot_passed(snapshot, steps)
+    call expect(about%step == 2, 'the damaged snapshot is passed over')
+    call expect(size(steps) == 1, 'and that is said')
+    if (size(steps) == 1) call expect(steps(1) == 3, 'by its number')
+    call fb_snapshot_free(snapshot)
+    call take(3_int64)
+    call fb_drop(run, 1, dropped)
+    call expect(dropped, 'there was one to drop')
+    call fb_drop(run, 1, dropped=dropped)
+    call expect(.not. dropped, 'there is none any more')
+    call fb_drop(run, 0)
+    call take(1_int64)
+    call fb_snapshots(run, steps)
+    call expect(size(steps) == 3, 'three are left')
+    if (size(steps) == 3) call expect(all(steps == [1, 2, 3]), 'with their numbers')
+  end select
+  call fb_run_close(run)
+  if (failures > 0) stop 1
+  print '(a)', 'done'
+
+contains
+
+  subroutine take(number)
+    integer(int64), intent(in) :: number
+    type(fb_snapshot) :: taken
+    real(real64) :: values(1000)
+    values = real(number, real64) + 0.25_real64
+    call fb_snapshot_begin(run, number, real(number, real64), taken)
+    call fb_snapshot_put(taken, 'E', values)
+    call fb_snapshot_end(taken)
+    call fb_snapshot_wait(taken)
+    call fb_snapshot_free(taken)
+  end subroutine take
+
+end program damage
