@@ -3,7 +3,7 @@
 use crate::rendezvous::Address;
 use crate::start::running;
 use crate::words::{AdminRequest, Listening, Status, Steered};
-use forebay_arena::{Process, place};
+use forebay_arena::place;
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
 use forebay_types::control::PageLinks;
@@ -88,9 +88,9 @@ pub fn down(force: bool, wait: Duration) -> Result<u32> {
     let process = wire.process();
     let pid = wire.peer().pid;
     wire.ask_with(&AdminRequest::Down { force }, &[], ANSWER)?;
-    drop(wire);
     let until = Instant::now() + wait;
-    while process.is_some_and(|p: Process| p.alive()) {
+    // One of another pid name space is not seen; its end closes the connection.
+    while process.map_or_else(|| !wire.peer_gone(), |p| p.alive()) {
         if Instant::now() >= until {
             return Err(Error::new(
                 Code::Timeout,

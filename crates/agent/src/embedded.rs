@@ -5,7 +5,6 @@ use crate::service::{Options, Service};
 use forebay_arena::place;
 use forebay_types::Result;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How an owner is embedded. There is nothing to choose at present; the default is right.
 #[derive(Clone, Debug, Default)]
@@ -22,20 +21,18 @@ impl Embedded {
     /// Starts its threads.
     pub fn start(options: EmbeddedOptions) -> Result<Embedded> {
         let EmbeddedOptions {} = options;
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let socket = place::runtime_dir()?.join(format!("run-{}-{number}.sock", std::process::id()));
-        place::sweep_sockets();
-        let service = Service::start(Options {
-            role: "run",
-            socket: socket.clone(),
-            rendezvous: None,
-            broker: false,
-            succeeds: false,
-            by_need: true,
-            diary: Diary { on: false },
-        })?;
-        Ok(Embedded { service, socket })
+        place::at_free_socket("run", |socket| {
+            let service = Service::start(Options {
+                role: "run",
+                socket: socket.to_owned(),
+                rendezvous: None,
+                broker: false,
+                succeeds: false,
+                by_need: true,
+                diary: Diary { on: false },
+            })?;
+            Ok(Embedded { service, socket: socket.to_owned() })
+        })
     }
 
     /// Where a session connects.

@@ -1,7 +1,7 @@
 //! `HOST.json` in the user's home: where the agent of a host is, for clients that see the same
 //! home directory. Mode 0600; replaced by rename, so a reader never sees half of it.
 
-use forebay_arena::{Process, place, process};
+use forebay_arena::{Process, ProcessState, place, process};
 use forebay_link::net::Network;
 use forebay_types::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 pub struct Address {
     /// Its pid.
     pub pid: u32,
+    /// The pid name space that counts it so.
+    #[serde(default)]
+    pub pid_space: u32,
     /// When the process began, as the kernel counts it.
     pub start_time: u64,
     /// Its host.
@@ -30,6 +33,7 @@ impl Address {
         let me = Process::current();
         Address {
             pid: me.pid,
+            pid_space: me.space,
             start_time: me.start_time,
             host: place::host(),
             boot_id: process::boot_id_text(),
@@ -42,10 +46,18 @@ impl Address {
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
-    /// Whether that process lives on this host.
+    /// What that process does, as far as can be seen from here.
+    pub fn state(&self) -> ProcessState {
+        let (pid, space, start_time) = (self.pid, self.pid_space, self.start_time);
+        match self.boot_id == process::boot_id_text() {
+            true => Process { pid, space, start_time, boot_id: process::boot_id() }.state(),
+            false => ProcessState::Gone,
+        }
+    }
+
+    /// Whether that process lives on this host; one of another pid name space may.
     pub fn alive(&self) -> bool {
-        self.boot_id == process::boot_id_text()
-            && Process::of_pid(self.pid).is_some_and(|p| p.start_time == self.start_time)
+        self.state() != ProcessState::Gone
     }
 
     /// Writes it, mode 0600.

@@ -50,7 +50,7 @@ struct Seat {
 impl Seat {
     /// Its rank has left, or died.
     fn is_dead(&self) -> bool {
-        self.gone || (self.pid != 0 && Process::of_pid(self.pid).is_none())
+        self.gone || (self.pid != 0 && Process::is_gone(self.pid))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::rendezvous::Address;
 use crate::runs::Runs;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
-use forebay_arena::{Process, place};
+use forebay_arena::place;
 use forebay_link::Listener;
 use forebay_link::net::{Key, Network};
 use forebay_monitor::{Config, Hub, Monitor, Role};
@@ -236,7 +236,7 @@ impl Service {
     pub fn start(options: Options) -> Result<Service> {
         // What a dead process left of call links holds nothing that anybody misses.
         place::sweep(place::kind::CALL);
-        sweep_sockets(&options.socket);
+        place::sweep_sockets(options.socket.parent().unwrap_or(Path::new(".")));
         let listener = Arc::new(Listener::bind(&options.socket)?);
         let inherited = options.rendezvous.as_deref().and_then(Network::read).and_then(|n| n.key().ok());
         let shared = Arc::new(Shared {
@@ -315,24 +315,6 @@ impl Service {
         let until = Instant::now() + FAREWELL;
         while self.shared.connections.load(Ordering::Acquire) > 0 && Instant::now() < until {
             self.shared.wait_connections(until);
-        }
-    }
-}
-
-/// Removes sockets beside ours whose process, named in them, has ended without doing so.
-fn sweep_sockets(ours: &Path) {
-    let beside = ours.parent().and_then(|dir| std::fs::read_dir(dir).ok());
-    for entry in beside.into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let parts: Vec<&str> = name.to_str().unwrap_or("").split('-').collect();
-        let dead = match parts[..] {
-            ["run" | "server", pid, rest] if rest.ends_with(".sock") => {
-                pid.parse().is_ok_and(|pid| Process::of_pid(pid).is_none())
-            }
-            _ => false,
-        };
-        if dead {
-            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -6,7 +6,7 @@
 //! takes the same lock and looks once more for connections under it.
 
 use crate::rendezvous::Address;
-use forebay_arena::{Process, ProcessState, place};
+use forebay_arena::{ProcessState, place};
 use forebay_link::{Wire, net};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -143,8 +143,7 @@ fn answers(socket: &Path) -> Result<bool> {
 /// Why an agent does not greet.
 fn silent(socket: &Path, error: Error) -> Error {
     let host = place::rendezvous().ok().and_then(|p| Address::read(&p)).filter(|a| a.socket == socket);
-    let state = host.as_ref().and_then(|a| Process::of_pid(a.pid)).map(|p| (p.pid, p.state()));
-    match state {
+    match host.map(|a| (a.pid, a.state())) {
         Some((pid, ProcessState::Stopped)) => Error::new(
             Code::ServerLost,
             format!(

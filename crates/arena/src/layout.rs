@@ -13,7 +13,7 @@
 //!      0  magic (8)   8 version (4)  12 kind (4)  16 total bytes
 //!     24  up ring: at, bytes    40 down ring: at, bytes
 //!     56  table at   64 entries (4), zero (4)   72 blocks: at, bytes
-//!     88  creator: pid (4), zero (4), start time (8), boot id (16)
+//!     88  creator: pid (4), its name space (4), start time (8), boot id (16)
 //!    128  label: length (4), text; for people
 //! ```
 
@@ -133,7 +133,10 @@ impl Layout {
             w.u64(at).u64(bytes);
         }
         w.u64(TABLE_AT).u32(self.blocks).u32(0).u64(self.blocks_at).u64(self.block_bytes);
-        w.u32(self.creator.pid).u32(0).u64(self.creator.start_time).raw(&self.creator.boot_id);
+        w.u32(self.creator.pid)
+            .u32(self.creator.space)
+            .u64(self.creator.start_time)
+            .raw(&self.creator.boot_id);
         w.finish()
     }
 
@@ -158,10 +161,10 @@ impl Layout {
         let rings = [(r.u64()?, r.u64()?), (r.u64()?, r.u64()?)];
         let (table_at, blocks, _) = (r.u64()?, r.u32()?, r.u32()?);
         let (blocks_at, block_bytes) = (r.u64()?, r.u64()?);
-        let (pid, _, start_time) = (r.u32()?, r.u32()?, r.u64()?);
+        let (pid, space, start_time) = (r.u32()?, r.u32()?, r.u64()?);
         let mut boot_id = [0; 16];
         boot_id.copy_from_slice(r.raw(16)?);
-        let creator = Process { pid, start_time, boot_id };
+        let creator = Process { pid, space, start_time, boot_id };
         let seen = Layout { kind, total, rings, blocks, blocks_at, block_bytes, creator };
         let spec = SegmentSpec {
             name: String::new(),

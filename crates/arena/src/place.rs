@@ -16,6 +16,7 @@ use crate::Segment;
 use forebay_types::{Code, Error, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Kinds of segments.
@@ -228,32 +229,55 @@ pub fn segments(stem: &str) -> Vec<Found> {
 pub fn sweep(kind: u32) -> usize {
     segments("")
         .into_iter()
-        .filter(|f| f.segment.kind() == kind && !f.segment.creator().alive())
+        .filter(|f| f.segment.kind() == kind && !f.segment.creator_lives())
         .filter(|f| std::fs::remove_file(&f.path).is_ok())
         .count()
 }
 
-/// Removes the sockets that killed processes left in the runtime directory: names that carry the
-/// pid of a process that is gone (`run-PID-N.sock`, `server-PID-N.sock`) and that nobody hears.
-pub fn sweep_sockets() -> usize {
-    let Ok(files) = runtime_dir().and_then(|dir| {
-        std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot list {}", dir.display()), e))
-    }) else {
-        return 0;
-    };
+/// Removes the sockets that killed processes left in a directory: names that carry the pid of a
+/// process that is gone (`run-PID-N.sock`, `server-PID-N.sock`) and that nobody hears; returns how many.
+pub fn sweep_sockets(dir: &Path) -> usize {
+    let Ok(files) = std::fs::read_dir(dir) else { return 0 };
     let orphan = |name: &str| {
         let mut words = name.strip_suffix(".sock")?.split('-');
         let role = words.next()?;
         let pid: u32 = words.next()?.parse().ok()?;
-        (["run", "server"].contains(&role) && crate::Process::of_pid(pid).is_none()).then_some(())
+        (["run", "server"].contains(&role) && crate::Process::is_gone(pid)).then_some(())
     };
     files
         .flatten()
         .filter(|f| f.file_name().to_str().and_then(orphan).is_some())
-        // Processes of another container may share the directory and not be seen; they answer.
-        .filter(|f| std::os::unix::net::UnixStream::connect(f.path()).is_err())
+        // Processes of another name space (a container) may share the directory and are not seen.
+        .filter(|f| nobody_hears(&f.path()))
         .filter(|f| std::fs::remove_file(f.path()).is_ok())
         .count()
+}
+
+/// Whether nobody listens at a socket, for certain. Never waits: one whose process is stopped and whose
+/// queue is full is heard by somebody.
+pub fn nobody_hears(path: &Path) -> bool {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let refused = SocketAddrUnix::new(path).and_then(|address| {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(connect(&socket, &address) == Err(rustix::io::Errno::CONNREFUSED))
+    });
+    refused.unwrap_or(false)
+}
+
+/// Listens, by `listen`, at a socket of this process in the runtime directory, `ROLE-PID-N.sock`. A name
+/// that is taken (`Conflict`) is passed over: processes of another pid name space may have the same pid
+/// and share the directory.
+pub fn at_free_socket<T>(role: &str, mut listen: impl FnMut(&Path) -> Result<T>) -> Result<T> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let dir = runtime_dir()?;
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        match listen(&dir.join(format!("{role}-{}-{number}.sock", std::process::id()))) {
+            Err(e) if e.code() == Code::Conflict => {}
+            done => return done,
+        }
+    }
 }
 
 #[cfg(test)]

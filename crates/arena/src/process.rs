@@ -1,19 +1,24 @@
 //! Processes: who they are, whether they live, and how an agent cuts itself loose.
 //!
-//! A pid alone says nothing, since pids are given again: a process is its pid, the time it
-//! started (in clock ticks since boot) and the boot it started in.
+//! A pid alone says nothing, since pids are given again and every pid name space (a container,
+//! mostly) counts for itself: a process is its pid, the name space that counts it, the time it
+//! started (in clock ticks since boot) and the boot it started in. What processes of other name
+//! spaces do cannot be seen from here; whether they live is told by what they hold: a connection,
+//! or the lock of a segment they made ([`crate::Segment::creator_lives`]).
 
 use forebay_types::{Error, Result};
 use rustix::process::{Pid, Signal};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The identity of a process on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
+    /// The pid name space that counts it so, by its number in the kernel; 0 stands for the own one.
+    pub space: u32,
     /// When it started, in clock ticks since boot.
     pub start_time: u64,
     /// Which boot of the host.
@@ -29,6 +34,76 @@ pub enum ProcessState {
     Stopped,
     /// It has ended, or was never of this boot.
     Gone,
+    /// It is of another pid name space, whose processes cannot be seen from here.
+    Hidden,
+}
+
+/// Who is at the other end of a Unix socket, as the kernel knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketPeer {
+    /// Its user.
+    pub uid: u32,
+    /// The process that connected, or listens; none when it is gone or of a pid name space that
+    /// cannot be seen from here.
+    pub process: Option<Process>,
+}
+
+impl SocketPeer {
+    /// Asks the kernel. The pid comes as a plain number: it is 0 when this name space has none for the
+    /// peer, which the type of pids in `rustix` cannot hold.
+    pub fn of(socket: impl AsFd) -> Result<SocketPeer> {
+        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `bytes` bytes into `peer`, of which every bit pattern is a
+        // value, and the descriptor is open for as long as it is borrowed.
+        let done = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut peer).cast(),
+                &raw mut bytes,
+            )
+        };
+        if done != 0 {
+            let e = std::io::Error::last_os_error();
+            return Err(Error::io("cannot learn who is at the other end of a socket", e));
+        }
+        let pid = u32::try_from(peer.pid).ok().filter(|pid| *pid != 0);
+        Ok(SocketPeer { uid: peer.uid, process: pid.and_then(Process::of_pid) })
+    }
+}
+
+/// What this process knows of pid name spaces.
+struct Sight {
+    /// The number of its own in the kernel; 0 when it cannot be told.
+    space: u32,
+    /// Whether `/proc` counts processes as this one does. Where it was mounted for another name space,
+    /// the numbers in it are not ours, and nobody is seen.
+    sees: bool,
+}
+
+impl Sight {
+    /// Looked up once a process: the child of a fork may be of another name space.
+    fn own() -> Sight {
+        static KEPT: AtomicU64 = AtomicU64::new(0); // pid << 33 | sees << 32 | space
+        let (pid, kept) = (own_pid(), KEPT.load(Ordering::Relaxed));
+        if kept >> 33 == u64::from(pid) {
+            return Sight { space: kept as u32, sees: kept >> 32 & 1 == 1 };
+        }
+        let sees = std::fs::read_link("/proc/self").is_ok_and(|p| p.as_os_str() == pid.to_string().as_str());
+        let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        // pid:[4026531836]
+        let number = link.to_str().and_then(|t| t.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
+        let space = number.unwrap_or(0);
+        KEPT.store(u64::from(pid) << 33 | u64::from(sees) << 32 | u64::from(space), Ordering::Relaxed);
+        Sight { space, sees }
+    }
+
+    /// Whether processes of that name space are seen.
+    fn reaches(&self, space: u32) -> bool {
+        self.sees && (space == 0 || space == self.space)
+    }
 }
 
 /// The number of this process, by a system call the first time only. It is kept in a page that
@@ -84,14 +159,25 @@ impl Process {
     /// This process.
     pub fn current() -> Process {
         let pid = std::process::id();
-        let start_time = stat(pid).map(|(_, t)| t).unwrap_or(0);
-        Process { pid, start_time, boot_id: boot_id() }
+        let start_time = stat("self").map(|(_, t)| t).unwrap_or(0);
+        Process { pid, space: Sight::own().space, start_time, boot_id: boot_id() }
     }
 
     /// The process that has that number now, if any.
     pub fn of_pid(pid: u32) -> Option<Process> {
-        let (state, start_time) = stat(pid)?;
-        (state != ProcessState::Gone).then(|| Process { pid, start_time, boot_id: boot_id() })
+        let sight = Sight::own();
+        let (state, start_time) = stat(&pid.to_string()).filter(|_| sight.sees)?;
+        (state != ProcessState::Gone).then(|| Process {
+            pid,
+            space: sight.space,
+            start_time,
+            boot_id: boot_id(),
+        })
+    }
+
+    /// Whether no process of this name space has that number, for certain.
+    pub fn is_gone(pid: u32) -> bool {
+        Sight::own().sees && Process::of_pid(pid).is_none()
     }
 
     /// What it does now.
@@ -99,13 +185,16 @@ impl Process {
         if self.boot_id != boot_id() {
             return ProcessState::Gone;
         }
-        match stat(self.pid) {
+        if !Sight::own().reaches(self.space) {
+            return ProcessState::Hidden;
+        }
+        match stat(&self.pid.to_string()) {
             Some((state, start_time)) if start_time == self.start_time => state,
             _ => ProcessState::Gone,
         }
     }
 
-    /// Whether it has not ended; a stopped process lives.
+    /// Whether it has not ended, as far as can be seen; a stopped process lives, and a hidden one may.
     pub fn alive(&self) -> bool {
         self.state() != ProcessState::Gone
     }
@@ -137,7 +226,7 @@ pub fn leave_core() {
 }
 
 /// State and start time out of `/proc/PID/stat`; the name in it may hold spaces and brackets.
-fn stat(pid: u32) -> Option<(ProcessState, u64)> {
+fn stat(pid: &str) -> Option<(ProcessState, u64)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&text))
 }
@@ -270,6 +359,17 @@ mod tests {
         assert_eq!(Process::of_pid(me.pid), Some(me));
         assert!(!Process { start_time: me.start_time + 1, ..me }.alive());
         assert!(!Process { boot_id: [0; 16], ..me }.alive());
+        let elsewhere = Process { space: me.space + 1, ..me };
+        assert_eq!(elsewhere.state(), ProcessState::Hidden, "its number says nothing here");
+    }
+
+    #[test]
+    fn who_is_at_the_other_end_of_a_socket_is_told_by_the_kernel() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let peer = SocketPeer::of(&one).unwrap();
+        assert_eq!(peer.process, Some(Process::current()));
+        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert!(SocketPeer::of(std::fs::File::open("/dev/null").unwrap()).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! name is a sealed memory file that goes with its last user.
 
 use crate::alloc::Allocator;
-use crate::bell::{Bell, Doorbell};
+use crate::bell::{Bell, Event};
 use crate::block::Block;
 use crate::layout::{
     Cursor, Direction, HEADER_BYTES, LABEL_AT, LABEL_MOST, Layout, MAGIC, PAGE, SegmentSpec, WORDS,
@@ -13,13 +13,13 @@ use crate::layout::{
 use crate::map::Map;
 use crate::mirror::Mirror;
 use crate::place;
-use crate::process::Process;
+use crate::process::{Process, ProcessState};
 use crate::ring::{self, RingMemory};
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::Table;
 use forebay_types::{Code, Error, Result};
-use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, flock};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,12 +38,14 @@ pub(crate) struct Inner {
     map: Arc<Map>,
     layout: Layout,
     path: Option<PathBuf>,
-    events: [Arc<Doorbell>; 2],
+    events: [Arc<Event>; 2],
     ends: [AtomicBool; 4],
     allocator: AtomicBool,
     growing: Mutex<()>,
     ahead: Mutex<Ahead>,
     created: bool,
+    /// Of a named segment, in its creator: another description of the file, which keeps it locked.
+    _lock: Option<OwnedFd>,
 }
 
 /// A ring of a segment, as the ring code sees it.
@@ -178,11 +180,13 @@ impl Segment {
         map.populate(0, layout.blocks_at);
         let header = layout.encode();
         map.store(8, &header[8..]);
+        let lock = path.is_some().then(|| lock(map.fd())).transpose()?;
         map.atomic_u64(0).store(MAGIC, Ordering::Release);
-        Ok(Segment::over(map, layout, path, true))
+        Ok(Segment::over(map, layout, path, Some(lock)))
     }
 
-    fn over(map: Map, layout: Layout, path: Option<PathBuf>, created: bool) -> Segment {
+    /// `made`: this process made it, and holds its lock if it has one.
+    fn over(map: Map, layout: Layout, path: Option<PathBuf>, made: Option<Option<OwnedFd>>) -> Segment {
         Segment {
             inner: Arc::new(Inner {
                 map: Arc::new(map),
@@ -193,7 +197,8 @@ impl Segment {
                 allocator: AtomicBool::new(false),
                 growing: Mutex::new(()),
                 ahead: Mutex::default(),
-                created,
+                created: made.is_some(),
+                _lock: made.flatten(),
             }),
         }
     }
@@ -206,8 +211,21 @@ impl Segment {
         Segment::adopt(file, Some(path.to_owned())).map_err(|e| e.within(path.display()))
     }
 
-    /// Uses a segment whose descriptor came over a socket.
+    /// Uses a segment without a name whose descriptor came over a socket. One that its maker could cut
+    /// short, so that touching it would kill this process, is refused.
     pub fn from_fd(fd: OwnedFd) -> Result<Segment> {
+        if !is_sealed(fd.as_fd()) {
+            return Err(Error::new(
+                Code::Refused,
+                "the segment could be cut short while it is used; hand over a memory file with the seal F_SEAL_SHRINK",
+            ));
+        }
+        Segment::adopt(fd, None)
+    }
+
+    /// Uses a segment that has a name and whose descriptor came over a socket. A file with a name cannot be
+    /// sealed: see [`crate::guard`].
+    pub fn from_named_fd(fd: OwnedFd) -> Result<Segment> {
         Segment::adopt(fd, None)
     }
 
@@ -234,7 +252,7 @@ impl Segment {
         }
         let layout = Layout::decode(&header, bytes)?;
         let map = Map::new(file, layout.total)?;
-        Ok(Segment::over(map, layout, path, false))
+        Ok(Segment::over(map, layout, path, None))
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -297,6 +315,15 @@ impl Segment {
         let mut text = vec![0; (1..=LABEL_MOST).contains(&length).then_some(length)? as usize];
         self.inner.map.load(LABEL_AT + 4, &mut text);
         String::from_utf8(text).ok()
+    }
+
+    /// Whether the process that made it has not ended. One of another pid name space cannot be seen from
+    /// here; it lives as long as it, or a child of it, keeps its segment locked.
+    pub fn creator_lives(&self) -> bool {
+        match self.creator().state() {
+            ProcessState::Hidden => is_locked(self.fd()),
+            state => state != ProcessState::Gone,
+        }
     }
 
     /// What it is for.
@@ -527,6 +554,31 @@ impl Inner {
     pub fn give_back_allocator(inner: &Arc<Inner>) {
         inner.allocator.store(false, Ordering::Release);
     }
+}
+
+/// Locks the file of a segment for as long as the descriptor lives. It is of a description of its own:
+/// one that is handed over a socket shares its locks with whoever has it. On a file system without locks
+/// nobody can say that it is not locked either.
+fn lock(file: BorrowedFd) -> Result<OwnedFd> {
+    let own = again(file).map_err(|e| Error::io("cannot open a segment once more", e))?;
+    let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
+    Ok(own)
+}
+
+/// Whether nobody can take pages away from a file.
+fn is_sealed(file: BorrowedFd) -> bool {
+    rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+}
+
+/// Whether somebody keeps a segment locked; also when that cannot be told.
+fn is_locked(file: BorrowedFd) -> bool {
+    again(file).and_then(|own| flock(&own, FlockOperation::NonBlockingLockShared)).is_err()
+}
+
+/// Opens a file once more.
+fn again(file: BorrowedFd) -> rustix::io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn taken(path: &Path, e: rustix::io::Errno) -> Error {

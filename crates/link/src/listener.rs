@@ -32,7 +32,7 @@ impl Listener {
         let cannot = |e| Error::io(format!("cannot listen at {shown}"), e);
         let socket = match UnixListener::bind(path) {
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
-                if UnixStream::connect(path).is_ok() {
+                if !place::nobody_hears(path) {
                     return Err(Error::new(
                         Code::Conflict,
                         format!("another process listens at {shown} already"),

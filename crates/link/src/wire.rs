@@ -12,6 +12,7 @@ use crate::greeting::{self, Peer};
 use crate::line::Duplex;
 use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
 use crate::pool::Pool;
+use forebay_arena::process::SocketPeer;
 use forebay_arena::{Process, place};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -148,7 +149,7 @@ impl Wire {
     }
 
     pub(crate) fn over(stream: UnixStream) -> Result<Wire> {
-        let process = peer_pid(&stream).and_then(Process::of_pid);
+        let process = SocketPeer::of(&stream)?.process;
         Ok(Wire::new(Channel::Unix(stream), process))
     }
 
@@ -202,7 +203,8 @@ impl Wire {
         self.peer.as_ref().expect("a wire is handed out after the greeting")
     }
 
-    /// The process at the other end as the system knows it; `None` when it was gone at once.
+    /// The process at the other end as the system knows it; `None` when it was gone at once, or is of a
+    /// pid name space that cannot be seen from here.
     pub fn process(&self) -> Option<Process> {
         self.process
     }
@@ -497,9 +499,7 @@ pub fn hung_up(fd: BorrowedFd) -> bool {
 
 /// Only processes of this user are spoken to.
 pub(crate) fn check_user(stream: &UnixStream) -> Result<()> {
-    let peer = rustix::net::sockopt::socket_peercred(stream)
-        .map_err(|e| Error::io("cannot learn who is at the other end of a socket", e))?;
-    let (theirs, ours) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
+    let (theirs, ours) = (SocketPeer::of(stream)?.uid, rustix::process::geteuid().as_raw());
     if theirs != ours {
         return Err(Error::new(
             Code::Refused,
@@ -509,9 +509,4 @@ pub(crate) fn check_user(stream: &UnixStream) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-fn peer_pid(stream: &UnixStream) -> Option<u32> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }

@@ -122,7 +122,7 @@ fn is_orphaned(holder: &Holder) -> bool {
         && holder.host == host()
         && holder.boot_id == boot_id()
         && holder.pid_space == pid_space()
-        && Process::of_pid(holder.pid).is_none()
+        && Process::is_gone(holder.pid)
 }
 
 /// Puts another file, locked by us, in the place of one that children of a dead holder keep locked;

@@ -29,7 +29,7 @@ struct Rest {
 
 /// Whether dead programs of this user left anything here.
 pub fn any_rest() -> bool {
-    place::segments("far-").iter().any(|at| !at.segment.creator().alive())
+    place::segments("far-").iter().any(|at| !at.segment.creator_lives())
 }
 
 /// What dead programs of this user left on this host of that run.
@@ -40,7 +40,7 @@ fn rests(run_id: &str) -> Vec<Rest> {
         let name = at.path.file_name().and_then(|n| n.to_str())?;
         let own = name.strip_prefix(&before)?.to_owned();
         let after = After { session: own.split('-').next()?.parse().ok()?, own };
-        (!at.segment.creator().alive()).then_some(Rest { path: at.path, after })
+        (!at.segment.creator_lives()).then_some(Rest { path: at.path, after })
     };
     place::segments(&stem).into_iter().filter_map(rest).collect()
 }

@@ -51,9 +51,9 @@ pub struct Life {
 }
 
 impl Life {
-    /// A session that was just opened.
-    pub fn new(owner_pid: u32, directory: &str) -> Life {
-        let owner = Owner { pid: owner_pid, process: Process::of_pid(owner_pid), why: None };
+    /// A session that was just opened: what the owner calls itself, and its process as the kernel knows it.
+    pub fn new(owner_pid: u32, process: Option<Process>, directory: &str) -> Life {
+        let owner = Owner { pid: owner_pid, process, why: None };
         Life {
             pid: std::process::id(),
             state: AtomicU32::new(GOOD),
@@ -120,7 +120,8 @@ impl Life {
 
     /// Whether the owner's code runs on threads of this very process.
     pub fn owns_itself(&self) -> bool {
-        self.owner().pid == self.pid
+        // A pid by itself says nothing: an owner in another pid name space may have the same.
+        self.owner().process.is_some_and(|p| p.pid == self.pid)
     }
 
     /// Waits at most so long for the end of the search.
@@ -132,9 +133,9 @@ impl Life {
     }
 
     /// A successor has the session.
-    pub fn revived(&self, owner_pid: u32) {
+    pub fn revived(&self, owner_pid: u32, process: Option<Process>) {
         let mut owner = self.owner();
-        *owner = Owner { pid: owner_pid, process: Process::of_pid(owner_pid), why: None };
+        *owner = Owner { pid: owner_pid, process, why: None };
         let _ = self.state.compare_exchange(SEEKING, GOOD, Ordering::AcqRel, Ordering::Acquire);
         self.changed.notify_all();
     }
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_stopped_owner_that_goes_on_makes_the_session_good_again_but_a_dead_one_does_not() {
-        let life = Life::new(std::process::id(), "/x.fb");
+        let life = Life::new(std::process::id(), Some(Process::current()), "/x.fb");
         let mut since = Instant::now();
         life.set(STOPPED);
         let e = life.check().unwrap_err();
@@ -335,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_child_of_fork_is_told_to_open_the_run_itself() {
-        let parent = Life { pid: std::process::id() ^ 1, ..Life::new(1, "/x.fb") };
+        let parent = Life { pid: std::process::id() ^ 1, ..Life::new(1, None, "/x.fb") };
         assert!(parent.is_child());
         let e = parent.check().unwrap_err();
         assert_eq!(e.code(), Code::Closed);

@@ -63,8 +63,9 @@ impl Core {
         let opened = ask_for(&mut wire, &RunRequest::Resume(resume))?;
         hand_over(&mut wire, &self.segment)?;
         let socket = wire.watch_fd()?;
+        let process = wire.process();
         *self.wire.lock().unwrap_or_else(|e| e.into_inner()) = Some(wire);
-        self.life.revived(opened.owner_pid);
+        self.life.revived(opened.owner_pid, process);
         // Rung before the new bell was there, perhaps.
         self.segment.bell(Direction::Up).ring();
         self.declare_again();

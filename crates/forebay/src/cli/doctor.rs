@@ -159,7 +159,7 @@ fn leftovers(clean: bool) -> Finding {
     let what = "left-over segments";
     let (mut calls, mut freed, mut said) = (0, 0, Vec::new());
     for found in place::segments("") {
-        if found.segment.creator().alive() {
+        if found.segment.creator_lives() {
             continue;
         }
         let size = std::fs::metadata(&found.path).map_or(0, |m| m.blocks() * 512);

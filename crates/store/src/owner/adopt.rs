@@ -56,7 +56,7 @@ pub struct Orphan {
 /// Whether the rank of a segment goes on writing to it.
 fn lives(segment: &Segment) -> bool {
     let word = |w| segment.word(w).load(Ordering::SeqCst);
-    word(word::LEFT) == 0 && word(word::CLOSED) == 0 && segment.creator().alive()
+    word(word::LEFT) == 0 && word(word::CLOSED) == 0 && segment.creator_lives()
 }
 
 /// Whether a rank other than this process's goes on writing the run in `dir`, though its owner is dead.
@@ -154,7 +154,7 @@ impl Intake {
             let waited = s.adopted.as_ref().and_then(|a| a.waiting);
             let left = s.segment.word(word::LEFT).load(Ordering::SeqCst) != 0;
             let late = waited.is_some_and(|since| since.elapsed() > COMING);
-            if late || (waited.is_some() && left) || !s.segment.creator().alive() {
+            if late || (waited.is_some() && left) || !s.segment.creator_lives() {
                 // In this order: what the rank publishes and finds open will be read.
                 s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
                 s.hung = true;

@@ -40,7 +40,7 @@ impl Intake {
     /// Whether all that dead ranks left is read and what they completed is listed, or given up: who goes
     /// back to the last complete step means theirs, too, and begins the steps behind it anew.
     fn dead_are_settled(&self) -> bool {
-        let dead = |s: &Session| s.hung || !s.segment.creator().alive();
+        let dead = |s: &Session| s.hung || !s.segment.creator_lives();
         let settled = |s: &Session| s.broken || s.settled || !dead(s);
         self.sessions.values().all(settled) && !self.steps.values().any(Step::is_complete)
     }

@@ -139,7 +139,7 @@ fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
 
 /// Whether another process that lives made it.
 fn is_used(segment: &Segment) -> bool {
-    segment.creator().alive() && segment.creator() != Process::current()
+    segment.creator_lives() && segment.creator() != Process::current()
 }
 
 /// Segments of these sessions that nobody alive uses: the ranks' own and those of their overflow.

@@ -115,7 +115,7 @@ impl Crew {
         known.status = Some(status);
         if let Part::Server(_) = part {
             // It may have been killed.
-            place::sweep_sockets();
+            let _ = place::runtime_dir().map(|dir| place::sweep_sockets(&dir));
         }
         known.restarts
     }
