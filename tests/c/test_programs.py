@@ -43,6 +43,10 @@ def test_a_child_of_fork_is_told_and_harms_nothing(kit: Kit, home: Home, run_pat
     assert home.run(kit.compile(PROGRAMS / "fork.c"), run_path) == "done\n"
 
 
+def test_a_child_of_fork_leaves_calls_under_way_and_the_server_alone(kit: Kit, home: Home) -> None:
+    assert home.run(kit.compile(PROGRAMS / "fork_calls.c")) == "done\n"
+
+
 def test_children_of_a_program_that_is_busy_writing_write_runs_of_their_own(
     kit: Kit, home: Home, run_path: Path
 ) -> None:

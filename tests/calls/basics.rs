@@ -232,7 +232,7 @@ fn services_come_and_go_while_a_server_runs() {
     let mut servers = [world.server("one", 1), world.server("two", 1)];
     let client = world.client();
     let offering = |name: &str| {
-        let services = client.services();
+        let services = client.services().unwrap();
         services.iter().find(|s| s.signature.name().as_str() == name).map_or(0, |s| s.servers.len())
     };
     servers[0].tell("add late(in x:f64)");
@@ -252,7 +252,7 @@ fn a_service_that_is_added_right_after_the_start_of_its_server_is_offered() {
     let servers: Vec<_> = (0..5).map(|i| world.server(&format!("server-{i}"), 1)).collect();
     let client = world.client();
     let offering = || {
-        let services = client.services();
+        let services = client.services().unwrap();
         services.iter().find(|s| s.signature.name().as_str() == "early").map_or(0, |s| s.servers.len())
     };
     until("all of them offer it", || offering() == servers.len());

@@ -17,11 +17,11 @@ use crate::roles::{World, until};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn address(world: &World) -> Address {
-    world.client().services()[0].servers[0].listens.clone().unwrap().address.parse().unwrap()
+    world.client().services().unwrap()[0].servers[0].listens.clone().unwrap().address.parse().unwrap()
 }
 
 fn attach(world: &World) -> NetLink {
-    let listens = world.client().services()[0].servers[0].listens.clone().unwrap();
+    let listens = world.client().services().unwrap()[0].servers[0].listens.clone().unwrap();
     let certificate = listens.certificate.map(|c| Fingerprint::parse(&c).unwrap());
     let key = world.broker.as_ref().unwrap().network().1.behind(certificate);
     let mut wire = Wire::connect_net(&address(world), "client", &key.into(), PATIENCE).unwrap();

@@ -161,6 +161,109 @@ assert x.sum() == 800_000.0
     assert server.poll() is None
 
 
+CALLING = """
+import os, sys
+import forebay as fb
+
+def attempt(what, f):
+    try:
+        print(what, f(), flush=True)
+    except fb.Error as error:
+        print(what, type(error).__name__, str(error), flush=True)
+
+# Opened for reading, a named pipe waits for somebody who writes: the first service runs until then.
+gate = os.path.join(os.environ["FOREBAY_HOME"], "gate")
+os.mkfifo(gate)
+c = fb.connect(wait=20)
+running = c.call_async("wait_at", gate, 1.0)
+queued = c.call_async("twice", 2.0)
+waited = c.call_async("twice", 3.0)
+pid = os.fork()
+if pid == 0:
+    IN_THE_CHILD
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+with open(gate, "w"):
+    assert running.wait(timeout=60) == 2.0
+assert [queued.wait(timeout=60), waited.wait(timeout=60)] == [4.0, 6.0]
+assert c.call("twice", 4.0, timeout=60) == 8.0
+"""
+
+IN_THE_CHILD = {
+    "ends": "",
+    "drops them": "del running, queued, waited, c",
+    "waits": """
+    attempt("wait", running.wait)
+    attempt("again", running.wait)
+    attempt("all", lambda: fb.wait_all([running, queued, waited]))
+    attempt("any", lambda: fb.wait_any([queued, waited]))
+    attempt("queued", queued.wait)""",
+    "cancels": """
+    attempt("done", queued.done)
+    attempt("cancel", queued.cancel)
+    attempt("cancelled", queued.wait)
+    attempt("all", lambda: fb.cancel_all([running, waited]))
+    attempt("probe", lambda: fb.probe_any([waited]))
+    attempt("waited", waited.wait)""",
+    "asks": """
+    attempt("services", lambda: len(c.services))
+    attempt("signature", lambda: c.services.twice.signature)
+    attempt("notify", lambda: c.notify(queued, print))
+    attempt("array", lambda: c.put([1.0, 2.0]))""",
+}
+
+
+@pytest.mark.parametrize("does", list(IN_THE_CHILD))
+def test_a_child_leaves_the_calls_of_its_parent_alone(place: Place, tmp_path: Path, does: str) -> None:
+    service = tmp_path / "service.py"
+    service.write_text(
+        "import forebay as fb\n"
+        "@fb.service('in gate:str, in x:f64, out y:f64')\ndef wait_at(gate, x):\n    open(gate).close()\n    return 2 * x\n"
+        "@fb.service('in x:f64, out y:f64')\ndef twice(x):\n    return 2 * x\n",
+        encoding="utf-8",
+    )
+    place.serve(service)
+    out = place.run_python(CALLING.replace("IN_THE_CHILD", IN_THE_CHILD[does]))
+    told = dict(line.split(" ", 1) for line in out.splitlines())
+    for what in ("wait", "again", "queued", "cancelled", "waited", "services", "signature", "notify", "array"):
+        if what in told:
+            assert "Closed" in told[what], out
+    assert told.get("any", "0") == "0" and told.get("probe", "0") == "0" and told.get("done", "True") == "True", out
+
+
+def test_a_child_leaves_notifications_and_the_server_of_its_parent_alone(place: Place) -> None:
+    code = """
+import os, sys, threading
+from forebay._services import serve_until_stopped
+import forebay as fb
+
+@fb.service("in x:f64, out y:f64")
+def gate(x):
+    may_go_on.wait()
+    return 2 * x
+
+may_go_on, told = threading.Event(), threading.Event()
+server = fb.Server(gate, name="gates")
+server.start()
+serving = threading.Thread(target=serve_until_stopped, args=(server,))
+serving.start()
+c = fb.connect()
+pending = c.call_async("gate", 1.0, notify=lambda call: told.set())
+pid = os.fork()
+if pid == 0:
+    server.stop()
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+may_go_on.set()
+assert told.wait(60) and pending.wait() == 2.0
+assert serving.is_alive() and c.call("gate", 2.0) == 4.0
+server.stop()
+serving.join(60)
+assert not serving.is_alive()
+"""
+    place.run_python(code)
+
+
 def test_children_that_outlive_a_killed_program_do_not_keep_its_run(place: Place, run_dir: Path) -> None:
     orphan = """
 import signal, time

@@ -170,7 +170,7 @@ pub extern "C" fn fb_services(
     status(|| {
         let object = handle::get(client)?;
         let (signatures, count) = (given::out(signatures, "signatures")?, given::out(count, "count")?);
-        let found: Vec<String> = object.services().iter().map(|s| s.signature.to_string()).collect();
+        let found: Vec<String> = object.services()?.iter().map(|s| s.signature.to_string()).collect();
         count.set(found.len() as i64);
         signatures.set(memory::give_texts(&found)?);
         Ok(())

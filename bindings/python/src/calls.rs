@@ -274,7 +274,7 @@ impl Client {
 
     /// Signature and servers (name, pid, host) of everything that is offered.
     fn offers(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<Offering>)>> {
-        let services = released(py, || Ok(self.inner.services()))?.into_iter();
+        let services = released(py, || self.inner.services())?.into_iter();
         Ok(services
             .map(|service| {
                 let servers = service.servers.into_iter().map(|s| (s.name, s.pid, s.host)).collect();

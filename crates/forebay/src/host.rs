@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use forebay_arena::process::own_pid;
 use forebay_server::{Body, Running, Server};
 use forebay_types::directory::Load;
 use forebay_types::{Code, Error, Result, Signature};
@@ -25,6 +26,8 @@ pub struct Host {
     state: Mutex<State>,
     /// Readable from the moment it is to stop.
     stopping: OwnedFd,
+    /// The process that made it; a child of `fork` has its memory and none of its threads.
+    pid: u32,
 }
 
 enum State {
@@ -46,7 +49,7 @@ impl Host {
     pub fn new(server: Server) -> Result<Host> {
         let stopping = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| Error::io("cannot make an event to wait for", e))?;
-        Ok(Host { state: Mutex::new(State::Made(server)), stopping })
+        Ok(Host { state: Mutex::new(State::Made(server)), stopping, pid: own_pid() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -122,6 +125,9 @@ impl Host {
 
     /// Lets [`Host::serve`] come to its end, without waiting for that.
     pub fn ask_to_stop(&self) {
+        if own_pid() != self.pid {
+            return; // the event is the parent's
+        }
         // A counter that is full is readable already.
         let _ = rustix::io::write(&self.stopping, &1u64.to_ne_bytes());
     }
@@ -129,6 +135,9 @@ impl Host {
     /// Stops it: it leaves the broker and ends what it began. Stopping twice does nothing; a service cannot
     /// stop the server that runs it.
     pub fn stop(&self) -> Result<()> {
+        if own_pid() != self.pid {
+            return Ok(());
+        }
         let mut state = self.lock();
         if matches!(&*state, State::Runs(running) if running.runs_this_thread()) {
             return Err(Error::new(

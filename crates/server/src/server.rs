@@ -1,11 +1,12 @@
 //! A server from its making to its end.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use forebay_arena::place;
+use forebay_arena::process::own_pid;
 use forebay_link::net::Address;
 use forebay_link::{Listener, Locator, QuickMap};
 use forebay_types::directory::{Incarnation, Load, SERVICES};
@@ -35,6 +36,8 @@ pub struct Server {
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The process that started it.
+    pid: u32,
 }
 
 impl Server {
@@ -88,13 +91,13 @@ impl Server {
     /// Starts it: from now on it listens, works and is announced. When this returns, clients of
     /// the broker find it.
     pub fn start(self, broker: Locator) -> Result<Running> {
-        let socket = free_socket()?;
-        let listener = Listener::bind(&socket)?;
+        let listener = place::at_free_socket("server", Listener::bind)?;
+        let socket = listener.path().to_owned();
         let shared =
             Arc::new(Shared::new(self.name, socket, self.services, self.workers as u32, self.memory)?);
         let wire = Announcer::connect(&broker)?;
         let door = network::open(self.listen.as_ref(), &broker, &wire)?;
-        let mut running = Running { shared: shared.clone(), threads: Vec::new() };
+        let mut running = Running { shared: shared.clone(), threads: Vec::new(), pid: own_pid() };
         let there = shared.clone();
         running.spawn("listen", move || listen::run(there, listener))?;
         let there = shared.clone();
@@ -142,13 +145,6 @@ fn insert(
 fn half_of_all() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))) / 2
-}
-
-/// `server-PID-N.sock` in the runtime directory, N counting the servers of this process.
-fn free_socket() -> Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    Ok(place::runtime_dir()?.join(format!("server-{}-{number}.sock", std::process::id())))
 }
 
 impl Running {
@@ -227,7 +223,9 @@ impl Running {
 
     /// Asks it to stop without waiting for that; for signal handlers' threads.
     pub fn ask_to_stop(&self) {
-        self.shared.stop();
+        if !self.is_child() {
+            self.shared.stop();
+        }
     }
 
     /// Waits until it was asked to stop and has.
@@ -240,7 +238,15 @@ impl Running {
         self.join();
     }
 
+    /// After `fork` its threads, doorbells and connections are the parent's.
+    fn is_child(&self) -> bool {
+        own_pid() != self.pid
+    }
+
     fn join(&mut self) {
+        if self.is_child() {
+            return self.threads.drain(..).for_each(std::mem::forget);
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -312,6 +312,7 @@ impl<'a> Future<'a> {
 
     /// Goes on until it is complete or the deadline is over; says whether it is complete.
     fn advance(&mut self, deadline: Option<Instant>) -> bool {
+        self.disown();
         loop {
             let State::Sent { connection, pending } = &self.state else { return true };
             let ready = || pending.is_done() || connection.lost().is_some() || self.is_given_up();
@@ -505,8 +506,21 @@ impl<'a> Future<'a> {
         self.given_up.as_ref().is_some_and(|asked| asked.load(Ordering::SeqCst))
     }
 
+    /// In a child of `fork` a call under way is the parent's: here it has ended with `Closed`. Nothing of it
+    /// is touched, its memory neither, for locks may be held by threads that this process does not have.
+    fn disown(&mut self) {
+        if !matches!(self.state, State::Sent { .. }) {
+            return;
+        }
+        if let Err(e) = self.inner.check_process() {
+            std::mem::forget(std::mem::replace(&mut self.state, State::Done(Err(e))));
+            std::mem::forget((std::mem::take(&mut self.kept), self.bound.take(), self.inner.clone()));
+        }
+    }
+
     /// Lets it be run without anybody waiting for it.
     pub(super) fn forsake(mut self) {
+        self.disown();
         if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
             connection.forsake(&pending);
         }
@@ -527,7 +541,10 @@ impl<'a> Future<'a> {
     pub fn has_news(&self) -> bool {
         match &self.state {
             State::Sent { connection, pending } => {
-                pending.is_done() || connection.lost().is_some() || self.is_given_up()
+                pending.is_done()
+                    || connection.lost().is_some()
+                    || self.is_given_up()
+                    || self.inner.check_process().is_err()
             }
             _ => true,
         }
@@ -536,6 +553,7 @@ impl<'a> Future<'a> {
 
 impl Drop for Future<'_> {
     fn drop(&mut self) {
+        self.disown();
         self.abandon();
     }
 }

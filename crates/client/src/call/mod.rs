@@ -198,15 +198,14 @@ impl Client {
     }
 
     /// What is offered, by name.
-    pub fn services(&self) -> Vec<Service> {
+    pub fn services(&self) -> Result<Vec<Service>> {
+        self.inner.check_process()?;
         let offers = self.inner.table.all();
-        offers
-            .iter()
-            .map(|o| Service {
-                signature: o.signature.clone(),
-                servers: o.servers.iter().map(|s| ServerInfo::clone(s)).collect(),
-            })
-            .collect()
+        let service = |o: &Arc<Offer>| Service {
+            signature: o.signature.clone(),
+            servers: o.servers.iter().map(|s| ServerInfo::clone(s)).collect(),
+        };
+        Ok(offers.iter().map(service).collect())
     }
 
     /// The signature of a service.
@@ -234,6 +233,7 @@ impl Inner {
 
     /// What the table knows, now or in a while.
     fn seek<T>(&self, allowed: Option<Duration>, look: impl Fn(&Arc<Table>) -> Result<T>) -> Result<T> {
+        self.check_process()?;
         let found = look(&self.table);
         match found {
             Err(e) if e.code() == Code::NoServer => self.seek_later(allowed, look, e),

@@ -65,6 +65,7 @@ impl Client {
 
     /// Watches a call until it has told its end.
     pub fn watch(&self, call: Box<dyn Watched>) -> Result<()> {
+        self.inner.check_process()?;
         let watcher = &self.inner.watcher;
         let mut state = lock(&watcher.state);
         state.newcomers.push(call);
@@ -84,6 +85,9 @@ impl Client {
     /// Watches nothing any more, and waits until nobody is being told anything. For the end of a
     /// program whose callbacks must not outlive it.
     pub fn unwatch(&self) {
+        if self.inner.check_process().is_err() {
+            return; // the thread is the parent's
+        }
         let watcher = &self.inner.watcher;
         let thread = {
             let mut state = lock(&watcher.state);

@@ -16,7 +16,7 @@ impl Services {
     pub fn run(&self, out: &Out) -> Result<()> {
         // Without an agent nothing is offered, and looking starts none.
         let found = match Client::connect(Locator::at(None)) {
-            Ok(client) => client.services(),
+            Ok(client) => client.services()?,
             Err(e) if e.code() == Code::NoServer && forebay_arena::place::broker().is_none() => Vec::new(),
             Err(e) => return Err(e),
         };

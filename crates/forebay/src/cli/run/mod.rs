@@ -112,7 +112,7 @@ impl Run {
     fn await_servers(&self, crew: &mut Crew, client: &Client, wait: Duration) -> Result<Option<i32>> {
         let began = Instant::now();
         loop {
-            let offered = client.services();
+            let offered = client.services()?;
             let ready = |group: u32| offered.iter().flat_map(|o| &o.servers).any(|s| is_of(s.pid, group));
             let Some(late) = (0..self.servers.len()).find(|n| {
                 let group = crew.pid(Part::Server(*n));
