@@ -1,15 +1,16 @@
 //! Clients that talk nonsense: they are cut off, and nobody else notices.
 
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use forebay_link::{Doorbell, Frame, Header, Link, ShmLink, Wire};
+use forebay_arena::Doorbell;
+use forebay_link::{Frame, Header, Link, ShmLink, Wire};
 use forebay_types::call::{self, BIG_ENDIAN, Call, Item, Place, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
-use forebay_types::{ArrayMeta, Code, DType, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Result, Shape};
 
 use crate::roles::World;
 
@@ -17,18 +18,34 @@ struct Raw {
     link: ShmLink,
     _bell: Doorbell,
     wire: Wire,
+    /// The server's doorbell as it came.
+    theirs: OwnedFd,
+}
+
+fn dial(world: &World) -> Wire {
+    let info = world.client().services().unwrap()[0].servers[0].clone();
+    Wire::connect(info.socket.as_ref(), Duration::from_secs(5)).unwrap()
+}
+
+/// Hands these over as segment and doorbell; gives the server's doorbell.
+fn introduce(wire: &mut Wire, segment: BorrowedFd, bell: BorrowedFd) -> Result<OwnedFd> {
+    let request = ServerRequest::Attach { client: 7 };
+    let (_, theirs) = wire.ask_with(&request, &[segment, bell], Duration::from_secs(5))?;
+    Ok(theirs.into_iter().next().unwrap())
 }
 
 fn attach(world: &World) -> Raw {
-    let info = world.client().services()[0].servers[0].clone();
-    let mut wire = Wire::connect(info.socket.as_ref(), Duration::from_secs(5)).unwrap();
-    let mut link = ShmLink::create(1 << 20, 16).unwrap();
     let bell = Doorbell::new().unwrap();
-    let request = ServerRequest::Attach { client: 7 };
-    let fds = [link.segment().fd(), bell.as_fd()];
-    let (_, theirs) = wire.ask_with(&request, &fds, Duration::from_secs(5)).unwrap();
-    link.sender().attach_eventfd(theirs.into_iter().next().unwrap());
-    Raw { link, _bell: bell, wire }
+    let shared = bell.share().unwrap();
+    attach_with(world, bell, &shared)
+}
+
+/// As a client does whose doorbell is `shared`.
+fn attach_with(world: &World, bell: Doorbell, shared: &OwnedFd) -> Raw {
+    let (mut wire, mut link) = (dial(world), ShmLink::create(1 << 20, 16).unwrap());
+    let theirs = introduce(&mut wire, link.segment().fd(), shared.as_fd()).unwrap();
+    link.sender().attach_doorbell(theirs.try_clone().unwrap()).unwrap();
+    Raw { link, _bell: bell, wire, theirs }
 }
 
 fn reply(raw: &mut Raw) -> (u32, String) {
@@ -113,7 +130,7 @@ fn a_request_that_comes_again_is_not_run_again() {
 fn a_client_of_another_version_is_told_both_versions() {
     let world = World::new();
     let _server = world.server("one", 1);
-    let info = world.client().services()[0].servers[0].clone();
+    let info = world.client().services().unwrap()[0].servers[0].clone();
     let header = Header { json: 2, ..Header::new(forebay_link::frame::kind::HELLO, 0) };
     let mut hello = [&header.encode()[..], b"{}"].concat();
     hello[4] = 9;
@@ -156,5 +173,64 @@ fn who_reads_no_replies_holds_up_nobody() {
             true => got += 1,
             false => std::thread::yield_now(),
         }
+    }
+}
+
+#[test]
+fn a_client_whose_memory_could_be_cut_short_is_not_let_in() {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let honest = ShmLink::create(1 << 20, 16).unwrap();
+    let mut bytes = vec![0; 1 << 20];
+    let n = rustix::io::pread(honest.segment().fd(), &mut bytes, 0).unwrap();
+    let unsealed = memfd_create("unsealed", MemfdFlags::CLOEXEC).unwrap();
+    rustix::io::pwrite(&unsealed, &bytes[..n], 0).unwrap();
+    rustix::fs::ftruncate(&unsealed, 8 << 20).unwrap();
+    let bell = Doorbell::new().unwrap().share().unwrap();
+    let e = introduce(&mut dial(&world), unsealed.as_fd(), bell.as_fd()).unwrap_err();
+    assert!(e.code() == Code::Refused && e.text().contains("cut short"), "{e}");
+    rustix::fs::ftruncate(&unsealed, 4096).unwrap();
+    client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+}
+
+#[test]
+fn a_doorbell_that_waits_for_ever_holds_up_nobody() {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let bell = Doorbell::new().unwrap();
+    let shared = bell.share().unwrap();
+    // Full, and whoever writes to this open file waits.
+    while rustix::io::write(&shared, &[0; 512]).is_ok() {}
+    let mut raw = attach_with(&world, bell, &shared);
+    fcntl_setfl(&shared, OFlags::empty()).unwrap();
+    for id in 0..10 {
+        raw.link.receiver().prepare_sleep();
+        assert_eq!(ask(&mut raw, id, 0, "void", &[]).0, 0);
+        client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+    }
+    let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let e = introduce(&mut dial(&world), raw.link.segment().fd(), event.as_fd()).unwrap_err();
+    assert!(e.text().contains("doorbell"), "{e}");
+}
+
+#[test]
+fn a_client_that_spoils_the_doorbell_of_its_server_holds_up_nobody() {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let raw = attach(&world);
+    fcntl_setfl(&raw.theirs, OFlags::NONBLOCK).unwrap();
+    while rustix::io::write(&raw.theirs, &[0; 512]).is_ok() {}
+    client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+    // Empty, and whoever reads from this open file waits.
+    while rustix::io::read(&raw.theirs, &mut [0; 512]).is_ok() {}
+    fcntl_setfl(&raw.theirs, OFlags::empty()).unwrap();
+    for _ in 0..10 {
+        client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
     }
 }

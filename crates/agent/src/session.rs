@@ -24,7 +24,7 @@ impl Session {
     /// The rank hands over its segment; from now on its records are read. Gives the doorbell that
     /// the rank rings when the owner sleeps.
     pub fn attach(&self, shared: &Arc<Shared>, segment: OwnedFd) -> Result<OwnedFd> {
-        self.attach_segment(shared, Segment::from_fd(segment)?)
+        self.attach_segment(shared, Segment::from_named_fd(segment)?)
     }
 
     /// The same with a segment that this process has made, as the mirror of one on another host.

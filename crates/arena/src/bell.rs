@@ -41,14 +41,15 @@ pub(crate) fn withdraw(flag: &AtomicU32) {
 #[cfg(not(loom))]
 pub use real::Bell;
 #[cfg(not(loom))]
-pub(crate) use real::Doorbell;
+pub(crate) use real::Event;
 
 #[cfg(not(loom))]
 mod real {
     use super::*;
-    use crate::Spin;
     use crate::layout::{Cursor, Direction, Layout};
     use crate::map::Map;
+    use crate::{Doorbell, Spin};
+    use forebay_types::Result;
     use rustix::thread::futex;
     use std::os::fd::OwnedFd;
     use std::sync::{Arc, PoisonError, RwLock};
@@ -59,14 +60,14 @@ mod real {
     pub struct Bell {
         map: Arc<Map>,
         flag: u64,
-        event: Arc<Doorbell>,
+        event: Arc<Event>,
     }
 
-    /// The eventfd of the waiter, if it sleeps in epoll; another one when another process waits.
-    pub(crate) type Doorbell = RwLock<Option<OwnedFd>>;
+    /// The doorbell of the waiter, if it sleeps in epoll; another one when another process waits.
+    pub(crate) type Event = RwLock<Option<Doorbell>>;
 
     impl Bell {
-        pub(crate) fn new(map: Arc<Map>, which: Direction, event: Arc<Doorbell>) -> Bell {
+        pub(crate) fn new(map: Arc<Map>, which: Direction, event: Arc<Event>) -> Bell {
             Bell { map, flag: Layout::cursor(Cursor::sleep(which)), event }
         }
 
@@ -87,9 +88,7 @@ mod real {
         #[cold]
         fn wake_from(&self, how: u32) {
             match &*self.event.read().unwrap_or_else(PoisonError::into_inner) {
-                Some(event) if how == EVENT => {
-                    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-                }
+                Some(event) if how == EVENT => event.ring(),
                 _ => {
                     let _ = futex::wake(self.flag(), futex::Flags::empty(), i32::MAX as u32);
                 }
@@ -103,10 +102,12 @@ mod real {
             let _ = futex::wake(self.flag(), futex::Flags::empty(), i32::MAX as u32);
         }
 
-        /// The ringing side writes to this eventfd when the waiter sleeps in epoll; the last one
-        /// attached counts, for a waiter that took the place of one that died.
-        pub fn attach_eventfd(&self, event: OwnedFd) {
+        /// The ringing side rings this doorbell, which was handed over, when the waiter sleeps in epoll;
+        /// the last one attached counts, for a waiter that took the place of one that died.
+        pub fn attach_doorbell(&self, descriptor: OwnedFd) -> Result<()> {
+            let event = Doorbell::given(descriptor)?;
             *self.event.write().unwrap_or_else(PoisonError::into_inner) = Some(event);
+            Ok(())
         }
 
         /// Waits until `ready` or until the deadline; says whether it was ready. Polls as long as
@@ -148,7 +149,7 @@ mod real {
             }
         }
 
-        /// Says that this side is about to sleep in epoll on its eventfd. Look for work once more
+        /// Says that this side is about to sleep in epoll on its doorbell. Look for work once more
         /// after this, then sleep; call [`Bell::cancel_sleep`] on waking.
         #[inline]
         pub fn prepare_sleep(&self) {

@@ -57,6 +57,8 @@ mod copy;
 #[cfg(not(loom))]
 mod crowd;
 #[cfg(not(loom))]
+mod doorbell;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod map;
@@ -87,6 +89,8 @@ pub use bell::Bell;
 pub use block::{Block, Plain};
 #[cfg(not(loom))]
 pub use copy::copy_streaming;
+#[cfg(not(loom))]
+pub use doorbell::Doorbell;
 #[cfg(not(loom))]
 pub use layout::{Direction, SegmentSpec, WORDS};
 #[cfg(not(loom))]

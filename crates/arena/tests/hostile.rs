@@ -102,19 +102,46 @@ proptest! {
 
 #[test]
 fn a_file_cut_short_or_of_another_kind_is_refused() {
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
     let whole = Segment::create(&spec()).unwrap();
     let mut head = vec![0; 8192];
     rustix::io::pread(whole.fd(), &mut head, 0).unwrap();
-    let short = memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
-    pwrite(&short, &head, 0).unwrap();
-    assert_eq!(Segment::from_fd(short).err().unwrap().code(), Code::Corrupt);
-    let empty = memfd_create("empty", MemfdFlags::CLOEXEC).unwrap();
-    assert_eq!(Segment::from_fd(empty).err().unwrap().code(), Code::Corrupt);
+    let sealed = |bytes: &[u8]| {
+        let file = memfd_create("short", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        pwrite(&file, bytes, 0).unwrap();
+        fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+        file
+    };
+    assert_eq!(Segment::from_fd(sealed(&head)).err().unwrap().code(), Code::Corrupt);
+    assert_eq!(Segment::from_fd(sealed(&[])).err().unwrap().code(), Code::Corrupt);
     let (pipe, _end) = rustix::pipe::pipe().unwrap();
-    assert_eq!(Segment::from_fd(pipe).err().unwrap().code(), Code::Corrupt);
+    assert_eq!(Segment::from_named_fd(pipe).err().unwrap().code(), Code::Corrupt);
     // A peer cannot cut the memory off while it is used.
     assert!(ftruncate(whole.fd(), 0).is_err());
+}
+
+#[test]
+fn a_segment_that_its_maker_could_cut_short_is_refused() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let whole = Segment::create(&spec()).unwrap();
+    let mut bytes = vec![0; 1 << 16];
+    let n = rustix::io::pread(whole.fd(), &mut bytes, 0).unwrap();
+    let copy = |seals| {
+        let file = memfd_create("copy", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        pwrite(&file, &bytes[..n], 0).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        Segment::from_fd(file)
+    };
+    for seals in [SealFlags::empty(), SealFlags::GROW, SealFlags::SEAL] {
+        let e = copy(seals).err().unwrap();
+        assert!(e.code() == Code::Refused && e.text().contains("F_SEAL_SHRINK"), "{e}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let named = Segment::create_in(dir.path(), &SegmentSpec { name: "named".into(), ..spec() }).unwrap();
+    let handed = || named.fd().try_clone_to_owned().unwrap();
+    assert_eq!(Segment::from_fd(handed()).err().unwrap().code(), Code::Refused);
+    assert!(Segment::from_named_fd(handed()).is_ok());
+    copy(SealFlags::SHRINK).unwrap();
 }
 
 #[test]

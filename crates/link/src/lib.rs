@@ -6,7 +6,7 @@
 //! | [`wire`] | control connection: JSON frames, over a Unix socket with descriptors, over the network without | poll, with deadlines |
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
 //! | [`line`] | frames and bytes of blocks over a stream to another host | poll, by whoever owns it |
-//! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or eventfd |
+//! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or doorbell |
 //! | [`standing`] | who serves and waits itself: somebody stands in for it meanwhile | - |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
 //!
@@ -40,7 +40,7 @@ pub use line::{Duplex, Line, Received};
 pub use link::Link;
 pub use listener::{Incoming, Listener};
 pub use locate::{Locator, Transport};
-pub use shm::{Doorbell, ShmLink, ShmReceiver, ShmSender};
+pub use shm::{ShmLink, ShmReceiver, ShmSender};
 pub use watch::{PeerState, Watch};
 pub use wire::{Message, Wire};
 

@@ -11,8 +11,7 @@ use crate::link::Link;
 use crate::watch::{PeerState, Watch};
 use forebay_arena::{Bell, Consumer, Direction, Full, Producer, Segment, SegmentSpec, Spin, place};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Bytes of each ring: room for several of the largest frames.
@@ -78,9 +77,9 @@ impl ShmSender {
         self.producer.free()
     }
 
-    /// The peer sleeps in epoll: wake it by writing to this eventfd. Once a link.
-    pub fn attach_eventfd(&self, event: OwnedFd) {
-        self.bell.attach_eventfd(event);
+    /// The peer sleeps in epoll: wake it by this doorbell, which it handed over. Once a link.
+    pub fn attach_doorbell(&self, descriptor: OwnedFd) -> Result<()> {
+        self.bell.attach_doorbell(descriptor)
     }
 }
 
@@ -247,46 +246,4 @@ pub fn ensure_alive(watch: &mut Watch) -> Result<()> {
             _ => format!("the process at the other end (pid {pid}) has ended"),
         },
     ))
-}
-
-/// The one eventfd on which a process sleeps that waits for many links at once.
-pub struct Doorbell {
-    event: OwnedFd,
-}
-
-impl Doorbell {
-    /// A new one.
-    pub fn new() -> Result<Doorbell> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| Error::io("cannot make an eventfd", e))?;
-        Ok(Doorbell { event })
-    }
-
-    /// A descriptor of it to hand to a peer.
-    pub fn share(&self) -> Result<OwnedFd> {
-        self.event.try_clone().map_err(|e| Error::io("cannot copy a descriptor", e))
-    }
-
-    /// Wakes who sleeps on it, from this process.
-    pub fn ring(&self) {
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-    }
-
-    /// Forgets past rings; call it on waking, before looking at the links.
-    pub fn clear(&self) {
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
-    }
-
-    /// Sleeps until it is rung or the deadline is over, for who has no epoll of its own.
-    pub fn wait(&self, deadline: Option<Instant>) -> Result<bool> {
-        let rung = crate::wire::poll_for(self.event.as_fd(), PollFlags::IN, deadline)?;
-        self.clear();
-        Ok(rung)
-    }
-}
-
-impl AsFd for Doorbell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
 }

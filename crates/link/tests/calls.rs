@@ -1,6 +1,7 @@
 //! The call link: two sides over one segment, and a peer that dies or is stopped.
 
-use forebay_link::{Doorbell, Frame, Header, Link, Listener, PeerState, ShmLink, Watch, Wire};
+use forebay_arena::Doorbell;
+use forebay_link::{Frame, Header, Link, Listener, PeerState, ShmLink, Watch, Wire};
 use forebay_types::Code;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ fn a_server_sleeps_on_one_doorbell_for_all_its_clients() {
     let bell = Doorbell::new().unwrap();
     let (mut clients, mut servers): (Vec<_>, Vec<_>) = (0..8).map(|_| pair()).unzip();
     for client in &mut clients {
-        client.sender().attach_eventfd(bell.share().unwrap());
+        client.sender().attach_doorbell(bell.share().unwrap()).unwrap();
     }
     let thread = std::thread::spawn(move || {
         let mut frame = Frame::default();

@@ -130,7 +130,7 @@ fn attach(
         return Err(Error::new(Code::Corrupt, "a client attached itself without its two descriptors"));
     };
     let mut link = ShmLink::accept(segment)?;
-    link.sender().attach_eventfd(event);
+    link.sender().attach_doorbell(event)?;
     let doorbell = shared.doorbell.share()?;
     wire.answer(id, &attached, &[std::os::fd::AsFd::as_fd(&doorbell)])?;
     Ok((client, Some(link)))

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
+use forebay_arena::Doorbell;
+use forebay_link::QuickMap;
 use forebay_link::net::Flusher;
 use forebay_link::pool::Budget;
-use forebay_link::{Doorbell, QuickMap};
 use forebay_types::directory::{Incarnation, Listens, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
 

@@ -9,16 +9,16 @@
 use super::mirror::Mirror;
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use forebay_arena::{Direction, Segment, SegmentSpec, place};
+use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::{Line, Received};
 use forebay_types::codec::Writer;
 use forebay_types::control::{RunOpened, word};
 use forebay_types::line::{FarAttached, Measures, OwnerWords, RankWords, kind};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -49,7 +49,7 @@ type Again = (Line, u64, u64);
 
 struct Kept {
     tell: Sender<Again>,
-    event: OwnedFd,
+    event: Doorbell,
     run: PathBuf,
     rank: u32,
     /// It has no line now.
@@ -74,7 +74,7 @@ impl Deputies {
         let table = lock(&self.table);
         let Some(kept) = table.get(key) else { return Err(Box::new((again, gone()))) };
         kept.tell.send(again).map_err(|e| Box::new((e.0, gone())))?;
-        let _ = rustix::io::write(&kept.event, &1u64.to_ne_bytes());
+        kept.event.ring();
         Ok(())
     }
 
@@ -95,9 +95,9 @@ pub struct Deputy<'a> {
     session: Session,
     segment: Segment,
     mirror: Mirror,
-    doorbell: OwnedFd,
+    doorbell: Doorbell,
     /// The owner rings it, and who opens the line again.
-    event: OwnedFd,
+    event: Doorbell,
     again: Receiver<Again>,
     key: String,
     waits: Arc<AtomicBool>,
@@ -127,7 +127,7 @@ impl<'a> Deputy<'a> {
         };
         let (tell, again) = channel();
         let key = new_key()?;
-        let theirs = event.try_clone().map_err(|e| Error::io("cannot share an eventfd", e))?;
+        let theirs = event.again()?;
         let [waits, evicted]: [Arc<AtomicBool>; 2] = Default::default();
         let kept = Kept {
             tell,
@@ -306,7 +306,7 @@ impl<'a> Deputy<'a> {
             if let Some((index, at)) = self.current {
                 self.current = Some((index, at + n));
                 if self.mirror.came(index, n) {
-                    let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
+                    self.doorbell.ring();
                 }
             }
         }
@@ -379,8 +379,7 @@ impl<'a> Deputy<'a> {
             }
         }
         bell.cancel_sleep();
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.event, &mut count);
+        self.event.clear();
         Ok(())
     }
 }
@@ -397,7 +396,7 @@ fn build(
     session: &Session,
     opened: &RunOpened,
     measures: &Measures,
-) -> Result<(Segment, OwnedFd, OwnedFd)> {
+) -> Result<(Segment, Doorbell, Doorbell)> {
     if measures.block_bytes > LARGEST {
         return Err(Error::bad(format!(
             "a buffer of {} bytes is too large for a mirror",
@@ -414,19 +413,14 @@ fn build(
     };
     let segment = Segment::create_or_in(&spec, session.run.path() as &Path)?;
     segment.set_label(&session.run.path().to_string_lossy());
-    let event = || {
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| Error::io("cannot make an eventfd", e))
-    };
+    let cannot = |e| Error::io("cannot copy a descriptor", e);
     let attach = || {
         segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
-        let ours = event()?;
-        let theirs = ours.try_clone().map_err(|e| Error::io("cannot share an eventfd", e))?;
-        segment.bell(Direction::Down).attach_eventfd(theirs);
-        let doorbell = session.attach_segment(shared, segment.clone())?;
-        let copy = doorbell.try_clone().map_err(|e| Error::io("cannot share an eventfd", e))?;
-        segment.bell(Direction::Up).attach_eventfd(copy);
-        Ok((doorbell, ours))
+        let ours = Doorbell::new()?;
+        segment.bell(Direction::Down).attach_doorbell(ours.share()?)?;
+        let owners = session.attach_segment(shared, segment.clone())?;
+        segment.bell(Direction::Up).attach_doorbell(owners.try_clone().map_err(cannot)?)?;
+        Ok((Doorbell::given(owners)?, ours))
     };
     match attach() {
         Ok((doorbell, ours)) => Ok((segment, doorbell, ours)),

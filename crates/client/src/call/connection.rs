@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Block, place};
+use forebay_arena::{Block, Doorbell, place};
 use forebay_link::net::{Address, Fingerprint, Key, Received};
 use forebay_link::pool::Lease;
-use forebay_link::{Doorbell, Frame, PeerState, QuickMap, Transport, standing};
+use forebay_link::{Frame, PeerState, QuickMap, Transport, standing};
 use forebay_types::call::{
     ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, kind, put_outcome,
 };

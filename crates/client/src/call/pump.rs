@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use forebay_arena::Spin;
-use forebay_link::{Doorbell, standing};
+use forebay_arena::{Doorbell, Spin};
+use forebay_link::standing;
 use forebay_types::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -11,14 +11,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Bell, Direction, Segment, place};
+use forebay_arena::{Bell, Direction, Doorbell, Segment, place};
 use forebay_link::frame::kind as frame;
 use forebay_link::{Duplex, Line, Message, Received, Wire};
 use forebay_types::codec::Reader;
 use forebay_types::control::{OpenRun, RunOpened, RunRequest};
 use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, OwnerWords, kind};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ struct Served {
     up: Up,
     down: Down,
     /// The rank rings it.
-    event: OwnedFd,
+    event: Doorbell,
     bell: Bell,
 }
 
@@ -141,7 +141,7 @@ impl Forwarder {
         self.answer(id, &serde_json::to_value(&opened).map_err(|e| cut(&e))?, &[])?;
         let mut message = self.heard()?;
         let segment = message.fds.pop().ok_or_else(|| cut(&"the rank sent no segment"))?;
-        match Segment::from_fd(segment).and_then(|segment| self.attach(segment)) {
+        match Segment::from_named_fd(segment).and_then(|segment| self.attach(segment)) {
             Ok(event) => self.answer(message.id, &Value::Null, &[event]),
             Err(e) => {
                 self.refuse(message.id, e.clone())?;
@@ -187,9 +187,8 @@ impl Forwarder {
     fn attach(&mut self, segment: Segment) -> Result<OwnedFd> {
         let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
         let FarAttached { key } = ask(line, &LineRequest::AttachFar(measures(&segment)), ANSWER)?;
-        let failed = |e| Error::io("cannot make an eventfd", e);
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
-        let theirs = event.try_clone().map_err(|e| Error::io("cannot share an eventfd", e))?;
+        let event = Doorbell::new()?;
+        let theirs = event.share()?;
         self.served = Some(Served {
             key,
             up: Up::new(&segment),
@@ -346,8 +345,7 @@ impl Served {
             }
         }
         self.bell.cancel_sleep();
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.event, &mut count);
+        self.event.clear();
         Ok(())
     }
 }

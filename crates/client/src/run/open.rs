@@ -61,7 +61,7 @@ impl Session {
 
     fn attach(mut wire: Wire, open: &OpenRun, opened: RunOpened, segment: Segment) -> Result<Session> {
         hand_over(&mut wire, &segment)?;
-        let life = Life::new(opened.owner_pid, &open.path);
+        let life = Life::new(opened.owner_pid, wire.process(), &open.path);
         let socket = wire.watch_fd()?;
         let core = Core {
             open: open.clone(),
@@ -108,7 +108,7 @@ pub(super) fn ask_for(wire: &mut Wire, request: &RunRequest) -> Result<RunOpened
 pub(super) fn hand_over(wire: &mut Wire, segment: &Segment) -> Result<()> {
     let (_, mut events) = wire.ask_with(&RunRequest::Attach, &[segment.fd()], OPENING)?;
     if let Some(event) = events.pop() {
-        segment.bell(Direction::Up).attach_eventfd(event);
+        segment.bell(Direction::Up).attach_doorbell(event)?;
     }
     Ok(())
 }

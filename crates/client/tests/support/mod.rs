@@ -133,7 +133,7 @@ fn greet(wire: &mut Wire, script: &Script) -> Segment {
     };
     wire.answer(open.id, &opened, &[]).unwrap();
     let mut attach = wire.receive(Duration::from_secs(5)).unwrap();
-    let segment = Segment::from_fd(attach.fds.pop().unwrap()).unwrap();
+    let segment = Segment::from_named_fd(attach.fds.pop().unwrap()).unwrap();
     *script.segment.lock().unwrap() = Some(segment.clone());
     wire.answer(attach.id, &(), &[]).unwrap();
     segment

@@ -1,6 +1,6 @@
 //! The intake: one thread that reads all sessions' rings, hands blocks to the drain, applies
 //! small records to the catalog in groups, and gives ring and blocks back after the commit. It
-//! alone writes the catalog. It sleeps on one eventfd; idle it uses no CPU.
+//! alone writes the catalog. It sleeps on one doorbell; idle it uses no CPU.
 
 use super::absent::Absence;
 use super::apply::Item;
@@ -14,11 +14,11 @@ use super::steps::Step;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
+use forebay_arena::Doorbell;
 use forebay_types::control::{Ask, word};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -53,7 +53,7 @@ pub(super) struct Ends {
     pub jobs: Sender<Job>,
     pub events: Receiver<Event>,
     pub commands: Receiver<Command>,
-    pub doorbell: OwnedFd,
+    pub doorbell: Doorbell,
     pub abandoned: Arc<AtomicBool>,
     pub turn: Arc<Turn>,
     pub lost: Arc<OnceLock<Error>>,
@@ -88,7 +88,7 @@ pub(super) struct Intake {
     pub jobs: Sender<Job>,
     pub events: Receiver<Event>,
     pub commands: Receiver<Command>,
-    pub doorbell: OwnedFd,
+    pub doorbell: Doorbell,
     /// Bytes that overflow segments may take.
     pub overflow_limit: u64,
     /// Bytes that may be spilt into files.
@@ -258,7 +258,6 @@ impl Intake {
         for s in self.sessions.values() {
             s.bell.cancel_sleep();
         }
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.doorbell, &mut count);
+        self.doorbell.clear();
     }
 }

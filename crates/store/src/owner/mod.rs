@@ -42,7 +42,7 @@ use crate::layout::Layout;
 use crate::lock::Lock;
 use apply::Item;
 use down::Downs;
-use forebay_arena::{Segment, place};
+use forebay_arena::{Doorbell, Segment, place};
 use forebay_types::control::{OpenRun, RunOpened, word};
 use forebay_types::record::Notice;
 use forebay_types::watch::Act;
@@ -83,7 +83,7 @@ pub struct Owner {
     scratch: bool,
     size: u32,
     commands: Mutex<Sender<Command>>,
-    doorbell: OwnedFd,
+    doorbell: Doorbell,
     downs: Arc<Downs>,
     lost: Arc<OnceLock<Error>>,
     threads: Mutex<Option<Threads>>,
@@ -111,13 +111,13 @@ impl Owner {
 
     /// Rings this to wake the intake; ranks get it for their up rings.
     pub fn doorbell(&self) -> Result<OwnedFd> {
-        self.doorbell.try_clone().map_err(|e| Error::io("the doorbell cannot be shared", e))
+        self.doorbell.share()
     }
 
     fn send(&self, command: Command) -> Result<()> {
         let sent = self.commands.lock().unwrap_or_else(|e| e.into_inner()).send(command);
         sent.map_err(|_| self.over())?;
-        let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
+        self.doorbell.ring();
         Ok(())
     }
 

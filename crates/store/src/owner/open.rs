@@ -15,10 +15,9 @@ use crate::layout::{Found, Layout, TMP, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
-use forebay_arena::process;
+use forebay_arena::{Doorbell, process};
 use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
-use rustix::event::{EventfdFlags, eventfd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -312,15 +311,13 @@ pub(crate) fn new_id() -> Result<String> {
 }
 
 fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, created: bool) -> Result<Owner> {
-    let failed = |e| Error::io("the store's doorbell cannot be made", e);
-    let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
-    let clone = || doorbell.try_clone().map_err(|e| Error::io("the store's doorbell cannot be shared", e));
+    let doorbell = Doorbell::new()?;
     let (jobs, work) = channel();
     let (tell, events) = channel();
     let (commands, orders): (_, Receiver<Command>) = channel();
     let downs = Arc::new(Downs::default());
     let run_id = catalog.run_id().to_owned();
-    let ring = clone()?;
+    let ring = doorbell.again()?;
     let abandoned = Arc::new(AtomicBool::new(false));
     let turn = Arc::new(Turn::default());
     let drain = Drain::new(Means {
@@ -329,15 +326,15 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
         disk: options.disk.clone(),
         tell: move |event| {
             let _ = tell.send(event);
-            let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
+            ring.ring();
         },
         limit: options.files,
         abandoned: abandoned.clone(),
         turn: turn.clone(),
     });
     let lost = Arc::<OnceLock<Error>>::default();
-    let ends =
-        Ends { jobs, events, commands: orders, doorbell: clone()?, abandoned, turn, lost: lost.clone() };
+    let bell = doorbell.again()?;
+    let ends = Ends { jobs, events, commands: orders, doorbell: bell, abandoned, turn, lost: lost.clone() };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);

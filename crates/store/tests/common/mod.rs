@@ -98,8 +98,8 @@ impl Rank {
         })?;
         let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
         let bell = segment.bell(Direction::Up);
-        bell.attach_eventfd(owner.doorbell().unwrap());
-        let theirs = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap()).unwrap();
+        bell.attach_doorbell(owner.doorbell().unwrap()).unwrap();
+        let theirs = Segment::from_named_fd(segment.fd().try_clone_to_owned().unwrap()).unwrap();
         owner.attach(Attach { session: opened.session, segment: theirs }, sink)?;
         Ok(Rank {
             rank,

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay_arena::{Allocator, Block, Direction, Segment};
+use forebay_arena::{Allocator, Block, Direction, Doorbell, Segment};
 use forebay_link::frame::Header;
-use forebay_link::{Doorbell, Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
+use forebay_link::{Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
 use forebay_types::call::{ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
@@ -43,12 +43,13 @@ impl Memory {
         let mut wire = Wire::connect_as(Path::new(&info.socket), "client", PATIENCE)?;
         let link = ShmLink::create(room(), BLOCKS)?;
         let request = ServerRequest::Attach { client };
-        let fds = [link.segment().fd(), doorbell.as_fd()];
+        let shared = doorbell.share()?;
+        let fds = [link.segment().fd(), shared.as_fd()];
         let (answer, theirs) = wire.ask_with(&request, &fds, PATIENCE)?;
         agree(info, answer)?;
         let (segment, sender, receiver) = link.split();
         let bell = theirs.into_iter().next();
-        sender.attach_eventfd(bell.ok_or_else(|| Error::new(Code::Corrupt, "a server has no doorbell"))?);
+        sender.attach_doorbell(bell.ok_or_else(|| Error::new(Code::Corrupt, "a server has no doorbell"))?)?;
         let heart = Some((segment.clone(), word::HEARTBEAT));
         let watch = Watch::new(wire.watch_fd()?, wire.process(), heart);
         let allocator = segment.allocator();
