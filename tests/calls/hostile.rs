@@ -207,7 +207,7 @@ fn a_doorbell_that_waits_for_ever_holds_up_nobody() {
     while rustix::io::write(&shared, &[0; 512]).is_ok() {}
     let mut raw = attach_with(&world, bell, &shared);
     fcntl_setfl(&shared, OFlags::empty()).unwrap();
-    for id in 0..10 {
+    for id in 1..=10 {
         raw.link.receiver().prepare_sleep();
         assert_eq!(ask(&mut raw, id, 0, "void", &[]).0, 0);
         client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();

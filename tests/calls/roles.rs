@@ -204,7 +204,10 @@ pub fn stir(id: i64, x: &mut [f64]) {
 fn stir_slowly(call: &mut Call) -> Result<()> {
     let [id, ms, x] = call.args()?;
     note(&format!("stir-{}", id.i64()?))?;
-    stir(id.i64()?, x.slice::<f64>()?);
+    let x = x.view::<f64>()?;
+    let mut stirred = x.to_vec();
+    stir(id.i64()?, &mut stirred);
+    x.copy_from(&stirred);
     std::thread::sleep(Duration::from_millis(ms.i64()? as u64));
     Ok(())
 }
@@ -238,14 +241,14 @@ fn services(name: &str) -> Result<Server> {
         .service("void()", |_| Ok(()))?
         .service("axpy(in a:f64, in x:f64[n], inout y:f64[n])", |call| {
             let [a, x, y] = call.args()?;
-            let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
-            y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+            let (a, x, y) = (a.f64()?, x.view::<f64>()?, y.view::<f64>()?);
+            (0..y.len()).for_each(|i| y.set(i, y.get(i) + a * x.get(i)));
             Ok(())
         })?
         .service("conjugate(in z:c128[n,m], out w:c128[n,m])", |call| {
             let [z, w] = call.args()?;
-            let (z, w) = (z.slice::<[f64; 2]>()?, w.slice::<[f64; 2]>()?);
-            w.iter_mut().zip(z).for_each(|(w, z)| *w = [z[0], -z[1]]);
+            let (z, w) = (z.view::<[f64; 2]>()?, w.view::<[f64; 2]>()?);
+            z.iter().enumerate().for_each(|(i, z)| w.set(i, [z[0], -z[1]]));
             Ok(())
         })?
         .service("order(in x:f64[n,m], out first:i32)", |call| {
@@ -271,13 +274,13 @@ fn services(name: &str) -> Result<Server> {
         .service("affine(in a:f64, in b:f64, inout x:f64[n])", |call| {
             let [a, b, x] = call.args()?;
             let (a, b) = (a.f64()?, b.f64()?);
-            x.slice::<f64>()?.iter_mut().for_each(|x| *x = a * *x + b);
+            x.view::<f64>()?.update(|x| a * x + b);
             Ok(())
         })?
         .service("look(in tag:str, in ms:i64, in x:f64[n], out sum:f64)", |call| {
             let [tag, ms, x, mut sum] = call.args()?;
             note(tag.str()?)?;
-            let x = x.slice::<f64>()?;
+            let x = x.view::<f64>()?;
             std::thread::sleep(Duration::from_millis(ms.i64()? as u64));
             note(&format!("{}-done", tag.str()?))?;
             sum.set(x.iter().sum::<f64>())

@@ -59,8 +59,8 @@ fn serve(number: &str) -> ExitCode {
     let server = forebay::serve::Server::new(&format!("chaos-{number}"));
     let server = server.service("axpy(in a:f64, in x:f64[n], inout y:f64[n])", |call| {
         let [a, x, y] = call.args()?;
-        let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
-        y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+        let (a, x, y) = (a.f64()?, x.view::<f64>()?, y.view::<f64>()?);
+        (0..y.len()).for_each(|i| y.set(i, y.get(i) + a * x.get(i)));
         Ok(())
     });
     let running = server.and_then(|s| s.start(forebay::locator(None)));

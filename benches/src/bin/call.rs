@@ -46,8 +46,8 @@ fn serve(broker: &Path) -> Outcome {
         .service("take(in x:u8[n])", |_| Ok(()))?
         .service("axpy(in a:f64, in x:f64[n], inout y:f64[n])", |call| {
             let [a, x, y] = call.args()?;
-            let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
-            y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+            let (a, x, y) = (a.f64()?, x.view::<f64>()?, y.view::<f64>()?);
+            (0..y.len()).for_each(|i| y.set(i, y.get(i) + a * x.get(i)));
             Ok(())
         })?
         .start(Locator::at(Some(broker)))?;

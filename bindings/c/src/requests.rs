@@ -126,7 +126,7 @@ pub extern "C" fn fb_request_array(
                 shape.iter_mut().zip(extents).for_each(|(own, extent)| *own = *extent as i64);
             }
             ndim.set(extents.len() as c_int);
-            out.set(bytes.as_mut_ptr().cast());
+            out.set(bytes.as_ptr().cast());
             Ok(())
         })
     })
@@ -208,7 +208,7 @@ pub extern "C" fn fb_request_str(
     })
 }
 
-/// A parameter of bytes in place, good until the function returns or sets it.
+/// A parameter of bytes, good until the function returns or sets it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_bytes(
     request: *mut fb_request,

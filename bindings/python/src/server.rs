@@ -177,7 +177,7 @@ fn argument<'py>(py: Python<'py>, arg: Arg<'_>) -> PyResult<(Bound<'py, PyAny>, 
         Some(keeper) => {
             let (meta, bytes) = arg.array().map_err(raise)?;
             let owner = Bound::new(py, Segment { _keeper: keeper })?.into_any();
-            Ok((ffi::array_over(&meta, bytes.as_mut_ptr(), owner, comes)?, false))
+            Ok((ffi::array_over(&meta, bytes.as_ptr(), owner, comes)?, false))
         }
         None => {
             let (meta, bytes) = arg.array().map_err(raise)?;
@@ -204,7 +204,7 @@ fn copy_back(py: Python<'_>, call: &mut Call, index: usize, object: &Bound<'_, P
     let from = ffi::bytes(array, meta.order).filter(|from| from.len() == bytes.len()).ok_or_else(|| {
         errors::bad(py, format!("an array of shape {:?} was reshaped in the service", array.shape()))
     })?;
-    bytes.copy_from_slice(from);
+    bytes.copy_from(from);
     Ok(())
 }
 

@@ -43,8 +43,8 @@ fn main() -> forebay_types::Result<()> {
     let start = Instant::now();
     let _ = segment.prefault(2 * BYTES as u64).map(|thread| thread.join());
     show("prefault of 512 MiB in the background", start.elapsed().as_secs_f64() * 1e3 / 2.0);
-    let mut warm = allocator.alloc(BYTES as u64).ok_or_else(full)?;
+    let warm = allocator.alloc(BYTES as u64).ok_or_else(full)?;
     show("write_from, warm", median(|| warm.write_from(0, &source)));
-    show("memcpy, warm", median(|| warm.bytes_mut().copy_from_slice(&source)));
+    show("memcpy, warm", median(|| warm.view().copy_from(&source)));
     Ok(())
 }

@@ -7,10 +7,11 @@
 //! extent that fits.
 
 use crate::block::Block;
+use crate::layout::SegmentSpec;
 use crate::segment::{Inner, Segment};
-use crate::sync::Ordering;
-use crate::table::RELEASED;
+use forebay_types::Result;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
@@ -106,7 +107,8 @@ impl Allocator {
 
     /// Takes back a block that was never published.
     pub fn free(&mut self, block: Block) {
-        if block.belongs_to(&self.segment) {
+        if block.belongs_to(&self.segment) && self.live.contains_key(&block.index()) {
+            self.segment.table().retire(block.index());
             self.take_back(block.index());
         }
     }
@@ -114,28 +116,13 @@ impl Allocator {
     /// Takes back what the other side released; returns how many blocks.
     #[inline]
     pub fn reap(&mut self) -> usize {
-        let releases = self.segment.table().releases().load(Ordering::Acquire);
-        if releases == self.releases_seen { 0 } else { self.reap_now(releases) }
-    }
-
-    fn reap_now(&mut self, releases: u64) -> usize {
-        self.releases_seen = releases;
-        let table = self.segment.table();
-        let back: Vec<u32> = self
-            .live
-            .keys()
-            .copied()
-            .filter(|index| table.state(*index).load(Ordering::Acquire) == RELEASED)
-            .collect();
-        for index in &back {
-            self.take_back(*index);
-        }
+        let back = self.segment.table().reap(&mut self.releases_seen, self.live.keys().copied());
+        back.iter().for_each(|index| self.take_back(*index));
         back.len()
     }
 
     fn take_back(&mut self, index: u32) {
         let Some((mut offset, mut len)) = self.live.remove(&index) else { return };
-        self.segment.table().retire(index);
         self.indices.push(index);
         self.used -= len;
         if let Some((&before, &n)) = self.by_offset.range(..offset).next_back()
@@ -199,5 +186,53 @@ impl Allocator {
 impl Drop for Allocator {
     fn drop(&mut self) {
         Inner::give_back_allocator(self.segment.inner());
+    }
+}
+
+/// Memory that is handed out in blocks and used again, of this process alone: a segment that nobody
+/// else has ever had. Its blocks are as good as any memory of the process.
+pub struct OwnAllocator(Allocator);
+
+/// A block of it.
+#[derive(Debug)]
+pub struct OwnBlock(Block);
+
+impl OwnAllocator {
+    /// Address space for so many bytes in so many blocks; pages are taken as they are used.
+    pub fn new(block_bytes: u64, blocks: u32) -> Result<OwnAllocator> {
+        let spec =
+            SegmentSpec { name: String::new(), kind: 0, up_bytes: 0, down_bytes: 0, block_bytes, blocks };
+        Ok(OwnAllocator(Segment::create(&spec)?.allocator()))
+    }
+
+    /// A block of that length, with whatever was in it before; nothing when there is no room.
+    pub fn alloc(&mut self, bytes: u64) -> Option<OwnBlock> {
+        self.0.alloc(bytes).map(OwnBlock)
+    }
+
+    /// Takes one back.
+    pub fn free(&mut self, block: OwnBlock) {
+        self.0.free(block.0);
+    }
+}
+
+impl OwnBlock {
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.lent()
+    }
+
+    /// Its bytes, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is this process's alone, and this the only handle to this part of it; the
+        // mapping lives as long as the handle.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.len() as usize) }
+    }
+
+    /// A handle that keeps the memory mapped, for those who hold a pointer into it.
+    pub fn keeper(&self) -> Arc<dyn std::any::Any + Send + Sync> {
+        self.0.keeper()
     }
 }

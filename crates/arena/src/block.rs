@@ -2,33 +2,19 @@
 //!
 //! The protocol is that a block belongs to its creator until it is published and to the other
 //! side until it is released. A broken peer of the same user may change it at any time: whoever
-//! reads it gets some bytes, never a crash, and must not rely on reading the same ones twice.
+//! reads it gets some bytes, never a crash, and must not rely on reading the same ones twice. So
+//! there are no references to its bytes, but copies and [views](View); one side may have any
+//! number of handles to a block.
 
 use crate::copy::copy_streaming;
+use crate::layout::Layout;
 use crate::map::Map;
 use crate::segment::Segment;
 use crate::sync::Ordering;
-use crate::table::COMING;
+use crate::table::{COMING, STATE};
+use crate::view::View;
 use forebay_types::{Error, Result};
-use std::ops::Range;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-
-/// Types of which every bit pattern is a value, so that bytes of a block may be seen as them.
-///
-/// # Safety
-/// The type has no padding, no invalid bit patterns and an alignment of at most 16.
-pub unsafe trait Plain: Copy + 'static {}
-
-macro_rules! plain {
-    ($($t:ty),*) => { $(
-        // SAFETY: a number: no padding, every bit pattern valid.
-        unsafe impl Plain for $t {}
-        // SAFETY: two numbers of one type: no padding, every bit pattern valid.
-        unsafe impl Plain for [$t; 2] {}
-    )* };
-}
-plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
 
 /// A block of a segment; keeps the segment mapped.
 pub struct Block {
@@ -79,7 +65,8 @@ impl Block {
 
     /// Whether all its bytes are there: always, but for a block of a mirror ([`crate::Mirror`]).
     pub fn is_there(&self) -> bool {
-        self.map.atomic_u32(crate::table::state_at(self.index)).load(Ordering::Acquire) != COMING
+        let state = self.map.atomic_u32(Layout::entry(self.index) + STATE);
+        state.load(Ordering::Acquire) != COMING
     }
 
     /// Whether it holds nothing.
@@ -88,16 +75,18 @@ impl Block {
         self.len == 0
     }
 
-    /// Address of the first byte.
+    /// Address of the first byte, for other languages.
     #[inline]
-    pub fn as_ptr(&self) -> *const u8 {
+    pub fn as_ptr(&self) -> *mut u8 {
         self.map.at(self.offset, self.len).as_ptr()
     }
 
-    /// Address of the first byte, for writing.
+    /// The bytes in place.
     #[inline]
-    pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.map.at(self.offset, self.len).as_ptr()
+    pub fn view(&self) -> View<'_> {
+        // SAFETY: the block lies in the mapping, which `self` keeps; nobody has a reference to its bytes
+        // but what is lent for reading.
+        unsafe { View::new(self.map.at(self.offset, self.len), self.len as usize) }
     }
 
     fn outside(&self, at: u64, len: u64) -> Error {
@@ -129,79 +118,13 @@ impl Block {
         Ok(())
     }
 
-    /// The bytes in place. A broken peer of the same user may change them while they are read.
+    /// The bytes for a call of the system that writes or sends them, or for a sum of them. They may change
+    /// while they are read: nothing may be decided by what they say, and nothing is, in a system call. By the
+    /// protocol nobody of this process writes a block that is published.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the block lies in the mapping, which `self` keeps; by the protocol nobody
-        // writes it while this side reads. A peer that breaks the protocol can make this side
-        // read wrong numbers, which are never used as lengths or addresses without a check.
+    pub fn lent(&self) -> &[u8] {
+        // SAFETY: the block lies in the mapping, which `self` keeps, and every bit pattern is a byte.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len as usize) }
-    }
-
-    /// The bytes in place, for filling or for results.
-    #[inline]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `bytes`; by the protocol the block is this side's alone.
-        unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr(), self.len as usize) }
-    }
-
-    /// The block as numbers; bytes behind the last whole one are left out.
-    #[inline]
-    pub fn as_slice<T: Plain>(&self) -> &[T] {
-        let count = self.len as usize / size_of::<T>();
-        // SAFETY: blocks are aligned to 64 bytes, `count` numbers lie in the block, and every
-        // bit pattern is a `T`; otherwise as for `bytes`.
-        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), count) }
-    }
-
-    /// The block as numbers, for filling or for results.
-    #[inline]
-    pub fn as_mut_slice<T: Plain>(&mut self) -> &mut [T] {
-        let count = self.len as usize / size_of::<T>();
-        // SAFETY: as for `as_slice` and `bytes_mut`.
-        unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), count) }
-    }
-
-    fn part(&self, range: &Range<u64>) -> Result<&[u8]> {
-        if range.start > range.end || range.end > self.len {
-            return Err(self.outside(range.start, range.end.saturating_sub(range.start)));
-        }
-        Ok(&self.bytes()[range.start as usize..range.end as usize])
-    }
-
-    /// Writes a range of the block to a file at an offset, all of it. With O_DIRECT the caller
-    /// sees to the alignment of all three.
-    pub fn pwrite_to(&self, file: impl AsFd, file_offset: u64, range: Range<u64>) -> Result<()> {
-        let mut rest = self.part(&range)?;
-        let mut at = file_offset;
-        while !rest.is_empty() {
-            match rustix::io::pwrite(&file, rest, at) {
-                Ok(0) => return Err(Error::io("cannot write", rustix::io::Errno::NOSPC)),
-                Ok(n) => {
-                    rest = &rest[n..];
-                    at += n as u64;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::io(format!("cannot write {} bytes at {at}", rest.len()), e)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads from a file at an offset into a range of the block; returns how much the file had.
-    pub fn pread_from(&mut self, file: impl AsFd, file_offset: u64, range: Range<u64>) -> Result<u64> {
-        self.part(&range)?;
-        let part = &mut self.bytes_mut()[range.start as usize..range.end as usize];
-        let mut done = 0;
-        while done < part.len() {
-            match rustix::io::pread(&file, &mut part[done..], file_offset + done as u64) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::io(format!("cannot read {} bytes", part.len()), e)),
-            }
-        }
-        Ok(done as u64)
     }
 }
 

@@ -10,7 +10,7 @@ const STREAM_FROM: usize = 1 << 20;
 /// Both ranges are valid for `len` bytes and do not overlap.
 #[inline]
 pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if len >= STREAM_FROM {
         if std::arch::is_x86_feature_detected!("avx512f") {
             // SAFETY: the feature was just detected; the ranges are the caller's promise.
@@ -25,7 +25,7 @@ pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use std::arch::asm;
     use std::arch::x86_64::_mm_sfence;
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn every_way_of_copying_copies_every_byte_and_no_other() {
         let mut ways: Vec<Copy> = vec![copy_streaming];
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             if std::arch::is_x86_feature_detected!("avx512f") {
                 ways.push(x86::stream_512);

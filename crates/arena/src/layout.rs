@@ -26,8 +26,8 @@ pub const WORDS: usize = 64;
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"FBSEGMNT");
 pub(crate) const HEADER_BYTES: usize = 120;
-pub(crate) const TABLE_AT: u64 = 3 * PAGE;
-pub(crate) const ENTRY_BYTES: u64 = 32;
+const TABLE_AT: u64 = 3 * PAGE;
+const ENTRY_BYTES: u64 = 32;
 pub(crate) const LABEL_AT: u64 = 128;
 pub(crate) const LABEL_MOST: u64 = PAGE - LABEL_AT - 4;
 const CONTROL_AT: u64 = PAGE;
@@ -181,6 +181,12 @@ impl Layout {
             return Err(corrupt(format!("it announces {total} bytes, the file has {file_bytes}")));
         }
         Ok(seen)
+    }
+
+    /// Offset of an entry of the block table.
+    #[inline]
+    pub fn entry(index: u32) -> u64 {
+        TABLE_AT + index as u64 * ENTRY_BYTES
     }
 
     /// Offset of a control word.

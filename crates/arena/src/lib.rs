@@ -29,7 +29,7 @@
 //! let mut up = theirs.consumer(Direction::Up);
 //! let position = up.next(&mut record)?.unwrap();
 //! let index = u32::from_le_bytes(record[..].try_into().unwrap());
-//! assert_eq!(theirs.block(index)?.bytes(), b"hello");
+//! assert_eq!(theirs.block(index)?.view().to_vec(), b"hello");
 //! theirs.release(index)?;
 //! up.release_to(position);
 //! # Ok(())
@@ -40,10 +40,11 @@
 #![cfg_attr(loom, allow(dead_code))] // the models use a part of it
 
 mod bell;
-#[cfg(all(test, loom))]
-mod loom_models;
+#[cfg(test)]
+mod models;
 mod ring;
 mod sync;
+mod table;
 mod triple;
 
 pub use ring::{Full, RingMemory, footprint};
@@ -79,14 +80,14 @@ pub mod signals;
 #[cfg(not(loom))]
 mod spin;
 #[cfg(not(loom))]
-mod table;
+mod view;
 
 #[cfg(not(loom))]
-pub use alloc::Allocator;
+pub use alloc::{Allocator, OwnAllocator, OwnBlock};
 #[cfg(not(loom))]
 pub use bell::Bell;
 #[cfg(not(loom))]
-pub use block::{Block, Plain};
+pub use block::Block;
 #[cfg(not(loom))]
 pub use copy::copy_streaming;
 #[cfg(not(loom))]
@@ -105,3 +106,5 @@ pub use segment::{Consumer, Mapped, Producer, Segment};
 pub use spin::Spin;
 #[cfg(not(loom))]
 pub use triple::{TripleBuffer, TripleReader, TripleWriter, Update};
+#[cfg(not(loom))]
+pub use view::{Plain, View};

@@ -11,8 +11,6 @@
 
 use crate::block::Block;
 use crate::segment::{Inner, Segment};
-use crate::sync::Ordering;
-use crate::table::RELEASED;
 use forebay_types::{Code, Error, Result};
 use std::collections::BTreeMap;
 
@@ -90,26 +88,13 @@ impl Mirror {
 
     /// Takes back what the other side released: index and use of each.
     pub fn reap(&mut self) -> Vec<(u32, u32)> {
-        let table = self.segment.table();
-        let releases = table.releases().load(Ordering::Acquire);
-        if releases == self.releases_seen {
-            return Vec::new();
-        }
-        self.releases_seen = releases;
-        let released = |index: &u32| table.state(*index).load(Ordering::Acquire) == RELEASED;
-        let back: Vec<(u32, u32)> = self
-            .live
-            .iter()
-            .filter(|(index, _)| released(index))
-            .map(|(index, h)| (*index, h.made))
-            .collect();
-        for (index, _) in &back {
-            table.retire(*index);
-            if let Some(held) = self.live.remove(index) {
-                self.by_offset.remove(&held.offset);
-            }
-        }
-        back
+        let back = self.segment.table().reap(&mut self.releases_seen, self.live.keys().copied());
+        let taken = back.into_iter().filter_map(|index| {
+            let held = self.live.remove(&index)?;
+            self.by_offset.remove(&held.offset);
+            Some((index, held.made))
+        });
+        taken.collect()
     }
 }
 

@@ -15,8 +15,8 @@ use crate::mirror::Mirror;
 use crate::place;
 use crate::process::{Process, ProcessState};
 use crate::ring::{self, RingMemory};
-use crate::sync::{AtomicU64, Ordering};
-use crate::table::Table;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::table::{Table, TableMemory};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{AtFlags, CWD, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, flock};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -85,6 +85,45 @@ impl RingMemory for Mapped {
     #[inline]
     fn load(&self, at: u64, out: &mut [u8]) {
         self.inner.map.load(self.inner.layout.rings[self.which.index()].0 + at, out);
+    }
+}
+
+/// The block table of a segment, as the code of the table sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'a> {
+    map: &'a Map,
+    layout: &'a Layout,
+}
+
+impl TableMemory for Entries<'_> {
+    #[inline]
+    fn blocks(&self) -> u32 {
+        self.layout.blocks
+    }
+
+    #[inline]
+    fn area(&self) -> (u64, u64) {
+        (self.layout.blocks_at, self.layout.block_bytes)
+    }
+
+    #[inline]
+    fn word64(&self, index: u32, at: u64) -> &AtomicU64 {
+        self.map.atomic_u64(Layout::entry(index) + at)
+    }
+
+    #[inline]
+    fn word32(&self, index: u32, at: u64) -> &AtomicU32 {
+        self.map.atomic_u32(Layout::entry(index) + at)
+    }
+
+    #[inline]
+    fn releases(&self) -> &AtomicU64 {
+        self.map.atomic_u64(Layout::cursor(Cursor::Released))
+    }
+
+    #[inline]
+    fn taken(&self) -> &AtomicU64 {
+        self.map.atomic_u64(Layout::cursor(Cursor::Taken))
     }
 }
 
@@ -267,7 +306,7 @@ impl Segment {
         &self.inner.layout
     }
 
-    pub(crate) fn table(&self) -> Table<'_> {
+    pub(crate) fn table(&self) -> Table<Entries<'_>> {
         self.inner.table()
     }
 
@@ -522,8 +561,8 @@ impl Inner {
         there
     }
 
-    pub fn table(&self) -> Table<'_> {
-        Table { map: &self.map, layout: &self.layout }
+    pub fn table(&self) -> Table<Entries<'_>> {
+        Table(Entries { map: &self.map, layout: &self.layout })
     }
 
     /// Sees to it that the first `bytes` of the block area are taken; says whether they are.

@@ -10,46 +10,58 @@
 //! `COMING` until its last byte is there. What the creator needs to know it keeps to itself, so
 //! a table scribbled over by a broken peer harms no other block.
 
-use crate::layout::{Cursor, ENTRY_BYTES, Layout, TABLE_AT};
-use crate::map::Map;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use forebay_types::{Code, Error, Result};
 
+/// Where the state stands in an entry.
+pub(crate) const STATE: u64 = 16;
 const EMPTY: u32 = 0;
-pub(crate) const LIVE: u32 = 1;
-pub(crate) const RELEASED: u32 = 2;
+const LIVE: u32 = 1;
+const RELEASED: u32 = 2;
 pub(crate) const COMING: u32 = 3;
 
-/// Where an entry lies in the segment.
-fn entry(index: u32) -> u64 {
-    TABLE_AT + index as u64 * ENTRY_BYTES
-}
-
-/// Where its state lies.
-pub(crate) fn state_at(index: u32) -> u64 {
-    entry(index) + 16
+/// Where a table lives. The real one is a part of a segment; the model checker has its own.
+pub(crate) trait TableMemory {
+    /// Entries.
+    fn blocks(&self) -> u32;
+    /// First byte of the blocks in the segment, and how many bytes they have.
+    fn area(&self) -> (u64, u64);
+    /// A word of an entry, at a multiple of 8.
+    fn word64(&self, index: u32, at: u64) -> &AtomicU64;
+    /// A word of an entry, at a multiple of 4.
+    fn word32(&self, index: u32, at: u64) -> &AtomicU32;
+    /// Count of releases; tells the creator whether a look at the states is worth while.
+    fn releases(&self) -> &AtomicU64;
+    /// Bytes of the block area whose pages are taken.
+    fn taken(&self) -> &AtomicU64;
 }
 
 /// The table of one segment.
 #[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
-    pub map: &'a Map,
-    pub layout: &'a Layout,
-}
+pub(crate) struct Table<M>(pub M);
 
-impl<'a> Table<'a> {
-    pub fn state(&self, index: u32) -> &'a AtomicU32 {
-        self.map.atomic_u32(state_at(index))
-    }
-
-    /// Count of releases; tells the allocator whether a look at the states is worth while.
-    pub fn releases(&self) -> &'a AtomicU64 {
-        self.map.atomic_u64(Layout::cursor(Cursor::Released))
+impl<M: TableMemory> Table<M> {
+    fn state(&self, index: u32) -> &AtomicU32 {
+        self.0.word32(index, STATE)
     }
 
     /// Bytes of the block area whose pages are taken.
-    pub fn taken(&self) -> &'a AtomicU64 {
-        self.map.atomic_u64(Layout::cursor(Cursor::Taken))
+    pub fn taken(&self) -> &AtomicU64 {
+        self.0.taken()
+    }
+
+    /// What the other side released of these: taken back. `seen` is the count of releases at the last look.
+    #[inline]
+    pub fn reap(&self, seen: &mut u64, live: impl Iterator<Item = u32>) -> Vec<u32> {
+        let releases = self.0.releases().load(Ordering::Acquire);
+        if releases == *seen {
+            return Vec::new();
+        }
+        *seen = releases;
+        let back = live.filter(|index| self.state(*index).load(Ordering::Acquire) == RELEASED);
+        let back: Vec<u32> = back.collect();
+        back.iter().for_each(|index| self.retire(*index));
+        back
     }
 
     /// Which use of its entry a block is.
@@ -57,8 +69,8 @@ impl<'a> Table<'a> {
         self.uses(index).load(Ordering::Acquire)
     }
 
-    fn uses(&self, index: u32) -> &'a AtomicU32 {
-        self.map.atomic_u32(entry(index) + 20)
+    fn uses(&self, index: u32) -> &AtomicU32 {
+        self.0.word32(index, 20)
     }
 
     /// Publishes a block.
@@ -74,13 +86,12 @@ impl<'a> Table<'a> {
     }
 
     fn write(&self, index: u32, offset: u64, len: u64, state: u32) {
-        let at = entry(index);
-        self.map.atomic_u64(at).store(offset, Ordering::Relaxed);
-        self.map.atomic_u64(at + 8).store(len, Ordering::Relaxed);
+        self.0.word64(index, 0).store(offset, Ordering::Relaxed);
+        self.0.word64(index, 8).store(len, Ordering::Relaxed);
         self.state(index).store(state, Ordering::Release);
     }
 
-    /// The creating side takes a released entry back.
+    /// The creating side takes an entry back: one that was released, or never published.
     pub fn retire(&self, index: u32) {
         self.state(index).store(EMPTY, Ordering::Release);
     }
@@ -91,8 +102,8 @@ impl<'a> Table<'a> {
     }
 
     fn check(&self, index: u32) -> Result<()> {
-        if index >= self.layout.blocks {
-            return Err(corrupt(format!("block {index} is beyond the {} of the table", self.layout.blocks)));
+        if index >= self.0.blocks() {
+            return Err(corrupt(format!("block {index} is beyond the {} of the table", self.0.blocks())));
         }
         Ok(())
     }
@@ -103,11 +114,10 @@ impl<'a> Table<'a> {
         if !matches!(self.state(index).load(Ordering::Acquire), LIVE | COMING) {
             return Err(corrupt(format!("block {index} is not handed out")));
         }
-        let at = entry(index);
-        let offset = self.map.atomic_u64(at).load(Ordering::Relaxed);
-        let len = self.map.atomic_u64(at + 8).load(Ordering::Relaxed);
-        let first = self.layout.blocks_at;
-        let taken = self.taken().load(Ordering::Acquire).min(self.layout.block_bytes);
+        let offset = self.0.word64(index, 0).load(Ordering::Relaxed);
+        let len = self.0.word64(index, 8).load(Ordering::Relaxed);
+        let (first, bytes) = self.0.area();
+        let taken = self.taken().load(Ordering::Acquire).min(bytes);
         let inside = offset >= first && offset - first <= taken && len <= taken - (offset - first);
         if !inside || !offset.is_multiple_of(64) {
             return Err(corrupt(format!("block {index} announces {len} bytes at {offset}")));
@@ -130,7 +140,7 @@ impl<'a> Table<'a> {
         };
         // In this order: one that is coming may become live, and never the other way round.
         if free(COMING) || free(LIVE) {
-            self.releases().fetch_add(1, Ordering::Release);
+            self.0.releases().fetch_add(1, Ordering::Release);
         }
         Ok(())
     }

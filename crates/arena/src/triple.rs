@@ -80,7 +80,7 @@ pub use real::{TripleBuffer, TripleReader, TripleWriter, Update};
 #[cfg(not(loom))]
 mod real {
     use super::*;
-    use crate::Block;
+    use crate::{Block, View};
     use forebay_types::{Code, Error, Result, limits};
 
     const MAGIC: u64 = u64::from_le_bytes(*b"FBTRIPLE");
@@ -92,6 +92,8 @@ mod real {
     /// The simulation's end.
     pub struct TripleWriter {
         memory: Memory,
+        /// Where an update is made, before it is copied.
+        own: (Vec<f64>, Vec<f64>),
     }
 
     /// The monitor's end.
@@ -114,7 +116,7 @@ mod real {
             assert!(at.is_multiple_of(8) && at < DATA);
             // SAFETY: the block has at least `DATA` bytes (checked when the end was made) and is
             // aligned to 64; these words are used through atomics only.
-            unsafe { AtomicU64::from_ptr(self.block.as_ptr().add(at).cast_mut().cast()) }
+            unsafe { AtomicU64::from_ptr(self.block.as_ptr().add(at).cast()) }
         }
     }
 
@@ -134,11 +136,11 @@ mod real {
             Ok(Memory { block, points: points as usize })
         }
 
-        /// Address of the abscissae of the buffer of an update; the ordinates follow.
-        fn x(&self, update: u64) -> *mut f64 {
+        /// The first `n` abscissae and ordinates of the buffer of an update.
+        fn buffer(&self, update: u64, n: usize) -> [View<'_, f64>; 2] {
             let at = DATA + (update % 3) as usize * 2 * self.points * 8;
-            // SAFETY: the block was checked to hold three buffers behind the header.
-            unsafe { self.block.as_ptr().add(at).cast_mut().cast() }
+            let bytes = [at, at + self.points * 8].map(|at| self.block.view().part(at, n * 8));
+            bytes.map(|b| b.and_then(|b| b.cast()).expect("a block holds three buffers behind its header"))
         }
     }
 
@@ -156,7 +158,7 @@ mod real {
             }
             memory.word(8).store(points as u64, Ordering::Relaxed);
             memory.word(0).store(MAGIC, Ordering::Release);
-            Ok(TripleWriter { memory })
+            Ok(TripleWriter { memory, own: Default::default() })
         }
 
         /// A reading end over a block of the other side, as its declaration describes it.
@@ -175,21 +177,18 @@ mod real {
     }
 
     impl TripleWriter {
-        /// Publishes an update of `n` points (no more than the buffer holds), filled in place.
+        /// Publishes an update of `n` points (no more than the buffer holds).
         #[inline]
         pub fn publish(&mut self, step: i64, time: f64, n: u32, fill: impl FnOnce(&mut [f64], &mut [f64])) {
             let n = (n as usize).min(self.memory.points);
             let update = begin(&self.memory);
-            let x = self.memory.x(update);
-            // SAFETY: both halves of the buffer lie in the block and are apart; `&mut self` is
-            // the only writer, and a reader that looks meanwhile throws its copy away.
-            let (xs, ys) = unsafe {
-                (
-                    std::slice::from_raw_parts_mut(x, n),
-                    std::slice::from_raw_parts_mut(x.add(self.memory.points), n),
-                )
-            };
+            let (xs, ys) = &mut self.own;
+            xs.resize(n, 0.0);
+            ys.resize(n, 0.0);
             fill(xs, ys);
+            let [x, y] = self.memory.buffer(update, n);
+            x.copy_from(xs);
+            y.copy_from(ys);
             let stamp = stamp(update);
             self.memory.word(stamp + 8).store(step as u64, Ordering::Relaxed);
             self.memory.word(stamp + 16).store(time.to_bits(), Ordering::Relaxed);
@@ -225,17 +224,9 @@ mod real {
                 let n = usize::try_from(n).ok().filter(|n| *n <= memory.points)?;
                 let step = memory.word(stamp + 8).load(Ordering::Relaxed) as i64;
                 let time = f64::from_bits(memory.word(stamp + 16).load(Ordering::Relaxed));
-                let from = memory.x(update);
-                // SAFETY: both ranges lie in the block, as `n` is checked; what the writer
-                // changes meanwhile is noticed by the version and thrown away.
-                let copy = |from: *const f64| unsafe {
-                    let mut out = Vec::with_capacity(n);
-                    std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), n);
-                    out.set_len(n);
-                    out
-                };
-                // SAFETY: the ordinates lie in the block behind all abscissae of the buffer.
-                Some((step, time, copy(from), copy(unsafe { from.add(memory.points) })))
+                // What the writer changes meanwhile is noticed by the version and thrown away.
+                let [x, y] = memory.buffer(update, n);
+                Some((step, time, x.to_vec(), y.to_vec()))
             })?;
             self.seen = update;
             Some((update, step, time, x, y))

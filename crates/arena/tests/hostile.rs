@@ -50,8 +50,8 @@ fn use_all(segment: &Segment) {
     }
     for index in 0..10 {
         if let Ok(block) = segment.block(index) {
-            assert!(block.bytes().len() as u64 <= segment.block_bytes());
-            std::hint::black_box(block.bytes().iter().map(|b| u64::from(*b)).sum::<u64>());
+            assert!(block.view().len() as u64 <= segment.block_bytes());
+            std::hint::black_box(block.view().iter().map(u64::from).sum::<u64>());
             if let Ok(mut reader) = TripleBuffer::reader(block, 16) {
                 let _ = reader.latest();
             }
@@ -124,7 +124,7 @@ fn a_file_cut_short_or_of_another_kind_is_refused() {
 fn a_segment_that_its_maker_could_cut_short_is_refused() {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     let whole = Segment::create(&spec()).unwrap();
-    let mut bytes = vec![0; 1 << 16];
+    let mut bytes = vec![0; rustix::fs::fstat(whole.fd()).unwrap().st_size as usize];
     let n = rustix::io::pread(whole.fd(), &mut bytes, 0).unwrap();
     let copy = |seals| {
         let file = memfd_create("copy", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();

@@ -66,9 +66,9 @@ impl Rank {
     fn step(&mut self, dice: &mut Dice) -> bool {
         self.allocator.reap();
         let len = 1 + dice.below(60_000);
-        let Some(mut block) = self.allocator.alloc(len) else { return false };
+        let Some(block) = self.allocator.alloc(len) else { return false };
         let number = self.number + 1;
-        block.bytes_mut().fill(number as u8);
+        block.view().fill(number as u8);
         let head = [number, block.index() as u64, block.made() as u64, len];
         let bytes: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
         let padding = vec![number as u8; dice.below(300) as usize];
@@ -122,7 +122,7 @@ impl Owner {
         if number == applied + 1 {
             let block = self.segment.block(index).unwrap();
             assert_eq!(block.len(), len);
-            assert!(block.bytes().iter().all(|b| *b == number as u8), "half a block");
+            assert!(block.view().iter().all(|b| b == number as u8), "half a block");
             self.segment.word(APPLIED).store(number, SeqCst);
         }
         self.segment.release_made(index, made).unwrap();

@@ -28,7 +28,7 @@ fn where_shared_memory_is_too_small_a_file_in_the_given_directory_serves() {
     assert_eq!(segment.path().unwrap(), dir.path().join("room"));
     let block = segment.allocator().alloc(5).unwrap();
     block.write_from(0, b"hello");
-    assert_eq!(segment.block(block.index()).unwrap().bytes(), b"hello");
+    assert_eq!(segment.block(block.index()).unwrap().view().to_vec(), b"hello");
     let error = Segment::create_or_in(&spec(1 << 46), dir.path()).err().unwrap();
     assert_eq!(error.code(), Code::Full);
     let text = error.text();

@@ -39,7 +39,7 @@ fn double() -> forebay::serve::Server {
         })
         .unwrap()
         .service("halve(inout x:f64[n])", |call| {
-            call.arg(0)?.slice::<f64>()?.iter_mut().for_each(|x| *x /= 2.0);
+            call.arg(0)?.view::<f64>()?.update(|x| x / 2.0);
             Ok(())
         })
         .unwrap()

@@ -133,7 +133,7 @@ fn programs_with_the_same_number_in_two_name_spaces_write_at_the_same_time() {
 fn serve() -> forebay_server::Running {
     let server = Server::new("sums").service("plus(in x:f64[n], out sum:f64)", |call| {
         let [x, mut sum] = call.args()?;
-        let total: f64 = x.slice::<f64>()?.iter().sum();
+        let total: f64 = x.view::<f64>()?.iter().sum();
         sum.set(total + 7.0)
     });
     server.unwrap().start(Locator::at(None)).unwrap()

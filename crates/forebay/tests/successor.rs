@@ -86,7 +86,7 @@ fn offer_until_told(s: &support::Sandbox) {
     let server = server
         .service("twice(inout x:f64[n])", |call| {
             let [x] = call.args()?;
-            x.slice::<f64>()?.iter_mut().for_each(|x| *x *= 2.0);
+            x.view::<f64>()?.update(|x| x * 2.0);
             Ok(())
         })
         .unwrap();

@@ -53,7 +53,7 @@ impl Piece {
     fn rest(&self) -> &[u8] {
         match self {
             Piece::Bytes(bytes, at) => &bytes[*at..],
-            Piece::Block(block, range) => &block.bytes()[range.start as usize..range.end as usize],
+            Piece::Block(block, range) => &block.lent()[range.start as usize..range.end as usize],
         }
     }
 

@@ -2,7 +2,7 @@
 //! again for what comes next, as in the segments of a host.
 
 use crate::lock;
-use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
+use forebay_arena::{OwnAllocator, OwnBlock};
 use forebay_types::{Code, Error, Result};
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,12 +32,12 @@ struct Inner {
 }
 
 struct Memory {
-    allocator: Mutex<Allocator>,
+    allocator: Mutex<OwnAllocator>,
 }
 
 /// A piece of a pool; dropped, it is used again.
 pub struct Lease {
-    block: Option<Block>,
+    block: Option<OwnBlock>,
     bytes: u64,
     pool: Arc<Inner>,
 }
@@ -74,16 +74,9 @@ impl Budget {
 
 impl Memory {
     fn new(limit: u64) -> Result<Memory> {
-        let segment = Segment::create(&SegmentSpec {
-            name: String::new(),
-            kind: 0,
-            up_bytes: 0,
-            down_bytes: 0,
-            // Each large piece begins at a page.
-            block_bytes: limit.next_multiple_of(PAGE).saturating_add(u64::from(BLOCKS) * PAGE),
-            blocks: BLOCKS,
-        })?;
-        Ok(Memory { allocator: Mutex::new(segment.allocator()) })
+        // Each large piece begins at a page.
+        let bytes = limit.next_multiple_of(PAGE).saturating_add(u64::from(BLOCKS) * PAGE);
+        Ok(Memory { allocator: Mutex::new(OwnAllocator::new(bytes, BLOCKS)?) })
     }
 }
 
@@ -136,7 +129,7 @@ impl Lease {
 
     /// What keeps its memory mapped; its content is another's once the lease is dropped.
     pub fn keeper(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.block.as_ref().map(Block::keeper)
+        self.block.as_ref().map(OwnBlock::keeper)
     }
 }
 

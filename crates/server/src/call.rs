@@ -1,25 +1,31 @@
 //! A call as the service sees it: every parameter in place.
 //!
-//! A large array is a view of the client's segment, one that the client refers to is the array itself
-//! (which a service that only reads it shares with others, and must leave as it is), a small one a buffer that the reply sends
-//! back. A service in Rust takes all parameters at once and gets each as what it is:
+//! A large array is seen in the client's segment, one that the client refers to is the array itself
+//! (which a service that only reads it shares with others, and must leave as it is), a small one lies in a
+//! buffer that the reply sends back; text and bytes are copies. A service in Rust takes all parameters at
+//! once and gets each as what it is:
 //!
 //! ```
 //! use forebay_server::Call;
 //! use forebay_types::Result;
 //! fn axpy(call: &mut Call) -> Result<()> {
 //!     let [a, x, y] = call.args()?;
-//!     let (a, x, y) = (a.f64()?, x.slice::<f64>()?, y.slice::<f64>()?);
-//!     y.iter_mut().zip(x).for_each(|(y, x)| *y += a * *x);
+//!     let (a, x, y) = (a.f64()?, x.view::<f64>()?, y.view::<f64>()?);
+//!     (0..y.len()).for_each(|i| y.set(i, y.get(i) + a * x.get(i)));
 //!     Ok(())
 //! }
 //! ```
+//!
+//! Arrays are [views](View), not slices: their memory is the client's, too, and a client that breaks the
+//! protocol may change a number between two looks at it, or give one array for two parameters. What a
+//! service decides by (an index, a length) it takes out once and checks; then it may compute wrong numbers for such
+//! a client, and nothing worse. `to_vec` and `copy_to` give numbers that stay as they are.
 //!
 //! A binding goes parameter by parameter: [`Call::param`] says what it is, [`Call::arg`] gives it.
 
 use std::sync::Arc;
 
-use forebay_arena::Block;
+use forebay_arena::{Block, Plain, View};
 use forebay_link::pool::Lease;
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
@@ -45,31 +51,45 @@ impl Store {
     /// A buffer with these bytes.
     pub fn copy(bytes: &[u8]) -> Store {
         let mut store = Store::zeroed(bytes.len());
-        store.bytes_mut().copy_from_slice(bytes);
+        store.view().copy_from(bytes);
         store
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub fn len(&self) -> usize {
         match self {
-            Store::Own(buffer, len) => &bytemuck::cast_slice(buffer)[..*len],
-            Store::Block(block, len) => &block.bytes()[..*len],
-            Store::Lease(lease) => lease.bytes(),
+            Store::Own(_, len) | Store::Block(_, len) => *len,
+            Store::Lease(lease) => lease.bytes().len(),
         }
     }
 
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    /// The bytes in place.
+    pub fn view(&mut self) -> View<'_> {
         match self {
-            Store::Own(buffer, len) => &mut bytemuck::cast_slice_mut(buffer)[..*len],
-            Store::Block(block, len) => &mut block.bytes_mut()[..*len],
-            Store::Lease(lease) => lease.bytes_mut(),
+            Store::Own(buffer, len) => View::of(&mut bytemuck::cast_slice_mut(buffer)[..*len]),
+            Store::Block(block, len) => block.view().part(0, *len).expect("its length was checked"),
+            Store::Lease(lease) => View::of(lease.bytes_mut()),
         }
+    }
+
+    /// The bytes, unless others have them, too.
+    pub fn own(&mut self) -> Option<&mut [u8]> {
+        match self {
+            Store::Own(buffer, len) => Some(&mut bytemuck::cast_slice_mut(buffer)[..*len]),
+            Store::Block(..) => None,
+            Store::Lease(lease) => Some(lease.bytes_mut()),
+        }
+    }
+
+    /// A copy of the bytes.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.view().to_vec()
     }
 }
 
 /// The value of one parameter.
 pub(crate) enum Slot {
     Scalar(Scalar),
-    Text(Store),
+    Text(Vec<u8>),
     Array(ArrayMeta, Store),
 }
 
@@ -200,11 +220,11 @@ impl<'a> Arg<'a> {
             .map_err(|e| Error::bad(format!("parameter {} is not UTF-8: {e}", self.param.name)))
     }
 
-    /// The bytes of a text, of bytes or of an array.
+    /// The bytes of a text or of bytes.
     pub fn bytes(&self) -> Result<&[u8]> {
         match &*self.slot {
-            Slot::Text(store) | Slot::Array(_, store) => Ok(store.bytes()),
-            Slot::Scalar(_) => Err(self.is_not("text, bytes or an array")),
+            Slot::Text(bytes) => Ok(bytes),
+            Slot::Scalar(_) | Slot::Array(..) => Err(self.is_not("text or bytes")),
         }
     }
 
@@ -222,8 +242,8 @@ impl<'a> Arg<'a> {
             return Err(Error::bad(format!("parameter {} is text and got other bytes", self.param.name)));
         }
         match self.slot {
-            Slot::Text(store) => {
-                *store = Store::copy(bytes);
+            Slot::Text(own) => {
+                *own = bytes.to_vec();
                 Ok(())
             }
             _ => Err(self.is_not("text or bytes")),
@@ -239,22 +259,22 @@ impl<'a> Arg<'a> {
     }
 
     /// The array's bytes in place, and what they are. An `out` array has no defined content at
-    /// first; what is written into an `in` array is lost.
-    pub fn array(self) -> Result<(ArrayMeta, &'a mut [u8])> {
+    /// first; what is written into an `in` array is lost, or seen by others who refer to it.
+    pub fn array(self) -> Result<(ArrayMeta, View<'a>)> {
         match self.slot {
-            Slot::Array(meta, store) => Ok((*meta, store.bytes_mut())),
+            Slot::Array(meta, store) => Ok((*meta, store.view())),
             _ => Err(self.is_not("an array")),
         }
     }
 
     /// The array's elements in place, in the order in which they lie there.
-    pub fn slice<T: Element>(self) -> Result<&'a mut [T]> {
+    pub fn view<T: Element + Plain>(self) -> Result<View<'a, T>> {
         let fault = |param: &Param| {
             Error::bad(format!("parameter {} is {}, not an array of {}", param.name, param.kind(), T::DTYPE))
         };
         match self.slot {
             Slot::Array(meta, store) if meta.dtype == T::DTYPE => {
-                bytemuck::try_cast_slice_mut(store.bytes_mut()).map_err(|_| fault(self.param))
+                store.view().cast().ok_or_else(|| fault(self.param))
             }
             _ => Err(fault(self.param)),
         }
@@ -284,8 +304,8 @@ mod tests {
             slots: vec![
                 Slot::Scalar(Scalar::from(3i32)),
                 Slot::Array(meta, Store::copy(bytemuck::cast_slice(&[1.5f64, 2.5]))),
-                Slot::Text(Store::copy("grüß".as_bytes())),
-                Slot::Text(Store::zeroed(0)),
+                Slot::Text("grüß".as_bytes().to_vec()),
+                Slot::Text(Vec::new()),
             ],
             caller: None,
         }
@@ -298,9 +318,9 @@ mod tests {
         assert_eq!((n.i64().unwrap(), t.str().unwrap()), (3, "grüß"));
         n.set(4i64).unwrap();
         b.set_bytes(&[1, 2]).unwrap();
-        let x = x.slice::<f64>().unwrap();
-        x[0] += 1.0;
-        assert_eq!(x, [2.5, 2.5]);
+        let x = x.view::<f64>().unwrap();
+        x.set(0, x.get(0) + 1.0);
+        assert_eq!(x.to_vec(), [2.5, 2.5]);
         assert_eq!(call.arg(0).unwrap().scalar().unwrap(), Scalar::from(4i32));
         assert_eq!(call.arg(3).unwrap().bytes().unwrap(), [1, 2]);
     }
@@ -309,7 +329,7 @@ mod tests {
     fn a_parameter_taken_for_something_else_is_refused_by_name() {
         let mut call = call();
         let says = |r: Result<()>, text: &str| assert!(r.unwrap_err().text().contains(text));
-        says(call.arg(1).unwrap().slice::<f32>().map(drop), "parameter x is f64[k], not an array of f32");
+        says(call.arg(1).unwrap().view::<f32>().map(drop), "parameter x is f64[k], not an array of f32");
         says(call.arg(0).unwrap().str().map(drop), "parameter n is i32, not text");
         says(call.arg(0).unwrap().set(2.5), "parameter n: 2.5 of dtype f64");
         says(call.arg(2).unwrap().set_bytes(&[0xff]), "parameter t is text");

@@ -96,7 +96,7 @@ fn check(service: &Service, items: &[Item]) -> Result<()> {
 
 fn empty(param: &Param) -> Slot {
     match param.dtype {
-        DType::Str | DType::Bytes => Slot::Text(Store::zeroed(0)),
+        DType::Str | DType::Bytes => Slot::Text(Vec::new()),
         dtype => Slot::Scalar(Scalar::zero(dtype)),
     }
 }
@@ -105,11 +105,12 @@ fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<Slot> {
     match item {
         Some(Item::Scalar(s)) => Ok(Slot::Scalar(s.convert(param.dtype)?)),
         Some(Item::Text(dtype, place)) => {
-            let store = store(place, from)?;
-            if *dtype == DType::Str && std::str::from_utf8(store.bytes()).is_err() {
+            // Copied first, so that nobody changes what was checked.
+            let bytes = store(place, from)?.into_bytes();
+            if *dtype == DType::Str && std::str::from_utf8(&bytes).is_err() {
                 return Err(Error::bad(format!("parameter {} is text and is not UTF-8", param.name)));
             }
-            Ok(Slot::Text(store))
+            Ok(Slot::Text(bytes))
         }
         Some(Item::Array(meta, place)) => Ok(Slot::Array(*meta, array(meta, place, from)?)),
         None => Err(corrupt(format!("the request ends before parameter {}", param.name))),
@@ -120,8 +121,11 @@ fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<Slot> {
 fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
     let Place::Held { number, bytes } = *place else {
         let mut store = store(place, from)?;
-        if from.turned && !matches!(place, Place::None { .. }) {
-            meta.dtype.turn(store.bytes_mut());
+        if from.turned
+            && !matches!(place, Place::None { .. })
+            && let Some(own) = store.own()
+        {
+            meta.dtype.turn(own);
         }
         return Ok(store);
     };
@@ -194,12 +198,15 @@ pub(crate) fn reply(
     let mut bytes = w.finish();
     if at > 0 {
         align(&mut bytes);
-        for slot in coming.iter().map(|i| &slots[*i]) {
-            let (Slot::Text(store) | Slot::Array(_, store)) = slot else { continue };
-            if travels(slot, store) {
-                bytes.extend_from_slice(store.bytes());
-                align(&mut bytes);
+        for i in &coming {
+            match &mut slots[*i] {
+                Slot::Text(own) => bytes.extend_from_slice(own),
+                Slot::Array(_, Store::Own(buffer, len)) => {
+                    bytes.extend_from_slice(&bytemuck::cast_slice(buffer)[..*len]);
+                }
+                _ => continue,
             }
+            align(&mut bytes);
         }
     }
     for i in coming {
@@ -215,30 +222,27 @@ pub(crate) fn reply(
 
 /// Results of arrays in blocks stay where they are, those that came over the network go apart;
 /// everything else travels.
-fn travels(slot: &Slot, store: &Store) -> bool {
-    matches!(slot, Slot::Text(_)) || matches!(store, Store::Own(..))
-}
-
 fn item(param: &Param, slot: &Slot, at: &mut usize, leases: &mut u32) -> Item {
-    let mut place = |store: &Store| {
-        let bytes = store.bytes().len();
-        match store {
-            _ if travels(slot, store) => {
-                let begin = *at;
-                *at = (begin + bytes).next_multiple_of(call::ALIGN);
-                Place::Inline { at: begin as u32, bytes: bytes as u32 }
-            }
-            Store::Lease(_) => {
-                *leases += 1;
-                Place::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 })
-            }
-            _ => Place::None { bytes: bytes as u64 },
-        }
+    let mut inline = |bytes: usize| {
+        let begin = *at;
+        *at = (begin + bytes).next_multiple_of(call::ALIGN);
+        Place::Inline { at: begin as u32, bytes: bytes as u32 }
     };
     match slot {
         Slot::Scalar(s) => Item::Scalar(*s),
-        Slot::Text(store) => Item::Text(param.dtype, place(store)),
-        Slot::Array(meta, store) => Item::Array(*meta, place(store)),
+        Slot::Text(bytes) => Item::Text(param.dtype, inline(bytes.len())),
+        Slot::Array(meta, store) => {
+            let bytes = store.len();
+            let place = match store {
+                Store::Own(..) => inline(bytes),
+                Store::Block(..) => Place::None { bytes: bytes as u64 },
+                Store::Lease(_) => {
+                    *leases += 1;
+                    Place::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 })
+                }
+            };
+            Item::Array(*meta, place)
+        }
     }
 }
 

@@ -87,10 +87,10 @@ impl Arrays {
     pub fn create(&self, number: u64, meta: ArrayMeta, zero: bool) -> Result<()> {
         let bytes = meta.bytes()?;
         let pool = self.pool(number)?;
-        let mut block = pool.take(bytes)?;
+        let block = pool.take(bytes)?;
         let held = Held { meta, pool, block: block.index(), bytes, turns: Mutex::default() };
         if zero {
-            block.bytes_mut().fill(0);
+            block.view().fill(0);
         }
         let mut inner = lock(&self.inner);
         if inner.by_number.contains_key(&number) {
@@ -312,7 +312,7 @@ mod tests {
         arrays.kill(1).unwrap();
         assert_eq!(arrays.kill(1).unwrap_err().code(), Code::NotFound);
         assert_eq!(used(), 80_000);
-        assert_eq!(turn.block(&meta(10_000)).unwrap().bytes().len(), 80_000);
+        assert_eq!(turn.block(&meta(10_000)).unwrap().len(), 80_000);
         assert!(turn.block(&meta(9_999)).is_err());
         drop(turn);
         assert_eq!(used(), 0);

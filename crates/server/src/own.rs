@@ -6,9 +6,9 @@ use forebay_link::{QuickMap, standing};
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, DType, Error, Order, Result, Shape, Signature, Strided};
 
-use crate::Call;
 use crate::held::Arrays;
 use crate::service::{Body, Service};
+use crate::{Arg, Call};
 
 /// Making an array of so many bytes takes longer than somebody takes to stand in.
 const LARGE: u64 = 1 << 20;
@@ -36,7 +36,7 @@ fn create(call: &mut Call) -> Result<()> {
     let meta = ArrayMeta {
         dtype: DType::from_code(dtype.i64()? as u8)?,
         order: if order.i64()? == 0 { Order::C } else { Order::F },
-        shape: Shape::new(shape.slice()?)?,
+        shape: Shape::new(&shape.view()?.to_vec())?,
     };
     if matches!(meta.dtype, DType::Str | DType::Bytes) {
         return Err(Error::bad(format!("an array of {} cannot be held; use u8", meta.dtype)));
@@ -58,31 +58,31 @@ fn kill(call: &mut Call) -> Result<()> {
 fn put(call: &mut Call) -> Result<()> {
     let [item, offset, shape, strides, array, data] = call.args()?;
     let (_, into) = array.array()?;
-    let part = part(item.i64()?, offset.i64()?, shape.slice()?, strides.slice()?, into.len())?;
+    let part = part((item.i64()?, offset.i64()?), shape, strides, into.len())?;
     let (_, from) = data.array()?;
     fits(&part, from.len())?;
-    part.scatter(from, into);
+    from.scatter_to(&part, into);
     Ok(())
 }
 
 fn get(call: &mut Call) -> Result<()> {
     let [item, offset, shape, strides, array, data] = call.args()?;
     let (_, from) = array.array()?;
-    let part = part(item.i64()?, offset.i64()?, shape.slice()?, strides.slice()?, from.len())?;
+    let part = part((item.i64()?, offset.i64()?), shape, strides, from.len())?;
     let (_, out) = data.array()?;
     fits(&part, out.len())?;
-    part.gather(from, out);
+    out.gather_of(&part, from, 0);
     Ok(())
 }
 
-fn part(item: i64, offset: i64, shape: &[u64], strides: &[i64], room: usize) -> Result<Strided> {
+fn part((item, offset): (i64, i64), shape: Arg, strides: Arg, room: usize) -> Result<Strided> {
     // A whole multiple of nothing would have no end.
     if !(1..=16).contains(&item) {
         return Err(Error::bad(format!("elements of {item} bytes do not exist")));
     }
-    let shape = Shape::new(shape)?;
+    let shape = Shape::new(&shape.view()?.to_vec())?;
     shape.len().checked_mul(item as u64).ok_or_else(|| Error::bad(format!("{shape} is too large")))?;
-    Strided::new(item as usize, offset as u64, shape, strides, room as u64)
+    Strided::new(item as usize, offset as u64, shape, &strides.view()?.to_vec(), room as u64)
 }
 
 fn fits(part: &Strided, bytes: usize) -> Result<()> {

@@ -172,7 +172,7 @@ impl Strided {
     /// Calls `row` for the rows of a part of the dense side, with first byte, stride, count, bytes of a run,
     /// and the first byte on the dense side, counted from the part's own. Rows and runs at the ends of the
     /// part are cut.
-    fn each_row(&self, part: Range<usize>, mut row: impl FnMut(isize, isize, usize, usize, usize)) {
+    pub fn each_row(&self, part: Range<usize>, mut row: impl FnMut(isize, isize, usize, usize, usize)) {
         if part.is_empty() {
             return;
         }

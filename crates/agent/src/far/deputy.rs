@@ -41,6 +41,8 @@ const BUSY: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(100);
 /// Notices and words wait while so many bytes wait for the line.
 const BACKLOG: usize = 1 << 20;
+/// Bytes of a block are received in pieces of at most this many.
+const PART: usize = 256 << 10;
 /// Most bytes that a rank's segment may have here.
 const LARGEST: u64 = 1 << 40;
 
@@ -107,6 +109,8 @@ pub struct Deputy<'a> {
     taken: u64,
     /// The block that the bytes that come belong to.
     current: Option<(u32, u64)>,
+    /// Where they are received, before they are copied there.
+    aside: Vec<u8>,
 }
 
 impl<'a> Deputy<'a> {
@@ -153,6 +157,7 @@ impl<'a> Deputy<'a> {
             told_at: None,
             taken: 0,
             current: None,
+            aside: vec![0; PART],
         })
     }
 
@@ -285,27 +290,19 @@ impl<'a> Deputy<'a> {
 
     /// Bytes of a block go where they belong; says whether all that were due are there.
     fn bulk(&mut self, line: &mut Line) -> Result<bool> {
-        let mut aside = [0; 16 << 10];
         while line.bulk() > 0 {
-            let due = line.bulk();
-            let n = match self.current {
-                Some((index, at)) => match self.mirror.room(index, at, due) {
-                    Some(room) => line.take_bulk(room)? as u64,
-                    None => {
-                        self.current = None;
-                        continue;
-                    }
-                },
-                // Given up meanwhile.
-                None => line.take_bulk(&mut aside)? as u64,
-            };
+            if self.current.is_some_and(|(index, _)| !self.mirror.awaits(index)) {
+                self.current = None; // given up meanwhile: what comes of it is passed over
+            }
+            let n = line.take_bulk(&mut self.aside)?;
             if n == 0 {
                 return Ok(false);
             }
-            self.taken += n;
+            self.taken += n as u64;
             if let Some((index, at)) = self.current {
-                self.current = Some((index, at + n));
-                if self.mirror.came(index, n) {
+                self.mirror.fill(index, at, &self.aside[..n]);
+                self.current = Some((index, at + n as u64));
+                if self.mirror.came(index, n as u64) {
                     self.doorbell.ring();
                 }
             }

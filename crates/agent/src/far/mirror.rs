@@ -118,10 +118,16 @@ impl Mirror {
         Ok(Some((index, at)))
     }
 
-    /// The bytes of a block from there on, to be filled.
-    pub fn room(&mut self, index: u32, at: u64, length: u64) -> Option<&mut [u8]> {
-        let coming = self.coming.get_mut(&index)?;
-        coming.block.bytes_mut().get_mut(at as usize..(at + length) as usize)
+    /// Whether bytes of a block are awaited.
+    pub fn awaits(&self, index: u32) -> bool {
+        self.coming.contains_key(&index)
+    }
+
+    /// Bytes of a block came; they go where they belong.
+    pub fn fill(&self, index: u32, at: u64, bytes: &[u8]) {
+        if let Some(coming) = self.coming.get(&index) {
+            coming.block.write_from(at, bytes);
+        }
     }
 
     /// So many bytes of a block came; says whether it is whole and the owner has to look.

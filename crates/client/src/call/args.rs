@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use forebay_arena::Block;
+use forebay_arena::{Block, View};
 use forebay_link::pool::Pool;
 use forebay_types::call::INLINE_BYTES;
 use forebay_types::{ArrayMeta, Element, Error, Given, Result, Scalar, Shape, Strided};
@@ -136,10 +136,10 @@ impl<'a> Arg<'a> {
     }
 
     /// Copies its elements to where a large argument lies.
-    pub(super) fn fill(&self, block: &mut Block) {
+    pub(super) fn fill(&self, block: &Block) {
         match self {
-            Arg::Strided(_, strided, bytes) => strided.gather(bytes, block.bytes_mut()),
-            Arg::StridedMut(_, strided, bytes) => strided.gather(bytes, block.bytes_mut()),
+            Arg::Strided(_, strided, bytes) => block.view().gather(strided, bytes, 0),
+            Arg::StridedMut(_, strided, bytes) => block.view().gather(strided, bytes, 0),
             _ => block.write_from(0, &self.bytes()),
         }
     }
@@ -160,6 +160,18 @@ impl<'a> Arg<'a> {
             Arg::Mut(meta, bytes) if came == meta && from.len() == bytes.len() => bytes.copy_from_slice(from),
             Arg::StridedMut(meta, strided, bytes) if came == meta && from.len() == strided.bytes() => {
                 strided.scatter(from, bytes);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The same out of shared memory.
+    pub(super) fn take_view(&mut self, came: &ArrayMeta, from: View<'_>) -> Option<()> {
+        match self {
+            Arg::Mut(meta, bytes) if came == meta && from.len() == bytes.len() => from.copy_to(bytes),
+            Arg::StridedMut(meta, strided, bytes) if came == meta && from.len() == strided.bytes() => {
+                from.scatter_to(strided, View::of(bytes));
             }
             _ => return None,
         }

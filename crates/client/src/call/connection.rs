@@ -68,15 +68,6 @@ pub(super) enum Chunk {
     Lease(Lease),
 }
 
-impl Chunk {
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Chunk::Block(block) => block.bytes(),
-            Chunk::Lease(lease) => lease.bytes(),
-        }
-    }
-}
-
 /// Why a request did not go (nothing: no room just now), and its chunks.
 pub(super) type Unsent = (Option<Error>, Vec<(usize, Chunk)>);
 

@@ -433,14 +433,15 @@ impl<'a> Future<'a> {
             Place::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
             Place::None { .. } => {
                 let ours = |(i, chunk): &&(usize, Chunk)| *i == index && matches!(chunk, Chunk::Block(_));
-                let block = &came.chunks.iter().find(ours)?.1;
-                block.bytes().get(..arg.len())?
+                let (_, Chunk::Block(block)) = came.chunks.iter().find(ours)? else { return None };
+                return arg.take_view(meta, block.view().part(0, arg.len())?);
             }
             Place::Block(at) => {
                 let came_with = |(i, chunk): &&(usize, Chunk)| {
                     *i == at.index as usize && matches!(chunk, Chunk::Lease(_))
                 };
-                came.chunks.iter().find(came_with)?.1.bytes()
+                let (_, Chunk::Lease(lease)) = came.chunks.iter().find(came_with)? else { return None };
+                lease.bytes()
             }
             Place::Held { .. } => return None,
         };

@@ -101,7 +101,7 @@ impl Allocated {
     /// First byte, 64-byte aligned (page aligned from 4 KiB on). Valid as long as this object or
     /// a clone of it lives; arrays of other languages keep one.
     pub fn as_mut_ptr(&self) -> *mut u8 {
-        self.block().as_ptr().cast_mut()
+        self.block().as_ptr()
     }
 
     /// Writes bytes at an offset.

@@ -96,11 +96,11 @@ impl<'a> View<'a> {
     }
 
     /// Fills a block with the elements that begin at that byte of them all.
-    pub(super) fn fill(&self, block: &mut Block, from: usize) {
+    pub(super) fn fill(&self, block: &Block, from: usize) {
         let length = block.len() as usize;
         match &self.apart {
             None => block.write_from(0, &self.bytes[from..from + length]),
-            Some(apart) => apart.gather_part(self.bytes, from, &mut block.bytes_mut()[..length]),
+            Some(apart) => block.view().gather(apart, self.bytes, from),
         }
     }
 }

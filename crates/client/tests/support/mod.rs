@@ -216,7 +216,7 @@ impl Life {
             Payload::Block(b) => {
                 let block = self.segment.block(b.index).unwrap();
                 self.kept.push(b.index);
-                block.bytes()[..b.bytes as usize].to_vec()
+                block.view().part(0, b.bytes as usize).unwrap().to_vec()
             }
         }
     }

@@ -191,7 +191,7 @@ impl Data {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Data::Inline(b) => b,
-            Data::Block(b) => b.bytes(),
+            Data::Block(b) => b.lent(),
         }
     }
 }

@@ -1,0 +1,406 @@
+//! Models of what processes share: rings, doorbells, block tables and triple buffers over plain
+//! memory of their own, used by two threads.
+//!
+//! Three judges look at them. The loom model checker tries every order in which the loads and stores
+//! of the two can meet, and every value that the memory model allows a load to see
+//! (`scripts/loom`). Miri runs them with its own weak memory and finds accesses that no order
+//! allows (`scripts/miri`). As plain tests they meet the machine, an emulated arm64 among others
+//! (`scripts/arm64`).
+
+use crate::bell::{AWAKE, FUTEX, announce, claim, withdraw};
+use crate::ring::{Consumer, Producer, RingMemory};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::table::{Table, TableMemory};
+use crate::triple::{self, TripleMemory};
+use judge::{Arc, Condvar, Mutex, UnsafeCell, model, thread};
+
+/// What the models are made of for the model checker.
+#[cfg(loom)]
+mod judge {
+    pub use loom::cell::UnsafeCell;
+    pub use loom::sync::{Arc, Condvar, Mutex};
+    pub use loom::{model, thread};
+}
+
+/// The same of the standard library.
+#[cfg(not(loom))]
+mod judge {
+    pub use std::sync::{Arc, Condvar, Mutex};
+    pub use std::thread;
+
+    /// Runs a model again and again: each time the threads meet otherwise.
+    pub fn model(run: impl Fn()) {
+        let rounds = if cfg!(miri) { 30 } else { 3_000 };
+        (0..rounds).for_each(|_| run());
+    }
+
+    /// A cell whose users agree otherwise on whose it is.
+    #[derive(Debug)]
+    pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    // SAFETY: the models hand the cells from one thread to the other by what is under test; Miri looks.
+    unsafe impl<T: Send> Sync for UnsafeCell<T> {}
+
+    impl<T> UnsafeCell<T> {
+        pub fn new(value: T) -> UnsafeCell<T> {
+            UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+/// A ring of a few lines, one of which stays free. Loom reports every access to a cell that is not
+/// ordered with the other thread's: reading a record before it is published, writing over one not yet released.
+struct Ring {
+    tail: AtomicU64,
+    mark: AtomicU64,
+    heads: Vec<AtomicU64>,
+    words: Vec<UnsafeCell<[u8; 8]>>,
+}
+
+impl Ring {
+    fn new(records: usize) -> Arc<Ring> {
+        Arc::new(Ring {
+            tail: AtomicU64::new(0),
+            mark: AtomicU64::new(0),
+            heads: (0..records).map(|_| AtomicU64::new(0)).collect(),
+            words: (0..8 * records).map(|_| UnsafeCell::new([0; 8])).collect(),
+        })
+    }
+}
+
+impl RingMemory for Arc<Ring> {
+    fn tail(&self) -> &AtomicU64 {
+        &self.tail
+    }
+
+    fn mark(&self) -> &AtomicU64 {
+        &self.mark
+    }
+
+    fn capacity(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    fn head(&self, at: u64) -> &AtomicU64 {
+        assert!(at % 64 == 0, "a record begins at a line");
+        &self.heads[at as usize / 64]
+    }
+
+    fn store(&self, at: u64, bytes: &[u8]) {
+        assert!(at % 8 == 0 && bytes.len() <= 8, "the models write whole words");
+        // SAFETY: loom checks that nobody else uses the cell meanwhile.
+        self.words[at as usize / 8].with_mut(|w| unsafe { (&mut *w)[..bytes.len()].copy_from_slice(bytes) });
+    }
+
+    fn load(&self, at: u64, out: &mut [u8]) {
+        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        self.words[at as usize / 8].with(|w| unsafe { out.copy_from_slice(&(&*w)[..out.len()]) });
+    }
+}
+
+fn push(producer: &mut Producer<Arc<Ring>>, value: u64) {
+    while producer.push(&[&value.to_le_bytes()]).is_err() {
+        thread::yield_now();
+    }
+}
+
+fn next(consumer: &mut Consumer<Arc<Ring>>) -> (u64, u64) {
+    let mut buf = Vec::new();
+    loop {
+        if let Some(position) = consumer.next(&mut buf).expect("a ring of honest ends is sound") {
+            return (u64::from_le_bytes(buf[..].try_into().expect("eight bytes")), position);
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn records_pass_whole_and_in_order_and_room_is_reused_only_after_release() {
+    model(|| {
+        let ring = Ring::new(2); // one record at a time
+        let there = ring.clone();
+        let reader = thread::spawn(move || {
+            let mut consumer = Consumer::new(there);
+            for expected in 1..=3 {
+                let (value, position) = next(&mut consumer);
+                assert_eq!(value, expected);
+                consumer.release_to(position);
+            }
+        });
+        let mut producer = Producer::new(ring);
+        (1..=3).for_each(|value| push(&mut producer, value));
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn a_successor_reads_on_from_the_release_mark_while_the_producer_goes_on() {
+    model(|| {
+        let ring = Ring::new(4);
+        let there = ring.clone();
+        let reader = thread::spawn(move || {
+            let mut first = Consumer::new(there.clone());
+            let (value, position) = next(&mut first);
+            assert_eq!(value, 1);
+            first.release_to(position);
+            drop(first); // died here; whatever else it read was not released
+            let mut second = Consumer::new(there);
+            for expected in 2..=3 {
+                assert_eq!(next(&mut second).0, expected);
+            }
+        });
+        let mut producer = Producer::new(ring);
+        (1..=3).for_each(|value| push(&mut producer, value));
+        reader.join().unwrap();
+    });
+}
+
+/// A futex: the kernel compares and goes to sleep under a lock that the waker takes too.
+struct Futex {
+    flag: AtomicU32,
+    lock: Mutex<()>,
+    sleepers: Condvar,
+}
+
+impl Futex {
+    fn wait(&self) {
+        let guard = self.lock.lock().unwrap();
+        if self.flag.load(Ordering::SeqCst) == FUTEX {
+            drop(self.sleepers.wait(guard).unwrap());
+        }
+    }
+
+    fn wake(&self) {
+        drop(self.lock.lock().unwrap());
+        self.sleepers.notify_all();
+    }
+}
+
+#[test]
+fn a_sleeper_is_never_left_asleep_with_something_published() {
+    model(|| {
+        let shared = Arc::new((
+            AtomicU64::new(0),
+            Futex { flag: AtomicU32::new(AWAKE), lock: Mutex::new(()), sleepers: Condvar::new() },
+        ));
+        let there = shared.clone();
+        let waiter = thread::spawn(move || {
+            let (published, bell) = &*there;
+            for wanted in 1..=2 {
+                // As `Bell::wait` does it, without the polling.
+                while published.load(Ordering::Acquire) < wanted {
+                    announce(&bell.flag, FUTEX);
+                    if published.load(Ordering::Acquire) >= wanted {
+                        withdraw(&bell.flag);
+                        break;
+                    }
+                    bell.wait(); // loom reports a deadlock when nobody wakes it, others hang
+                }
+            }
+        });
+        let (published, bell) = &*shared;
+        for value in 1..=2 {
+            published.store(value, Ordering::Release);
+            if claim(&bell.flag) != AWAKE {
+                bell.wake();
+            }
+        }
+        waiter.join().unwrap();
+    });
+}
+
+struct Words(Vec<AtomicU64>);
+
+impl TripleMemory for Words {
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.0[at / 8]
+    }
+}
+
+/// Two words of data a buffer, where the real one has points.
+fn data(words: &Words, update: u64) -> [&AtomicU64; 2] {
+    let at = (update % 3) as usize * 64 + 192;
+    [words.word(at + 8), words.word(at + 16)]
+}
+
+fn publish(words: &Words) {
+    let update = triple::begin(words);
+    data(words, update).iter().for_each(|w| w.store(update, Ordering::Relaxed));
+    triple::commit(words, update);
+}
+
+#[test]
+fn a_reader_takes_whole_updates_only_however_often_the_writer_overtakes_it() {
+    model(|| {
+        let words = Arc::new(Words((0..48).map(|_| AtomicU64::new(0)).collect()));
+        publish(&words);
+        let there = words.clone();
+        // The fourth update goes into the buffer of the first, which the reader may be copying.
+        let writer = thread::spawn(move || (2..=4).for_each(|_| publish(&there)));
+        let read = triple::read(&*words, 0, 1, |update| {
+            Some(data(&words, update).map(|w| w.load(Ordering::Relaxed)))
+        });
+        if let Some((update, values)) = read {
+            assert_eq!(values, [update; 2], "half an update");
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// A block table with its blocks, each a word. Loom reports a byte that is read before it was handed over or
+/// written before it was given back.
+struct Blocks {
+    words64: Vec<[AtomicU64; 2]>,
+    words32: Vec<[AtomicU32; 2]>,
+    releases: AtomicU64,
+    taken: AtomicU64,
+    bytes: Vec<UnsafeCell<u64>>,
+}
+
+/// Blocks begin there.
+const AREA: u64 = 64;
+
+impl Blocks {
+    fn new(blocks: u64) -> Arc<Blocks> {
+        Arc::new(Blocks {
+            words64: (0..blocks).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
+            words32: (0..blocks).map(|_| [AtomicU32::new(0), AtomicU32::new(0)]).collect(),
+            releases: AtomicU64::new(0),
+            taken: AtomicU64::new(64 * blocks),
+            bytes: (0..blocks).map(|_| UnsafeCell::new(0)).collect(),
+        })
+    }
+
+    fn write(&self, offset: u64, value: u64) {
+        // SAFETY: loom checks that nobody else uses the cell meanwhile.
+        self.bytes[((offset - AREA) / 64) as usize].with_mut(|b| unsafe { *b = value });
+    }
+
+    fn read(&self, offset: u64) -> u64 {
+        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        self.bytes[((offset - AREA) / 64) as usize].with(|b| unsafe { *b })
+    }
+}
+
+impl TableMemory for Arc<Blocks> {
+    fn blocks(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    fn area(&self) -> (u64, u64) {
+        (AREA, 64 * self.bytes.len() as u64)
+    }
+
+    fn word64(&self, index: u32, at: u64) -> &AtomicU64 {
+        &self.words64[index as usize][at as usize / 8]
+    }
+
+    fn word32(&self, index: u32, at: u64) -> &AtomicU32 {
+        &self.words32[index as usize][(at as usize - 16) / 4]
+    }
+
+    fn releases(&self) -> &AtomicU64 {
+        &self.releases
+    }
+
+    fn taken(&self) -> &AtomicU64 {
+        &self.taken
+    }
+}
+
+#[test]
+fn a_block_is_its_reader_s_until_it_is_released_and_every_release_is_found() {
+    model(|| {
+        let ours = Table(Blocks::new(1));
+        let theirs = ours.clone();
+        let reader = thread::spawn(move || {
+            let mut expected = 1;
+            while expected <= 2 {
+                // Told by a ring otherwise; a block that is not handed out is refused.
+                let Ok((offset, len)) = theirs.look_up(0) else {
+                    thread::yield_now();
+                    continue;
+                };
+                assert_eq!((theirs.0.read(offset), len, theirs.made(0)), (expected, 8, expected as u32));
+                // As a successor does that does not know how far its predecessor came.
+                theirs.release_made(0, expected as u32).unwrap();
+                theirs.release_made(0, expected as u32).unwrap();
+                expected += 1;
+            }
+        });
+        let mut seen = 0;
+        for value in 1..=2 {
+            ours.0.write(AREA, value);
+            ours.publish(0, AREA, 8);
+            while ours.reap(&mut seen, [0].into_iter()).is_empty() {
+                thread::yield_now();
+            }
+        }
+        reader.join().unwrap();
+        ours.0.write(AREA, 3); // given back: nobody reads it any more
+    });
+}
+
+#[test]
+fn the_place_of_a_block_that_was_given_back_may_be_another_one_s() {
+    model(|| {
+        let ours = Table(Blocks::new(2));
+        let theirs = ours.clone();
+        let reader = thread::spawn(move || {
+            for index in 0..2u32 {
+                loop {
+                    let Ok((offset, _)) = theirs.look_up(index) else {
+                        thread::yield_now();
+                        continue;
+                    };
+                    assert_eq!(theirs.0.read(offset), u64::from(index) + 1);
+                    break theirs.release(index).unwrap();
+                }
+            }
+        });
+        let mut seen = 0;
+        ours.0.write(AREA, 1);
+        ours.publish(0, AREA, 8);
+        while ours.reap(&mut seen, [0].into_iter()).is_empty() {
+            thread::yield_now();
+        }
+        ours.0.write(AREA, 2);
+        ours.publish(1, AREA, 8);
+        reader.join().unwrap();
+        assert_eq!(ours.reap(&mut seen, [1].into_iter()), [1]);
+    });
+}
+
+#[test]
+fn a_mirrored_block_is_read_when_its_last_byte_is_there_or_given_up_once() {
+    model(|| {
+        let ours = Table(Blocks::new(1));
+        ours.announce(0, 7, AREA, 8);
+        let theirs = ours.clone();
+        let reader = thread::spawn(move || {
+            // Whatever it finds, it lets go of the block in the end: whole, or given up before.
+            let state = theirs.0.word32(0, 16).load(Ordering::Acquire);
+            let whole = state == 1;
+            if whole {
+                let (offset, _) = theirs.look_up(0).unwrap();
+                assert_eq!(theirs.0.read(offset), 1, "half a block");
+            }
+            theirs.release_made(0, 7).unwrap();
+        });
+        ours.0.write(AREA, 1);
+        ours.arrived(0);
+        reader.join().unwrap();
+        let mut seen = 0;
+        assert_eq!(ours.reap(&mut seen, [0].into_iter()), [0], "the release is found whoever came first");
+        ours.announce(0, 8, AREA, 8);
+        assert!(ours.arrived(0), "the entry is used again");
+    });
+}
