@@ -152,7 +152,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Arg::set_bytes", "fb_request_set_bytes"),
     ("Arg::meta", "fb_request_array fb_request_order"),
     ("Arg::array", "fb_request_array"),
-    ("Arg::slice", "fb_request_array"),
+    ("Arg::view", "fb_request_array"),
 ];
 
 /// What has no counterpart, and why.

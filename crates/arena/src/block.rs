@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::map::Map;
 use crate::segment::Segment;
 use crate::sync::Ordering;
-use crate::table::{COMING, STATE};
+use crate::table::{COMING, STATE, state_of};
 use crate::view::View;
 use forebay_types::{Error, Result};
 use std::sync::Arc;
@@ -65,8 +65,8 @@ impl Block {
 
     /// Whether all its bytes are there: always, but for a block of a mirror ([`crate::Mirror`]).
     pub fn is_there(&self) -> bool {
-        let state = self.map.atomic_u32(Layout::entry(self.index) + STATE);
-        state.load(Ordering::Acquire) != COMING
+        let word = self.map.atomic_u64(Layout::entry(self.index) + STATE);
+        state_of(word.load(Ordering::Acquire)) != COMING
     }
 
     /// Whether it holds nothing.

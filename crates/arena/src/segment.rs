@@ -15,7 +15,7 @@ use crate::mirror::Mirror;
 use crate::place;
 use crate::process::{Process, ProcessState};
 use crate::ring::{self, RingMemory};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Table, TableMemory};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{AtFlags, CWD, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, flock};
@@ -107,13 +107,8 @@ impl TableMemory for Entries<'_> {
     }
 
     #[inline]
-    fn word64(&self, index: u32, at: u64) -> &AtomicU64 {
+    fn word(&self, index: u32, at: u64) -> &AtomicU64 {
         self.map.atomic_u64(Layout::entry(index) + at)
-    }
-
-    #[inline]
-    fn word32(&self, index: u32, at: u64) -> &AtomicU32 {
-        self.map.atomic_u32(Layout::entry(index) + at)
     }
 
     #[inline]
@@ -263,7 +258,7 @@ impl Segment {
     }
 
     /// Uses a segment that has a name and whose descriptor came over a socket. A file with a name cannot be
-    /// sealed: see [`crate::guard`].
+    /// sealed: who cuts it short ends whoever looks at it.
     pub fn from_named_fd(fd: OwnedFd) -> Result<Segment> {
         Segment::adopt(fd, None)
     }

@@ -1,19 +1,20 @@
 //! The block table: which blocks are handed out, for both sides to see.
 //!
 //! ```text
-//!  an entry:  0 offset in the segment (8)   8 length (8)   16 state (4)   20 generation (4)   24 zero (8)
+//!  an entry:  0 offset in the segment (8)   8 length (8)   16 state (4), use (4): one word   24 zero (8)
 //! ```
 //!
-//! The creating side writes offset, length and generation, then the state `LIVE` with release
-//! order; the other side turns `LIVE` into `RELEASED` by one atomic exchange, and only the
-//! creating side turns that into `EMPTY`. In the mirror of a segment of another host a block is
+//! The creating side writes offset and length, then the state `LIVE` with the count of the entry's uses in
+//! one store with release order; the other side turns `LIVE` into `RELEASED` by one atomic exchange of
+//! the word, so that no release meets another use than it was meant for, and only the creating side
+//! turns that into `EMPTY`. In the mirror of a segment of another host a block is
 //! `COMING` until its last byte is there. What the creator needs to know it keeps to itself, so
 //! a table scribbled over by a broken peer harms no other block.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use forebay_types::{Code, Error, Result};
 
-/// Where the state stands in an entry.
+/// Where the word of state and use stands in an entry.
 pub(crate) const STATE: u64 = 16;
 const EMPTY: u32 = 0;
 const LIVE: u32 = 1;
@@ -27,9 +28,7 @@ pub(crate) trait TableMemory {
     /// First byte of the blocks in the segment, and how many bytes they have.
     fn area(&self) -> (u64, u64);
     /// A word of an entry, at a multiple of 8.
-    fn word64(&self, index: u32, at: u64) -> &AtomicU64;
-    /// A word of an entry, at a multiple of 4.
-    fn word32(&self, index: u32, at: u64) -> &AtomicU32;
+    fn word(&self, index: u32, at: u64) -> &AtomicU64;
     /// Count of releases; tells the creator whether a look at the states is worth while.
     fn releases(&self) -> &AtomicU64;
     /// Bytes of the block area whose pages are taken.
@@ -41,8 +40,8 @@ pub(crate) trait TableMemory {
 pub(crate) struct Table<M>(pub M);
 
 impl<M: TableMemory> Table<M> {
-    fn state(&self, index: u32) -> &AtomicU32 {
-        self.0.word32(index, STATE)
+    fn state(&self, index: u32) -> &AtomicU64 {
+        self.0.word(index, STATE)
     }
 
     /// Bytes of the block area whose pages are taken.
@@ -58,7 +57,7 @@ impl<M: TableMemory> Table<M> {
             return Vec::new();
         }
         *seen = releases;
-        let back = live.filter(|index| self.state(*index).load(Ordering::Acquire) == RELEASED);
+        let back = live.filter(|index| state_of(self.state(*index).load(Ordering::Acquire)) == RELEASED);
         let back: Vec<u32> = back.collect();
         back.iter().for_each(|index| self.retire(*index));
         back
@@ -66,39 +65,36 @@ impl<M: TableMemory> Table<M> {
 
     /// Which use of its entry a block is.
     pub fn made(&self, index: u32) -> u32 {
-        self.uses(index).load(Ordering::Acquire)
-    }
-
-    fn uses(&self, index: u32) -> &AtomicU32 {
-        self.0.word32(index, 20)
+        made_of(self.state(index).load(Ordering::Acquire))
     }
 
     /// Publishes a block.
     pub fn publish(&self, index: u32, offset: u64, len: u64) {
-        self.uses(index).fetch_add(1, Ordering::Relaxed);
-        self.write(index, offset, len, LIVE);
+        self.write(index, offset, len, packed(LIVE, self.made(index).wrapping_add(1)));
     }
 
     /// Publishes a block of a mirrored segment whose bytes are to come.
     pub fn announce(&self, index: u32, made: u32, offset: u64, len: u64) {
-        self.uses(index).store(made, Ordering::Relaxed);
-        self.write(index, offset, len, COMING);
+        self.write(index, offset, len, packed(COMING, made));
     }
 
-    fn write(&self, index: u32, offset: u64, len: u64, state: u32) {
-        self.0.word64(index, 0).store(offset, Ordering::Relaxed);
-        self.0.word64(index, 8).store(len, Ordering::Relaxed);
-        self.state(index).store(state, Ordering::Release);
+    fn write(&self, index: u32, offset: u64, len: u64, word: u64) {
+        self.0.word(index, 0).store(offset, Ordering::Relaxed);
+        self.0.word(index, 8).store(len, Ordering::Relaxed);
+        self.state(index).store(word, Ordering::Release);
     }
 
     /// The creating side takes an entry back: one that was released, or never published.
     pub fn retire(&self, index: u32) {
-        self.state(index).store(EMPTY, Ordering::Release);
+        self.state(index).store(packed(EMPTY, self.made(index)), Ordering::Release);
     }
 
     /// The last byte of a block is there; false when the other side has let go of it meanwhile.
     pub fn arrived(&self, index: u32) -> bool {
-        self.state(index).compare_exchange(COMING, LIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let word = self.state(index).load(Ordering::Relaxed);
+        let whole = packed(LIVE, made_of(word));
+        state_of(word) == COMING
+            && self.state(index).compare_exchange(word, whole, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     fn check(&self, index: u32) -> Result<()> {
@@ -111,11 +107,11 @@ impl<M: TableMemory> Table<M> {
     /// Offset and length of a block that is live or coming, copied out and checked.
     pub fn look_up(&self, index: u32) -> Result<(u64, u64)> {
         self.check(index)?;
-        if !matches!(self.state(index).load(Ordering::Acquire), LIVE | COMING) {
+        if !is_out(self.state(index).load(Ordering::Acquire)) {
             return Err(corrupt(format!("block {index} is not handed out")));
         }
-        let offset = self.0.word64(index, 0).load(Ordering::Relaxed);
-        let len = self.0.word64(index, 8).load(Ordering::Relaxed);
+        let offset = self.0.word(index, 0).load(Ordering::Relaxed);
+        let len = self.0.word(index, 8).load(Ordering::Relaxed);
         let (first, bytes) = self.0.area();
         let taken = self.taken().load(Ordering::Acquire).min(bytes);
         let inside = offset >= first && offset - first <= taken && len <= taken - (offset - first);
@@ -127,23 +123,41 @@ impl<M: TableMemory> Table<M> {
 
     /// The same for that use of the entry only.
     pub fn release_made(&self, index: u32, made: u32) -> Result<()> {
-        self.check(index)?;
-        // No race: an entry gets a new use only after this side has released the old one.
-        if self.made(index) == made { self.release(index) } else { Ok(()) }
+        self.release_if(index, |word| made_of(word) == made)
     }
 
     /// The other side is done with a block. Once or twice is the same.
     pub fn release(&self, index: u32) -> Result<()> {
+        self.release_if(index, |_| true)
+    }
+
+    fn release_if(&self, index: u32, meant: impl Fn(u64) -> bool) -> Result<()> {
         self.check(index)?;
-        let free = |from| {
-            self.state(index).compare_exchange(from, RELEASED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
-        // In this order: one that is coming may become live, and never the other way round.
-        if free(COMING) || free(LIVE) {
+        // Two attempts are enough for any use: one that is coming may become live, and nothing else.
+        let released = |word| (is_out(word) && meant(word)).then(|| packed(RELEASED, made_of(word)));
+        if self.state(index).fetch_update(Ordering::AcqRel, Ordering::Acquire, released).is_ok() {
             self.0.releases().fetch_add(1, Ordering::Release);
         }
         Ok(())
     }
+}
+
+/// State and use as one word: the state in its lower half.
+fn packed(state: u32, made: u32) -> u64 {
+    u64::from(state) | u64::from(made) << 32
+}
+
+pub(crate) fn state_of(word: u64) -> u32 {
+    word as u32
+}
+
+fn made_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// Whether a block is the other side's.
+fn is_out(word: u64) -> bool {
+    matches!(state_of(word), LIVE | COMING)
 }
 
 fn corrupt(what: String) -> Error {

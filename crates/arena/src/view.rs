@@ -396,7 +396,7 @@ mod tests {
             View::of(&mut out).scatter_to(&part, View::of(&mut into));
             assert_eq!(into, there, "{shape:?}");
         }
-        let short = all.len() - 20;
+        let short = all.len() - 40;
         let part = Strided::new(4, 0, Shape::new(&[15]).unwrap(), &[28], 420).unwrap();
         let mut out = vec![0; part.bytes()];
         let from = &mut all[..short];

@@ -163,3 +163,33 @@ fn a_program_that_is_started_again_while_a_successor_drains_goes_back_to_the_las
         sound(s, "again");
     });
 }
+
+#[test]
+fn a_segment_that_is_cut_short_costs_an_agent_and_what_was_in_it_and_no_other_run() {
+    sandbox("a_segment_that_is_cut_short_costs_an_agent_and_what_was_in_it_and_no_other_run", |s| {
+        if s.role == "victim" {
+            let run = open(s, "cut", 0, 1);
+            take(&run, 0, N).unwrap().wait(None).unwrap();
+            s.tell("open");
+            return s.hear("never");
+        }
+        forebay_agent::start_to_stay().unwrap();
+        let mut victim = s.start("victim");
+        s.hear("open");
+        let (run, old) = (open(s, "other", 0, 1), agent_pid());
+        take(&run, 0, N).unwrap();
+        let of_victim = forebay_arena::place::segments("run-");
+        let cut = of_victim.iter().find(|f| f.segment.creator().pid == victim.pid()).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&cut.path).unwrap().set_len(4096).unwrap();
+        another_agent(old);
+        for step in 1..4 {
+            take(&run, step, N).unwrap();
+        }
+        run.close().unwrap();
+        sound(s, "other");
+        assert!(!victim.wait().success(), "who looks at memory that is gone is ended by the system");
+        let again = open(s, "cut", 0, 1);
+        check(&again, 0, N);
+        again.close().unwrap();
+    });
+}

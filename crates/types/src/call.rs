@@ -74,8 +74,8 @@ pub mod word {
 /// What a client says to a server over its socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ServerRequest {
-    /// Take my segment (first descriptor) and ring my eventfd (second). Answer: [`Attached`] with
-    /// the server's eventfd.
+    /// Take my segment (first descriptor) and ring my doorbell (second), a pipe. Answer: [`Attached`]
+    /// with the server's.
     Attach {
         /// Number of the client, unique for its life.
         client: u64,

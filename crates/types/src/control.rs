@@ -179,7 +179,7 @@ pub enum RunRequest {
     /// First, in place of `OpenRun`, when the owner has died and this one is its successor: the rank
     /// goes on with its session and its segment. Answer: [`RunOpened`].
     Resume(Resume),
-    /// Then, with the descriptor of the segment the rank made. Answer: null, with an eventfd that
+    /// Then, with the descriptor of the segment the rank made. Answer: null, with a doorbell (a pipe) that
     /// the rank rings when the owner sleeps. From then on both sides are silent here; the end of
     /// the connection is the death of the peer.
     Attach,

@@ -86,6 +86,9 @@ pub struct Canceller {
 impl Canceller {
     /// Whoever waits for the call cancels it and gets `Cancelled`; if nobody waits, whoever looks at it next.
     pub fn cancel(&self) {
+        if self.inner.check_process().is_err() {
+            return; // the call is the parent's, and its doorbell, too
+        }
         self.given_up.store(true, Ordering::SeqCst);
         self.inner.pump.nudge();
     }

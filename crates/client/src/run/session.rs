@@ -115,8 +115,8 @@ impl Session {
         if bytes <= limits::SMALL_BYTES {
             return core.publish(&record(Payload::Inline(&view.bytes())));
         }
-        let mut placed: Placed = core.place_put(name, bytes as u64)?;
-        core.counts.copied(bytes as u64, || view.fill(&mut placed.block, 0));
+        let placed: Placed = core.place_put(name, bytes as u64)?;
+        core.counts.copied(bytes as u64, || view.fill(&placed.block, 0));
         core.publish(&record(Payload::Block(placed.reference())))
     }
 

@@ -196,11 +196,11 @@ impl StepWriter {
         }
         let mut part = 0;
         while part < bytes {
-            let Some(mut placed) = self.place(name, bytes - part, true)? else {
+            let Some(placed) = self.place(name, bytes - part, true)? else {
                 return self.give_up(&mut state, Phase::Dropped);
             };
             let end = part + placed.block.len();
-            self.core.counts.copied(end - part, || view.fill(&mut placed.block, part as usize));
+            self.core.counts.copied(end - part, || view.fill(&placed.block, part as usize));
             self.core.publish(&block(part, Payload::Block(placed.reference())))?;
             self.core.rooms().of_step += 1;
             state.records += 1;
