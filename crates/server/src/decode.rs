@@ -119,7 +119,7 @@ fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<Slot> {
 
 /// The bytes of an array; of one that this server holds it is the turn by now.
 fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
-    let Place::Held { number, bytes } = *place else {
+    let Place::Held { number, .. } = *place else {
         let mut store = store(place, from)?;
         if from.turned
             && !matches!(place, Place::None { .. })
@@ -131,7 +131,10 @@ fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
     };
     let turn = from.turns.iter().find(|t| t.number == number);
     let turn = turn.ok_or_else(|| Error::internal("a call without its turn at an array"))?;
-    Ok(Store::Block(turn.block(meta)?, bytes as usize))
+    // As long as it is, whatever length the request tells.
+    let block = turn.block(meta)?;
+    let bytes = block.len() as usize;
+    Ok(Store::Block(block, bytes))
 }
 
 fn store(place: &Place, from: &mut From) -> Result<Store> {
