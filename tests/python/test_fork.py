@@ -225,10 +225,22 @@ def test_a_child_leaves_the_calls_of_its_parent_alone(place: Place, tmp_path: Pa
     place.serve(service)
     out = place.run_python(CALLING.replace("IN_THE_CHILD", IN_THE_CHILD[does]))
     told = dict(line.split(" ", 1) for line in out.splitlines())
-    for what in ("wait", "again", "queued", "cancelled", "waited", "services", "signature", "notify", "array"):
+    for what in (
+        "wait",
+        "again",
+        "queued",
+        "cancelled",
+        "waited",
+        "services",
+        "signature",
+        "notify",
+        "array",
+    ):
         if what in told:
             assert "Closed" in told[what], out
-    assert told.get("any", "0") == "0" and told.get("probe", "0") == "0" and told.get("done", "True") == "True", out
+    assert (
+        told.get("any", "0") == "0" and told.get("probe", "0") == "0" and told.get("done", "True") == "True"
+    ), out
 
 
 def test_a_child_leaves_notifications_and_the_server_of_its_parent_alone(place: Place) -> None:
