@@ -509,6 +509,7 @@ fn a_catalog_that_is_removed_or_replaced_under_its_owner_is_said_and_what_it_hel
         assert!(told.contains("catalog.sqlite") && told.contains("nothing more is durable"), "{told}");
         let e = owner.close().unwrap_err();
         assert!(e.code() == Code::Corrupt && e.text().contains("forebay recover"), "{e}");
+        assert!(!run.join("catalog.sqlite-wal").exists(), "it would be read into another catalog");
         if replaced {
             assert_eq!(std::fs::read(&catalog).unwrap(), b"another one", "it is not ours to overwrite");
             std::fs::rename(run.join("catalog.sqlite.saved-1"), &catalog).unwrap();

@@ -27,6 +27,11 @@ impl Presence {
         Presence([known(path), known(&with_end(path, "-wal"))])
     }
 
+    /// Whether the log that lies there is still the one of the file that is open.
+    fn has_log_at(&self, path: &Path) -> bool {
+        self.0[1].is_some() && Presence::of(path).0[1] == self.0[1]
+    }
+
     fn now(&self, path: &Path) -> Seen {
         for (end, known) in ["", "-wal"].iter().zip(self.0) {
             let Some(known) = known else { continue };
@@ -84,19 +89,23 @@ impl Catalog {
         let file = self.disk.open(&tmp, OpenOptions::new().write(true)).map_err(failed)?;
         self.disk.sync(file.as_fd()).map_err(failed)?;
         let named = |n: u32| with_end(&self.path, &format!(".saved-{n}"));
-        let to = match in_place {
-            true => Some(self.path.clone()),
-            false => (1..).map(named).find(|p| !p.exists()),
-        };
-        let to = to.ok_or_else(|| Error::internal("no name for the catalog"))?;
-        if in_place {
-            // The log belongs to the file that is gone.
+        let saved = (1..).map(named).find(|p| !p.exists());
+        let saved = saved.ok_or_else(|| Error::internal("no name for the catalog"))?;
+        let sync = || self.disk.sync_dir(saved.parent().unwrap_or(Path::new("."))).map_err(failed);
+        self.disk.rename(&tmp, &saved).map_err(failed)?;
+        sync()?;
+        // Its log belongs to the file that is gone: SQLite leaves it, and would read it into whatever has
+        // the catalog's name next.
+        if self.presence.has_log_at(&self.path) {
             for end in ["-wal", "-shm"] {
                 self.disk.remove(&with_end(&self.path, end)).map_err(failed)?;
             }
         }
-        self.disk.rename(&tmp, &to).map_err(failed)?;
-        self.disk.sync_dir(to.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-        Ok(to)
+        if !in_place {
+            return Ok(saved);
+        }
+        self.disk.rename(&saved, &self.path).map_err(failed)?;
+        sync()?;
+        Ok(self.path.clone())
     }
 }
