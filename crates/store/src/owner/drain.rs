@@ -252,7 +252,7 @@ impl<F: Fn(Event)> Drain<F> {
         let rests = self.ailing.get(&key).is_some_and(|a| a.next > Instant::now());
         let waits = rests || self.full.is_some_and(|full| full != key);
         let crowded = || self.drafts.values().filter(|d| d.is_open()).count() >= OPEN_FILES;
-        !waits && !(draft.may_wait() && crowded())
+        !(waits || draft.may_wait() && crowded())
     }
 
     /// Writes what is there of a file, if it may be written on now.
