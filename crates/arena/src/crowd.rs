@@ -127,7 +127,7 @@ mod tests {
         let mut now = 0;
         for strikes in 1..=15 {
             crowd.strike(now);
-            let quiet = 10 * MS << strikes.min(10);
+            let quiet = (10 * MS) << strikes.min(10);
             assert!(crowd.is_there(now + quiet - 1), "strike {strikes}");
             now += quiet;
             assert!(!crowd.is_there(now), "strike {strikes}");

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn slurm_is_asked_where_it_sets_no_variable() {
         let job_id = (JOB_ID, "17".to_owned());
-        assert_eq!(left(Some(TimeLimit::Job), &[job_id.clone()]).unwrap(), Some(100.0));
+        assert_eq!(left(Some(TimeLimit::Job), std::slice::from_ref(&job_id)).unwrap(), Some(100.0));
         let near = left(Some(TimeLimit::Job), &[job_id, job(50)]).unwrap().unwrap();
         assert!((49.0..=50.0).contains(&near), "the variable costs no question: {near}");
         for (text, seconds) in [("1-02:03:04", 93_784), ("59:58", 3598), ("7", 7), ("0-00:00:00", 0)] {

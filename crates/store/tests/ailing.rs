@@ -137,7 +137,7 @@ fn a_step_larger_than_the_buffers_goes_on_where_a_write_failed() {
     let times = failed.clone();
     let disk = Asked(move |call, path: &Path| {
         let fails = call == Call::Write && is_file(path, "0000000000.h5");
-        match fails && times.fetch_add(1, Ordering::SeqCst) % 3 == 0 {
+        match fails && times.fetch_add(1, Ordering::SeqCst).is_multiple_of(3) {
             true => Err(Errno::IO.into()),
             false => Ok(()),
         }

@@ -86,7 +86,7 @@ pub fn run_before_verb(mut words: Vec<OsString>) -> Vec<OsString> {
         }
         at += 1;
     }
-    let is_verb = |at: usize| words[at].to_str().is_some_and(|word| Verb::has_subcommand(word));
+    let is_verb = |at: usize| words[at].to_str().is_some_and(Verb::has_subcommand);
     if let [run, verb, ..] = plain[..]
         && is_verb(run)
         && is_verb(verb)
