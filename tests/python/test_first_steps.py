@@ -71,6 +71,7 @@ def test_a_home_that_cannot_be_written_is_needed_for_the_network_only(place: Pla
     home.mkdir()
     place.variables.pop("FOREBAY_HOME")
     env = {**place.env, "HOME": str(home)}
+    env.pop("FOREBAY_HOME", None)
     # Root writes where it likes, but not on what is mounted for reading.
     shut = ("unshare", "--mount", "sh", "-c", 'mount --bind -o ro "$HOME" "$HOME" && exec "$0" "$@"')
     server = place.start(*shut, sys.executable, "-m", "forebay", "serve", file, env=env)

@@ -172,7 +172,7 @@ def attempt(what, f):
         print(what, type(error).__name__, str(error), flush=True)
 
 # Opened for reading, a named pipe waits for somebody who writes: the first service runs until then.
-gate = os.path.join(os.environ["FOREBAY_HOME"], "gate")
+gate = sys.argv[1]
 os.mkfifo(gate)
 c = fb.connect(wait=20)
 running = c.call_async("wait_at", gate, 1.0)
@@ -223,7 +223,7 @@ def test_a_child_leaves_the_calls_of_its_parent_alone(place: Place, tmp_path: Pa
         encoding="utf-8",
     )
     place.serve(service)
-    out = place.run_python(CALLING.replace("IN_THE_CHILD", IN_THE_CHILD[does]))
+    out = place.run_python(CALLING.replace("IN_THE_CHILD", IN_THE_CHILD[does]), tmp_path / "gate")
     told = dict(line.split(" ", 1) for line in out.splitlines())
     for what in (
         "wait",
@@ -256,10 +256,9 @@ def gate(x):
 
 may_go_on, told = threading.Event(), threading.Event()
 server = fb.Server(gate, name="gates")
-server.start()
 serving = threading.Thread(target=serve_until_stopped, args=(server,))
 serving.start()
-c = fb.connect()
+c = fb.connect(wait=20)
 pending = c.call_async("gate", 1.0, notify=lambda call: told.set())
 pid = os.fork()
 if pid == 0:

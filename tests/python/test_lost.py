@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,20 +13,33 @@ from pathlib import Path
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import until
+from places import until
 
 SECONDS = 20.0
+
+TAKING = """
+import sqlite3, sys
+catalog = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=20)
+catalog.execute("BEGIN IMMEDIATE")
+catalog.execute("UPDATE fb_run SET value = '1000000' WHERE key = 'fence'")
+print("taken", flush=True)
+sys.stdin.read()
+catalog.execute("COMMIT")
+catalog.close()
+"""
 
 
 @contextlib.contextmanager
 def taken(path: Path) -> Iterator[None]:
     """Another owner takes the run: the one there is waits for its turn, and may write nothing more then."""
-    catalog = sqlite3.connect(path / "catalog.sqlite", isolation_level=None)
-    with contextlib.closing(catalog):
-        catalog.execute("BEGIN IMMEDIATE")
-        catalog.execute("UPDATE fb_run SET value = '1000000' WHERE key = 'fence'")
+    # In a process of its own: two copies of SQLite in one process let go of each other's locks.
+    command = [sys.executable, "-c", TAKING, str(path / "catalog.sqlite")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as taking:
+        assert taking.stdin is not None and taking.stdout is not None
+        assert taking.stdout.readline() == "taken\n"
         yield
-        catalog.execute("COMMIT")
+        taking.stdin.close()
+        assert taking.wait(SECONDS) == 0
 
 
 def take(run: fb.Run, step: int) -> fb.Snapshot:
@@ -35,10 +49,9 @@ def take(run: fb.Run, step: int) -> fb.Snapshot:
     return snapshot
 
 
-@pytest.mark.usefixtures("owner")
-def test_whoever_waits_for_a_store_that_is_lost_is_told_and_the_run_opens_again(tmp_path: Path) -> None:
-    path = tmp_path / "lost.fb"
-    run = fb.open(path, "w", late="ignore")
+def lose(where: str, path: Path) -> None:
+    """A program whose store is lost while it waits: it hears so everywhere, and ends."""
+    run = fb.open(where, "w", late="ignore")
     take(run, 0).wait()
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
@@ -55,6 +68,19 @@ def test_whoever_waits_for_a_store_that_is_lost_is_told_and_the_run_opens_again(
     with pytest.raises(fb.ServerLost, match="lost"):
         run.close()
     assert time.monotonic() - began < SECONDS
+
+
+def test_whoever_waits_for_a_store_that_is_lost_is_told_and_the_run_opens_again(
+    owner: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    path = tmp_path / "lost.fb"
+    where = request.getfixturevalue("an_agent").url(path) if owner == "remote" else str(path)
+    program = subprocess.run([sys.executable, __file__, where, str(path)], capture_output=True, text=True)
+    assert program.returncode == 0, program.stderr
     with fb.open(path, "a") as again:
         assert list(again.snapshots.numbers) == [0, 1]
         assert again.snapshots.at(1)["x"][0] == 1.0
+
+
+if __name__ == "__main__":
+    lose(sys.argv[1], Path(sys.argv[2]))

@@ -299,7 +299,11 @@ impl Session {
     /// there was one.
     pub fn drop_step(&self, step: i64) -> Result<bool> {
         let there = self.ask(&Ask::DropStep { step })?;
-        self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).remove(&step);
+        let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
+        ended.remove(&step);
+        // Nobody waits for what is gone.
+        let last = ended.iter().max().copied().unwrap_or(i64::MIN);
+        self.core.last_ended.fetch_min(last, Ordering::Relaxed);
         Ok(there)
     }
 
