@@ -50,6 +50,8 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("Run::snapshots", "fb_snapshots"),
     ("Run::last_snapshot", "fb_snapshot_last"),
     ("Run::restart", "fb_restart"),
+    ("Run::restart_strict", "fb_restart"),
+    ("Run::drop_step", "fb_drop"),
     ("Run::restart_from", "fb_restart_from"),
     ("Run::checkpoint", "fb_checkpoint"),
     ("Run::checkpoints", "fb_checkpoints"),
@@ -157,6 +159,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
 
 /// What has no counterpart, and why.
 const WITHOUT: &[(&str, &str)] = &[
+    ("broker_at", "for what a server in Python says of itself; C gives the broker's path to each"),
     ("locator", "for servers and clients made in Rust; C gives the broker's path to each"),
     ("Run::get_many", "C gives the memory of each array itself, with fb_get"),
     ("Run::closed", "a closed run's handle answers FB_CLOSED"),

@@ -229,8 +229,12 @@ mod tests {
         let first = take(&path, 0).unwrap();
         let e = take(&path, 0).err().unwrap();
         assert_eq!(e.code(), Code::Conflict);
-        assert!(e.text().contains(&std::process::id().to_string()) && e.text().contains(&host()), "{e}");
-        assert_eq!(holder(&path).unwrap().fence, first.fence());
+        assert!(e.text().contains("this process has") && e.text().contains("open already"), "{e}");
+        let ours = holder(&path).unwrap();
+        assert_eq!(ours.fence, first.fence());
+        let theirs = Holder { pid: ours.pid + 1, ..ours };
+        let e = held(&path, Some(&theirs));
+        assert!(e.text().contains(&theirs.pid.to_string()) && e.text().contains(&host()), "{e}");
         drop(first);
         assert!(holder(&path).is_none());
     }

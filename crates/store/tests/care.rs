@@ -39,7 +39,7 @@ fn insert(rank: &mut Rank, table: &TableInfo, rows: std::ops::Range<i64>) {
         let last = (first + 500).min(rows.end);
         for k in first..last {
             Cell::Int(k).encode(&mut w);
-            Cell::Text(format!("row {k} {}", "x".repeat(50))).encode(&mut w);
+            Cell::Text(format!("row {k} {}", "y".repeat(50))).encode(&mut w);
         }
         let cells = w.finish();
         rank.publish(&Record::Insert {
@@ -119,7 +119,7 @@ fn a_broken_page_costs_the_rows_in_it_and_nothing_else_and_the_log_moves_along()
     let (_keep, run) = scratch();
     let run = crashed(&run);
     let catalog = run.join("catalog.sqlite");
-    let of_table = pages_with(&catalog, "row 9000 xxx");
+    let of_table = pages_with(&catalog, "row 9000 yyy");
     break_pages(&catalog, of_table[0]..of_table[0] + 1);
     let faults = verify(&run).unwrap().faults;
     assert!(!faults.is_empty() && faults.iter().all(|f| f.starts_with("catalog.sqlite: ")), "{faults:?}");

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static fb_server *server;
@@ -18,7 +19,7 @@ static fb_status gate(fb_request *request, void *user)
     double x = 0;
     (void)user;
     atomic_fetch_add(&begun, 1);
-    while (!atomic_load(&may_go_on)) usleep(1000);
+    while (!atomic_load(&may_go_on)) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     CHECK(fb_request_f64(request, 0, &x) == FB_OK);
     return fb_request_set_f64(request, 1, 2 * x);
 }
@@ -63,7 +64,7 @@ int main(void)
     OK(fb_connect(NULL, &client));
     OK(fb_call_async(client, "gate", one, 2, &running));
     OK(fb_call_async(client, "gate", two, 2, &queued));
-    while (!atomic_load(&begun)) usleep(1000);
+    while (!atomic_load(&begun)) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 
     for (int freed = 0; freed < 2; ++freed) {
         pid_t pid = fork();

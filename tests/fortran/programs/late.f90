@@ -26,25 +26,17 @@ contains
     allocate (field(200000), source=0d0)
     call fb_snapshot_begin(run, step, snapshot, time=0.5d0 * step)
     call fb_snapshot_put(snapshot, 'E', field)
+    ! The pieces of step 1 do not make a whole, which shows when it is written.
+    if (step == 1) call fb_snapshot_put(snapshot, 'F', field(1:5), offset=[0], global=[9])
     call fb_snapshot_end(snapshot)
   end subroutine take
 
-  !> Where the file of step 1 would begin lies a folder.
-  subroutine tear()
-    character(len=:), allocatable :: folder
-    call fb_path(run, folder)
-    call expect(folder(1:1) == '/', 'the path is absolute')
-    call execute_command_line("mkdir -p '"//folder//"/steps/0000000001.h5.tmp'", exitstat=stat)
-    call expect(stat == 0, 'a folder in the way')
-  end subroutine tear
-
   subroutine raised()
     call fb_run_open(place(), 'w', run, buffer=16 * 2**20)
-    call tear()
     call take(0)
     call take(1)
     call fb_flush(run, stat=stat, errmsg=said)
-    call expect(stat /= FB_OK .and. index(said, '0000000001.h5') > 0, 'what was acknowledged fails later')
+    call expect(stat /= FB_OK .and. index(said, 'lacks 4 of its 9') > 0, 'what was acknowledged fails later')
     said = ''
     call take(2)
     call fb_flush(run)
@@ -58,7 +50,6 @@ contains
     character(len=*), intent(in) :: how
     integer, intent(in) :: step
     call fb_run_open(place(), 'r+', run, buffer=16 * 2**20, late=how)
-    call tear()
     call take(1)
     call fb_flush(run)
     call take(step)

@@ -200,14 +200,18 @@ impl NetSender {
             return Ok(true);
         }
         let mut out = self.out();
-        if out.elsewhere {
+        if out.elsewhere && !out.short.is_empty() {
             // Whoever is in the middle of a piece wakes us behind it.
             drop(self.shared.turn.wait_timeout(out, LOOK).unwrap_or_else(PoisonError::into_inner));
             return Ok(false);
         }
-        let gone = match self.flush_short(&mut out) {
-            Ok(true) => self.shared.stream.try_flush(),
-            other => other,
+        // A piece that others have begun since may be in the way of more, not of what has left.
+        let gone = match out.short.is_empty() {
+            true => self.shared.stream.try_flush(),
+            false => match self.flush_short(&mut out) {
+                Ok(true) => self.shared.stream.try_flush(),
+                other => other,
+            },
         };
         let gone = gone.map_err(|e| self.lost(&mut out, &e))?;
         self.note(&out);

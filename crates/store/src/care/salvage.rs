@@ -5,7 +5,7 @@
 //! of the rows that lay in the damaged pages:
 //!
 //! ```text
-//!   1 ........ 9600 |xxxxxxxx| 10001 ....... 30000
+//!   1 ........ 9600 |########| 10001 ....... 30000
 //!   read upwards ->   the gap  <- read downwards
 //! ```
 
