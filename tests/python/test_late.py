@@ -59,7 +59,7 @@ def test_a_late_error_is_raised_by_a_later_call_and_the_run_goes_on(run_dir: Pat
 def test_a_late_error_is_raised_by_flush_and_close_too(run_dir: Path, last: str) -> None:
     run = opened(run_dir, "raise")
     take(run, 0, 1)
-    with pytest.raises(fb.Error, match="step 1 .*lacks 4 of its 9"):
+    with pytest.raises(fb.Error, match=r"step 1 .*lacks 4 of its 9"):
         getattr(run, last)()
     run.close()
     kept(run_dir, [0])
@@ -68,7 +68,7 @@ def test_a_late_error_is_raised_by_flush_and_close_too(run_dir: Path, last: str)
 def test_late_errors_can_be_warnings(run_dir: Path) -> None:
     with opened(run_dir, "warn") as run:
         take(run, 0, 1)
-        with pytest.warns(RuntimeWarning, match="step 1 .*lacks 4 of its 9") as said:
+        with pytest.warns(RuntimeWarning, match=r"step 1 .*lacks 4 of its 9") as said:
             run.flush()
         assert [Path(w.filename).name for w in said] == ["_run.py"] or said[0].filename == __file__
         assert run.stats()["late_errors"] == 1

@@ -1200,7 +1200,7 @@ fb_status fb_request_scalar(fb_request *request, int index, fb_dtype dtype, void
 /* A text parameter, good until the function returns. */
 fb_status fb_request_str(fb_request *request, int index, const char **text);
 
-/* A parameter of bytes in place, good until the function returns or sets it. */
+/* A parameter of bytes, good until the function returns or sets it. */
 fb_status fb_request_bytes(fb_request *request, int index, const void **bytes, int64_t *count);
 
 /* Gives a scalar result its value, converted to the dtype of the signature. */
