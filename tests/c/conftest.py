@@ -26,8 +26,8 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
 
 
 @pytest.fixture
-def home(kit: Kit) -> Iterator[Home]:
-    """Where the test's programs run."""
+def home(kit: Kit, tmp_path: Path) -> Iterator[Home]:
+    """Where the test's programs run; it ends before their runs are removed."""
     made = Home(kit)
     yield made
     made.close()

@@ -39,6 +39,7 @@ GENERIC = {
     "fb_request_set_i64": "fb_request_set",
     "fb_request_set_scalar": "fb_request_set",
     "fb_request_set_str": "fb_request_set",
+    "fb_restart_strict": "fb_restart",
 }
 # What Fortran has no use for, and why.
 WITHOUT = {

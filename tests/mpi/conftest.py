@@ -145,8 +145,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    """A place of the test's own."""
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A place of the test's own; it ends before the runs of the test are removed."""
     made = TiedPlace()
     yield made
     made.close()

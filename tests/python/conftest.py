@@ -15,8 +15,8 @@ __all__ = ["EXAMPLE", "ROOT", "Place", "_worker_place", "forebay_exe", "run_dir"
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    """A place of the test's own, for tests with processes."""
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A place of the test's own, for tests with processes; it ends before the runs of the test are removed."""
     made = Place()
     yield made
     made.close()

@@ -22,7 +22,7 @@ program damage
   case ('read')
     call fb_snapshot_at(run, 2, snapshot)
     call fb_snapshot_get(snapshot, 'E', field)
-    call expect(all(field == 2.25_real64), 'what is sound is read')
+    call expect(all(abs(field - 2.25_real64) < epsilon(field)), 'what is sound is read')
     call fb_snapshot_free(snapshot)
     call fb_snapshot_at(run, 3, snapshot)
     call fb_snapshot_get(snapshot, 'E', field, stat=stat, errmsg=said)
@@ -60,7 +60,7 @@ contains
     type(fb_snapshot) :: taken
     real(real64) :: values(1000)
     values = real(number, real64) + 0.25_real64
-    call fb_snapshot_begin(run, number, real(number, real64), taken)
+    call fb_snapshot_begin(run, number, taken, time=real(number, real64))
     call fb_snapshot_put(taken, 'E', values)
     call fb_snapshot_end(taken)
     call fb_snapshot_wait(taken)
