@@ -34,14 +34,14 @@ STAGES = [
         env={"CHAOS_LANGUAGES": "1"},
     ),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
-    Stage("python", pytest("tests/python"), 6, needs="tests/python"),
-    Stage("mpi", pytest("tests/mpi"), 6, needs="tests/mpi"),
-    Stage("c", pytest("tests/c"), 4, needs="tests/c"),
-    Stage("fortran", pytest("tests/fortran"), 4, needs="tests/fortran"),
+    Stage("python", pytest("tests/python"), 10, needs="tests/python"),
+    Stage("mpi", pytest("tests/mpi"), 8, needs="tests/mpi"),
+    Stage("c", pytest("tests/c"), 6, needs="tests/c"),
+    Stage("fortran", pytest("tests/fortran"), 6, needs="tests/fortran"),
     Stage("docs", ["scripts/docs"], 2),
-    Stage("wheel", ["scripts/wheel"], 2),
-    Stage("guide", pytest("tests/guide"), 4, needs="tests/guide"),
-    Stage("browser", ["scripts/browser"], 5, needs="tests/browser/package.json"),
+    Stage("wheel", ["scripts/wheel"], 5),
+    Stage("guide", pytest("tests/guide"), 6, needs="tests/guide"),
+    Stage("browser", ["scripts/browser"], 8, needs="tests/browser/package.json"),
 ]
 
 if __name__ == "__main__":
