@@ -157,7 +157,7 @@ fn many_broken_pages_and_the_last_one_leave_all_rows_of_the_others() {
     let catalog = run.join("catalog.sqlite");
     // Without its log the catalog ends with row 19,999.
     std::fs::remove_file(run.join("catalog.sqlite-wal")).unwrap();
-    let broken = ["row 0 x", "row 5000 x", "row 5500 x", "row 11000 x", "row 19999 x"];
+    let broken = ["row 0 y", "row 5000 y", "row 5500 y", "row 11000 y", "row 19999 y"];
     for text in broken {
         let page = pages_with(&catalog, text)[0];
         break_pages(&catalog, page..page + 1);

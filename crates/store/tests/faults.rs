@@ -181,6 +181,8 @@ fn a_disk_that_fails_for_good_from_any_place_on_is_told_in_time_and_what_was_ack
         // Only what may be tried again at the next opening can fail and be told to nobody.
         assert!(!told.is_empty() || acknowledged == script().len(), "{what}");
         if acknowledged == 0 {
+            // Nothing was promised; what lies in shared memory goes with the next opening all the same.
+            let _ = recover(&run);
             return;
         }
         recover(&run).unwrap_or_else(|e| panic!("{what}: {e}"));
