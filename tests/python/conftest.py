@@ -49,10 +49,18 @@ def an_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 
 
 @pytest.fixture
+def no_agent() -> None:
+    """An agent that another test started by need has left: it would own the runs of this one."""
+    socket = Path(os.environ["FOREBAY_RUNTIME_DIR"]) / "agent.sock"
+    until(lambda: not socket.exists(), 30, "the end of the agent")
+
+
+@pytest.fixture
 def owner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who owns the runs of this test: this process, the node's agent, or an agent over TCP."""
     kind: str = request.param
     if kind == "embedded":
+        request.getfixturevalue("no_agent")
         return kind
     agent: Agent = request.getfixturevalue("an_agent")
     if kind == "agent":

@@ -139,6 +139,7 @@ def test_the_command_drops_a_snapshot(run_dir: Path) -> None:
         assert run.snapshots.numbers == [0]
 
 
+@pytest.mark.usefixtures("no_agent")
 def test_repair_saves_the_rows_around_a_broken_page_and_says_how_many_are_lost(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         run["small"] = np.arange(4.0)
