@@ -142,17 +142,17 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
     Some(unsafe { AtomicU32::from_ptr(page.cast()) })
 }
 
-/// Has `before` called on the thread that forks, just before it does, and `after` just after, on
-/// that thread and in the child. What other threads may hold at that moment (a lock of a foreign
+/// Has `before` called on the thread that forks, just before it does, and just after `parent` on that
+/// thread and `child` in the child. What other threads may hold at that moment (a lock of a foreign
 /// library) is so held by none, and the child, which has no other threads, finds it free.
-pub fn at_fork(before: extern "C" fn(), after: extern "C" fn()) {
+pub fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     type Handler = Option<extern "C" fn()>;
     unsafe extern "C" {
         fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> std::ffi::c_int;
     }
     // SAFETY: the handlers are functions of this program. It fails for want of memory only, and then
     // forking is what it was.
-    let _ = unsafe { pthread_atfork(Some(before), Some(after), Some(after)) };
+    let _ = unsafe { pthread_atfork(Some(before), Some(parent), Some(child)) };
 }
 
 impl Process {

@@ -153,10 +153,13 @@ impl Layout {
         if !entries.is_empty() {
             return Err(not_a_run(&self.root, &format!("it holds {:?} and no {CATALOG}", entries[0])));
         }
-        match was_a_run || self.has_files() {
-            true => Ok(Found::Remains),
-            false => Ok(Found::Empty),
-        }
+        Ok(match was_a_run || self.has_files() {
+            false => Found::Empty,
+            // It was made while we looked.
+            true if self.catalog().exists() => Found::Run,
+            true if crate::lock::holder(&self.lock()).is_some() => Found::Begun,
+            true => Found::Remains,
+        })
     }
 
     fn has_files(&self) -> bool {
@@ -195,8 +198,15 @@ pub enum Found {
     Empty,
     /// A run.
     Run,
+    /// A run that a living process begins anew, or whose catalog it makes anew, at this instant.
+    Begun,
     /// Files of a run, or its log, or damaged catalogs, and no catalog: `repair` makes one.
     Remains,
+}
+
+/// What is said of [`Found::Begun`].
+pub(crate) fn begun(layout: &Layout) -> String {
+    format!("another process is just beginning the run {}; try again", layout.root().display())
 }
 
 fn not_a_run(path: &Path, why: &str) -> Error {

@@ -5,7 +5,7 @@
 
 use crate::burst::{Asking, Burst};
 use crate::catalog::{self, Checkpoint, DataRow, Rows, StepRow};
-use crate::layout::{Found, Layout};
+use crate::layout::{Found, Layout, begun};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
 use forebay_types::control::{TableInfo, Target};
@@ -37,6 +37,7 @@ impl Reader {
                     format!("{} has files of a run and no catalog; run `forebay repair {0}`", dir.display()),
                 ));
             }
+            Found::Begun => return Err(Error::new(Code::NotFound, begun(&layout))),
             Found::Nothing | Found::Empty => {
                 return Err(Error::new(
                     Code::NotFound,

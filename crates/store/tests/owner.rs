@@ -354,3 +354,35 @@ fn a_step_begun_again_while_it_is_on_its_way_is_refused_and_the_first_one_is_who
     );
     owner.close().unwrap();
 }
+
+#[test]
+fn who_reads_while_a_run_is_begun_anew_finds_a_run_or_none() {
+    let (_keep, run) = scratch();
+    let anew = Options { mode: Mode::Write, ..Options::default() };
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let reading = threads.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                match Reader::open(&run).and_then(|reader| reader.steps()) {
+                    Err(e) if e.code() != Code::NotFound => return Some(e),
+                    _ => {}
+                }
+            }
+            None
+        });
+        for _ in 0..20 {
+            let owner = Owner::open(&run, anew.clone()).unwrap();
+            let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
+            for step in 0..5 {
+                rank.begin(step);
+                let n = rank.array(step, "E", &f64s(64, 1), Place::Whole, usize::MAX);
+                rank.end(step, n);
+            }
+            rank.ask(&Ask::Close { finished: true }).unwrap();
+            owner.close().unwrap();
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let wrong = reading.join().unwrap();
+        assert!(wrong.is_none(), "{wrong:?}");
+    });
+}

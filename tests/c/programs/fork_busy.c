@@ -1,5 +1,6 @@
-/* fork again and again while the parent's snapshots are being written behind its back: whatever the
-   library's threads hold at that moment, each child opens a run of its own, writes it and ends. */
+/* fork again and again while the parent's snapshots of two runs are being written behind its back:
+   whatever the library's threads hold at that moment, or wait for, each child opens a run of its own,
+   writes it and ends. */
 
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
@@ -37,12 +38,14 @@ int main(int argc, char **argv)
 {
     char place[512];
     int status = -1;
-    fb_run *run;
+    fb_run *runs[2];
     CHECK(argc > 1);
-    OK(fb_run_open(argv[1], "a", NULL, &run));
+    for (int i = 0; i < 2; i++) {
+        snprintf(place, sizeof place, "%s.%d", argv[1], i);
+        OK(fb_run_open(place, "a", NULL, &runs[i]));
+    }
     for (int step = 0; step < STEPS; step++) {
-        take(run, 2 * step);
-        take(run, 2 * step + 1);
+        for (int i = 0; i < 4; i++) take(runs[i % 2], 2 * step + i / 2);
         snprintf(place, sizeof place, "%s.child%d", argv[1], step % 4);
         pid_t pid = fork();
         CHECK(pid >= 0);
@@ -50,7 +53,7 @@ int main(int argc, char **argv)
         CHECK(waitpid(pid, &status, 0) == pid);
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    OK(fb_run_close(run));
+    for (int i = 0; i < 2; i++) OK(fb_run_close(runs[i]));
     NOTHING_IN_USE();
     puts("done");
     return 0;

@@ -11,7 +11,7 @@ use super::{Downs, Owner, Threads};
 use crate::care::Progress;
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
-use crate::layout::{Found, Layout, TMP, with_end};
+use crate::layout::{Found, Layout, TMP, begun, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
@@ -250,6 +250,7 @@ fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
             return Err(Error::new(Code::NotFound, format!("there is no run {dir}; mode \"a\" creates one")));
         }
         (Found::Nothing | Found::Empty, _) => true,
+        (Found::Begun, _) => return Err(Error::new(Code::Conflict, begun(layout))),
         (Found::Run | Found::Remains, Mode::Create) => {
             return Err(Error::new(
                 Code::Conflict,

@@ -1,7 +1,9 @@
 //! What the store asks of HDF5: a file's frame, room for data sets, small attributes. Never the
-//! bytes of arrays, which go past it. libhdf5 has one lock for the whole process.
+//! bytes of arrays, which go past it. Every call goes through the gate of [`crate::fork`], the making of
+//! its error and the end of what it opened too.
 
 use super::{MANIFEST, Manifest};
+use crate::fork::library;
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
 use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
 use hdf5_metno as hdf5;
@@ -65,11 +67,32 @@ fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
 
 /// A new file, open in HDF5 while its data sets are laid out.
 pub(super) struct Frame {
-    file: hdf5::File,
+    file: Held,
+}
+
+/// A file that is open in HDF5.
+struct Held(Option<hdf5::File>);
+
+impl Held {
+    fn file(&self) -> Result<&hdf5::File> {
+        self.0.as_ref().ok_or_else(|| Error::internal("the file is closed"))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(file) = self.0.take() else { return };
+        match library() {
+            Ok(_gate) => drop(file),
+            // Nothing of the library may be touched.
+            Err(_) => std::mem::forget(file),
+        }
+    }
 }
 
 impl Frame {
     pub fn create(path: &Path) -> Result<Frame> {
+        let _gate = library()?;
         hdf5::File::with_options()
             .with_fapl(|p| {
                 p.libver_bounds(hdf5::file::LibraryVersion::V18, hdf5::file::LibraryVersion::V110)
@@ -77,7 +100,7 @@ impl Frame {
                     .file_locking(false)
             })
             .create(path)
-            .map(|file| Frame { file })
+            .map(|file| Frame { file: Held(Some(file)) })
             .map_err(|e| failed("cannot make", path, e))
     }
 
@@ -85,8 +108,10 @@ impl Frame {
     pub fn add(&self, path: &Path, name: &str, meta: &ArrayMeta, unit: &str) -> Result<u64> {
         let wrong = |e| failed(&format!("cannot lay out {name:?} in"), path, e);
         let (descriptor, dims) = layout_of(meta);
+        let _gate = library()?;
         let set = self
             .file
+            .file()?
             .new_dataset_builder()
             .empty_as(descriptor)
             .shape(dims)
@@ -107,14 +132,16 @@ impl Frame {
     /// Describes the whole file.
     pub fn describe(&self, path: &Path, m: &Manifest) -> Result<()> {
         let wrong = |e| failed("cannot describe", path, e);
+        let _gate = library()?;
+        let file = self.file.file()?;
         let all = || -> hdf5::Result<()> {
-            self.file.new_attr::<u32>().create("forebay_format")?.write_scalar(&m.format)?;
-            text(&self.file, "forebay_run", &m.run_id)?;
+            file.new_attr::<u32>().create("forebay_format")?.write_scalar(&m.format)?;
+            text(file, "forebay_run", &m.run_id)?;
             if m.set.is_none() {
-                self.file.new_attr::<i64>().create("step")?.write_scalar(&m.step)?;
+                file.new_attr::<i64>().create("step")?.write_scalar(&m.step)?;
             }
             if let Some(time) = m.time {
-                self.file.new_attr::<f64>().create("time")?.write_scalar(&time)?;
+                file.new_attr::<f64>().create("time")?.write_scalar(&time)?;
             }
             Ok(())
         };
@@ -123,12 +150,15 @@ impl Frame {
 
     /// Writes the frame out.
     pub fn flush(&self, path: &Path) -> Result<()> {
-        self.file.flush().map_err(|e| failed("cannot write", path, e))
+        let _gate = library()?;
+        self.file.file()?.flush().map_err(|e| failed("cannot write", path, e))
     }
 
     /// Closes the flushed frame.
-    pub fn close(self, path: &Path) -> Result<()> {
-        self.file.close().map_err(|e| failed("cannot close", path, e))
+    pub fn close(mut self, path: &Path) -> Result<()> {
+        let _gate = library()?;
+        let Some(file) = self.file.0.take() else { return Ok(()) };
+        file.close().map_err(|e| failed("cannot close", path, e))
     }
 }
 
@@ -139,22 +169,24 @@ fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<()> {
 
 /// A finished file, as HDF5 sees it.
 pub struct Opened {
-    file: hdf5::File,
+    file: Held,
 }
 
 impl Opened {
     /// Opens a file for reading.
     pub fn open(path: &Path) -> Result<Opened> {
+        let _gate = library()?;
         hdf5::File::with_options()
             .with_fapl(|p| p.file_locking(false))
             .open(path)
-            .map(|file| Opened { file })
+            .map(|file| Opened { file: Held(Some(file)) })
             .map_err(|e| Error::new(Code::Corrupt, format!("{} is no HDF5 file: {e}", path.display())))
     }
 
     /// Where the bytes of a data set begin, and how many they are.
     pub fn locate(&self, name: &str) -> Option<(u64, u64)> {
-        let set = self.file.dataset(name).ok()?;
+        let _gate = library().ok()?;
+        let set = self.file.file().ok()?.dataset(name).ok()?;
         let bytes = set.storage_size();
         Some((set.offset().unwrap_or(0), bytes))
     }
