@@ -54,8 +54,12 @@ use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
 use presence::Presence;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A catalog that is replaced while it is opened for reading is opened again, so often.
+const TRIES: u32 = 10;
 
 /// The catalog, open for writing by the owner of the run.
 pub struct Catalog {
@@ -276,6 +280,23 @@ fn writable(path: &Path) -> Result<Connection> {
 
 /// Opens a catalog for reading; the format is checked.
 pub fn open_read_only(path: &Path) -> Result<Connection> {
+    let identity = || path.metadata().map(|m| (m.dev(), m.ino()));
+    for _ in 0..TRIES {
+        let before = match identity() {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => break,
+            other => other.ok(),
+        };
+        let opened = open_at_once(path);
+        // A run that is begun anew while we look: the log that was found beside the file may be another's.
+        if identity().ok() == before {
+            return opened;
+        }
+    }
+    let text = format!("there is no {}, or it is just being made; try again", path.display());
+    Err(Error::new(Code::NotFound, text))
+}
+
+fn open_at_once(path: &Path) -> Result<Connection> {
     let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
