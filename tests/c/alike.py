@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 from pathlib import Path
 
 from far import Agent
 from kit import Home
-from places import ended
+from owners import taken
+from places import Place, ended, hear
 
 READ = """
 import sys, forebay as fb, numpy as np
@@ -43,10 +45,16 @@ def check_ending(home: Home, ending: Path, run_path: Path, why: str) -> None:
 OWNERS = ("embedded", "agent", "other host")
 
 
+def at_owner(home: Home, agent: Agent, run_path: Path, owner: str) -> tuple[Place, str | Path]:
+    """Where a program is to run, and how it names its run, for that one to own it."""
+    return agent.place if owner == "agent" else home, agent.url(
+        run_path
+    ) if owner == "other host" else run_path
+
+
 def check_damage(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:
     """A byte of a snapshot that was turned over is seen by who reads it, and passed over by who goes on."""
-    place = agent.url(run_path) if owner == "other host" else run_path
-    own = home if owner != "agent" else agent.place
+    own, place = at_owner(home, agent, run_path, owner)
     assert ended(own.start(program, place, "write"))[0] == "done\n"
     file = run_path / "steps" / "0000000003.h5"
     content = bytearray(file.read_bytes())
@@ -60,6 +68,30 @@ def check_damage(home: Home, agent: Agent, program: Path, run_path: Path, owner:
     assert out == "done\n"
     assert "goes back to step 2 and passes over damaged ones: 3" in err
     assert "sound; 3 snapshots" in home.command("verify", run_path)
+
+
+def check_lost(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:
+    """Who waits for a store that was lost is told; the next start has what was acknowledged, and says so."""
+    own, place = at_owner(home, agent, run_path, owner)
+    waiting = own.start(program, place, "lose", stdin=subprocess.PIPE)
+    hear(waiting, "ready")
+    with taken(run_path):
+        assert waiting.stdin is not None
+        print(file=waiting.stdin, flush=True)
+        hear(waiting, "waiting")
+    assert ended(waiting, timeout=20)[0] == "done\n"
+    out, err = ended(own.start(program, place, "again"))
+    assert out == "done\n"
+    assert err.count("has complete steps up to 1") == 1, err
+    assert "fb_restart" in err
+
+
+def check_apart(home: Home, program: Path, run_path: Path) -> None:
+    """Two programs under one launcher, each with a run of its own, are told so at once and what to do."""
+    one, two = (["-n", "1", program, run_path.with_name(f"{name}.fb"), "write"] for name in "ab")
+    said = ended(home.start("mpiexec.mpich", *one, ":", *two), status=1, timeout=30)[1]
+    assert "is another program and has opened the run" in said
+    assert "rank=0, size=1 for one of one rank (rank and ranks of fb_open_opts)" in said
 
 
 def check_remote(home: Home, agent: Agent, program: Path, run_path: Path, *, order: str, says: str) -> None:

@@ -46,6 +46,7 @@ class Kit:
     def __init__(self, prefix: Path, folder: Path) -> None:
         self.prefix = prefix
         self.folder = folder
+        self.compiled: dict[tuple[object, ...], Path] = {}
         self.env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
 
     def flags(self, *asked: str, package: str = "forebay") -> list[str]:
@@ -53,8 +54,11 @@ class Kit:
         return shlex.split(run("pkg-config", *asked, package, env=self.env))
 
     def compile(self, source: Path, *flags: str, name: str = "", static: bool = False) -> Path:
-        """Compiles a program against the shared library, or against the static one."""
-        made = self.folder / (name or source.stem)
+        """Compiles a program against the shared library, or against the static one; the same one once."""
+        same = (source, *flags, name, static)
+        if same in self.compiled:
+            return self.compiled[same]
+        made = self.folder / (name or f"{source.stem}{len(self.compiled) or ''}")
         compiler, warnings = ("c++", CXX) if source.suffix == ".cpp" else ("cc", C99)
         if static:
             own = [*self.flags("--cflags"), str(self.prefix / "lib" / "libforebay.a")]
@@ -62,6 +66,7 @@ class Kit:
         else:
             own = self.flags("--cflags", "--libs")
         run(compiler, *warnings, f"-I{PROGRAMS}", source, *flags, *own, "-lpthread", "-o", made)
+        self.compiled[same] = made
         return made
 
 
@@ -77,6 +82,8 @@ class Home(Place):
     def env(self) -> dict[str, str]:
         env = super().env
         env.pop("FOREBAY_EXE", None)
+        folders = env["PATH"].split(os.pathsep)
+        env["PATH"] = os.pathsep.join(f for f in folders if not Path(f, "forebay").exists())
         return env
 
     def start_ready(self, program: Path, *words: str | Path) -> subprocess.Popen[str]:

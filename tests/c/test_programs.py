@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from alike import OWNERS, check_damage, check_ending
+from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_lost
 from far import Agent
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
-from places import until
+from places import ended, until
 
 ALONE = ["data", "tables", "snapshots", "threads", "late"]
 BAD = ["bad_values"]
@@ -39,8 +39,12 @@ def test_the_address_sanitizer_finds_nothing(kit: Kit, home: Home, run_path: Pat
     assert home.run(kit.compile(PROGRAMS / f"{name}.c", *SANITIZERS), run_path) == "done\n"
 
 
-def test_a_child_of_fork_is_told_and_harms_nothing(kit: Kit, home: Home, run_path: Path) -> None:
-    assert home.run(kit.compile(PROGRAMS / "fork.c"), run_path) == "done\n"
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_child_of_fork_is_told_and_harms_nothing(
+    kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    own, place = at_owner(home, agent, run_path, owner)
+    assert ended(own.start(kit.compile(PROGRAMS / "fork.c"), place))[0] == "done\n"
 
 
 def test_a_child_of_fork_leaves_calls_under_way_and_the_server_alone(kit: Kit, home: Home) -> None:
@@ -157,6 +161,21 @@ def test_a_damaged_snapshot_is_seen_passed_over_and_dropped(
 ) -> None:
     flags = ["-std=c++17"] if source.endswith("pp") else []
     check_damage(home, agent, kit.compile(PROGRAMS / source, *flags), run_path, owner)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("source", ["damage.c", "damage.cpp"])
+def test_who_waits_for_a_lost_store_is_told_and_a_second_start_says_what_there_is(
+    kit: Kit, home: Home, agent: Agent, run_path: Path, source: str, owner: str
+) -> None:
+    flags = ["-std=c++17"] if source.endswith("pp") else []
+    check_lost(home, agent, kit.compile(PROGRAMS / source, *flags), run_path, owner)
+
+
+def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(
+    kit: Kit, home: Home, run_path: Path
+) -> None:
+    check_apart(home, kit.compile(PROGRAMS / "damage.c"), run_path)
 
 
 @pytest.mark.parametrize("how", ["plainly", "under the address sanitizer", "under valgrind"])

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from alike import OWNERS, check_damage, check_ending
+from alike import OWNERS, check_apart, check_damage, check_ending, check_lost
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
@@ -44,6 +44,13 @@ def test_a_damaged_snapshot_is_seen_passed_over_and_dropped(
     check_damage(home, agent, fortran.compile(PROGRAMS / "damage.f90"), run_path, owner)
 
 
+@pytest.mark.parametrize("owner", OWNERS)
+def test_who_waits_for_a_lost_store_is_told_and_a_second_start_says_what_there_is(
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    check_lost(home, agent, fortran.compile(PROGRAMS / "damage.f90"), run_path, owner)
+
+
 RANKS = """
 import sys, forebay as fb, numpy as np
 with fb.open(sys.argv[1], "r") as run:
@@ -62,6 +69,12 @@ def test_two_ranks_give_their_blocks_of_one_array(fortran: Fortran, home: Home, 
     out, err = launched.communicate(timeout=60)
     assert (launched.returncode, out) == (0, "done\ndone\n"), err
     assert home.run_python(RANKS, run_path) == "done\n"
+
+
+def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(
+    fortran: Fortran, home: Home, run_path: Path
+) -> None:
+    check_apart(home, fortran.compile(PROGRAMS / "damage.f90"), run_path)
 
 
 def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Place, forebay_exe
+from conftest import Agent, Place, forebay_exe
 from places import hear
 from test_bad_things import unwritable
 
@@ -179,19 +179,23 @@ except fb.Error as e:
 """
 
 
-@pytest.mark.parametrize("with_agent", [False, True])
+@pytest.mark.parametrize("keeper", ["embedded", "agent", "other host"])
 def test_a_catalog_removed_under_a_living_owner_makes_nothing_durable_and_is_saved(
-    place: Place, run_dir: Path, with_agent: bool
+    place: Place, agent: Agent, run_dir: Path, keeper: str
 ) -> None:
-    if with_agent:
-        place.command("up")
-    program = place.python(REMOVED, run_dir, stdin=subprocess.PIPE)
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    own = agent.place if keeper == "agent" else place
+    where = agent.url(run_dir) if keeper == "other host" else run_dir
+    program = own.python(REMOVED, where, stdin=subprocess.PIPE)
     hear(program, "ready")
     (run_dir / "catalog.sqlite").unlink()
     out, _ = program.communicate("\n", timeout=60)
     assert "durable\n" not in out.splitlines(keepends=True)
     assert "nothing more is durable" in out and "forebay recover" in out
     place.command("recover", run_dir)
+    if keeper == "other host":
+        # The rank's host keeps what it was not told to be durable, and offers it again.
+        place.run_python("import sys, forebay as fb; fb.open(sys.argv[1], buffer='16MiB').close()", where)
     with fb.open(run_dir, "r") as run:
         assert [row["k"] for row in run.table("t").select()] == list(range(150))
         assert run.snapshots[-1]["x"].sum() == 1000.0

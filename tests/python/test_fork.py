@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Place, until
+from conftest import Agent, Place, until
+from far import hidden_sockets
 
 BEGIN = """
 import multiprocessing, os, sys
@@ -55,8 +58,10 @@ def whole(run_dir: Path) -> None:
         assert list(run["y"]) == [3, 3, 3]
 
 
-@pytest.mark.parametrize("keeper", ["embedded", "agent"])
-def test_a_child_that_ends_in_order_harms_nothing(place: Place, run_dir: Path, keeper: str) -> None:
+@pytest.mark.parametrize("keeper", ["embedded", "agent", "other host"])
+def test_a_child_that_ends_in_order_harms_nothing(
+    place: Place, agent: Agent, run_dir: Path, keeper: str
+) -> None:
     child = """
 pid = os.fork()
 if pid == 0:
@@ -75,7 +80,9 @@ if pid == 0:
     sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 """
-    out = place.run_python(BEGIN + child + GO_ON, run_dir, keeper)
+    where = agent.url(run_dir) if keeper == "other host" else str(run_dir)
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    out = place.run_python(BEGIN + child + GO_ON, where, keeper)
     told = dict(line.split(" ", 1) for line in out.splitlines())
     assert set(told) == {"put", "get", "snapshot", "begin", "flush", "steps", "append", "close"}, out
     for what in ("put", "snapshot", "begin", "flush", "steps"):
@@ -213,8 +220,11 @@ IN_THE_CHILD = {
 }
 
 
+@pytest.mark.parametrize("where", ["here", "on another host"])
 @pytest.mark.parametrize("does", list(IN_THE_CHILD))
-def test_a_child_leaves_the_calls_of_its_parent_alone(place: Place, tmp_path: Path, does: str) -> None:
+def test_a_child_leaves_the_calls_of_its_parent_alone(
+    place: Place, agent: Agent, tmp_path: Path, does: str, where: str
+) -> None:
     service = tmp_path / "service.py"
     service.write_text(
         "import forebay as fb\n"
@@ -222,8 +232,18 @@ def test_a_child_leaves_the_calls_of_its_parent_alone(place: Place, tmp_path: Pa
         "@fb.service('in x:f64, out y:f64')\ndef twice(x):\n    return 2 * x\n",
         encoding="utf-8",
     )
-    place.serve(service)
-    out = place.run_python(CALLING.replace("IN_THE_CHILD", IN_THE_CHILD[does]), tmp_path / "gate")
+    code = CALLING.replace("IN_THE_CHILD", IN_THE_CHILD[does])
+    if where == "here":
+        place.serve(service)
+        out = place.run_python(code, tmp_path / "gate")
+    else:
+        words = (sys.executable, "-m", "forebay", "serve", service, "--listen", "tcp://127.0.0.1:0")
+        server = agent.place.start(*words, "--stop-with-stdin", stdin=subprocess.PIPE)
+        assert server.stderr is not None and "wait_at, twice offered" in server.stderr.readline()
+        place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+        place.variables["FOREBAY_BROKER"] = agent.address
+        with hidden_sockets(agent.place, server.pid):
+            out = place.run_python(code, tmp_path / "gate")
     told = dict(line.split(" ", 1) for line in out.splitlines())
     for what in (
         "wait",

@@ -375,12 +375,9 @@ public:
     void close()
     {
         const fb_status closed = fb_run_close(get());
-        if (closed == FB_OK || fb_rank(get(), nullptr, nullptr) != FB_OK) {
-            const std::string text = fb_last_error();
-            (void)handle_.release();
-            if (closed != FB_OK) throw error(closed, text);
-        }
-        check(closed);
+        const std::string text = closed == FB_OK ? "" : fb_last_error();
+        if (closed == FB_OK || fb_rank(get(), nullptr, nullptr) != FB_OK) (void)handle_.release();
+        if (closed != FB_OK) throw error(closed, text);
     }
     // Waits until everything put so far is durable.
     void flush() { check(fb_flush(get())); }

@@ -301,18 +301,25 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     integer(c_int) :: status
     status = freed(at%kind, at%handle)
-    call gave_back(at, status)
-    call settle(status, stat, errmsg)
+    call gave_back(at, status, stat, errmsg)
   end subroutine give_back
 
-  !> The thing was given back by its own procedure, or could not be.
-  subroutine gave_back(at, status)
+  !> The thing was given back by its own procedure, or could not be; tells how that went.
+  subroutine gave_back(at, status, stat, errmsg)
     type(counted), intent(inout) :: at
     integer(c_int), intent(in) :: status
-    if (status /= FB_OK .and. at%kind == A_RUN) then
-      if (lib_rank(at%handle) == FB_OK) return ! it can be tried again
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(len=:), allocatable :: said
+    logical :: again
+    again = .false.
+    said = ''
+    if (status /= FB_OK) then
+      said = text_from(fbf_said()) ! what is asked next has a text of its own
+      if (at%kind == A_RUN) again = lib_rank(at%handle) == FB_OK
     end if
-    call let_go(at)
+    if (.not. again) call let_go(at)
+    call settle(status, stat, errmsg, said)
   end subroutine gave_back
 
   !> One holder less; the last one gives the thing back. What stands in the place is not looked at: a compiler
@@ -376,15 +383,21 @@ contains
 
   ! --- errors ---------------------------------------------------------------------------------------
 
-  !> Tells how a call went: in `stat` and `errmsg`, or, without `stat`, by ending the program if it failed.
-  subroutine settle(status, stat, errmsg)
+  !> Tells how a call went: in `stat` and `errmsg`, or, without `stat`, by ending the program if it failed. `words`
+  !> is its text, if others were called since.
+  subroutine settle(status, stat, errmsg, words)
     integer(c_int), intent(in) :: status
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
+    character(len=*), intent(in), optional :: words
     character(len=:), allocatable :: said
     if (present(stat)) stat = status
     if (status == FB_OK) return
-    said = text_from(fbf_said())
+    if (present(words)) then
+      said = words
+    else
+      said = text_from(fbf_said())
+    end if
     if (present(errmsg)) errmsg = said
     if (present(stat)) return
     flush (output_unit)

@@ -75,8 +75,7 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     integer(c_int) :: status
     status = lib_run_close_unfinished(id(run%at))
-    call gave_back(run%at, status)
-    call settle(status, stat, errmsg)
+    call gave_back(run%at, status, stat, errmsg)
   end subroutine fb_run_close_unfinished
 
   !> This rank and the number of ranks.

@@ -1,6 +1,7 @@
-/* A run with a damaged snapshot: damage PLACE write|read|go. `write` takes snapshots 0 to 3, whose "E" is their
-   number; then somebody turns a byte of the last one over. `read` sees that. `go`, behind `forebay repair`, passes
-   it over, makes it anew, and drops another one. */
+/* A run to which something happens: damage PLACE write|read|go|lose|again. `write` takes snapshots 0 to 3, whose
+   "E" is their number; then somebody turns a byte of the last one over. `read` sees that. `go`, behind
+   `forebay repair`, passes it over, makes it anew, and drops another one. `lose` waits for its store while another
+   owner takes the run. `again` is a program that is started a second time, and does not call fb_restart. */
 
 #include "check.h"
 
@@ -66,17 +67,52 @@ static void go(fb_run *run)
     OK(fb_snapshot_free(snapshot));
 }
 
+static void lose(fb_run *run)
+{
+    fb_snapshot *snapshot = NULL;
+    take(run, 0);
+    puts("ready");
+    fflush(stdout);
+    CHECK(getchar() == '\n');
+    OK(fb_snapshot_begin(run, 1, 1.0, &snapshot));
+    OK(fb_snapshot_put(snapshot, "E", FB_F64, 1, &shape, NULL, NULL, field));
+    OK(fb_snapshot_end(snapshot));
+    puts("waiting");
+    fflush(stdout);
+    FAILS(FB_SERVER_LOST, "lost", fb_snapshot_wait(snapshot, FB_FOREVER));
+    FAILS(FB_SERVER_LOST, "lost", fb_flush(run));
+    FAILS(FB_SERVER_LOST, "lost", fb_rename(run, "a", "b", NULL));
+    FAILS(FB_SERVER_LOST, "lost", fb_put(run, "a", 0, FB_F64, 1, &shape, field));
+    OK(fb_snapshot_free(snapshot));
+    FAILS(FB_SERVER_LOST, "lost", fb_run_close(run));
+}
+
+static void again(fb_run *run)
+{
+    fb_snapshot *snapshot = NULL;
+    int64_t step = -1, *steps = NULL, count = 0;
+    int going = 0;
+    while ((going = fb_step(run, &step, 2)) > 0)
+        FAILS(FB_CONFLICT, "in the run already", fb_snapshot_begin(run, step, (double)step, &snapshot));
+    CHECK(going == 0 && step == 1);
+    OK(fb_snapshots(run, &steps, &count));
+    CHECK(count == 2 && steps[0] == 0 && steps[1] == 1);
+    OK(fb_free(steps));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
-    const fb_open_opts small = { .size = sizeof small, .buffer = 8 << 20 };
+    const fb_open_opts small = { .size = sizeof small, .buffer = 8 << 20, .late = "ignore" };
     fb_run *run = NULL;
     const int reads = strcmp(argv[2], "read") == 0;
     OK(fb_run_open(argv[1], reads ? "r" : "a", &small, &run));
     if (reads) read_all(run);
     else if (strcmp(argv[2], "go") == 0) go(run);
+    else if (strcmp(argv[2], "again") == 0) again(run);
+    else if (strcmp(argv[2], "lose") == 0) lose(run);
     else for (int64_t step = 0; step < 4; ++step) take(run, step);
-    OK(fb_run_close(run));
+    if (strcmp(argv[2], "lose") != 0) OK(fb_run_close(run));
     NOTHING_IN_USE();
     puts("done");
     return 0;

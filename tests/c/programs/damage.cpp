@@ -1,9 +1,10 @@
-// The same in C++ as damage.c: damage PLACE write|read|go.
+// The same in C++ as damage.c: damage PLACE write|read|go|lose|again.
 
 #include <forebay.hpp>
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #define CHECK(condition) \
@@ -23,40 +24,88 @@ static void take(fb::run &run, std::int64_t step)
     snapshot.wait();
 }
 
+// What is thrown has this code and these words in its text.
 template <class Call>
-static bool is_corrupt(Call &&call)
+static bool fails(fb_status code, std::initializer_list<const char *> words, Call &&call)
 {
     try {
         call();
     } catch (const fb::error &e) {
-        return e.code() == FB_CORRUPT && std::strstr(e.what(), "damaged") != nullptr;
+        bool all = e.code() == code;
+        for (const char *word : words) all = all && std::strstr(e.what(), word) != nullptr;
+        if (!all) std::fprintf(stderr, "%s: %s\n", fb_status_name(e.code()), e.what());
+        return all;
     }
     return false;
+}
+
+static int go(fb::run &run)
+{
+    CHECK(fails(FB_CORRUPT, { "step 3 is damaged" }, [&] { run.restart(nullptr, true); }));
+    const auto back = run.restart();
+    CHECK(back && back->step() == 2 && back->passed() == std::vector<std::int64_t>{ 3 });
+    take(run, 3);
+    CHECK(run.drop(1) && !run.drop(1) && run.drop(0));
+    take(run, 1);
+    CHECK(run.last()->read<double>("E").values[7] == 3.25 && run.last()->passed().empty());
+    return 0;
+}
+
+static void say(const char *word)
+{
+    std::puts(word);
+    std::fflush(stdout);
+}
+
+static int lose(fb::run &run)
+{
+    take(run, 0);
+    say("ready");
+    CHECK(std::getchar() == '\n');
+    auto snapshot = run.snapshot(1);
+    snapshot.put("E", std::vector<double>(1000, 1.25));
+    snapshot.end();
+    say("waiting");
+    CHECK(fails(FB_SERVER_LOST, { "lost" }, [&] { snapshot.wait(); }));
+    CHECK(fails(FB_SERVER_LOST, { "lost" }, [&] { run.flush(); }));
+    CHECK(fails(FB_SERVER_LOST, { "lost" }, [&] { run.put("a", 1.0); }));
+    CHECK(fails(FB_SERVER_LOST, { "lost" }, [&] { run.close(); }));
+    return 0;
+}
+
+static int again(fb::run &run)
+{
+    std::int64_t last = -1;
+    for (std::int64_t step : run.steps(2)) {
+        CHECK(fails(FB_CONFLICT, { "in the run already" }, [&] { run.snapshot(step); }));
+        last = step;
+    }
+    CHECK(last == 1 && run.last()->step() == 1);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
-    const bool reads = std::strcmp(argv[2], "read") == 0;
+    const std::string what = argv[2];
     fb_open_opts opts = {};
     opts.size = sizeof opts;
     opts.buffer = 8 << 20;
-    fb::run run(argv[1], reads ? "r" : "a", &opts);
-    if (reads) {
+    opts.late = "ignore";
+    fb::run run(argv[1], what == "read" ? "r" : "a", &opts);
+    if (what == "read") {
         CHECK(run.at(2).read<double>("E").values[999] == 2.25);
-        CHECK(is_corrupt([&] { run.at(3).read<double>("E"); }));
-    } else if (std::strcmp(argv[2], "go") == 0) {
-        CHECK(is_corrupt([&] { run.restart(nullptr, true); }));
-        const auto back = run.restart();
-        CHECK(back && back->step() == 2 && back->passed() == std::vector<std::int64_t>{ 3 });
-        take(run, 3);
-        CHECK(run.drop(1) && !run.drop(1) && run.drop(0));
-        take(run, 1);
-        CHECK(run.last()->read<double>("E").values[7] == 3.25 && run.last()->passed().empty());
+        CHECK(fails(FB_CORRUPT, { "0000000003.h5", "forebay drop" }, [&] { run.at(3).read<double>("E"); }));
+    } else if (what == "go") {
+        if (go(run) != 0) return 1;
+    } else if (what == "again") {
+        if (again(run) != 0) return 1;
+    } else if (what == "lose") {
+        if (lose(run) != 0) return 1;
     } else {
         for (std::int64_t step = 0; step < 4; ++step) take(run, step);
     }
-    run.close();
+    if (what != "lose") run.close();
     std::puts("done");
     return 0;
 }

@@ -111,7 +111,15 @@ static void snapshots(fb::run &run)
 
 static void calls()
 {
+    fb::client *own = nullptr;
     fb::server server;
+    // Calls itself: the one worker gives its place to another while it waits.
+    server.add("nested(in depth:i64, out calls:i64)", [&own](fb::request &request) {
+        const auto depth = request.scalar<std::int64_t>(0);
+        std::int64_t below = 0;
+        if (depth > 0) own->call("nested", depth - 1, fb::out(below));
+        request.set(1, below + 1);
+    });
     server.add("axpy(in a:f64, in x:f64[n], inout y:f64[n])", [](fb::request &request) {
         const double a = request.scalar<double>(0);
         const auto x = request.array<double>(1), y = request.array<double>(2);
@@ -127,6 +135,10 @@ static void calls()
     });
     server.start();
     fb::client client;
+    own = &client;
+    std::int64_t calls = 0;
+    client.call("nested", std::int64_t(9), fb::out(calls));
+    CHECK(calls == 10);
     CHECK(client.signature("slow").find("slow(") == 0);
     const std::vector<double> x{ 1, 2, 3 };
     std::vector<double> y{ 1, 1, 1 };

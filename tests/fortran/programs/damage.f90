@@ -1,4 +1,4 @@
-!> A run with a damaged snapshot, as in damage.c: damage PLACE write|read|go.
+!> A run to which something happens, as in damage.c: damage PLACE write|read|go|lose|again.
 
 program damage
   use check
@@ -12,8 +12,9 @@ program damage
   integer(int64) :: step
   integer :: stat
   logical :: dropped
+  field = 0
   call get_command_argument(2, what)
-  call fb_run_open(place(), merge('r', 'a', what == 'read'), run, buffer=8 * 2**20)
+  call fb_run_open(place(), merge('r', 'a', what == 'read'), run, buffer=8 * 2**20, late='ignore')
   select case (what)
   case ('write')
     do step = 0, 3
@@ -48,12 +49,53 @@ program damage
     call fb_snapshots(run, steps)
     call expect(size(steps) == 3, 'three are left')
     if (size(steps) == 3) call expect(all(steps == [1, 2, 3]), 'with their numbers')
+  case ('lose')
+    call lose()
+  case ('again')
+    call again()
   end select
-  call fb_run_close(run)
+  if (what /= 'lose') call fb_run_close(run)
   if (failures > 0) stop 1
   print '(a)', 'done'
 
 contains
+
+  subroutine lose()
+    call take(0_int64)
+    call say('ready')
+    read (*, '(a)') what
+    what = 'lose'
+    call fb_snapshot_begin(run, 1, snapshot)
+    call fb_snapshot_put(snapshot, 'E', field)
+    call fb_snapshot_end(snapshot)
+    call say('waiting')
+    call fb_snapshot_wait(snapshot, stat=stat, errmsg=said)
+    call refused(stat, FB_SERVER_LOST, 'lost')
+    call fb_flush(run, stat=stat, errmsg=said)
+    call refused(stat, FB_SERVER_LOST, 'lost')
+    call fb_rename(run, 'a', 'b', stat=stat, errmsg=said)
+    call refused(stat, FB_SERVER_LOST, 'lost')
+    call fb_put(run, 'a', field, stat=stat, errmsg=said)
+    call refused(stat, FB_SERVER_LOST, 'lost')
+    call fb_snapshot_free(snapshot)
+    call fb_run_close(run, stat=stat, errmsg=said)
+    call refused(stat, FB_SERVER_LOST, 'lost')
+  end subroutine lose
+
+  subroutine again()
+    do while (fb_step(run, step, 2))
+      call fb_snapshot_begin(run, step, snapshot, stat=stat, errmsg=said)
+      call refused(stat, FB_CONFLICT, 'in the run already')
+    end do
+    call fb_snapshots(run, steps)
+    call expect(size(steps) == 2, 'what was acknowledged is there')
+  end subroutine again
+
+  subroutine say(word)
+    character(len=*), intent(in) :: word
+    print '(a)', word
+    flush (output_unit)
+  end subroutine say
 
   subroutine take(number)
     integer(int64), intent(in) :: number

@@ -2,6 +2,7 @@
 
 program data
   use check
+  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_value, ieee_quiet_nan
   implicit none
   type(fb_run) :: run
   integer :: stat
@@ -230,6 +231,11 @@ contains
     call fb_attr_get(run, 'periodic', yes)
     call fb_attr_get(run, 'long', long)
     call expect(n == 4 .and. abs(x - 0.5d0) <= 0 .and. yes .and. long == 2_int64**40, 'numbers and truth')
+    call fb_attr_set(run, 'blown up', ieee_value(x, ieee_quiet_nan))
+    call fb_attr_get(run, 'blown up', x)
+    call expect(ieee_is_nan(x), 'a number that is none')
+    call fb_attr_set_json(run, '{"n": 18446744073709551616}', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, '18446744073709551616')
     call fb_attr_get(run, 'long', n, stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'long')
     call fb_attr_get_json(run, words)

@@ -110,6 +110,24 @@ contains
     if (status == FB_OK) call fb_request_set(request, 1, .not. truth, stat=status)
   end subroutine flip
 
+  !> Calls itself, through the client that it was given.
+  recursive subroutine nested(request, user, status)
+    type(fb_request), intent(in) :: request
+    class(*), intent(inout) :: user
+    integer, intent(inout) :: status
+    integer(int64) :: depth
+    integer(int64), target :: below
+    below = 0
+    call fb_request_scalar(request, 1, depth, stat=status)
+    select type (user)
+    type is (fb_client)
+      if (depth > 0) call fb_call(user, 'nested', [fb_in(depth - 1), fb_out(below)], stat=status)
+    class default
+      status = FB_INTERNAL
+    end select
+    if (status == FB_OK) call fb_request_set(request, 2, below + 1, stat=status)
+  end subroutine nested
+
   subroutine offer(server)
     type(fb_server), intent(in) :: server
     character(len=22), target, save :: why = 'the matrix is singular'

@@ -2,7 +2,7 @@
 
 program tables
   use check
-  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan
+  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_value, ieee_quiet_nan, ieee_positive_inf, ieee_is_finite
   implicit none
   type(fb_run) :: run
   type(fb_table) :: particles
@@ -31,6 +31,7 @@ program tables
   call expect(count == 4, 'four rows')
   call selected()
   call changed()
+  call oddities()
   call refusals()
   call fb_rows_free(rows)
   call fb_table_free(particles)
@@ -101,6 +102,29 @@ contains
     call fb_table_count(particles, count)
     call expect(count == 0, 'all rows are deleted')
   end subroutine changed
+
+  !> What SQLite has no place for comes back as it went in.
+  subroutine oddities()
+    type(fb_table) :: odd
+    integer(int64), target :: big(3)
+    real(real32), target :: single(3)
+    real(real64), target :: v(3)
+    big = [huge(big), 1_int64, 0_int64]
+    single = [0.1, ieee_value(0.0, ieee_quiet_nan), 2.0]
+    v = [ieee_value(0d0, ieee_quiet_nan), 0.5d0, ieee_value(0d0, ieee_positive_inf)]
+    call fb_table_open(run, 'odd', odd, columns=[fb_column('k', FB_U64), fb_column('f', FB_F32), fb_column('v', FB_F64)])
+    call fb_table_insert(odd, [fb_values('k', big), fb_values('f', single), fb_values('v', v)])
+    call fb_table_select(odd, rows)
+    call fb_rows_get(rows, 1, charge)
+    call expect(all(charge == big), 'integers without a sign')
+    call fb_rows_get(rows, 2, mass)
+    call expect(abs(mass(1) - real(0.1, real64)) <= 0 .and. ieee_is_nan(mass(2)), 'single precision')
+    call fb_rows_get(rows, 3, mass)
+    call expect(ieee_is_nan(mass(1)) .and. abs(mass(2) - 0.5d0) <= 0 .and. .not. ieee_is_finite(mass(3)), 'no numbers')
+    call fb_table_insert(odd, [fb_values('k', -1)], stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, '-1')
+    call fb_table_free(odd)
+  end subroutine oddities
 
   subroutine refusals()
     call fb_table_insert(particles, [fb_values('mass', masses), fb_values('charge', charges)], stat=stat, errmsg=said)
