@@ -220,7 +220,9 @@ impl OwnBlock {
     /// Its bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        self.0.lent()
+        // SAFETY: the memory is this process's alone, and who writes it has this handle to itself; the mapping
+        // lives as long as the handle.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len() as usize) }
     }
 
     /// Its bytes, to be written.

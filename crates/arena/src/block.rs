@@ -3,11 +3,12 @@
 //! The protocol is that a block belongs to its creator until it is published and to the other
 //! side until it is released. A broken peer of the same user may change it at any time: whoever
 //! reads it gets some bytes, never a crash, and must not rely on reading the same ones twice. So
-//! there are no references to its bytes, but copies and [views](View); one side may have any
-//! number of handles to a block.
+//! there are no references to its bytes, but copies, [views](View) and bytes [lent](Lent) to the
+//! system; one side may have any number of handles to a block.
 
 use crate::copy::copy_streaming;
 use crate::layout::Layout;
+use crate::lent::Lent;
 use crate::map::Map;
 use crate::segment::Segment;
 use crate::sync::Ordering;
@@ -84,8 +85,7 @@ impl Block {
     /// The bytes in place.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        // SAFETY: the block lies in the mapping, which `self` keeps; nobody has a reference to its bytes
-        // but what is lent for reading.
+        // SAFETY: the block lies in the mapping, which `self` keeps; nobody has a reference to its bytes.
         unsafe { View::new(self.map.at(self.offset, self.len), self.len as usize) }
     }
 
@@ -118,13 +118,12 @@ impl Block {
         Ok(())
     }
 
-    /// The bytes for a call of the system that writes or sends them, or for a sum of them. They may change
-    /// while they are read: nothing may be decided by what they say, and nothing is, in a system call. By the
-    /// protocol nobody of this process writes a block that is published.
+    /// The bytes for a call of the system that writes or sends them, or for copies of them. By the protocol
+    /// nobody writes a block that is published; a broken peer may.
     #[inline]
-    pub fn lent(&self) -> &[u8] {
-        // SAFETY: the block lies in the mapping, which `self` keeps, and every bit pattern is a byte.
-        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len as usize) }
+    pub fn lent(&self) -> Lent<'_> {
+        // SAFETY: the block lies in the mapping, which `self` keeps; nobody has a reference to its bytes.
+        unsafe { Lent::new(self.map.at(self.offset, self.len), self.len as usize) }
     }
 }
 

@@ -62,6 +62,8 @@ mod doorbell;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
+mod lent;
+#[cfg(not(loom))]
 mod map;
 #[cfg(not(loom))]
 pub mod measure;
@@ -94,6 +96,8 @@ pub use copy::copy_streaming;
 pub use doorbell::Doorbell;
 #[cfg(not(loom))]
 pub use layout::{Direction, SegmentSpec, WORDS};
+#[cfg(not(loom))]
+pub use lent::{Lent, PARTS};
 #[cfg(not(loom))]
 pub use mirror::Mirror;
 #[cfg(not(loom))]

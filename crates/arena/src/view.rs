@@ -323,7 +323,7 @@ unsafe fn move_row<const GATHER: bool>(
 /// # Safety
 /// Both ranges are valid for `len` numbers and do not overlap.
 #[inline]
-unsafe fn copy<T: Plain>(from: *const T, to: *mut T, len: usize) {
+pub(crate) unsafe fn copy<T: Plain>(from: *const T, to: *mut T, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
     std::hint::black_box(to);

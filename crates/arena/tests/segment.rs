@@ -1,6 +1,6 @@
 //! Segments as their users see them: two handles to the same memory, as two processes have.
 
-use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, Spin, TripleBuffer};
+use forebay_arena::{Direction, Doorbell, Lent, Segment, SegmentSpec, Spin, TripleBuffer};
 use forebay_types::{Code, limits};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,43 @@ fn a_named_segment_is_private_exclusive_and_stays_until_unlinked() {
     again.unlink().unwrap();
     again.unlink().unwrap();
     assert_eq!(Segment::open(&path).err().unwrap().code(), Code::NotFound);
+}
+
+#[test]
+fn a_block_goes_to_files_and_sockets_from_where_it_lies_whatever_a_peer_writes_meanwhile() {
+    use std::io::Read;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (ours, theirs) = pair();
+    let block = ours.allocator().alloc(100_000).unwrap();
+    block.write_from(0, &[1; 100_000]);
+    let (read, done) = (theirs.block(block.index()).unwrap(), AtomicBool::new(false));
+    let (head, tail) = read.lent().split_at(40_000);
+    let mut file = tempfile::tempfile().unwrap();
+    let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                block.view().update(|byte| 3 - byte);
+            }
+        });
+        for _ in 0..50 {
+            assert_eq!(tail.write_at(&file, 40_000).unwrap(), 60_000);
+            assert_eq!(head.write_at(&file, 0).unwrap(), 40_000);
+            let sent = Lent::send(&[Lent::of(b"head"), tail.part(5, 1000).unwrap(), head], &near).unwrap();
+            assert!(sent > 1004, "{sent} bytes of three parts");
+            let mut got = vec![0; sent];
+            far.read_exact(&mut got).unwrap();
+            assert_eq!(got[..4], *b"head");
+            assert!(got[4..].iter().all(|byte| [1, 2].contains(byte)), "a byte that nobody wrote");
+        }
+        done.store(true, Ordering::Release);
+    });
+    let mut kept = Vec::new();
+    file.read_to_end(&mut kept).unwrap();
+    assert!(kept.len() == 100_000 && kept.iter().all(|byte| [1, 2].contains(byte)));
+    drop(far);
+    assert_eq!(Lent::send(&[head], &near).unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    assert!(head.write_at(&file, u64::MAX).is_err());
 }
 
 #[test]

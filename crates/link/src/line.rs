@@ -1,5 +1,5 @@
 //! A line: frames over a byte stream that never blocks, for one thread that serves it with others
-//! in `poll`. Small frames are copied together; the bytes of blocks go by `writev` straight from the
+//! in `poll`. Small frames are copied together; the bytes of blocks go by one call of the system straight from the
 //! segment, and come straight into it.
 //!
 //! ```text
@@ -12,12 +12,12 @@
 use crate::frame::{HEADER_BYTES, Header, kind};
 use crate::net::NetStream;
 use crate::wire::{Failure, Message, poll_for};
-use forebay_arena::Block;
+use forebay_arena::{Block, Lent, PARTS};
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,10 +25,19 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 /// A stream to another process that is read and written without blocking (`WouldBlock`).
-pub trait Duplex: Read + Write + AsFd + Send {}
+pub trait Duplex: Read + Write + AsFd + Send {
+    /// Writes some of what lies here and there, in order; how many bytes.
+    fn send(&mut self, parts: &[Lent]) -> io::Result<usize> {
+        Lent::send(parts, &*self)
+    }
+}
 
 impl Duplex for UnixStream {}
-impl Duplex for NetStream {}
+impl Duplex for NetStream {
+    fn send(&mut self, parts: &[Lent]) -> io::Result<usize> {
+        self.try_send(parts)
+    }
+}
 impl Duplex for TcpStream {}
 
 /// Bytes before those of the block in the body of a bulk frame.
@@ -39,8 +48,6 @@ const FRAME: u64 = 16 << 20;
 const BULK: u64 = 4 << 20;
 /// Read at once.
 const CHUNK: usize = 64 << 10;
-/// Slices of one `writev`.
-const SLICES: usize = 32;
 /// Small frames are gathered up to so much.
 const GATHER: usize = 64 << 10;
 
@@ -50,10 +57,12 @@ enum Piece {
 }
 
 impl Piece {
-    fn rest(&self) -> &[u8] {
+    fn rest(&self) -> Lent<'_> {
         match self {
-            Piece::Bytes(bytes, at) => &bytes[*at..],
-            Piece::Block(block, range) => &block.lent()[range.start as usize..range.end as usize],
+            Piece::Bytes(bytes, at) => Lent::of(&bytes[*at..]),
+            Piece::Block(block, range) => {
+                block.lent().split_at(range.end as usize).0.split_at(range.start as usize).1
+            }
         }
     }
 
@@ -180,9 +189,8 @@ impl Line {
     /// Sends what can be sent now; says whether all has gone.
     pub fn flush(&mut self) -> Result<bool> {
         while !self.outbox.is_empty() {
-            let slices: Vec<IoSlice> =
-                self.outbox.iter().take(SLICES).map(|piece| IoSlice::new(piece.rest())).collect();
-            match self.stream.write_vectored(&slices) {
+            let parts: Vec<Lent> = self.outbox.iter().take(PARTS).map(Piece::rest).collect();
+            match self.stream.send(&parts) {
                 Ok(0) => return Err(lost("it takes no more bytes")),
                 Ok(n) => self.sent(n),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),

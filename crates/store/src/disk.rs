@@ -4,6 +4,7 @@
 //! Two libraries write in the store's name and know no seam: HDF5 the frame of a file, SQLite
 //! the catalog. The seam is asked before each of these acts and told after it ([`Foreign`]).
 
+use forebay_arena::Lent;
 use forebay_types::Code;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -33,7 +34,7 @@ pub trait Disk: Send + Sync {
     /// Opens a file, making it if the options say so.
     fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File>;
     /// Writes some of `bytes` at an offset and says how many.
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize>;
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize>;
     /// Reserves room, so that the lack of it shows before anything is written.
     fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()>;
     /// Cuts a file off at a length.
@@ -105,8 +106,8 @@ impl Disk for System {
         how.open(path)
     }
 
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
-        Ok(rustix::io::pwrite(fd, bytes, at)?)
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
+        bytes.write_at(fd, at)
     }
 
     fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {
@@ -151,12 +152,12 @@ impl Disk for System {
 }
 
 /// Writes all of `bytes` through the page cache.
-pub fn write_all(disk: &dyn Disk, fd: BorrowedFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+pub fn write_all(disk: &dyn Disk, fd: BorrowedFd, mut bytes: Lent, mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match disk.write(fd, bytes, at) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => {
-                bytes = &bytes[n..];
+                bytes = bytes.split_at(n).1;
                 at += n as u64;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -202,7 +203,7 @@ impl DualFile {
     }
 
     /// Writes a contiguous run.
-    pub fn write(&mut self, disk: &dyn Disk, bytes: &[u8], at: u64) -> io::Result<()> {
+    pub fn write(&mut self, disk: &dyn Disk, bytes: Lent, at: u64) -> io::Result<()> {
         let first = at.next_multiple_of(PAGE);
         let last = (at + bytes.len() as u64) / PAGE * PAGE;
         if bytes.len() < DIRECT_MIN || self.direct.is_none() || first >= last {
@@ -221,9 +222,9 @@ impl DualFile {
         write_all(disk, self.plain.as_fd(), tail, last)
     }
 
-    fn write_pages(&mut self, disk: &dyn Disk, pages: &[u8], at: u64) -> io::Result<()> {
+    fn write_pages(&mut self, disk: &dyn Disk, pages: Lent, at: u64) -> io::Result<()> {
         let Some(direct) = &self.direct else { return Ok(()) };
-        if (pages.as_ptr() as u64).is_multiple_of(PAGE) {
+        if pages.is_aligned_to(PAGE as usize) {
             for (i, chunk) in pages.chunks(CHUNK).enumerate() {
                 write_all(disk, direct.as_fd(), chunk, at + (i * CHUNK) as u64)?;
             }
@@ -235,8 +236,8 @@ impl DualFile {
         let skip = self.bounce.as_ptr().align_offset(PAGE as usize);
         for (i, chunk) in pages.chunks(BOUNCE).enumerate() {
             let room = &mut self.bounce[skip..skip + chunk.len()];
-            room.copy_from_slice(chunk);
-            write_all(disk, direct.as_fd(), room, at + (i * BOUNCE) as u64)?;
+            chunk.copy_to(room);
+            write_all(disk, direct.as_fd(), Lent::of(room), at + (i * BOUNCE) as u64)?;
         }
         Ok(())
     }
@@ -262,7 +263,7 @@ mod tests {
             let bytes = &memory[shift..];
             let mut done = 0;
             for n in cuts {
-                file.write(&System, &bytes[done..done + n], base + done as u64).unwrap();
+                file.write(&System, Lent::of(&bytes[done..done + n]), base + done as u64).unwrap();
                 done += n;
             }
             let back = std::fs::read(&path).unwrap();

@@ -10,7 +10,7 @@
 //! child keeps locked, under a lock of the directory.
 
 use crate::disk::{Disk, write_all};
-use forebay_arena::Process;
+use forebay_arena::{Lent, Process};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -90,7 +90,7 @@ impl Lock {
     fn write(&mut self) -> std::io::Result<()> {
         let text = serde_json::to_vec(&self.holder)?;
         let fd = self.file.as_fd();
-        write_all(&*self.disk, fd, &text, 0)?;
+        write_all(&*self.disk, fd, Lent::of(&text), 0)?;
         self.disk.cut(fd, text.len() as u64)?;
         self.disk.sync(fd)
     }
@@ -140,7 +140,9 @@ fn replace(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<File>> {
     let file = open(disk, &new)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
     let text = serde_json::to_vec(&Holder::ourselves(before.fence)).map_err(|e| failed(e.into()))?;
-    write_all(&**disk, file.as_fd(), &text, 0).and_then(|()| disk.rename(&new, path)).map_err(failed)?;
+    write_all(&**disk, file.as_fd(), Lent::of(&text), 0)
+        .and_then(|()| disk.rename(&new, path))
+        .map_err(failed)?;
     Ok(Some(file))
 }
 

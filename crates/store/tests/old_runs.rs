@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Rank, f64s, shape, wait_for};
-use forebay_arena::place;
+use forebay_arena::{Lent, place};
 use forebay_store::disk::{Disk, System};
 use forebay_store::layout::FORMAT;
 use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
@@ -65,7 +65,7 @@ impl Disk for Halting {
     fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
         System.open(path, how)
     }
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
         System.write(fd, bytes, at)
     }
     fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {

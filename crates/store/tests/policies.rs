@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Rank, f64s, shape, wait_for};
-use forebay_arena::{Segment, place};
+use forebay_arena::{Lent, Segment, place};
 use forebay_store::disk::{Disk, Foreign, System};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::control::{Ask, Mode};
@@ -37,7 +37,7 @@ impl Disk for FullDisk {
     fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
         System.open(path, how)
     }
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
         System.write(fd, bytes, at)
     }
     fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {

@@ -5,7 +5,7 @@ use super::address::Address;
 use super::key::{BYTES, Bytes, Fingerprint};
 use super::tls;
 use crate::lock;
-use forebay_arena::place;
+use forebay_arena::{Lent, place};
 use forebay_types::{Code, Error, Result};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use rustls::Connection;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const UNSENT: u32 = 256 * 1024;
 /// Most bytes that TLS takes before some have left.
 const TLS_BUFFER: usize = 320 * 1024;
+/// Most bytes that TLS gets a copy of at a time.
+const TLS_PIECE: usize = 64 * 1024;
 
 /// A connection to a process on another host. Any thread may use it; one reads at a time, and one
 /// writes.
@@ -204,6 +206,20 @@ impl NetStream {
         let n = tls.writer().write_vectored(buffers)?;
         self.flush(&mut tls)?;
         Ok(n)
+    }
+
+    /// The same for bytes that others may change meanwhile. TLS gets a copy of the first of them.
+    pub fn try_send(&self, parts: &[Lent]) -> io::Result<usize> {
+        if self.tls.is_none() {
+            return Lent::send(parts, &self.socket);
+        }
+        let all: usize = parts.iter().map(Lent::len).sum();
+        let mut copy = Vec::with_capacity(all.min(TLS_PIECE));
+        for part in parts {
+            let some = part.len().min(TLS_PIECE - copy.len());
+            part.split_at(some).0.append_to(&mut copy);
+        }
+        self.try_write(&[IoSlice::new(&copy)])
     }
 
     /// Ends the connection both ways, for whoever uses it.

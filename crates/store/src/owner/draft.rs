@@ -12,6 +12,7 @@ use super::drain::{Data, LargePut, Part};
 use crate::disk::Disk;
 use crate::layout::{Layout, data_file, step_file};
 use crate::stepfile::{Facts, Manifest, Writer};
+use forebay_arena::Lent;
 use forebay_types::{Code, Error, Result, Shape};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -180,7 +181,7 @@ impl Remedy {
 impl Part {
     fn write(&self, writer: &mut Writer) -> Result<()> {
         writer.add(&self.name, &self.meta, &self.unit)?;
-        let bytes = self.data.bytes().get(..self.len as usize).ok_or_else(|| {
+        let bytes = self.data.bytes().part(0, self.len as usize).ok_or_else(|| {
             Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", self.name))
         })?;
         writer.write(&self.name, self.rank, &self.offset, &self.local, self.from, bytes)
@@ -188,9 +189,9 @@ impl Part {
 }
 
 impl Data {
-    pub fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> Lent<'_> {
         match self {
-            Data::Inline(b) => b,
+            Data::Inline(b) => Lent::of(b),
             Data::Block(b) => b.lent(),
         }
     }

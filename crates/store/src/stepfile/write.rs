@@ -5,6 +5,7 @@ use super::place::Hyperslab;
 use super::{Back, Entry, MANIFEST, Manifest, Piece};
 use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::layout::{FORMAT, TMP, with_end};
+use forebay_arena::Lent;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -141,7 +142,7 @@ impl Writer {
         offset: &Shape,
         local: &Shape,
         from: u64,
-        bytes: &[u8],
+        bytes: Lent,
     ) -> Result<()> {
         let set =
             self.sets.get_mut(name).ok_or_else(|| Error::internal(format!("{name:?} is not laid out")))?;
@@ -172,16 +173,17 @@ impl Writer {
         let (disk, file) = (&*self.disk, &mut self.file);
         let mut write = || {
             place.runs(from, bytes.len() as u64, |part, at, n| {
-                file.write(disk, &bytes[part as usize..(part + n) as usize], base + at)
+                let run = bytes.part(part as usize, n as usize).ok_or(std::io::ErrorKind::InvalidInput)?;
+                file.write(disk, run, base + at)
             })
         };
         let (written, sum) = match bytes.len() >= BESIDE {
             true => std::thread::scope(|s| {
-                let sum = s.spawn(|| crc32c::crc32c_append(before, bytes));
+                let sum = s.spawn(|| sum_of(before, bytes));
                 let written = write();
-                (written, sum.join().unwrap_or_else(|_| crc32c::crc32c_append(before, bytes)))
+                (written, sum.join().unwrap_or_else(|_| sum_of(before, bytes)))
             }),
-            false => (write(), crc32c::crc32c_append(before, bytes)),
+            false => (write(), sum_of(before, bytes)),
         };
         written.map_err(|e| failed(format!("cannot write {name:?} to {}", self.tmp.display()), e))?;
         set.entry.pieces[i].crc32c = sum;
@@ -271,7 +273,7 @@ impl Writer {
         let again = self.sets.get(MANIFEST).is_some_and(|s| s.is_complete());
         match again {
             true => Ok(()),
-            false => self.write(MANIFEST, 0, &zero, &shape, 0, &json),
+            false => self.write(MANIFEST, 0, &zero, &shape, 0, Lent::of(&json)),
         }
     }
 }
@@ -281,6 +283,17 @@ impl Open {
         self.places.iter().zip(&self.done).all(|(p, done)| p.bytes() == *done)
             && (!self.places.is_empty() || self.entry.nbytes() == 0)
     }
+}
+
+/// A checksum goes on over bytes that may change meanwhile: it is taken of copies, in pieces that stay in the
+/// nearest cache.
+fn sum_of(before: u32, bytes: Lent) -> u32 {
+    let mut piece = [0; 4 << 10];
+    bytes.chunks(piece.len()).fold(before, |sum, part| {
+        let copy = &mut piece[..part.len()];
+        part.copy_to(copy);
+        crc32c::crc32c_append(sum, copy)
+    })
 }
 
 fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<()> {
@@ -343,13 +356,13 @@ mod tests {
         w.add("none", &none, "").unwrap();
         let bytes: Vec<u8> = (0..300 * 1000 * 8).map(|i: u32| (i % 253) as u8).collect();
         let (a, b) = bytes.split_at(100 * 8000);
-        w.write("fields/E", 0, &sh(&[0, 0]), &sh(&[100, 1000]), 0, &a[..333_333]).unwrap();
-        w.write("fields/E", 1, &sh(&[100, 0]), &sh(&[200, 1000]), 0, b).unwrap();
-        w.write("fields/E", 0, &sh(&[0, 0]), &sh(&[100, 1000]), 333_333, &a[333_333..]).unwrap();
+        w.write("fields/E", 0, &sh(&[0, 0]), &sh(&[100, 1000]), 0, Lent::of(&a[..333_333])).unwrap();
+        w.write("fields/E", 1, &sh(&[100, 0]), &sh(&[200, 1000]), 0, Lent::of(b)).unwrap();
+        w.write("fields/E", 0, &sh(&[0, 0]), &sh(&[100, 1000]), 333_333, Lent::of(&a[333_333..])).unwrap();
         let half = vec![7u8; 20 * 50 * 16];
-        w.write("z", 0, &sh(&[0, 0]), &sh(&[20, 50]), 0, &half).unwrap();
-        w.write("z", 1, &sh(&[20, 0]), &sh(&[20, 50]), 0, &half).unwrap();
-        w.write("note", 0, &sh(&[0]), &sh(&[5]), 0, "gr\u{fc}n".as_bytes()).unwrap();
+        w.write("z", 0, &sh(&[0, 0]), &sh(&[20, 50]), 0, Lent::of(&half)).unwrap();
+        w.write("z", 1, &sh(&[20, 0]), &sh(&[20, 50]), 0, Lent::of(&half)).unwrap();
+        w.write("note", 0, &sh(&[0]), &sh(&[5]), 0, Lent::of("gr\u{fc}n".as_bytes())).unwrap();
         let m = w.finish(&facts()).unwrap();
         drop(w);
         assert_eq!(open_manifest(&path).unwrap(), m);
@@ -378,8 +391,13 @@ mod tests {
         let path = dir.path().join("f.h5");
         let mut w = Writer::create(Arc::new(System), &path).unwrap();
         w.add("a", &ArrayMeta::new(DType::U8, sh(&[10])), "").unwrap();
-        w.write("a", 0, &sh(&[0]), &sh(&[6]), 0, &[1; 5]).unwrap();
-        assert!(w.write("a", 1, &sh(&[5]), &sh(&[5]), 0, &[2; 5]).unwrap_err().text().contains("rank 0"));
+        w.write("a", 0, &sh(&[0]), &sh(&[6]), 0, Lent::of(&[1; 5])).unwrap();
+        assert!(
+            w.write("a", 1, &sh(&[5]), &sh(&[5]), 0, Lent::of(&[2; 5]))
+                .unwrap_err()
+                .text()
+                .contains("rank 0")
+        );
         assert!(w.finish(&facts()).is_err());
         drop(w);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,6 +1,7 @@
 //! A disk that asks a test before each call: the test lets it pass, refuses it, or lets it wait.
 
 use super::faults::path_of;
+use forebay_arena::Lent;
 use forebay_store::disk::{Disk, Foreign, System};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,7 +32,7 @@ impl<F: Fn(Call, &Path) -> io::Result<()> + Send + Sync> Disk for Asked<F> {
         (self.0)(Call::Open, path)?;
         System.open(path, how)
     }
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
         (self.0)(Call::Write, &path_of(fd))?;
         System.write(fd, bytes, at)
     }

@@ -1,6 +1,7 @@
 //! A disk that counts what the store asks of it, fails at a chosen place, kills the process
 //! there, or remembers what would be left there after a loss of power.
 
+use forebay_arena::Lent;
 use forebay_store::disk::{Disk, Foreign, System};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
@@ -213,13 +214,13 @@ impl Disk for FaultyDisk {
         System.open(path, how)
     }
 
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
         let state = self.pass("write", &path_of(fd))?;
         let short = self.fault == Fault::Short && state.places.len() == self.at + 1;
         // Past the page cache only whole pages are written.
         let some =
             if short { (bytes.len() / 2).next_multiple_of(4096).min(bytes.len()) } else { bytes.len() };
-        System.write(fd, &bytes[..some], at)
+        System.write(fd, bytes.split_at(some).0, at)
     }
 
     fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //! and after. A commit makes its files durable, a lazy one nothing.
 
 use super::faults::Tree;
+use forebay_arena::Lent;
 use forebay_store::disk::{Disk, Foreign, System};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
@@ -181,12 +182,12 @@ impl Disk for Noting {
         state.compare(path);
         Ok(file)
     }
-    fn write(&self, fd: BorrowedFd, bytes: &[u8], at: u64) -> io::Result<usize> {
+    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
         let mut state = self.lock();
         let n = System.write(fd, bytes, at)?;
         let id = state.id(&path_of(fd));
-        for (i, page) in bytes[..n].chunks(PAGE).enumerate() {
-            state.write(id, at + (i * PAGE) as u64, page);
+        for (i, page) in bytes.split_at(n).0.chunks(PAGE).enumerate() {
+            state.write(id, at + (i * PAGE) as u64, &page.to_vec());
         }
         Ok(n)
     }
