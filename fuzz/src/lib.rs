@@ -39,7 +39,7 @@ use forebay_types::control::WIRE_VERSION;
 fn mend(head: &mut [u8]) {
     head[..4].copy_from_slice(b"FBAY");
     head[4..6].copy_from_slice(&(WIRE_VERSION as u16).to_le_bytes());
-    let sum = crc32c::crc32c(&head[..HEADER_BYTES - 4]);
+    let sum = forebay_types::crc32c(&head[..HEADER_BYTES - 4]);
     head[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
 }
 

@@ -134,7 +134,7 @@ fn a_client_of_another_version_is_told_both_versions() {
     let header = Header { json: 2, ..Header::new(forebay_link::frame::kind::HELLO, 0) };
     let mut hello = [&header.encode()[..], b"{}"].concat();
     hello[4] = 9;
-    let sum = crc32c::crc32c(&hello[..60]);
+    let sum = forebay_types::crc32c(&hello[..60]);
     hello[60..64].copy_from_slice(&sum.to_le_bytes());
     let mut socket = UnixStream::connect(&info.socket).unwrap();
     socket.write_all(&hello).unwrap();

@@ -21,7 +21,7 @@ fn frame_of(kind: u16, header_version: u32) -> Vec<u8> {
     let json = serde_json::to_vec(&peer).unwrap();
     let mut bytes = Header { json: json.len() as u32, ..Header::new(kind, 0) }.encode().to_vec();
     bytes[4..6].copy_from_slice(&(header_version as u16).to_le_bytes());
-    let sum = crc32c::crc32c(&bytes[..60]);
+    let sum = forebay_types::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&sum.to_le_bytes());
     bytes.extend(json);
     bytes

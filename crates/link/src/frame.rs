@@ -110,7 +110,7 @@ impl Header {
         b[20..24].copy_from_slice(&self.json.to_le_bytes());
         b[24..32].copy_from_slice(&self.body.to_le_bytes());
         b[32..40].copy_from_slice(&self.number.to_le_bytes());
-        let sum = crc32c::crc32c(&b[..CHECKED]);
+        let sum = forebay_types::crc32c(&b[..CHECKED]);
         b[CHECKED..].copy_from_slice(&sum.to_le_bytes());
         b
     }
@@ -136,7 +136,7 @@ impl Header {
         let head = bytes.get(..HEADER_BYTES).ok_or_else(|| corrupt("its header is cut off".into()))?;
         let version = u32::from(r.u16()?);
         let seen = u32::from_le_bytes([head[60], head[61], head[62], head[63]]);
-        if seen != crc32c::crc32c(&head[..CHECKED]) {
+        if seen != forebay_types::crc32c(&head[..CHECKED]) {
             return Err(corrupt("the checksum of its header is wrong".into()));
         }
         if version != WIRE_VERSION {
@@ -236,7 +236,7 @@ mod tests {
     fn a_peer_of_another_version_is_told_both_versions() {
         let mut bytes = Header::new(kind::HELLO, 0).encode();
         bytes[4] = 9;
-        let sum = crc32c::crc32c(&bytes[..60]);
+        let sum = forebay_types::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&sum.to_le_bytes());
         let error = Header::decode(&bytes, 1 << 20).unwrap_err();
         assert_eq!(error.code(), Code::VersionMismatch);
@@ -270,7 +270,7 @@ mod tests {
             if mend && bytes.len() >= HEADER_BYTES {
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4..6].copy_from_slice(&(WIRE_VERSION as u16).to_le_bytes());
-                let sum = crc32c::crc32c(&bytes[..60]);
+                let sum = forebay_types::crc32c(&bytes[..60]);
                 bytes[60..64].copy_from_slice(&sum.to_le_bytes());
             }
             if let Ok(header) = Header::decode(&bytes, limit) {

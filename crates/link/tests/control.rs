@@ -156,7 +156,7 @@ fn a_peer_that_speaks_something_else_is_refused_and_told_why() {
     // A Forebay of another version.
     let mut header = forebay_link::Header::new(forebay_link::frame::kind::HELLO, 0).encode();
     header[4] = 1;
-    let sum = crc32c::crc32c(&header[..60]);
+    let sum = forebay_types::crc32c(&header[..60]);
     header[60..].copy_from_slice(&sum.to_le_bytes());
     let mut older = UnixStream::connect(&path).unwrap();
     older.write_all(&header).unwrap();

@@ -233,7 +233,7 @@ pub fn step_file(step: i64) -> String {
 pub fn data_file(name: &str, set: i64, session: u64, seq: u64) -> String {
     let clean: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();
-    let sum = crc32c::crc32c(name.as_bytes());
+    let sum = forebay_types::crc32c(name.as_bytes());
     format!("{DATA}/{clean}.{sum:08x}.{set}.{session}-{seq}.h5")
 }
 

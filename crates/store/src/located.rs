@@ -4,8 +4,7 @@
 use crate::catalog::{self, Bytes, StepRow};
 use crate::layout::Layout;
 use crate::stepfile::{Check, Entry, Piece, Source, read_selection};
-use crc32c::crc32c;
-use forebay_types::{ArrayMeta, Code, Error, Result, Selection};
+use forebay_types::{ArrayMeta, Code, Error, Result, Selection, crc32c};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;

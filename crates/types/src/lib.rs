@@ -31,6 +31,7 @@ pub mod reading;
 pub mod record;
 pub mod signature;
 mod strided;
+mod sum;
 mod value;
 pub mod watch;
 
@@ -43,4 +44,5 @@ pub use error::{CODES, Code, CodeInfo, Error, Result};
 pub use name::Name;
 pub use signature::{Param, Signature, Way};
 pub use strided::Strided;
+pub use sum::{crc32c, crc32c_append};
 pub use value::{Number, Scalar};

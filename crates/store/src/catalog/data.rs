@@ -191,7 +191,7 @@ pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
     let (unit, attrs) = super::unit_and_attrs(p.unit, p.attrs)?;
     let attrs = attrs.map(|a| serde_json::Value::Object(a).to_string());
     let (blob, file, offset, crc) = match value {
-        Value::Small(bytes) => (Some(bytes), None, None, crc32c::crc32c(bytes)),
+        Value::Small(bytes) => (Some(bytes), None, None, forebay_types::crc32c(bytes)),
         Value::File { file, offset, crc } => (None, Some(file), Some(offset as i64), crc),
     };
     let (shape, nbytes) = (shape_text(&p.meta.shape), p.meta.bytes().unwrap_or(0) as i64);

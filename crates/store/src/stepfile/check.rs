@@ -81,7 +81,7 @@ impl Part<'_> {
             }
             let n = (self.run - self.of_run).min(end - position);
             let from = (position - at) as usize;
-            self.sum = crc32c::crc32c_append(self.sum, &bytes[from..from + n as usize]);
+            self.sum = forebay_types::crc32c_append(self.sum, &bytes[from..from + n as usize]);
             self.done += n;
             self.of_run += n;
             if self.of_run == self.run {
@@ -134,7 +134,7 @@ mod tests {
                 Hyperslab::new(meta, &Shape::new(offset).unwrap(), &Shape::new(shape).unwrap()).unwrap();
             let mut sum = 0;
             let visit = |_, at: u64, n: u64| {
-                sum = crc32c::crc32c_append(sum, &bytes[at as usize..(at + n) as usize]);
+                sum = forebay_types::crc32c_append(sum, &bytes[at as usize..(at + n) as usize]);
                 Ok::<(), ()>(())
             };
             slab.runs(0, slab.bytes(), visit).unwrap();

@@ -159,7 +159,7 @@ pub fn read_piece(file: &File, entry: &Entry, piece: &Piece) -> Result<u32> {
             let now = n.min(WHOLE);
             buffer.resize(now as usize, 0);
             Source::File(file, entry.offset).fill(at, &mut buffer)?;
-            sum = crc32c::crc32c_append(sum, &buffer);
+            sum = forebay_types::crc32c_append(sum, &buffer);
             at += now;
             n -= now;
         }

@@ -292,7 +292,7 @@ fn sum_of(before: u32, bytes: Lent) -> u32 {
     bytes.chunks(piece.len()).fold(before, |sum, part| {
         let copy = &mut piece[..part.len()];
         part.copy_to(copy);
-        crc32c::crc32c_append(sum, copy)
+        forebay_types::crc32c_append(sum, copy)
     })
 }
 

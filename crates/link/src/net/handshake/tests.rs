@@ -225,7 +225,7 @@ fn another_version_is_told_both_versions_on_both_sides() {
     let house = House::with(false);
     let mut bytes = frame(kind::HELLO, "{}");
     bytes[4] = 9;
-    let sum = crc32c::crc32c(&bytes[..60]);
+    let sum = forebay_types::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&sum.to_le_bytes());
     let mut socket = house.socket();
     socket.write_all(&bytes).unwrap();
