@@ -1,8 +1,6 @@
 //! The agent as a process: it comes once, leaves nothing behind, leaves by itself, and says
 //! clearly what it will not do.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use forebay::{Mode, OpenOptions};
 use forebay_arena::{Process as Known, place};
-use support::{LATE, agent_pid, sandbox, signal, until};
+use crate::support::{LATE, agent_pid, sandbox, signal, until};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

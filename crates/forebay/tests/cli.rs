@@ -1,13 +1,11 @@
 //! The command line as people and scripts meet it: what it answers, how it fails, and that every
 //! command explains itself with an example.
 
-mod support;
-
 use std::process::{Command, Output};
 
 use forebay::{Mode, OpenOptions};
 use serde_json::{Value, json};
-use support::{Sandbox, sandbox, take};
+use crate::support::{Sandbox, sandbox, take};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

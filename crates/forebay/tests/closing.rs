@@ -1,13 +1,11 @@
 //! Closing a run while other threads use it: they hear that it is closed, never of a lost owner, and what
 //! they were told is kept is kept.
 
-mod support;
-
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
-use support::{sandbox, until};
+use crate::support::{sandbox, until};
 
 const ROUNDS: i64 = 12;
 

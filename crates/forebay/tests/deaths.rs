@@ -1,12 +1,10 @@
 //! Processes hurt on purpose: what was acknowledged is there afterwards, what was torn is not,
 //! and nobody waits in vain.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use forebay::{Code, Mode, OpenOptions, Piece, PutOptions, View};
-use support::{LATE, agent_pid, check, sandbox, signal, take};
+use crate::support::{LATE, agent_pid, check, sandbox, signal, take};
 
 const N: usize = 200_000;
 
@@ -15,7 +13,7 @@ fn small() -> OpenOptions {
 }
 
 /// Two steps complete, the third one begun; then it waits to be killed.
-fn write_and_wait(s: &support::Sandbox, durable: bool) -> ! {
+fn write_and_wait(s: &crate::support::Sandbox, durable: bool) -> ! {
     let run = forebay::open(&s.run("torn"), Mode::Append, small()).unwrap();
     run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
     for step in 0..2 {
@@ -25,7 +23,7 @@ fn write_and_wait(s: &support::Sandbox, durable: bool) -> ! {
         }
     }
     let third = run.snapshot(2, Some(0.2)).unwrap();
-    let values = support::field(2, N);
+    let values = crate::support::field(2, N);
     third.put("E", View::of(&values, &[N as u64]).unwrap(), Piece::default()).unwrap();
     s.tell("between");
     loop {
@@ -33,7 +31,7 @@ fn write_and_wait(s: &support::Sandbox, durable: bool) -> ! {
     }
 }
 
-fn all_but_the_torn_step(s: &support::Sandbox) {
+fn all_but_the_torn_step(s: &crate::support::Sandbox) {
     let run = forebay::open(&s.run("torn"), Mode::ReadWrite, small()).unwrap();
     assert_eq!(run.snapshots().unwrap().numbers(), [0, 1]);
     check(&run, 0, N);
@@ -73,7 +71,7 @@ fn a_rank_killed_under_an_agent_loses_that_step_only() {
 }
 
 /// An agent that nobody can start again: the program it was started from goes as soon as it is up.
-fn an_agent_without_a_successor(s: &support::Sandbox) -> u32 {
+fn an_agent_without_a_successor(s: &crate::support::Sandbox) -> u32 {
     let exe = s.dir.join("forebay");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_forebay"), &exe).unwrap();
     forebay_agent::start_to_stay().unwrap();
@@ -126,7 +124,7 @@ fn a_stopped_agent_is_told_within_two_seconds_and_the_run_goes_on_with_it() {
         let pid = agent_pid();
         let agent = forebay_arena::Process::of_pid(pid).unwrap();
         signal(pid, "-STOP");
-        support::until("the stop", || agent.state() == forebay_arena::ProcessState::Stopped);
+        crate::support::until("the stop", || agent.state() == forebay_arena::ProcessState::Stopped);
         let stopped = Instant::now();
         let e = run.flush().unwrap_err();
         assert_eq!(e.code(), Code::ServerLost);
@@ -137,7 +135,7 @@ fn a_stopped_agent_is_told_within_two_seconds_and_the_run_goes_on_with_it() {
         assert_eq!(other.code(), Code::ServerLost, "{other}");
         assert!(asked.elapsed() < LATE, "{:?}", asked.elapsed());
         signal(pid, "-CONT");
-        support::until("the agent's return", || run.flush().is_ok());
+        crate::support::until("the agent's return", || run.flush().is_ok());
         take(&run, 1, N).unwrap();
         check(&run, 0, N);
         check(&run, 1, N);
@@ -188,9 +186,9 @@ fn segments_of_many_killed_clients_go_when_what_they_buffered_is_written() {
         let mut writers: Vec<_> = (0..WRITERS).map(|n| s.start(&format!("writer {n}"))).collect();
         (0..WRITERS).for_each(|n| s.hear(&format!("writer {n}")));
         assert!(segments() >= WRITERS);
-        writers.iter_mut().for_each(support::Process::kill);
+        writers.iter_mut().for_each(crate::support::Process::kill);
         let killed = Instant::now();
-        support::until("the end of their segments", || segments() == 0);
+        crate::support::until("the end of their segments", || segments() == 0);
         assert!(killed.elapsed() < Duration::from_secs(10), "after {:?}", killed.elapsed());
         for n in 0..WRITERS {
             let run = forebay::open(&s.run(&format!("run{n}")), Mode::Read, small()).unwrap();

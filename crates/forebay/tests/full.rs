@@ -1,15 +1,13 @@
 //! Full disks and small shared memory: the program is told and goes on when there is room again,
 //! nothing acknowledged is lost, and nobody waits without end.
 
-mod support;
-
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use forebay::{Code, Mode, OpenOptions, PutOptions, Run, View, WhenFull};
 use forebay_arena::{Segment, SegmentSpec};
-use support::{Sandbox, check, fill, mount, sandbox_with_mounts, take, until};
+use crate::support::{Sandbox, check, fill, mount, sandbox_with_mounts, take, until};
 
 /// Values of an array: 3.2 MB.
 const N: usize = 400_000;

@@ -1,8 +1,6 @@
 //! A store that is lost while its ranks live, to another process that took the run: whoever waits is
 //! told, and nothing that was acknowledged is lost.
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +10,7 @@ use forebay::{Code, Error, Mode, OpenOptions, PutOptions, Run, View};
 use forebay_store::catalog::Catalog;
 use forebay_store::disk::{Disk, System};
 use forebay_store::layout::Layout;
-use support::{Sandbox, check, sandbox, take, until};
+use crate::support::{Sandbox, check, sandbox, take, until};
 
 const N: usize = 10_000;
 /// Seconds are promised; a machine that is busy with other tests is given more.

@@ -1,7 +1,5 @@
 //! An agent that listens for other hosts, and who comes over the network to it.
 
-mod support;
-
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +10,7 @@ use forebay_arena::place;
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use serde_json::Value as Json;
-use support::{LATE, sandbox, until};
+use crate::support::{LATE, sandbox, until};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

@@ -1,8 +1,6 @@
 //! Agent, server, client and a second rank are started in every order; each waits for what is not
 //! there yet, and all find each other.
 
-mod support;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +9,7 @@ use std::time::Duration;
 use forebay::call::Value;
 use forebay::serve::Server;
 use forebay::{ArrayMeta, Code, DType, Mode, On, OpenOptions, Piece, Place, Shape, View};
-use support::{Process, Sandbox, sandbox, until};
+use crate::support::{Process, Sandbox, sandbox, until};
 
 const PARTS: [&str; 4] = ["agent", "server", "client", "second"];
 

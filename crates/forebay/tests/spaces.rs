@@ -2,8 +2,6 @@
 //! `/dev/shm`: none of them sees the others' numbers, and some have the same ones. They call each
 //! other and keep runs for each other, and none takes another for dead.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,7 +10,7 @@ use forebay::{Mode, OpenOptions, PutOptions, Run, View};
 use forebay_arena::{Process as Known, place};
 use forebay_link::Locator;
 use forebay_server::Server;
-use support::{Process, Sandbox, check, sandbox, take, until};
+use crate::support::{Process, Sandbox, check, full_name, sandbox, take, until};
 
 const N: usize = 50_000;
 
@@ -40,6 +38,7 @@ fn way() -> Option<Vec<&'static str>> {
 }
 
 /// The same test in a process of its own; skipped, and said so, where no name space can be made.
+#[track_caller]
 fn in_spaces(test: &str, body: impl FnOnce(&Sandbox)) {
     if std::env::var_os("FB_SANDBOX").is_none() && way().is_none() {
         return eprintln!("SKIPPED {test}: no pid name space can be made here, so nothing was tried");
@@ -55,7 +54,7 @@ fn elsewhere(s: &Sandbox, test: &str, role: &str, pid: u32) -> Process {
         .args(&way[1..])
         .args(["sh", "-c", &begin])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &full_name(test), "--nocapture"])
         .env("FB_ROLE", role)
         .env("FB_SANDBOX", &s.dir)
         .spawn()
@@ -163,7 +162,7 @@ fn a_program_calls_and_keeps_through_an_agent_of_another_name_space() {
         forebay_agent::start_to_stay().unwrap();
         let server = serve();
         // The number of the agent here: the two are not taken for one process.
-        let pid = support::agent_pid();
+        let pid = crate::support::agent_pid();
         assert!(elsewhere(s, TEST, "program", pid).wait().success());
         whole(s, "kept");
         server.stop();
@@ -187,7 +186,7 @@ fn an_agent_and_a_server_in_a_name_space_serve_programs_outside() {
         (0..2).for_each(|step| drop(take(&run, step, N).unwrap()));
         run.close().unwrap();
         whole(s, "kept");
-        forebay_agent::down(false, support::LATE).unwrap();
+        forebay_agent::down(false, crate::support::LATE).unwrap();
         s.tell("down");
         assert!(agent.wait().success());
     });

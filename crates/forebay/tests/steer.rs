@@ -1,8 +1,6 @@
 //! Steering real loops from the command line and over the page's address: all verbs, in one
 //! process with the owner inside it and in several under an agent.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
@@ -10,7 +8,7 @@ use std::time::Duration;
 
 use forebay::{Mode, OpenOptions, ParameterOptions};
 use serde_json::{Value, json};
-use support::{Sandbox, sandbox, until};
+use crate::support::{Sandbox, sandbox, until};
 
 /// Runs the command line.
 fn forebay(args: &[&str]) -> Output {

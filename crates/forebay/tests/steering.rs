@@ -1,7 +1,5 @@
 //! Steering from outside: every verb, seen to act at its step, in one rank and in several.
 
-mod support;
-
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +8,7 @@ use forebay::{Mode, OpenOptions, ParameterOptions, Run};
 use forebay_agent::Steered;
 use forebay_types::watch::{Act, State};
 use serde_json::json;
-use support::{sandbox, until};
+use crate::support::{sandbox, until};
 
 const LAST: i64 = 1_000_000;
 

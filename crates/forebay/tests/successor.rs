@@ -1,17 +1,15 @@
 //! The agent dies while ranks run: a successor takes the runs over and the simulation goes on.
 
-mod support;
-
 use std::time::Duration;
 
 use forebay::{
     Cell, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, Table, TableOptions, View,
 };
-use support::{agent_pid, check, sandbox, signal, take, until};
+use crate::support::{agent_pid, check, sandbox, signal, take, until};
 
 const N: usize = 200_000;
 
-fn open(s: &support::Sandbox, name: &str, rank: u32, size: u32) -> Run {
+fn open(s: &crate::support::Sandbox, name: &str, rank: u32, size: u32) -> Run {
     let options = OpenOptions { buffer: 16 << 20, rank: Some(rank), size: Some(size), ..Default::default() };
     forebay::open(&s.run(name), Mode::Append, options).unwrap()
 }
@@ -35,7 +33,7 @@ fn another_agent(old: u32) {
     });
 }
 
-fn sound(s: &support::Sandbox, name: &str) {
+fn sound(s: &crate::support::Sandbox, name: &str) {
     let path = format!("{}.fb", s.run(name));
     let report = forebay_store::verify(std::path::Path::new(&path)).unwrap();
     assert!(report.faults.is_empty(), "{:?}", report.faults);
@@ -60,7 +58,7 @@ fn a_simulation_goes_on_when_its_agent_is_killed_again_and_again() {
             take(&run, step, N).unwrap();
             let one = [step as f64];
             run.put(&format!("data/{step}"), View::of(&one, &[1]).unwrap(), PutOptions::default()).unwrap();
-            let big = support::field(step, 40_000);
+            let big = crate::support::field(step, 40_000);
             let set = PutOptions { set: step, ..Default::default() };
             run.put("big", View::of(&big, &[40_000]).unwrap(), set).unwrap();
             version = run.put_if_version("counted", View::text("x"), PutOptions::default(), version).unwrap();
@@ -73,7 +71,7 @@ fn a_simulation_goes_on_when_its_agent_is_killed_again_and_again() {
             check(&run, step, N);
             let one = run.get(&format!("data/{step}"), 0, None).unwrap();
             assert_eq!(one.to_f64().unwrap(), [step as f64]);
-            assert!(run.get("big", step, None).unwrap().to_f64().unwrap() == support::field(step, 40_000));
+            assert!(run.get("big", step, None).unwrap().to_f64().unwrap() == crate::support::field(step, 40_000));
         }
         assert_eq!(table.len().unwrap(), 12, "each row once");
         run.close().unwrap();
@@ -81,7 +79,7 @@ fn a_simulation_goes_on_when_its_agent_is_killed_again_and_again() {
     });
 }
 
-fn offer_until_told(s: &support::Sandbox) {
+fn offer_until_told(s: &crate::support::Sandbox) {
     let server = forebay::serve::Server::new("one");
     let server = server
         .service("twice(inout x:f64[n])", |call| {
@@ -118,7 +116,7 @@ fn who_comes_right_after_the_agents_death_finds_the_servers_of_before() {
 }
 
 /// Writes steps until it is killed, and says how many it has ended.
-fn write_steps(s: &support::Sandbox, rank: u32) -> ! {
+fn write_steps(s: &crate::support::Sandbox, rank: u32) -> ! {
     let run = open(s, "again", rank, 2);
     for step in 0.. {
         let snapshot = run.snapshot(step, None).unwrap();

@@ -1,7 +1,5 @@
 //! Two versions of Forebay meet: each side says which two they are and what to do, and nothing is harmed.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -11,7 +9,7 @@ use std::time::Instant;
 use forebay::{Code, Error, Mode, OpenOptions};
 use forebay_link::{Header, Peer, Wire, frame};
 use forebay_types::control::WIRE_VERSION;
-use support::{LATE, Sandbox, sandbox, take};
+use crate::support::{LATE, Sandbox, sandbox, take};
 
 const OTHER: u32 = WIRE_VERSION + 1;
 

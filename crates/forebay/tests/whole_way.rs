@@ -1,7 +1,5 @@
 //! The whole way in one process: the owner embedded, data on disk, read back.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -10,7 +8,7 @@ use forebay::{
     Selection, Shape, TableOptions, Target, View,
 };
 use serde_json::{Map, Value, json};
-use support::{check, field, sandbox, take};
+use crate::support::{check, field, sandbox, take};
 
 fn small() -> OpenOptions {
     OpenOptions { buffer: 16 << 20, ..Default::default() }
@@ -296,7 +294,7 @@ fn a_second_writer_is_refused_by_name_and_two_runs_go_side_by_side() {
             assert_eq!(e.code(), Code::Conflict);
             assert!(e.text().contains(&std::os::unix::process::parent_id().to_string()), "{e}");
             let read = forebay::open(&s.run("one"), Mode::Read, small()).unwrap();
-            support::until("the first run's step", || !read.snapshots().unwrap().is_empty());
+            crate::support::until("the first run's step", || !read.snapshots().unwrap().is_empty());
             check(&read, 0, 1000);
             s.tell("tried");
         }

@@ -1,10 +1,8 @@
 //! A disk that ails: what waits for what, who is told, and what becomes of what was acknowledged.
 
-mod common;
-
-use common::asked::{Asked, Call};
-use common::faults::scratch;
-use common::{Rank, f64s, shape, wait_for};
+use crate::common::asked::{Asked, Call};
+use crate::common::faults::scratch;
+use crate::common::{Rank, f64s, shape, wait_for};
 use forebay_store::disk::Foreign;
 use forebay_store::{Options, Owner, Reader, Sink, recover, recover_with, verify};
 use forebay_types::control::Ask;

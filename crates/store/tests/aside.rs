@@ -1,10 +1,8 @@
 //! Going back to a checkpoint is one act: steps behind it are aside from the commit on, whatever
 //! becomes of the names of their files, and of the catalog.
 
-mod common;
-
-use common::power::Noting;
-use common::{Rank, f64s};
+use crate::common::power::Noting;
+use crate::common::{Rank, f64s};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::Selection;
 use forebay_types::control::{Ask, Mode};

@@ -1,11 +1,9 @@
 //! Backlogs: a rank runs far ahead of a slow disk, with arrays that go in many parts, and is killed
 //! there. Whatever is done when the buffers are full, what was acknowledged is all there after recovery.
 
-mod common;
-
-use common::asked::{Asked, Call};
-use common::faults::scratch;
-use common::{Rank, f64s};
+use crate::common::asked::{Asked, Call};
+use crate::common::faults::scratch;
+use crate::common::{Rank, f64s};
 use forebay_arena::{Allocator, Segment, SegmentSpec};
 use forebay_store::{Options, Owner, Reader, recover, verify};
 use forebay_types::control::{Ask, WhenFull};
@@ -90,7 +88,7 @@ impl Ahead {
     /// A step of one array in many parts; false when it is given up.
     fn step(&mut self, step: i64) -> bool {
         self.rank.begin(step);
-        let meta = ArrayMeta::new(DType::F64, common::shape(&[VALUES]));
+        let meta = ArrayMeta::new(DType::F64, crate::common::shape(&[VALUES]));
         let bytes = f64s(VALUES, step as u64);
         let mut blocks = 0;
         for (i, chunk) in bytes.chunks(PART).enumerate() {
@@ -133,7 +131,7 @@ fn a_rank_that_runs_ahead_until_it_is_killed() {
 
 fn child(run: &Path, full: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_rank_that_runs_ahead_until_it_is_killed", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "backlog::a_rank_that_runs_ahead_until_it_is_killed", "--nocapture", "--test-threads=1"])
         .env(RUN, run)
         .env(FULL, full)
         .stdout(Stdio::piped())

@@ -1,9 +1,7 @@
 //! A damaged run keeps what can be read of it, says what cannot, and goes on: catalogs with broken
 //! pages, flipped bits, files that are gone.
 
-mod common;
-
-use common::{Rank, f64s, shape};
+use crate::common::{Rank, f64s, shape};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, Mode, Restarted, TableInfo};

@@ -1,9 +1,7 @@
 //! Death: a process that owns and writes a run is killed at random moments; what it had
 //! acknowledged is all there afterwards, and nothing half.
 
-mod common;
-
-use common::{Rank, f64s, wait_for};
+use crate::common::{Rank, f64s, wait_for};
 use forebay_store::{Options, Owner, Reader, compact, recover, repair, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, TableInfo};
@@ -47,7 +45,7 @@ fn a_writer_that_waits_to_be_killed() {
 
 fn child(run: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_writer_that_waits_to_be_killed", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "death::a_writer_that_waits_to_be_killed", "--nocapture", "--test-threads=1"])
         .env(RUN, run)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

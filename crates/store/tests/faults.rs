@@ -2,10 +2,8 @@
 //! other: an error, no room, half a write, the death of the process, a loss of power. What was
 //! acknowledged is there afterwards, nothing half is listed, and errors name what they cost.
 
-mod common;
-
-use common::faults::{Fault, FaultyDisk, KINDS, plant, scratch};
-use common::script::{Act, Driver, Model, check, read};
+use crate::common::faults::{Fault, FaultyDisk, KINDS, plant, scratch};
+use crate::common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, recover};
 use forebay_types::Error;
 use forebay_types::control::Mode;
@@ -270,7 +268,7 @@ fn killed_at_any_place_the_run_keeps_everything_that_was_buffered() {
         let run = dir.path().join("r.fb");
         let what = format!("place {k} ({})", places[k]);
         let _ = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_writer_that_is_killed_at_a_place", "--test-threads=1"])
+            .args(["--exact", "faults::a_writer_that_is_killed_at_a_place", "--test-threads=1"])
             .env(RUN, &run)
             .env(PLACE, k.to_string())
             .stdout(Stdio::null())

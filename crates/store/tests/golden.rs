@@ -1,12 +1,10 @@
 //! A run that an earlier build wrote, kept in `golden/`: it must stay readable, sound, and open for
 //! going on, as long as its version of the format is promised.
 //!
-//! `FOREBAY_WRITE_GOLDEN=1 cargo test -p forebay-store --test golden` writes it anew; do that only for
+//! `FOREBAY_WRITE_GOLDEN=1 cargo test -p forebay-store --test all golden` writes it anew; do that only for
 //! a new version of the format, and keep the old one beside it.
 
-mod common;
-
-use common::{Rank, f64s};
+use crate::common::{Rank, f64s};
 use forebay_store::layout::FORMAT;
 use forebay_store::{Options, Owner, Reader, compact, verify};
 use forebay_types::codec::Writer;

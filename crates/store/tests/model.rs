@@ -1,10 +1,8 @@
 //! Random acts on a run, compared with a model: with nothing wrong, after a loss of power at any
 //! place, and after the death of the owner at a random one.
 
-mod common;
-
-use common::faults::{Fault, FaultyDisk, plant, scratch};
-use common::script::{Act, Driver, Model, check, read};
+use crate::common::faults::{Fault, FaultyDisk, plant, scratch};
+use crate::common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, Reader, recover};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -53,7 +51,7 @@ proptest! {
         let disk = FaultyDisk::new(dir.path(), Fault::Power, 0);
         carry_out(&run, &disk, options(&disk), &acts);
         prop_assert_eq!(read(&run), Model::after(&acts));
-        let made = |l: &&common::faults::Left| l.tree.contains_key(Path::new("r.fb/catalog.sqlite"));
+        let made = |l: &&crate::common::faults::Left| l.tree.contains_key(Path::new("r.fb/catalog.sqlite"));
         for l in disk.left().iter().filter(made).skip(some).step_by(7) {
             let dir = scratch();
             let run = dir.path().join("r.fb");
@@ -68,7 +66,7 @@ proptest! {
         let dir = scratch();
         let run = dir.path().join("r.fb");
         let _ = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_writer_of_random_acts_that_is_killed", "--test-threads=1"])
+            .args(["--exact", "model::a_writer_of_random_acts_that_is_killed", "--test-threads=1"])
             .envs([(RUN, run.to_str().unwrap()), (SEED, &seed.to_string()), (PLACE, &at.to_string())])
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -3,12 +3,10 @@
 //! a finished step without a row, an unfinished one, a spilt segment. It is read as it is, gone on
 //! with, gone back in, and made anew from its files.
 //!
-//! `FOREBAY_WRITE_GOLDEN=1 cargo test -p forebay-store --test old_runs` writes that of the format of
+//! `FOREBAY_WRITE_GOLDEN=1 cargo test -p forebay-store --test all old_runs` writes that of the format of
 //! this build; do that once for a version of the format, and keep the old ones beside it.
 
-mod common;
-
-use common::{Rank, f64s, shape, wait_for};
+use crate::common::{Rank, f64s, shape, wait_for};
 use forebay_arena::{Lent, place};
 use forebay_store::disk::{Disk, System};
 use forebay_store::layout::FORMAT;

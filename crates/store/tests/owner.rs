@@ -1,8 +1,6 @@
 //! The owner and a rank in one process: what is put can be read, what is refused is told.
 
-mod common;
-
-use common::{Rank, f64s, shape, wait_for};
+use crate::common::{Rank, f64s, shape, wait_for};
 use forebay_store::{Options, Owner, Reader};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, Mode, TableInfo};

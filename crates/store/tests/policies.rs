@@ -1,8 +1,6 @@
 //! What happens when the buffers are full, and when nobody wants to wait for the disk any more.
 
-mod common;
-
-use common::{Rank, f64s, shape, wait_for};
+use crate::common::{Rank, f64s, shape, wait_for};
 use forebay_arena::{Lent, Segment, place};
 use forebay_store::disk::{Disk, Foreign, System};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};

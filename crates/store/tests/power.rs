@@ -4,11 +4,9 @@
 //! FOREBAY_POWER_IMAGES says at how many of the images to look, or `all`; FOREBAY_POWER_SEED is another
 //! seed of those that are chosen.
 
-mod common;
-
-use common::faults::{plant, scratch};
-use common::power::{Image, Noting};
-use common::{Rank, f64s};
+use crate::common::faults::{plant, scratch};
+use crate::common::power::{Image, Noting};
+use crate::common::{Rank, f64s};
 use forebay_store::{Options, Owner, Reader, recover, verify};
 use forebay_types::Selection;
 use forebay_types::codec::Writer;

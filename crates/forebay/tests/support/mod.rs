@@ -1,8 +1,6 @@
 //! Tests in processes of their own: each with its own runtime directory, home and names in
 //! shared memory, and a look afterwards whether anything was left behind.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,12 +25,14 @@ pub struct Sandbox {
 }
 
 /// Runs `body` in a process of its own. `test` is the name of the test function.
+#[track_caller]
 pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
     sandbox_under(&[], test, body);
 }
 
 /// The same, where `body` may mount file systems that nobody else sees and that go with it. Where that
 /// is not allowed the test is skipped and says so.
+#[track_caller]
 pub fn sandbox_with_mounts(test: &str, body: impl FnOnce(&Sandbox)) {
     const WAYS: [&[&str]; 2] =
         [&["unshare", "--mount"], &["unshare", "--mount", "--user", "--map-root-user"]];
@@ -72,7 +72,16 @@ pub fn fill(dir: &Path, left: u64) -> PathBuf {
     path
 }
 
+/// The name under which the harness knows a test of the file from which this is called.
+#[track_caller]
+pub fn full_name(test: &str) -> String {
+    let file = Path::new(std::panic::Location::caller().file());
+    format!("{}::{test}", file.file_stem().unwrap_or_default().display())
+}
+
+#[track_caller]
 fn sandbox_under(way: &[&str], test: &str, body: impl FnOnce(&Sandbox)) {
+    let test = &full_name(test);
     if let Some(dir) = std::env::var_os("FB_SANDBOX") {
         let role = std::env::var("FB_ROLE").unwrap_or_default();
         return body(&Sandbox { test: test.to_owned(), role, dir: dir.into() });

@@ -1,6 +1,5 @@
 //! A rank without sockets: a segment, records up, notices down. What the client library does,
 //! reduced to what the store sees.
-#![allow(dead_code)] // each test file uses its part
 
 pub mod asked;
 pub mod faults;

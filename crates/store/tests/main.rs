@@ -1,0 +1,15 @@
+//! What the store does with runs in files, as one program.
+
+mod ailing;
+mod aside;
+mod backlog;
+mod care;
+mod common;
+mod death;
+mod faults;
+mod golden;
+mod model;
+mod old_runs;
+mod owner;
+mod policies;
+mod power;
