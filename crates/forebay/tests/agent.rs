@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::support::{LATE, agent_pid, sandbox, signal, until};
 use forebay::{Mode, OpenOptions};
 use forebay_arena::{Process as Known, place};
-use crate::support::{LATE, agent_pid, sandbox, signal, until};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

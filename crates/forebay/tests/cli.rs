@@ -3,9 +3,9 @@
 
 use std::process::{Command, Output};
 
+use crate::support::{Sandbox, sandbox, take};
 use forebay::{Mode, OpenOptions};
 use serde_json::{Value, json};
-use crate::support::{Sandbox, sandbox, take};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

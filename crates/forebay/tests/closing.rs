@@ -4,8 +4,8 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
 use crate::support::{sandbox, until};
+use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
 
 const ROUNDS: i64 = 12;
 

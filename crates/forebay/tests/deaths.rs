@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use forebay::{Code, Mode, OpenOptions, Piece, PutOptions, View};
 use crate::support::{LATE, agent_pid, check, sandbox, signal, take};
+use forebay::{Code, Mode, OpenOptions, Piece, PutOptions, View};
 
 const N: usize = 200_000;
 

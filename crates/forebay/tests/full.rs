@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::support::{Sandbox, check, fill, mount, sandbox_with_mounts, take, until};
 use forebay::{Code, Mode, OpenOptions, PutOptions, Run, View, WhenFull};
 use forebay_arena::{Segment, SegmentSpec};
-use crate::support::{Sandbox, check, fill, mount, sandbox_with_mounts, take, until};
 
 /// Values of an array: 3.2 MB.
 const N: usize = 400_000;

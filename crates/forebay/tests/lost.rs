@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{Sandbox, check, sandbox, take, until};
 use forebay::{Code, Error, Mode, OpenOptions, PutOptions, Run, View};
 use forebay_store::catalog::Catalog;
 use forebay_store::disk::{Disk, System};
 use forebay_store::layout::Layout;
-use crate::support::{Sandbox, check, sandbox, take, until};
 
 const N: usize = 10_000;
 /// Seconds are promised; a machine that is busy with other tests is given more.

@@ -4,13 +4,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::{LATE, sandbox, until};
 use forebay::Code;
 use forebay::call::{Client, Value};
 use forebay_arena::place;
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use serde_json::Value as Json;
-use crate::support::{LATE, sandbox, until};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()

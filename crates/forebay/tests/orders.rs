@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::support::{Process, Sandbox, sandbox, until};
 use forebay::call::Value;
 use forebay::serve::Server;
 use forebay::{ArrayMeta, Code, DType, Mode, On, OpenOptions, Piece, Place, Shape, View};
-use crate::support::{Process, Sandbox, sandbox, until};
 
 const PARTS: [&str; 4] = ["agent", "server", "client", "second"];
 

@@ -1,10 +1,10 @@
 //! Several ranks, each a process, with an agent that was started by need: their pieces make one
 //! whole, what does not fit together is told to all of them, and the run goes on.
 
+use crate::support::{Sandbox, sandbox};
 use forebay::{
     Code, Error, Kept, Mode, OpenOptions, Piece, Place, Run, Selection, Shape, Slice, Snapshot, View,
 };
-use crate::support::{Sandbox, sandbox};
 
 fn open(s: &Sandbox, rank: u32, size: u32) -> Run {
     let options = OpenOptions { buffer: 8 << 20, rank: Some(rank), size: Some(size), ..Default::default() };

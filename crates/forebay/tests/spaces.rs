@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::{Process, Sandbox, check, full_name, sandbox, take, until};
 use forebay::call::{Arg, Value};
 use forebay::{Mode, OpenOptions, PutOptions, Run, View};
 use forebay_arena::{Process as Known, place};
 use forebay_link::Locator;
 use forebay_server::Server;
-use crate::support::{Process, Sandbox, check, full_name, sandbox, take, until};
 
 const N: usize = 50_000;
 

@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use crate::support::{Sandbox, sandbox, until};
 use forebay::{Mode, OpenOptions, ParameterOptions};
 use serde_json::{Value, json};
-use crate::support::{Sandbox, sandbox, until};
 
 /// Runs the command line.
 fn forebay(args: &[&str]) -> Output {

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{sandbox, until};
 use forebay::{Mode, OpenOptions, ParameterOptions, Run};
 use forebay_agent::Steered;
 use forebay_types::watch::{Act, State};
 use serde_json::json;
-use crate::support::{sandbox, until};
 
 const LAST: i64 = 1_000_000;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::support::{agent_pid, check, sandbox, signal, take, until};
 use forebay::{
     Cell, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, Table, TableOptions, View,
 };
-use crate::support::{agent_pid, check, sandbox, signal, take, until};
 
 const N: usize = 200_000;
 
@@ -71,7 +71,9 @@ fn a_simulation_goes_on_when_its_agent_is_killed_again_and_again() {
             check(&run, step, N);
             let one = run.get(&format!("data/{step}"), 0, None).unwrap();
             assert_eq!(one.to_f64().unwrap(), [step as f64]);
-            assert!(run.get("big", step, None).unwrap().to_f64().unwrap() == crate::support::field(step, 40_000));
+            assert!(
+                run.get("big", step, None).unwrap().to_f64().unwrap() == crate::support::field(step, 40_000)
+            );
         }
         assert_eq!(table.len().unwrap(), 12, "each row once");
         run.close().unwrap();

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use crate::support::{LATE, Sandbox, sandbox, take};
 use forebay::{Code, Error, Mode, OpenOptions};
 use forebay_link::{Header, Peer, Wire, frame};
 use forebay_types::control::WIRE_VERSION;
-use crate::support::{LATE, Sandbox, sandbox, take};
 
 const OTHER: u32 = WIRE_VERSION + 1;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::support::{check, field, sandbox, take};
 use forebay::{
     Cell, Code, Column, DiagramOptions, Kind, Level, Mode, OpenOptions, ParameterOptions, Piece, PutOptions,
     Selection, Shape, TableOptions, Target, View,
 };
 use serde_json::{Map, Value, json};
-use crate::support::{check, field, sandbox, take};
 
 fn small() -> OpenOptions {
     OpenOptions { buffer: 16 << 20, ..Default::default() }

@@ -131,7 +131,12 @@ fn a_rank_that_runs_ahead_until_it_is_killed() {
 
 fn child(run: &Path, full: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "backlog::a_rank_that_runs_ahead_until_it_is_killed", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "backlog::a_rank_that_runs_ahead_until_it_is_killed",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(RUN, run)
         .env(FULL, full)
         .stdout(Stdio::piped())
