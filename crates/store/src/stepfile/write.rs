@@ -288,7 +288,7 @@ impl Open {
 /// A checksum goes on over bytes that may change meanwhile: it is taken of copies, in pieces that stay in the
 /// nearest cache.
 fn sum_of(before: u32, bytes: Lent) -> u32 {
-    let mut piece = [0; 4 << 10];
+    let mut piece = [0; 16 << 10];
     bytes.chunks(piece.len()).fold(before, |sum, part| {
         let copy = &mut piece[..part.len()];
         part.copy_to(copy);
