@@ -29,6 +29,15 @@ def test_a_program_uses_the_library(kit: Kit, home: Home, run_path: Path, name: 
     assert home.run(kit.compile(PROGRAMS / f"{name}.c"), run_path) == "done\n"
 
 
+@pytest.mark.parametrize("owner", OWNERS[1:])
+@pytest.mark.parametrize("name", ["data", "tables", "snapshots", "threads"])
+def test_a_program_does_the_same_whoever_owns_its_run(
+    kit: Kit, home: Home, agent: Agent, run_path: Path, name: str, owner: str
+) -> None:
+    own, place = at_owner(home, agent, run_path, owner)
+    assert ended(own.start(kit.compile(PROGRAMS / f"{name}.c"), place))[0] == "done\n"
+
+
 @pytest.mark.parametrize("name", ALONE)
 def test_valgrind_finds_nothing(kit: Kit, home: Home, run_path: Path, name: str) -> None:
     assert home.run(kit.compile(PROGRAMS / f"{name}.c"), run_path, under=VALGRIND) == "done\n"

@@ -6,8 +6,9 @@ import contextlib
 import subprocess
 from pathlib import Path
 
+import places
 import pytest
-from alike import OWNERS, check_apart, check_damage, check_ending, check_lost
+from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_lost
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
@@ -29,6 +30,15 @@ VALGRIND = (
 @pytest.mark.parametrize("name", ALONE)
 def test_a_program_uses_the_module(fortran: Fortran, home: Home, run_path: Path, name: str) -> None:
     assert home.run(fortran.compile(PROGRAMS / f"{name}.f90"), run_path) == "done\n"
+
+
+@pytest.mark.parametrize("owner", OWNERS[1:])
+@pytest.mark.parametrize("name", ["data", "tables", "snapshots"])
+def test_a_program_does_the_same_whoever_owns_its_run(
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, name: str, owner: str
+) -> None:
+    own, place = at_owner(home, agent, run_path, owner)
+    assert places.ended(own.start(fortran.compile(PROGRAMS / f"{name}.f90"), place))[0] == "done\n"
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -1,7 +1,7 @@
 """A rank that talks to no other: `rank.py RUN STEPS PAUSE`; STEPS `+6` is six more than there are.
 
 At each step it puts its block of `E`, appends its own number of particles `x`, and notes the value of
-the parameter `amp`. Ranks sleep PAUSE seconds a step, more for higher ranks, so that they drift apart.
+the parameter `amp`; to a history it appends a `total` that is the same in all ranks, and its `own`. Ranks sleep PAUSE seconds a step, more for higher ranks, so that they drift apart.
 What was acknowledged stands in the file RUN.RANK, whatever becomes of the process. At its end it prints
 the steps at which the parameter changed, as JSON.
 """
@@ -27,6 +27,7 @@ def main() -> None:
     last = run.restart()
     start = 0 if last is None else last.step + 1
     amp = run.parameter("amp", 0.0, min=-1.0, max=1.0)
+    history = run.diagram("history", "history")
     low, high = CELLS * rank // size, CELLS * (rank + 1) // size
     cells = np.arange(low, high, dtype=np.float64)
     particles = np.full(10 + rank, float(rank))
@@ -37,6 +38,7 @@ def main() -> None:
         if amp.value != (changes[-1][1] if changes else 0.0):
             changes.append((step, amp.value))
         time.sleep(pause * (1 + rank))
+        history.append(0.5 * step, total=float(step), own=float(rank))
         with run.snapshot(step, time=0.5 * step) as s:
             s.put("E", cells + step, unit="V/m", offset=low, shape=CELLS)
             s.put("x", particles + step, unit="m", offset="append")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -47,6 +49,19 @@ def check_steps(path: Path, steps: list[int], ranks: Callable[[int], int]) -> No
             particles = [np.full(10 + r, r + kept.step, float) for r in range(ranks(kept.step))]
             np.testing.assert_array_equal(kept["x"], np.concatenate(particles))
     assert len(list((path / "steps").iterdir())) == len(steps)
+    total, own = points(path)
+    # Going back to a step takes its points back.
+    with_points = [step for step in steps if step in {point[0] for point in total}]
+    assert len(with_points) >= len(steps) - 3
+    assert total == [(step, 0.5 * step, float(step)) for step in with_points]
+    assert own == [(step, 0.5 * step, float(r)) for step in with_points for r in range(ranks(step))]
+
+
+def points(path: Path) -> list[list[tuple[int, float, float]]]:
+    """The points of the two curves: what all ranks give alike is kept once, and what each gives, for each."""
+    rows = "SELECT step, t, value FROM fb_points WHERE curve = ? ORDER BY step, value"
+    with contextlib.closing(sqlite3.connect(path / "catalog.sqlite")) as catalog:
+        return [list(catalog.execute(rows, [curve])) for curve in (0, 1)]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

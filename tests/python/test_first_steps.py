@@ -207,6 +207,7 @@ def test_memory_of_a_killed_run_whose_directory_is_gone_is_named_and_freed(
         assert run["x"].sum() == 200_000
 
 
+@pytest.mark.usefixtures("owner")
 def test_a_run_that_this_process_has_open_is_said_to_be_so(run_dir: Path) -> None:
     with fb.open(run_dir), pytest.raises(fb.Conflict, match=r"this process has .* open already"):
         fb.open(run_dir)

@@ -10,6 +10,7 @@
 
 use crate::service::Shared;
 use crate::session::Session;
+use crate::terms::Opener;
 use crate::words::AdminRequest;
 use forebay_link::{Incoming, Listener, Message, Wire};
 use forebay_types::control::{RunOpened, RunRequest};
@@ -202,7 +203,7 @@ impl Connection<'_> {
                 ));
             }
             Request::Run(RunRequest::OpenRun(open)) => {
-                serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, pid))?)
+                serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, &Opener::local(pid)))?)
             }
             Request::Run(RunRequest::Resume(what)) => {
                 serde_json::to_value(self.seat(|s, pid| s.runs.resume(s, what, pid))?)

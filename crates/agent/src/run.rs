@@ -12,7 +12,7 @@ use crate::helm::{Helm, Outside};
 use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::steering::Ack;
-use crate::terms::Terms;
+use crate::terms::{Opener, Terms};
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment, place, process};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
@@ -38,7 +38,7 @@ const LATE_RANKS: Duration = Duration::from_secs(10);
 /// A rank's seat.
 struct Seat {
     rank: u32,
-    pid: u32,
+    who: Opener,
     /// The store has applied all that it left.
     gone: bool,
     /// It said good-bye.
@@ -50,7 +50,7 @@ struct Seat {
 impl Seat {
     /// Its rank has left, or died.
     fn is_dead(&self) -> bool {
-        self.gone || (self.pid != 0 && Process::is_gone(self.pid))
+        self.gone || (self.who.here != 0 && Process::is_gone(self.who.here))
     }
 }
 
@@ -89,8 +89,9 @@ struct State {
 impl State {
     /// Whether a seat is about to become free, or somebody who died has left something: that is applied
     /// before anybody begins behind it.
-    fn is_taken(&self, open: &OpenRun, pid: u32) -> bool {
-        let same = |l: &Life, s: &Seat| s.pid == pid && (s.rank == open.rank || l.terms.size != open.size);
+    fn is_taken(&self, open: &OpenRun, who: &Opener) -> bool {
+        let same =
+            |l: &Life, s: &Seat| s.who.here == who.here && (s.rank == open.rank || l.terms.size != open.size);
         self.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)))
     }
 
@@ -213,13 +214,13 @@ impl Run {
     }
 
     /// A rank opens it: the store is opened for the first one, the others join.
-    pub fn open(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, pid: u32) -> Result<RunOpened> {
+    pub fn open(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, who: &Opener) -> Result<RunOpened> {
         let until = Instant::now() + LEAVING;
         let _turn = loop {
-            self.await_seat(open, pid, until);
+            self.await_seat(open, who, until);
             let turn = lock(&self.turn);
             // Ranks of a dead owner may have come, and died, while the turn was somebody else's.
-            if !self.is_taken(open, pid) || Instant::now() >= until {
+            if !self.is_taken(open, who) || Instant::now() >= until {
                 break turn;
             }
         };
@@ -231,10 +232,10 @@ impl Run {
             None => {
                 // Others of this program may be here whose owner died: what they write is not wiped.
                 let joins = open.mode == Mode::Write && forebay_store::has_living_ranks(&self.path);
-                self.open_store(shared, open, pid, if joins { Mode::ReadWrite } else { open.mode })?
+                self.open_store(shared, open, who, if joins { Mode::ReadWrite } else { open.mode })?
             }
         };
-        self.may_join(open, pid)?;
+        self.may_join(open, who)?;
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let opened = owner.admit(open)?;
         if let Some(life) = lock(&self.state).life.as_mut() {
@@ -242,11 +243,11 @@ impl Run {
             life.empty_since = None;
             life.seats.insert(
                 opened.session,
-                Seat { rank: open.rank, pid, gone: false, clean: false, awaited: false },
+                Seat { rank: open.rank, who: who.clone(), gone: false, clean: false, awaited: false },
             );
         }
         shared.diary.line(format_args!(
-            "{}: rank {} of {} (pid {pid}) opened it",
+            "{}: rank {} of {} ({who}) opened it",
             self.name(),
             open.rank,
             open.size
@@ -269,7 +270,7 @@ impl Run {
     fn strangers(&self, size: u32, pid: u32) -> Vec<(u32, u32)> {
         let state = lock(&self.state);
         let Some(life) = state.life.as_ref().filter(|l| l.terms.size == size) else { return Vec::new() };
-        let seats: Vec<(u32, u32)> = life.seats.values().map(|s| (s.rank, s.pid)).collect();
+        let seats: Vec<(u32, u32)> = life.seats.values().map(|s| (s.rank, s.who.here)).collect();
         drop(state);
         let (launcher, program) = (process::parent(pid), process::command_line(pid));
         let is_stranger = |of: u32| {
@@ -300,11 +301,11 @@ impl Run {
     }
 
     /// Whether this rank may join those that are there.
-    fn may_join(&self, open: &OpenRun, pid: u32) -> Result<()> {
+    fn may_join(&self, open: &OpenRun, who: &Opener) -> Result<()> {
         match &lock(&self.state).life {
             Some(life) => {
-                let seats = life.seats.values().map(|s| (s.rank, s.pid));
-                life.terms.admit(&self.path, open, pid, seats)
+                let seats = life.seats.values().map(|s| (s.rank, &s.who));
+                life.terms.admit(&self.path, open, who, seats)
             }
             None => Ok(()),
         }
@@ -312,9 +313,9 @@ impl Run {
 
     /// A seat whose rank has said good-bye, has just died, or is the same process, becomes free in
     /// a moment.
-    fn await_seat(&self, open: &OpenRun, pid: u32, until: Instant) {
+    fn await_seat(&self, open: &OpenRun, who: &Opener, until: Instant) {
         let mut state = lock(&self.state);
-        while state.is_taken(open, pid) {
+        while state.is_taken(open, who) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -323,8 +324,8 @@ impl Run {
         }
     }
 
-    fn is_taken(&self, open: &OpenRun, pid: u32) -> bool {
-        lock(&self.state).is_taken(open, pid)
+    fn is_taken(&self, open: &OpenRun, who: &Opener) -> bool {
+        lock(&self.state).is_taken(open, who)
     }
 
     /// Whether the store is open only for ranks that will not come: this one begins anew.
@@ -341,7 +342,7 @@ impl Run {
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         open: &OpenRun,
-        pid: u32,
+        who: &Opener,
         mode: Mode,
     ) -> Result<bool> {
         let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
@@ -355,17 +356,18 @@ impl Run {
             says: Some(self.says(shared)),
             ..forebay_store::Options::default()
         };
-        let owner = Owner::open(&self.path, options).map_err(|e| self.refused_elsewhere(open, pid, e))?;
+        let owner = Owner::open(&self.path, options).map_err(|e| self.refused_elsewhere(open, who, e))?;
         let created = owner.created();
         shared.address.write(&self.path.join(layout::AGENT))?;
         self.show(shared, owner.run_id(), &open.program)?;
         let orphans = owner.orphans()?;
         let seat = |o: &Orphan| {
-            (o.session, Seat { rank: o.rank, pid: o.process.pid, gone: false, clean: false, awaited: true })
+            let who = Opener::local(o.process.pid);
+            (o.session, Seat { rank: o.rank, who, gone: false, clean: false, awaited: true })
         };
         lock(&self.state).life = Some(Life {
             owner: Arc::new(owner),
-            terms: Terms::of(open, pid),
+            terms: Terms::of(open, who),
             // Ranks that are not among them came, too, or will; when all have left, the run is over.
             came: if orphans.is_empty() { BTreeSet::new() } else { (0..open.size).collect() },
             seats: orphans.iter().map(seat).collect(),
@@ -380,7 +382,7 @@ impl Run {
 
     /// Of ranks on several hosts one alone gets the run: the others say how all of them would, and the one
     /// that has it hears that it need not wait for them.
-    fn refused_elsewhere(&self, open: &OpenRun, pid: u32, e: Error) -> Error {
+    fn refused_elsewhere(&self, open: &OpenRun, who: &Opener, e: Error) -> Error {
         let layout = layout::Layout::new(&self.path);
         let here = place::host();
         let Some(holder) = forebay_store::lock::holder(&layout.lock()).filter(|h| h.host != here) else {
@@ -392,10 +394,7 @@ impl Run {
         let (rank, size) = (open.rank, open.size);
         layout.note_absent(
             rank,
-            &format!(
-                "(process {pid} on host {here}) was refused, since this run is open on host {}",
-                holder.host
-            ),
+            &format!("({who}) was refused, since this run is open on host {}", holder.host),
         );
         Error::new(
             Code::Conflict,
@@ -417,12 +416,12 @@ impl Run {
     pub fn resume(self: &Arc<Self>, shared: &Arc<Shared>, what: &Resume, pid: u32) -> Result<RunOpened> {
         let _turn = lock(&self.turn);
         if self.owner().is_none() {
-            self.open_store(shared, &what.open, pid, Mode::ReadWrite)?;
+            self.open_store(shared, &what.open, &Opener::local(pid), Mode::ReadWrite)?;
         }
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let mut state = lock(&self.state);
         let seats = state.life.as_mut().map(|l| &mut l.seats);
-        let seat = seats.and_then(|s| s.get_mut(&what.session)).filter(|s| s.awaited && s.pid == pid);
+        let seat = seats.and_then(|s| s.get_mut(&what.session)).filter(|s| s.awaited && s.who.here == pid);
         match seat.filter(|_| owner.run_id() == what.run_id) {
             Some(seat) => seat.awaited = false,
             None => {
@@ -527,7 +526,7 @@ impl Run {
         if let Some(life) = state.life.as_mut() {
             if let Some(seat) = life.seats.remove(&session) {
                 let how = if seat.clean { "closed it" } else { "is gone" };
-                shared.diary.line(format_args!("{}: rank {rank} (pid {}) {how}", self.name(), seat.pid));
+                shared.diary.line(format_args!("{}: rank {rank} ({}) {how}", self.name(), seat.who));
             }
             if life.seats.is_empty() {
                 life.empty_since = Some(Instant::now());
@@ -668,7 +667,7 @@ impl Run {
         let (pids, owner) = {
             let state = lock(&self.state);
             let pids: BTreeMap<u32, u32> =
-                state.life.iter().flat_map(|l| l.seats.values()).map(|s| (s.rank, s.pid)).collect();
+                state.life.iter().flat_map(|l| l.seats.values()).map(|s| (s.rank, s.who.here)).collect();
             (pids, state.life.as_ref().map(|l| l.owner.clone()))
         };
         let rank = |r: &crate::helm::RankView| RankStatus {

@@ -3,6 +3,7 @@
 use crate::run::Run;
 use crate::service::{Shared, lock};
 use crate::session::Session;
+use crate::terms::Opener;
 use forebay_types::control::{OpenRun, Resume, RunOpened};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::BTreeMap;
@@ -23,12 +24,12 @@ pub struct Runs {
 
 impl Runs {
     /// A rank opens a run: it is opened, or the rank joins those that are there.
-    pub fn open(&self, shared: &Arc<Shared>, open: &OpenRun, pid: u32) -> Result<(Session, RunOpened)> {
-        let joined = self.enter(shared, open, |run| run.open(shared, open, pid), None)?;
+    pub fn open(&self, shared: &Arc<Shared>, open: &OpenRun, who: &Opener) -> Result<(Session, RunOpened)> {
+        let joined = self.enter(shared, open, |run| run.open(shared, open, who), None)?;
         if open.size > 1 {
             let run = &joined.0.run;
             for other in self.live().iter().filter(|other| !Arc::ptr_eq(other, run)) {
-                run.part_from(other, open, pid);
+                run.part_from(other, open, who.here);
             }
         }
         Ok(joined)

@@ -161,6 +161,8 @@ int main(int argc, char **argv)
     CHECK(run == NULL);
     const fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20, .program = "data" };
     OK(fb_run_open(argv[1], "x", &opts, &run));
+    fb_run *twice = NULL;
+    FAILS(FB_CONFLICT, "this process has", fb_run_open(argv[1], "a", &opts, &twice));
     every_type(run);
     arrays_and_parts(run);
     text_scalars_and_nothing(run);
@@ -174,7 +176,7 @@ int main(int argc, char **argv)
     OK(fb_rank(run, &rank, &ranks));
     OK(fb_is_read_only(run, &read_only));
     OK(fb_path(run, &path));
-    CHECK(rank == 0 && ranks == 1 && read_only == 0 && path[0] == '/');
+    CHECK(rank == 0 && ranks == 1 && read_only == 0 && (path[0] == '/' || strncmp(path, "fb://", 5) == 0));
     OK(fb_flush(run));
     OK(fb_run_stats(run, &stats));
     CHECK(stats.put_bytes > 0 && stats.buffer_bytes >= 8 << 20 && stats.durable_step == -1);

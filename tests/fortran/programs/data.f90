@@ -4,9 +4,11 @@ program data
   use check
   use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_value, ieee_quiet_nan
   implicit none
-  type(fb_run) :: run
+  type(fb_run) :: run, twice
   integer :: stat
   call fb_run_open(place(), 'w', run)
+  call fb_run_open(place(), 'w', twice, stat=stat, errmsg=said)
+  call refused(stat, FB_CONFLICT, 'this process has')
   call sections()
   call parts()
   call new_arrays()

@@ -4,8 +4,8 @@ use super::deputy::Deputy;
 use super::{name, reading};
 use crate::service::{Shared, lock};
 use crate::session::Session;
+use crate::terms::Opener;
 use crate::words::AdminRequest;
-use forebay_arena::process::own_pid;
 use forebay_link::{Duplex, Line};
 use forebay_store::Reader;
 use forebay_types::control::OpenRun;
@@ -111,10 +111,11 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
     if let Some(old) = &asked.after {
         (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
     }
+    let who = Opener::far(asked.pid, host);
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.deputies.evict(&plain(&dir), open.rank);
-        match shared.runs.open(shared, &open, own_pid()) {
+        match shared.runs.open(shared, &open, &who) {
             Err(e) if e.code() == Code::Conflict && going && Instant::now() < until => {}
             done => break done?,
         }

@@ -72,6 +72,11 @@ impl Far {
     pub(super) fn call(&self) -> Result<Line> {
         Ok(Line::over((self.dial)()?, kind::BLOCK))
     }
+
+    /// An error of the other host, which knows the run by a directory of its own.
+    pub(super) fn names(&self, e: Error) -> Error {
+        if e.text().contains(&self.url) { e } else { e.within(&self.url) }
+    }
 }
 
 /// What there is once the rank has handed over its segment.
@@ -175,7 +180,7 @@ impl Forwarder {
         let request =
             LineRequest::OpenFar { open, host: place::host(), pid: std::process::id(), after: None };
         let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
-        let FarOpened { opened, .. } = ask(line, &request, ANSWER)?;
+        let FarOpened { opened, .. } = ask(line, &request, ANSWER).map_err(|e| self.far.names(e))?;
         // Number of the session and mark of the directory there: ranks here may write two copies of a run.
         let (session, before) = (opened.session.to_string(), format!("run-{}-", opened.run_id));
         let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);

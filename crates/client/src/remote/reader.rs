@@ -243,6 +243,7 @@ fn is_of_the_line(e: &Error) -> bool {
 
 fn call(far: &Far) -> Result<Line> {
     let mut line = far.call()?;
-    let () = ask(&mut line, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)?;
+    let () = ask(&mut line, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)
+        .map_err(|e| far.names(e))?;
     Ok(line)
 }

@@ -45,8 +45,8 @@ pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;
 pub use together::{begin_life, close_as, go_back};
 pub use watch::{
-    Act, Point, acts, add_point, curves, declare, diagrams, last_act, log_act, log_applied, message,
-    messages, parameter_values, parameters, points, points_between,
+    Act, Point, acts, add_point, curves, declare, diagrams, has_point, last_act, log_act, log_applied,
+    message, messages, parameter_values, parameters, points, points_between,
 };
 
 use crate::disk::{Disk, Foreign, foreign};

@@ -43,6 +43,20 @@ pub fn add_point(conn: &Connection, diagram: u32, curve: u32, step: i64, t: f64,
         .map_err(|e| sql_error("cannot keep a point", e))
 }
 
+/// Rows of a step that are looked at for a point: more than ranks append to it that differ.
+const ALIKE: u32 = 256;
+
+/// Whether a point of a history is there, among the newest of its step.
+pub fn has_point(conn: &Connection, diagram: u32, curve: u32, step: i64, t: f64, value: f64) -> Result<bool> {
+    let newest =
+        "SELECT diagram, curve, t, value FROM fb_points WHERE step = ?1 ORDER BY rowid DESC LIMIT ?2";
+    conn.prepare_cached(&format!(
+        "SELECT 1 FROM ({newest}) WHERE diagram = ?3 AND curve = ?4 AND t IS ?5 AND value IS ?6"
+    ))
+    .and_then(|mut s| s.exists(params![step, ALIKE, diagram, curve, t, value]))
+    .map_err(|e| sql_error("cannot look for a point", e))
+}
+
 /// Diagrams in order of number.
 pub fn diagrams(conn: &Connection) -> Result<Vec<Diagram>> {
     let texts: Vec<String> = conn

@@ -17,8 +17,8 @@ const WARNING: u8 = 2;
 
 /// A record that waits for its group.
 pub(super) enum Item {
-    /// As it came.
-    Record { session: u64, seq: u64, bytes: Vec<u8> },
+    /// As it came, from one of so many ranks.
+    Record { session: u64, seq: u64, ranks: u32, bytes: Vec<u8> },
     /// A put whose bytes are in a file now, with the record it came by.
     Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
     /// A put whose file could not be written.
@@ -253,8 +253,8 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
 
 fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
     match item {
-        Item::Record { session, seq, bytes } => {
-            record(conn, *session, *seq, Record::decode(bytes)?.1, effects)
+        Item::Record { session, seq, ranks, bytes } => {
+            record(conn, (*session, *ranks), *seq, Record::decode(bytes)?.1, effects)
         }
         Item::Stored { session, seq, bytes, stored } => {
             let value = Value::File { file: &stored.file, offset: stored.offset, crc: stored.crc };
@@ -304,18 +304,59 @@ fn put(
     Ok(())
 }
 
-fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Vec<Effect>) -> Result<()> {
+/// Ranks that all append what they have summed up give the very same point: it is kept once. A program that
+/// does not use the loop has no step by which points belong together.
+fn not_yet_given(
+    conn: &Connection,
+    (diagram, step, t): (u32, i64, f64),
+    values: Vec<(u32, f64)>,
+) -> Result<Vec<(u32, f64)>> {
+    if step < 0 {
+        return Ok(values);
+    }
+    let mut new = Vec::with_capacity(values.len());
+    for (curve, value) in values {
+        if !catalog::has_point(conn, diagram, curve, step, t, value)? {
+            new.push((curve, value));
+        }
+    }
+    Ok(new)
+}
+
+fn append(
+    conn: &Connection,
+    session: u64,
+    (diagram, step, t): (u32, i64, f64),
+    values: Vec<(u32, f64)>,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    for (curve, value) in &values {
+        catalog::add_point(conn, diagram, *curve, step, t, *value)?;
+    }
+    if !values.is_empty() {
+        let row = conn.last_insert_rowid() + 1 - values.len() as i64;
+        effects.push(Effect::Append { session, diagram, row, step, t, values });
+    }
+    Ok(())
+}
+
+fn record(
+    conn: &Connection,
+    (session, ranks): (u64, u32),
+    seq: u64,
+    r: Record,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
     match r {
         Record::Put { .. } => put(conn, session, seq, r, None, effects)?,
-        Record::Insert { table, step, rows, cells } => catalog::insert(conn, table, step, rows, cells)?,
         Record::Append { diagram, step, t, values } => {
-            let values = pairs(values)?;
-            for (curve, value) in &values {
-                catalog::add_point(conn, diagram, *curve, step, t, *value)?;
+            let mut values = pairs(values)?;
+            if ranks > 1 {
+                values = not_yet_given(conn, (diagram, step, t), values)?;
             }
-            let row = conn.last_insert_rowid() + 1 - values.len() as i64;
-            effects.push(Effect::Append { session, diagram, row, step, t, values });
+            append(conn, session, (diagram, step, t), values, effects)?;
         }
+        Record::Insert { table, step, rows, cells } => catalog::insert(conn, table, step, rows, cells)?,
         Record::Applied { id, step, code, text } => {
             catalog::log_applied(conn, id, step, code, text)?;
             effects.push(Effect::Applied { session, id, step, code, text: text.to_owned() });
