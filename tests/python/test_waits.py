@@ -179,8 +179,10 @@ def test_a_program_that_serves_another_one_may_end(here: Place) -> None:
 
 
 def test_a_child_that_was_forked_beside_a_server_ends(here: Place) -> None:
+    # From 3.12 on Python warns of every fork beside threads, its own or not.
     code = PROGRAM + (
-        "import os, sys\n"
+        "import os, sys, warnings\n"
+        'warnings.simplefilter("ignore", DeprecationWarning)\n'
         'server = fb.Server(nap, name="naps").start()\n'
         "child = os.fork()\n"
         "if child == 0:\n    sys.exit(3)\n"
