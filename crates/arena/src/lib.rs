@@ -40,6 +40,7 @@
 #![cfg_attr(loom, allow(dead_code))] // the models use a part of it
 
 mod bell;
+mod books;
 #[cfg(test)]
 mod models;
 mod ring;

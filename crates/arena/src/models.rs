@@ -1,5 +1,5 @@
-//! Models of what processes share: rings, doorbells, block tables and triple buffers over plain
-//! memory of their own, used by two threads.
+//! Models of what processes share: rings, doorbells, block tables with the books of their allocator, and
+//! triple buffers over plain memory of their own, used by two or three threads.
 //!
 //! Three judges look at them. The loom model checker tries every order in which the loads and stores
 //! of the two can meet, and every value that the memory model allows a load to see
@@ -7,6 +7,7 @@
 //! allows (`scripts/miri`). As plain tests they meet the machine.
 
 use crate::bell::{AWAKE, FUTEX, announce, claim, withdraw};
+use crate::books::{Books, Growth};
 use crate::ring::{Consumer, Producer, RingMemory};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::{Table, TableMemory};
@@ -388,4 +389,114 @@ fn a_mirrored_block_is_read_when_its_last_byte_is_there_or_given_up_once() {
         ours.announce(0, 8, AREA, 8);
         assert!(ours.arrived(0), "the entry is used again");
     });
+}
+
+/// Says to the reader, as a record does, which block it may read.
+fn say(record: &AtomicU64, index: u32) {
+    record.store(u64::from(index) + 1, Ordering::Release);
+}
+
+/// Waits for that.
+fn hear(record: &AtomicU64) -> u32 {
+    loop {
+        match record.load(Ordering::Acquire) {
+            0 => thread::yield_now(),
+            said => return said as u32 - 1,
+        }
+    }
+}
+
+#[test]
+fn the_books_hand_out_a_place_again_when_its_last_reader_let_go_and_join_what_came_back() {
+    model(|| {
+        let ours = Table(Blocks::new(2));
+        let records: Arc<[AtomicU64; 2]> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
+        let (theirs, heard) = (ours.clone(), records.clone());
+        let reader = thread::spawn(move || {
+            for record in &*heard {
+                let index = hear(record);
+                let (offset, len) = theirs.look_up(index).unwrap();
+                assert_eq!((theirs.0.read(offset), len), (offset, 64));
+                theirs.release_made(index, 1).unwrap();
+            }
+            // A successor that does not know how far its predecessor came.
+            (0..2).for_each(|index| theirs.release_made(index, 1).unwrap());
+        });
+        let mut books = Books::new(&ours);
+        for record in &*records {
+            let (index, offset) = books.alloc(&ours, 64, |_| true).unwrap();
+            ours.0.write(offset, offset);
+            say(record, index);
+        }
+        assert!(books.reap(&ours) > 0 || books.alloc(&ours, 64, |_| true).is_none(), "room for a third");
+        // One block over both places: it is there when both have come back, in whatever order.
+        let (index, offset) = loop {
+            match books.alloc(&ours, 128, |_| true) {
+                Some(block) => break block,
+                None if books.reap(&ours) == 0 => thread::yield_now(),
+                None => {}
+            }
+        };
+        ours.0.write(offset, 7);
+        ours.0.write(offset + 64, 7);
+        reader.join().unwrap();
+        assert_eq!((books.reap(&ours), books.used(), books.live()), (0, 128, 1), "the new use was released");
+        assert_eq!(ours.look_up(index).unwrap(), (AREA, 128));
+        books.free(&ours, index);
+        assert_eq!((books.used(), books.high_water()), (0, 128));
+    });
+}
+
+/// A thread takes pages ahead, the allocator those of its block, and a reader touches them. `late`: in place
+/// of the reader the allocator waits until it sees them taken; that they are there it knows by what is under
+/// test only.
+fn pages(late: bool) {
+    let ours = Table(Blocks::new(3));
+    ours.taken().store(0, Ordering::Relaxed);
+    let pages: Arc<[UnsafeCell<u64>; 3]> = Arc::new(std::array::from_fn(|_| UnsafeCell::new(0)));
+    let growth = Arc::new(Growth::by(64));
+    let record = Arc::new(AtomicU64::new(0));
+    // Pages come from the system; touching one that is not there yet ends the process.
+    let take = |table: &Table<Arc<Blocks>>, pages: &[UnsafeCell<u64>; 3], growth: &Growth, bytes: u64| {
+        growth.take_up_to(table, bytes, |at, len| {
+            let range = (at / 64) as usize..((at + len) / 64) as usize;
+            // SAFETY: loom checks that nobody else uses the page meanwhile.
+            pages[range].iter().for_each(|page| page.with_mut(|p| unsafe { *p += 1 }));
+            true
+        })
+    };
+    // SAFETY: loom checks that nobody takes the page meanwhile.
+    let touch = |page: &UnsafeCell<u64>| page.with(|p| assert_eq!(unsafe { *p }, 1, "taken once"));
+    let (table, more, lock) = (ours.clone(), pages.clone(), growth.clone());
+    let ahead = thread::spawn(move || assert!(take(&table, &more, &lock, 128)));
+    let (theirs, there, heard) = (ours.clone(), pages.clone(), record.clone());
+    let read = move || {
+        let index = hear(&heard);
+        let (offset, _) = theirs.look_up(index).unwrap();
+        touch(&there[((offset - AREA) / 64) as usize]);
+        assert_eq!(theirs.0.read(offset), 5);
+    };
+    let reader = (!late).then(|| thread::spawn(read));
+    while late && ours.taken().load(Ordering::Relaxed) == 0 {
+        thread::yield_now();
+    }
+    let mut books = Books::new(&ours);
+    let (index, offset) = books.alloc(&ours, 64, |bytes| take(&ours, &pages, &growth, bytes)).unwrap();
+    touch(&pages[((offset - AREA) / 64) as usize]);
+    ours.0.write(offset, 5);
+    say(&record, index);
+    ahead.join().unwrap();
+    reader.into_iter().for_each(|reader| reader.join().unwrap());
+    assert!(!take(&ours, &pages, &growth, 193), "more than there is");
+    assert_eq!(ours.taken().load(Ordering::Relaxed), 128);
+}
+
+#[test]
+fn a_block_lies_in_pages_that_are_there_whoever_takes_them() {
+    model(|| pages(false));
+}
+
+#[test]
+fn a_block_lies_in_pages_that_were_taken_ahead() {
+    model(|| pages(true));
 }

@@ -7,6 +7,7 @@
 use crate::alloc::Allocator;
 use crate::bell::{Bell, Event};
 use crate::block::Block;
+use crate::books::Growth;
 use crate::layout::{
     Cursor, Direction, HEADER_BYTES, LABEL_AT, LABEL_MOST, Layout, MAGIC, PAGE, SegmentSpec, WORDS,
 };
@@ -41,7 +42,7 @@ pub(crate) struct Inner {
     events: [Arc<Event>; 2],
     ends: [AtomicBool; 4],
     allocator: AtomicBool,
-    growing: Mutex<()>,
+    growth: Growth,
     ahead: Mutex<Ahead>,
     created: bool,
     /// Of a named segment, in its creator: another description of the file, which keeps it locked.
@@ -229,7 +230,7 @@ impl Segment {
                 events: Default::default(),
                 ends: Default::default(),
                 allocator: AtomicBool::new(false),
-                growing: Mutex::new(()),
+                growth: Growth::by(CHUNK),
                 ahead: Mutex::default(),
                 created: made.is_some(),
                 _lock: made.flatten(),
@@ -562,27 +563,8 @@ impl Inner {
 
     /// Sees to it that the first `bytes` of the block area are taken; says whether they are.
     pub fn take_up_to(&self, bytes: u64) -> bool {
-        let table = self.table();
-        if bytes <= table.taken().load(Ordering::Acquire) {
-            return true;
-        }
-        let _one = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = table.taken().load(Ordering::Acquire);
-        if bytes <= taken {
-            return true;
-        }
-        if bytes > self.layout.block_bytes {
-            return false;
-        }
-        // A whole piece when there is room for it, else just what is wanted.
-        let piece = bytes.next_multiple_of(CHUNK).min(self.layout.block_bytes);
-        [piece, bytes].into_iter().any(|end| {
-            let done = self.map.take(self.layout.blocks_at + taken, end - taken).is_ok();
-            if done {
-                table.taken().fetch_max(end, Ordering::AcqRel);
-            }
-            done
-        })
+        let first = self.layout.blocks_at;
+        self.growth.take_up_to(&self.table(), bytes, |at, len| self.map.take(first + at, len).is_ok())
     }
 
     pub fn give_back_allocator(inner: &Arc<Inner>) {
