@@ -102,3 +102,19 @@ fn the_same_when_an_agent_owns_the_run() {
         race(&s.run("theirs"));
     });
 }
+
+#[test]
+fn a_run_that_is_deleted_right_after_its_closing_is_gone() {
+    sandbox("a_run_that_is_deleted_right_after_its_closing_is_gone", |s| {
+        forebay_agent::start_to_stay().unwrap();
+        let dir = s.dir.join("gone.fb");
+        for _ in 0..20 {
+            let run = forebay::open(dir.to_str().unwrap(), Mode::Append, OpenOptions::default()).unwrap();
+            take(&run, 0, 1000).unwrap();
+            run.close().unwrap();
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
+        forebay_agent::down(true, LATE).unwrap();
+        assert!(!dir.exists());
+    });
+}

@@ -148,6 +148,16 @@ impl Catalog {
 
     /// Does all of `work` or nothing; durable when it returns.
     pub fn transaction<T>(&mut self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        let (value, committed) = self.attempt(false, work, |_| true)?;
+        if committed {
+            self.look_for_file()?;
+        }
+        Ok(value)
+    }
+
+    /// The same for work of which nobody is told: who has deleted the run since he was told of the last one
+    /// shall not find a catalog there again.
+    pub fn silent_transaction<T>(&mut self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
         Ok(self.attempt(false, work, |_| true)?.0)
     }
 
@@ -192,9 +202,6 @@ impl Catalog {
         if commit {
             let what = if lazy { Foreign::LazyCommit } else { Foreign::Commit };
             foreign(&*self.disk, what, &self.path, || tx.commit().map_err(failed))?;
-            if !lazy {
-                self.look_for_file()?;
-            }
         }
         Ok((value, commit))
     }

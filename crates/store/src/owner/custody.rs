@@ -130,12 +130,13 @@ impl Intake {
             return;
         }
         let group = std::mem::take(&mut self.group);
-        let committed = match group.iter().all(Item::may_wait) {
+        let committed = if group.iter().all(|item| self.is_farewell(item)) {
+            self.catalog.silent_transaction(|tx| apply_all(tx, &group))
+        } else if group.iter().all(Item::may_wait) {
             // A file goes when the row that replaces it is durable: before that it is the only value.
-            true => {
-                self.catalog.lazy_transaction(|tx| apply_all(tx, &group), |e| !e.iter().any(Effect::frees))
-            }
-            false => self.catalog.transaction(|tx| apply_all(tx, &group)),
+            self.catalog.lazy_transaction(|tx| apply_all(tx, &group), |e| !e.iter().any(Effect::frees))
+        } else {
+            self.catalog.transaction(|tx| apply_all(tx, &group))
         };
         match committed {
             Ok(effects) => {
@@ -166,6 +167,12 @@ impl Intake {
                 self.not_committed(e);
             }
         }
+    }
+
+    /// Whether this is the end of a session whose closing was answered.
+    fn is_farewell(&self, item: &Item) -> bool {
+        let Item::Closed { session, .. } = item else { return false };
+        self.sessions.get(session).is_some_and(|s| s.clean)
     }
 
     /// A full disk is waited for as long as it lasts, a failing one for a time. What the ranks were
