@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::support::{sandbox, until};
+use crate::support::{LATE, sandbox, take, until};
 use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
 
 const ROUNDS: i64 = 12;
@@ -112,6 +112,8 @@ fn a_run_that_is_deleted_right_after_its_closing_is_gone() {
             let run = forebay::open(dir.to_str().unwrap(), Mode::Append, OpenOptions::default()).unwrap();
             take(&run, 0, 1000).unwrap();
             run.close().unwrap();
+            let left = |name: &str| dir.join(name).exists();
+            assert!(!left("agent.json") && !left("catalog.sqlite-wal"), "the store is still closing it");
             std::fs::remove_dir_all(&dir).unwrap();
         }
         forebay_agent::down(true, LATE).unwrap();

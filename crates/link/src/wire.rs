@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -224,6 +225,15 @@ impl Wire {
     /// Another descriptor of the socket, for a thread that watches for its end.
     pub fn watch_fd(&self) -> Result<OwnedFd> {
         self.stream.as_fd().try_clone_to_owned().map_err(|e| Error::io("cannot copy a descriptor", e))
+    }
+
+    /// Says that nothing more comes, and waits until the other side has done what follows from that and
+    /// closes the connection too. One that does not within the time is left.
+    pub fn part(mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        if matches!(&self.stream, Channel::Unix(s) if s.shutdown(Shutdown::Write).is_ok()) {
+            while matches!(self.read(Some(deadline)), Ok(Some(_))) {}
+        }
     }
 
     /// Sends a note: a message that nobody answers.

@@ -516,7 +516,11 @@ impl Session {
         } else {
             self.core.segment.word(word::LEFT).store(1, Ordering::SeqCst);
         }
-        drop(self.core.wire.lock().unwrap_or_else(|e| e.into_inner()).take());
+        let wire = self.core.wire.lock().unwrap_or_else(|e| e.into_inner()).take();
+        // The last rank to go waits for the end of the store: what it finds then is the closed run.
+        if let Some(wire) = wire.filter(|_| drained) {
+            wire.part(PARTING);
+        }
     }
 
     /// How long has gone visibly into output so far.
@@ -525,6 +529,8 @@ impl Session {
     }
 }
 
+/// An owner that does not part from a closed session in this time is stopped, or has much else to do.
+const PARTING: Duration = Duration::from_secs(2);
 /// Most bytes of rows in one record.
 const ROWS_BYTES: usize = limits::RECORD_BYTES / 2;
 
