@@ -829,6 +829,9 @@ typedef struct {
     const char *yscale;
     /* Steps between updates, as a hint; 0: 1. */
     uint32_t every;
+    /* What becomes of the values that several ranks append to a history at one step and abscissa: "sum", "min",
+       "max" or "mean" of all; NULL: the value of the lowest rank is kept. */
+    const char *reduce;
 } fb_diagram_opts;
 
 /* The loop head: `while (fb_step(run, &step, nsteps) > 0)`.

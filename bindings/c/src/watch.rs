@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::IsTerminal;
 use std::sync::TryLockError;
 
-use forebay::{Code, DiagramOptions, Error, Kind, Level, Result, Scale, Steps, StepsOptions, TimeLimit};
+use forebay::{
+    Code, DiagramOptions, Error, Kind, Level, Reduce, Result, Scale, Steps, StepsOptions, TimeLimit,
+};
 
 use crate::fault::{self, fb_status, status};
 use crate::given::{self, Sized0};
@@ -294,6 +296,9 @@ pub struct fb_diagram_opts {
     pub yscale: *const c_char,
     /// Steps between updates, as a hint; 0: 1.
     pub every: u32,
+    /// What becomes of the values that several ranks append to a history at one step and abscissa: "sum", "min",
+    /// "max" or "mean" of all; NULL: the value of the lowest rank is kept.
+    pub reduce: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -323,6 +328,7 @@ pub extern "C" fn fb_diagram_open(
             xscale: scale(opts.xscale, "xscale")?,
             yscale: scale(opts.yscale, "yscale")?,
             every: opts.every.max(1),
+            reduce: given::optional_text(opts.reduce, "reduce")?.map(Reduce::parse).transpose()?,
         };
         let kind = Kind::parse(given::optional_text(opts.kind, "kind")?.unwrap_or("curve"))?;
         let diagram = object.run.diagram(title, kind, options)?;

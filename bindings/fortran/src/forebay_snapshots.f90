@@ -99,20 +99,28 @@ contains
     integer(c_int64_t), allocatable, intent(inout) :: steps(:)
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t), pointer :: found(:)
     integer(c_int64_t) :: count
     type(c_ptr) :: where
     integer(c_int) :: status
     where = c_null_ptr
     count = 0
     status = lib_snapshots(id(run%at), where, count)
-    if (status == FB_OK) then
-      call c_f_pointer(where, found, [count])
-      steps = found
-      status = lib_free(where)
-    end if
+    call take_numbers(where, count, steps, status)
     call settle(status, stat, errmsg)
   end subroutine fb_snapshots
+
+  !> Numbers that the library gave, unless it failed; its memory goes back.
+  subroutine take_numbers(where, count, steps, status)
+    type(c_ptr), intent(in) :: where
+    integer(c_int64_t), intent(in) :: count
+    integer(c_int64_t), allocatable, intent(inout) :: steps(:)
+    integer(c_int), intent(inout) :: status
+    integer(c_int64_t), pointer :: found(:)
+    if (status /= FB_OK) return
+    call c_f_pointer(where, found, [count])
+    steps = found
+    status = lib_free(where)
+  end subroutine take_numbers
 
   !> The complete snapshot of a step.
   subroutine fb_snapshot_at(run, step, snapshot, stat, errmsg)
@@ -147,12 +155,12 @@ contains
 
   !> Goes back to the last complete step; fb_is_there tells whether there is one, else begin at 0. Damaged snapshots are
   !> passed over (fb_snapshot_passed); when `strict` they are an error.
-  subroutine fb_restart(run, snapshot, strict, stat, errmsg)
+  subroutine fb_restart(run, snapshot, stat, errmsg, strict)
     type(fb_run), intent(in) :: run
     type(fb_snapshot), intent(inout) :: snapshot
-    logical, intent(in), optional :: strict
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
+    logical, intent(in), optional :: strict
     logical :: is_strict
     type(c_ptr) :: made
     integer(c_int) :: status
@@ -192,18 +200,13 @@ contains
     integer(c_int64_t), allocatable, intent(inout) :: steps(:)
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t), pointer :: found(:)
     integer(c_int64_t) :: count
     type(c_ptr) :: where
     integer(c_int) :: status
     where = c_null_ptr
     count = 0
     status = lib_snapshot_passed(id(snapshot%at), where, count)
-    if (status == FB_OK) then
-      call c_f_pointer(where, found, [count])
-      steps = found
-      status = lib_free(where)
-    end if
+    call take_numbers(where, count, steps, status)
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_passed
 

@@ -137,6 +137,7 @@ module forebay_structures
     type(c_ptr) :: xscale = c_null_ptr
     type(c_ptr) :: yscale = c_null_ptr
     integer(c_int32_t) :: every = 0
+    type(c_ptr) :: reduce = c_null_ptr
   end type lib_diagram_opts_struct
 
   type, public, bind(c) :: lib_parameter_opts_struct

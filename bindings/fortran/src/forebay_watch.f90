@@ -250,7 +250,9 @@ contains
   ! --- diagrams -------------------------------------------------------------------------------------
 
   !> Declares a diagram: kind is curve, scatter or history; labels carry the unit in brackets, 'x [m]'.
-  subroutine fb_diagram_open(run, title, diagram, kind, x, y, v, xscale, yscale, every, stat, errmsg)
+  !> What several ranks append to a history at one step and abscissa is one point: the value of the lowest rank, or the
+  !> 'sum', 'min', 'max' or 'mean' of all with reduce.
+  subroutine fb_diagram_open(run, title, diagram, kind, x, y, v, xscale, yscale, every, stat, errmsg, reduce)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: title
     type(fb_diagram), intent(inout) :: diagram
@@ -258,7 +260,9 @@ contains
     integer, intent(in), optional :: every
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
+    character(len=*), intent(in), optional :: reduce
     character(kind=c_char), allocatable, target :: c_title(:), c_kind(:), c_x(:), c_y(:), c_v(:), c_xscale(:), c_yscale(:)
+    character(kind=c_char), allocatable, target :: c_reduce(:)
     type(lib_diagram_opts_struct), target :: opts
     type(c_ptr) :: made
     integer(c_int) :: status
@@ -271,6 +275,7 @@ contains
     opts%xscale = text(xscale, c_xscale)
     opts%yscale = text(yscale, c_yscale)
     if (present(every)) opts%every = every
+    opts%reduce = text(reduce, c_reduce)
     status = lib_diagram_open(id(run%at), text(title, c_title), c_loc(opts), made)
     if (status == FB_OK) call hold(diagram%at, A_DIAGRAM, made)
     call settle(status, stat, errmsg)

@@ -287,7 +287,7 @@ impl Run {
         self.inner.ended_by()
     }
 
-    #[pyo3(signature = (title, kind, x, y, v, xscale, yscale, every))]
+    #[pyo3(signature = (title, kind, x, y, v, xscale, yscale, every, reduce))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of a diagram")]
     fn diagram(
         &self,
@@ -300,12 +300,14 @@ impl Run {
         xscale: &str,
         yscale: &str,
         every: u32,
+        reduce: Option<&str>,
     ) -> PyResult<Diagram> {
         let raise = |e| errors::raise(py, &e);
         let kind = forebay::Kind::parse(kind).map_err(raise)?;
         let xscale = forebay::Scale::parse(xscale).map_err(raise)?;
         let yscale = forebay::Scale::parse(yscale).map_err(raise)?;
-        let options = forebay::DiagramOptions { x, y, v, xscale, yscale, every };
+        let reduce = reduce.map(forebay::Reduce::parse).transpose().map_err(raise)?;
+        let options = forebay::DiagramOptions { x, y, v, xscale, yscale, every, reduce };
         released(py, || self.inner.diagram(title, kind, options)).map(Diagram::new)
     }
 

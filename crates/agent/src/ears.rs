@@ -49,6 +49,13 @@ impl Sink for Ears {
         }
     }
 
+    fn amend(&self, session: u64, diagram: u32, curve: u32, row: i64, t: f64, value: f64) {
+        let Some(run) = self.run() else { return };
+        if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
+            let _ = shown.amend(rank, diagram, curve, row, t, value);
+        }
+    }
+
     fn went_back(&self) {
         if let Some(shown) = self.run().and_then(|r| r.page()) {
             shown.went_back();

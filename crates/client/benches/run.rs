@@ -49,6 +49,7 @@ fn main() {
             xscale: Default::default(),
             yscale: Default::default(),
             every: 1,
+            reduce: None,
         })
         .unwrap();
     d.update("beam", &points, &points).unwrap();

@@ -265,6 +265,7 @@ fn curves_are_reduced_at_the_source_and_thinned_while_nobody_watches() {
         xscale: Default::default(),
         yscale: Default::default(),
         every: 1,
+        reduce: None,
     };
     let d = run.diagram(declared.clone()).unwrap();
     let many = numbers(100_000);

@@ -48,7 +48,7 @@ pub use forebay_client::run::{
 pub use forebay_store::catalog::{Checkpoint, Rows};
 pub use forebay_types::control::{Column, LateErrors, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::record::{Cell, Place};
-pub use forebay_types::watch::{Kind, Scale};
+pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
     ArrayMeta, CODES, Code, DType, Element, Error, Name, Number, Order, Param, Result, Scalar, Selection,
     Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute, real_attribute,

@@ -362,9 +362,20 @@ impl Run {
 
     /// Declares a diagram.
     pub fn diagram(&self, title: &str, kind: Kind, options: DiagramOptions) -> Result<Diagram> {
-        let DiagramOptions { x, y, v, xscale, yscale, every } = options;
+        let DiagramOptions { x, y, v, xscale, yscale, every, reduce } = options;
         let title = title.to_owned();
-        self.session()?.diagram(DeclaredDiagram { id: 0, title, kind, x, y, v, xscale, yscale, every })
+        self.session()?.diagram(DeclaredDiagram {
+            id: 0,
+            title,
+            kind,
+            x,
+            y,
+            v,
+            xscale,
+            yscale,
+            every,
+            reduce,
+        })
     }
 
     /// Declares a steerable parameter; after [`Run::restart`] it has its value of that step.

@@ -1,7 +1,7 @@
 //! How diagrams, parameters and messages are declared.
 
 use forebay_types::Result;
-use forebay_types::watch::Scale;
+use forebay_types::watch::{Reduce, Scale};
 
 /// How serious a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -50,6 +50,9 @@ pub struct DiagramOptions {
     pub yscale: Scale,
     /// Steps between updates, as a hint.
     pub every: u32,
+    /// What becomes of the values that several ranks append to a history at one step and abscissa; `None`: that of
+    /// the lowest rank is kept.
+    pub reduce: Option<Reduce>,
 }
 
 impl Default for DiagramOptions {
@@ -61,6 +64,7 @@ impl Default for DiagramOptions {
             xscale: Scale::Linear,
             yscale: Scale::Linear,
             every: 1,
+            reduce: None,
         }
     }
 }

@@ -214,6 +214,7 @@ fn diagram(id: u32, title: &str, kind: Kind, x: &str, y: &str, yscale: Scale) ->
         xscale: Scale::Linear,
         yscale,
         every: 1,
+        reduce: None,
     })
 }
 

@@ -71,6 +71,8 @@ struct Bucket {
     gaps: u32,
     /// Whether the least one comes before the greatest one.
     falls: bool,
+    /// A point in it was changed: what is known of it holds roughly, until its points are read again.
+    stale: bool,
 }
 
 impl Bucket {
@@ -88,7 +90,20 @@ impl Bucket {
             count: 1,
             gaps,
             falls: true,
+            stale: false,
         }
+    }
+
+    /// The bucket of points that follow each other, kept in these rows.
+    fn of(points: &Points, rows: (i64, i64)) -> Option<Bucket> {
+        let finite = points.x.iter().zip(&points.y).filter(|(t, _)| t.is_finite());
+        let all = finite.map(|(t, y)| Bucket::new(rows.0, *t, *y));
+        let mut bucket = all.reduce(|mut all, next| {
+            all.join(&next);
+            all
+        })?;
+        bucket.rows = rows;
+        Some(bucket)
     }
 
     /// Takes in what follows.
@@ -96,7 +111,8 @@ impl Bucket {
         if self.is_gap() {
             let (from, to) = (self.from.min(next.from), self.to.max(next.to));
             let (count, gaps) = (self.count + next.count, self.gaps + next.gaps);
-            *self = Bucket { rows: (self.rows.0, next.rows.1), from, to, count, gaps, ..*next };
+            let stale = self.stale || next.stale;
+            *self = Bucket { rows: (self.rows.0, next.rows.1), from, to, count, gaps, stale, ..*next };
             return;
         }
         if !next.is_gap() {
@@ -116,6 +132,7 @@ impl Bucket {
         self.rows.1 = next.rows.1;
         self.count += next.count;
         self.gaps += next.gaps;
+        self.stale |= next.stale;
     }
 
     fn is_gap(&self) -> bool {
@@ -245,6 +262,36 @@ impl History {
         self.tail.push(t, y);
     }
 
+    /// The point of that row has another ordinate. Where its bucket is closed, the bucket is read again when it
+    /// is looked at.
+    pub fn amend(&mut self, row: i64, t: f64, y: f64) {
+        let at = self.buckets.partition_point(|b| b.rows.1 < row);
+        let Some(bucket) = self.buckets.get(at).filter(|b| b.rows.0 <= row) else { return };
+        let (rows, last) = (bucket.rows, at + 1 == self.buckets.len());
+        let tail = self.tail.x.iter().rposition(|x| *x == t).filter(|_| last);
+        if bucket.count == 1 {
+            self.buckets[at] = Bucket::new(row, t, y);
+        } else if tail.is_none() {
+            self.buckets[at].stale = true;
+            self.forget_detail(at);
+        }
+        if let Some(i) = tail {
+            self.tail.y[i] = y;
+            // Without all of its points here, the bucket is no more than was known of it before.
+            if let Some(new) = Bucket::of(&self.tail, rows).filter(|b| b.count == self.buckets[at].count) {
+                self.buckets[at] = new;
+            }
+        }
+    }
+
+    fn forget_detail(&mut self, bucket: usize) {
+        for log in [false, true] {
+            if let Some(old) = self.details.remove(&(bucket, log)) {
+                self.detailed -= old.points.len();
+            }
+        }
+    }
+
     /// Whether the last bucket takes more points.
     fn is_open(&self) -> bool {
         self.buckets.last().is_some_and(|b| u64::from(b.count) < 1 << self.power)
@@ -332,7 +379,7 @@ impl History {
             let bucket = &self.buckets[i];
             let is_wide = bucket.width(&axis) > axis.column / 2.0 && axis.column > 0.0;
             let has_gap = bucket.gaps > 0 && !bucket.is_gap();
-            if bucket.count == 1 || !(is_wide || has_gap) {
+            if bucket.count == 1 || !(is_wide || has_gap || bucket.stale) {
                 bucket.draw(&mut all.points);
                 continue;
             }
@@ -404,6 +451,11 @@ impl History {
     pub fn open(&mut self, want: &Want, points: &Points, limits: Limits) {
         if !self.still_wants(want) {
             return;
+        }
+        if self.buckets[want.bucket].stale
+            && let Some(new) = Bucket::of(points, want.rows)
+        {
+            self.buckets[want.bucket] = new;
         }
         let mut fits = self.detail(want.bucket, points, &want.axis, want.grain, limits.details);
         if !fits && !std::mem::replace(&mut self.cleared, true) {

@@ -341,3 +341,23 @@ fn many_curves_share_the_memory() {
     assert!(Limits::of(500).buckets * 500 * size_of::<Bucket>() <= BUCKET_BYTES);
     assert!(Limits::of(0).buckets.is_power_of_two());
 }
+
+#[test]
+fn a_point_that_is_changed_is_drawn_as_it_is_now() {
+    let few = Limits { buckets: 8, details: 1 << 15 };
+    let n = 100;
+    let mut all = Points::default();
+    (0..n).for_each(|i| all.push(f64::from(i), f64::from(i % 10)));
+    let mut history = history_of(&all, few);
+    // One in a closed bucket, its greatest; the last one; and one that stays within the others.
+    for (i, y) in [(19, 4.5), (99, -3.0), (45, 5.5), (0, 50.0)] {
+        all.y[i] = y;
+        history.amend(i as i64, all.x[i], y);
+    }
+    let drawn = drawn(&mut history, &all, &window(4), few);
+    let extremes = |y: &[f64]| y.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
+    assert_eq!(extremes(&drawn.points.y), extremes(&all.y));
+    let rows = history.buckets[1].rows;
+    assert_eq!(history.buckets[1].greatest.1, extremes(&all.y[rows.0 as usize..rows.1 as usize + 1]).1);
+    assert!(history.buckets.iter().all(|b| !b.stale));
+}

@@ -72,7 +72,7 @@ pub(crate) struct Still {
     step: i64,
     time: f64,
     kept: bool,
-    curves: Vec<(u32, Vec<Arc<Reading>>, Arc<History>)>,
+    pub(crate) curves: Vec<(u32, Vec<Arc<Reading>>, Arc<History>)>,
 }
 
 impl Panel {
@@ -145,6 +145,16 @@ impl Panel {
         }
         self.news(step, t);
         Ok(())
+    }
+
+    /// A point of a history has another value. What is not here yet is read as it is then.
+    pub fn amend(&mut self, number: u32, row: i64, t: f64, value: f64) {
+        let Ok(at) = self.curves.binary_search_by_key(&number, |c| c.number) else { return };
+        let curve = &mut self.curves[at];
+        if !self.kept || row <= curve.fill.filled {
+            Arc::make_mut(&mut curve.history).amend(row, t, value);
+            self.version += 1;
+        }
     }
 
     /// The row behind which rows are to be read for a curve of this history.

@@ -90,6 +90,7 @@ impl Scene {
             xscale: Scale::Linear,
             yscale: Scale::Linear,
             every: 1,
+            reduce: None,
         };
         self.run.declare(0, &Declare::Diagram(about)).unwrap();
         for (curve, name) in [(0, "field"), (1, "kinetic")] {
@@ -264,4 +265,19 @@ fn wide_buckets_are_opened_and_the_picture_becomes_the_truth() {
     let window = Window { columns: 4096, range: None, log: false };
     let flags = || scene.run.picture(0, &window).unwrap().1[7];
     scene.until("nothing is coarse any more", |_| flags() & crate::frame::COARSE == 0);
+}
+
+#[test]
+fn a_point_of_a_lower_rank_takes_the_place_of_what_was_shown() {
+    let scene = Scene::new();
+    scene.look();
+    scene.append(0.0);
+    scene.append(1.0);
+    scene.until("all there", |x| x == counting(2));
+    let row = scene.store.points.lock().unwrap()[2].row;
+    scene.store.points.lock().unwrap()[2].value = 5.0;
+    scene.run.amend(1, 7, 0, row, 1.0, 5.0).unwrap();
+    let still = scene.run.inner().panels[&0].still();
+    let drawn = still.curves[0].2.draw(&Window { columns: 100, range: None, log: false });
+    assert_eq!(drawn.points.y, [0.0, 5.0]);
 }

@@ -224,6 +224,12 @@ impl Run {
         Ok(())
     }
 
+    /// A point of a history that was told, or can be read in that row, has another value.
+    pub fn amend(&self, rank: u32, diagram: u32, curve: u32, row: i64, t: f64, value: f64) -> Result<()> {
+        self.inner().panel(rank, diagram)?.amend(curve, row, t, value);
+        Ok(())
+    }
+
     /// A message for people: level 0 debug, 1 info, 2 warning, 3 error.
     pub fn message(&self, level: u8, step: i64, text: &str) {
         self.inner().message(level, step, text);
@@ -432,7 +438,9 @@ impl Inner {
     }
 
     fn panel(&mut self, rank: u32, diagram: u32) -> Result<&mut Panel> {
-        let id = self.numbers.get(&(rank, diagram)).copied();
+        // Where the past is kept, diagrams have the numbers of the run, whoever tells of them.
+        let kept = || self.kept_as.get(&diagram).filter(|_| self.has_past);
+        let id = self.numbers.get(&(rank, diagram)).or_else(kept).copied();
         id.and_then(|id| self.panels.get_mut(&id)).ok_or_else(|| {
             Error::new(Code::NotFound, format!("rank {rank} has declared no diagram number {diagram}"))
         })

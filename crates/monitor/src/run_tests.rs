@@ -35,6 +35,7 @@ fn diagram(id: u32, title: &str, kind: Kind) -> Declare {
         xscale: Scale::Linear,
         yscale: Scale::Linear,
         every: 1,
+        reduce: None,
     })
 }
 

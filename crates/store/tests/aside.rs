@@ -21,6 +21,16 @@ fn take(rank: &mut Rank, steps: std::ops::Range<i64>, seed: u64) {
     }
 }
 
+/// A run on a disk that renames nothing, with a checkpoint "two" at step 2 and steps up to `to` behind it.
+fn marked(run: &Path, to: i64) -> (Owner, Rank) {
+    let owner = Owner::open(run, Options { disk: stubborn(), ..Options::default() }).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
+    take(&mut rank, 1..3, 0);
+    mark(&mut rank, "two");
+    take(&mut rank, 3..to, 0);
+    (owner, rank)
+}
+
 fn mark(rank: &mut Rank, tag: &str) {
     rank.ask(&Ask::Checkpoint { tag: Some(tag.into()) }).unwrap();
 }
@@ -51,11 +61,7 @@ fn names(run: &Path) -> Vec<String> {
 fn an_owner_that_dies_before_the_files_are_renamed_leaves_the_steps_aside() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");
-    let owner = Owner::open(&run, Options { disk: stubborn(), ..Options::default() }).unwrap();
-    let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
-    take(&mut rank, 1..3, 0);
-    mark(&mut rank, "two");
-    take(&mut rank, 3..6, 0);
+    let (owner, mut rank) = marked(&run, 6);
     assert_eq!(back(&mut rank, "two"), 2);
     owner.abandon().unwrap();
     owner.close().unwrap_err();
@@ -71,11 +77,7 @@ fn an_owner_that_dies_before_the_files_are_renamed_leaves_the_steps_aside() {
 fn steps_aside_stay_so_when_the_catalog_is_made_anew_from_the_files() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");
-    let owner = Owner::open(&run, Options { disk: stubborn(), ..Options::default() }).unwrap();
-    let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
-    take(&mut rank, 1..3, 0);
-    mark(&mut rank, "two");
-    take(&mut rank, 3..9, 0);
+    let (owner, mut rank) = marked(&run, 9);
     back(&mut rank, "two");
     take(&mut rank, 3..5, 100);
     mark(&mut rank, "four");

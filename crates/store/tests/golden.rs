@@ -4,7 +4,7 @@
 //! `FOREBAY_WRITE_GOLDEN=1 cargo test -p forebay-store --test all golden` writes it anew; do that only for
 //! a new version of the format, and keep the old one beside it.
 
-use crate::common::{Rank, f64s};
+use crate::common::{Rank, copy, f64s};
 use forebay_store::layout::FORMAT;
 use forebay_store::{Options, Owner, Reader, compact, verify};
 use forebay_types::codec::Writer;
@@ -17,17 +17,6 @@ const STEPS: i64 = 3;
 
 fn kept(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/version-{version}"))
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            false => drop(std::fs::copy(entry.path(), to).unwrap()),
-        }
-    }
 }
 
 fn write(run: &Path) {

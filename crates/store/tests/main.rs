@@ -11,5 +11,6 @@ mod golden;
 mod model;
 mod old_runs;
 mod owner;
+mod points;
 mod policies;
 mod power;

@@ -6,9 +6,10 @@
 //! `FOREBAY_WRITE_GOLDEN=1 cargo test -p forebay-store --test all old_runs` writes that of the format of
 //! this build; do that once for a version of the format, and keep the old ones beside it.
 
-use crate::common::{Rank, f64s, shape, wait_for};
-use forebay_arena::{Lent, place};
-use forebay_store::disk::{Disk, System};
+use crate::common::asked::{Asked, Call};
+use crate::common::{Rank, copy, f64s, shape, wait_for};
+use forebay_arena::place;
+use forebay_store::disk::Disk;
 use forebay_store::layout::FORMAT;
 use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
 use forebay_types::codec::Writer;
@@ -17,26 +18,12 @@ use forebay_types::record::{Cell, Payload, Place, Record, StepBlock};
 use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Scale};
 use forebay_types::{ArrayMeta, DType, Order, Selection};
 use serde_json::json;
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 fn kept(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/version-{version}-stopped"))
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            false => drop(std::fs::copy(entry.path(), to).unwrap()),
-        }
-    }
 }
 
 /// Stops the world before the directory of a finished step is made durable, until it may go on.
@@ -59,41 +46,16 @@ impl Halting {
     }
 }
 
-impl Disk for Halting {
-    fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
-        System.open(path, how)
-    }
-    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
-        System.write(fd, bytes, at)
-    }
-    fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {
-        System.reserve(fd, at, len)
-    }
-    fn cut(&self, fd: BorrowedFd, len: u64) -> io::Result<()> {
-        System.cut(fd, len)
-    }
-    fn sync(&self, fd: BorrowedFd) -> io::Result<()> {
-        System.sync(fd)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        System.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        System.remove(path)
-    }
-    fn make_dir(&self, path: &Path) -> io::Result<()> {
-        System.make_dir(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        if self.armed.load(Ordering::SeqCst) {
-            self.set(|s| s.0 = true);
-            self.wait(|s| s.1);
+/// The disk that does so.
+fn disk_of(halting: &Arc<Halting>) -> Arc<dyn Disk> {
+    let halting = halting.clone();
+    Arc::new(Asked(move |call, _: &Path| {
+        if call == Call::SyncDir && halting.armed.load(Ordering::SeqCst) {
+            halting.set(|s| s.0 = true);
+            halting.wait(|s| s.1);
         }
-        System.sync_dir(dir)
-    }
-    fn free(&self, dir: &Path) -> io::Result<u64> {
-        System.free(dir)
-    }
+        Ok(())
+    }))
 }
 
 fn cells(of: &[Cell]) -> Vec<u8> {
@@ -142,7 +104,7 @@ fn write(run: &Path) {
     compact(&work).unwrap();
     let disk = Arc::new(Halting::default());
     let options =
-        Options { size: 2, overflow: 0, spill: 128 << 10, disk: disk.clone(), ..Options::default() };
+        Options { size: 2, overflow: 0, spill: 128 << 10, disk: disk_of(&disk), ..Options::default() };
     let owner = Owner::open(&work, options).unwrap();
     let ranks = second_life(&owner, &disk);
     let _ = std::fs::remove_dir_all(run);
@@ -194,6 +156,7 @@ fn first_life(owner: &Owner) {
         xscale: Scale::default(),
         yscale: Scale::default(),
         every: 1,
+        reduce: None,
     };
     declare(a, &Declare::Diagram(diagram));
     declare(a, &Declare::Curve { diagram: 0, curve: 0, name: "total".into() });

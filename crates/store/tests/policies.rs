@@ -1,15 +1,14 @@
 //! What happens when the buffers are full, and when nobody wants to wait for the disk any more.
 
+use crate::common::asked::{Asked, Call};
 use crate::common::{Rank, f64s, shape, wait_for};
-use forebay_arena::{Lent, Segment, place};
-use forebay_store::disk::{Disk, Foreign, System};
+use forebay_arena::{Segment, place};
+use forebay_store::disk::{Disk, Foreign};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::control::{Ask, Mode};
 use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Selection};
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,55 +22,17 @@ struct FullDisk {
 }
 
 impl FullDisk {
-    fn refuse(&self) -> io::Result<()> {
-        match self.room.load(Ordering::SeqCst) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::StorageFull.into()),
-        }
-    }
-}
-
-impl Disk for FullDisk {
-    fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
-        System.open(path, how)
-    }
-    fn write(&self, fd: BorrowedFd, bytes: Lent, at: u64) -> io::Result<usize> {
-        System.write(fd, bytes, at)
-    }
-    fn reserve(&self, fd: BorrowedFd, at: u64, len: u64) -> io::Result<()> {
-        self.refuse()?;
-        System.reserve(fd, at, len)
-    }
-    fn cut(&self, fd: BorrowedFd, len: u64) -> io::Result<()> {
-        System.cut(fd, len)
-    }
-    fn sync(&self, fd: BorrowedFd) -> io::Result<()> {
-        System.sync(fd)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        System.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        System.remove(path)
-    }
-    fn make_dir(&self, path: &Path) -> io::Result<()> {
-        System.make_dir(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        System.sync_dir(dir)
-    }
-    fn free(&self, dir: &Path) -> io::Result<u64> {
-        self.refuse().map_or(Ok(0), |()| System.free(dir))
-    }
-    fn before(&self, what: Foreign, _path: &Path) -> io::Result<()> {
-        let commit = matches!(what, Foreign::Commit | Foreign::LazyCommit);
-        match commit && self.no_commits.load(Ordering::SeqCst) {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => Ok(()),
-        }
-    }
-    fn patience(&self) -> Duration {
-        Duration::from_millis(1)
+    /// The disk that does so.
+    fn disk(self: &Arc<FullDisk>) -> Arc<dyn Disk> {
+        let me = self.clone();
+        Arc::new(Asked(move |call, _: &Path| {
+            let refused = match call {
+                Call::Reserve | Call::Free => !me.room.load(Ordering::SeqCst),
+                Call::Foreign(Foreign::Commit | Foreign::LazyCommit) => me.no_commits.load(Ordering::SeqCst),
+                _ => false,
+            };
+            if refused { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }))
     }
 }
 
@@ -100,7 +61,7 @@ fn steps(run: &Path) -> Vec<i64> {
 #[test]
 fn drop_oldest_drops_whole_steps_that_are_not_being_written_and_tells_so() {
     let (_keep, run, disk) = scratch();
-    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     rank.step(0, &f64s(20_000, 0));
     waits(&owner);
@@ -127,7 +88,7 @@ fn drop_oldest_drops_whole_steps_that_are_not_being_written_and_tells_so() {
 fn a_step_that_is_on_disk_and_waits_for_the_catalog_only_is_not_dropped() {
     let (_keep, run, disk) = scratch();
     disk.room.store(true, Ordering::SeqCst);
-    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     rank.settle();
     disk.no_commits.store(true, Ordering::SeqCst);
@@ -149,7 +110,7 @@ fn a_step_that_is_on_disk_and_waits_for_the_catalog_only_is_not_dropped() {
 #[test]
 fn a_step_taken_again_while_the_first_one_waits_is_refused_and_harms_nothing() {
     let (_keep, run, disk) = scratch();
-    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     rank.step(0, &f64s(20_000, 0));
     rank.step(0, &f64s(10_000, 7));
@@ -166,7 +127,7 @@ fn a_step_taken_again_while_the_first_one_waits_is_refused_and_harms_nothing() {
 #[test]
 fn room_whose_address_was_never_learned_is_given_again() {
     let (_keep, run, disk) = scratch();
-    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
     let ask = |known| Ask::Overflow { bytes: 1 << 20, spill: false, known };
     let first = rank.ask(&ask(0)).unwrap();
@@ -180,7 +141,7 @@ fn room_whose_address_was_never_learned_is_given_again() {
 fn a_closing_on_a_disk_that_stays_full_fails_and_may_be_tried_again() {
     let (_keep, run, disk) = scratch();
     let closing = Duration::from_millis(50);
-    let owner = Owner::open(&run, Options { disk: disk.clone(), closing, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), closing, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     rank.step(0, &f64s(20_000, 0));
     for _ in 0..2 {
@@ -199,7 +160,7 @@ fn a_closing_on_a_disk_that_stays_full_fails_and_may_be_tried_again() {
 fn an_owner_that_is_to_end_on_a_disk_that_stays_full_leaves_the_rest_for_recovery() {
     let (_keep, run, disk) = scratch();
     let closing = Duration::from_millis(50);
-    let owner = Owner::open(&run, Options { disk: disk.clone(), closing, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), closing, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     (0..3).for_each(|step| rank.step(step, &f64s(20_000, step as u64)));
     waits(&owner);
@@ -226,7 +187,7 @@ fn step_over(rank: &mut Rank, over: &Segment, step: i64, bytes: &[u8], place: Pl
 #[test]
 fn what_is_spilt_into_the_runs_directory_is_drained_in_order_and_found_after_a_death() {
     let (_keep, run, disk) = scratch();
-    let options = Options { disk: disk.clone(), overflow: 0, spill: 64 << 20, ..Options::default() };
+    let options = Options { disk: disk.disk(), overflow: 0, spill: 64 << 20, ..Options::default() };
     let owner = Owner::open(&run, options).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 2 << 20);
     let ask = |spill, known| Ask::Overflow { bytes: 1 << 20, spill, known };
@@ -250,7 +211,7 @@ fn what_is_spilt_into_the_runs_directory_is_drained_in_order_and_found_after_a_d
 #[test]
 fn overflow_of_several_ranks_is_found_after_a_death() {
     let (_keep, run, disk) = scratch();
-    let options = Options { disk: disk.clone(), size: 2, ..Options::default() };
+    let options = Options { disk: disk.disk(), size: 2, ..Options::default() };
     let owner = Owner::open(&run, options).unwrap();
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     let mut paths = Vec::new();
@@ -274,7 +235,7 @@ fn overflow_of_several_ranks_is_found_after_a_death() {
 
 /// A run whose writer was given up with steps in its segment, and whose catalog is damaged then.
 fn damaged(run: &Path, disk: &Arc<FullDisk>, ranks: u32) -> Vec<Rank> {
-    let options = Options { disk: disk.clone(), size: ranks, closing: Duration::ZERO, ..Options::default() };
+    let options = Options { disk: disk.disk(), size: ranks, closing: Duration::ZERO, ..Options::default() };
     let owner = Owner::open(run, options).unwrap();
     disk.room.store(true, Ordering::SeqCst);
     let mut all: Vec<Rank> = (0..ranks).map(|r| Rank::open(&owner, r, ranks, 4 << 20)).collect();
@@ -317,14 +278,14 @@ fn what_lay_in_shared_memory_is_written_after_the_catalog_was_made_anew() {
 fn a_copy_that_is_opened_leaves_the_segments_of_the_run_alone() {
     let (keep, run, disk) = scratch();
     disk.room.store(true, Ordering::SeqCst);
-    let owner = Owner::open(&run, Options { disk: disk.clone(), ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     rank.step(0, &f64s(20_000, 0));
     assert!(rank.ask(&Ask::Close { finished: false }).is_ok());
     owner.close().unwrap();
     let copy = keep.path().join("copy.fb");
     assert!(std::process::Command::new("cp").arg("-r").args([&run, &copy]).status().unwrap().success());
-    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let rank = Rank::open(&owner, 0, 1, 4 << 20);
     let over = place::segment_path(&place::segment_name(&["over", owner.run_id(), "2-1"]));
     std::fs::write(&over, b"of the run's second session").unwrap();
@@ -341,7 +302,7 @@ fn a_copy_that_is_opened_leaves_the_segments_of_the_run_alone() {
 fn a_large_data_set_whose_file_cannot_be_made_is_kept_until_it_can() {
     let (_keep, run, disk) = scratch();
     disk.room.store(true, Ordering::SeqCst);
-    let owner = Owner::open(&run, Options { disk, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
     // Where its file would begin lies a folder.
     let file = forebay_store::layout::data_file("big", 0, rank.session, 1);

@@ -107,6 +107,60 @@ impl Scale {
     }
 }
 
+/// How the values of several ranks become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reduce {
+    /// Their sum, added in the order of ranks.
+    Sum,
+    /// The least one.
+    Min,
+    /// The greatest one.
+    Max,
+    /// Their sum divided by their number.
+    Mean,
+}
+
+impl Reduce {
+    /// Reads `sum`, `min`, `max` or `mean`.
+    pub fn parse(text: &str) -> crate::Result<Reduce> {
+        match text {
+            "sum" => Ok(Reduce::Sum),
+            "min" => Ok(Reduce::Min),
+            "max" => Ok(Reduce::Max),
+            "mean" => Ok(Reduce::Mean),
+            _ => Err(crate::Error::bad(format!(
+                "{text:?} is no way to reduce the values of ranks; use \"sum\", \"min\", \"max\" or \"mean\""
+            ))),
+        }
+    }
+
+    /// Its name, as [`Reduce::parse`] reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reduce::Sum => "sum",
+            Reduce::Min => "min",
+            Reduce::Max => "max",
+            Reduce::Mean => "mean",
+        }
+    }
+
+    /// The value of all, in the order in which they come; NaN when there is one among them, or none at all.
+    pub fn of(self, values: impl IntoIterator<Item = f64>) -> f64 {
+        let mut n = 0_u32;
+        let all = values.into_iter().inspect(|_| n += 1).reduce(|a, b| match self {
+            Reduce::Sum | Reduce::Mean => a + b,
+            _ if a.is_nan() || b.is_nan() => f64::NAN,
+            Reduce::Min => a.min(b),
+            Reduce::Max => a.max(b),
+        });
+        match (self, all) {
+            (Reduce::Mean, Some(sum)) => sum / f64::from(n),
+            (_, all) => all.unwrap_or(f64::NAN),
+        }
+    }
+}
+
 /// A diagram as the simulation declares it. Labels carry the unit in brackets: `x [m]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diagram {
@@ -132,6 +186,10 @@ pub struct Diagram {
     /// Steps between updates, as a hint.
     #[serde(default)]
     pub every: u32,
+    /// What becomes of the values that several ranks append to a history at one step and abscissa; `None`: that of
+    /// the lowest rank is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduce: Option<Reduce>,
 }
 
 /// A steerable parameter.

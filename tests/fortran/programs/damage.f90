@@ -30,7 +30,8 @@ program damage
     call refused(stat, FB_CORRUPT, '0000000003.h5')
     call fb_snapshot_free(snapshot)
   case ('go')
-    call fb_restart(run, snapshot, strict=.true., stat=stat, errmsg=said)
+    ! stat stands where it has always stood: what came later comes behind it.
+    call fb_restart(run, snapshot, stat, said, strict=.true.)
     call refused(stat, FB_CORRUPT, 'step 3 is damaged')
     call fb_restart(run, snapshot)
     call fb_snapshot_step(snapshot, about)

@@ -88,7 +88,16 @@ class Run:
     @property
     def ended_by(self) -> str | None: ...
     def diagram(
-        self, title: str, kind: str, x: str, y: str, v: str | None, xscale: str, yscale: str, every: int
+        self,
+        title: str,
+        kind: str,
+        x: str,
+        y: str,
+        v: str | None,
+        xscale: str,
+        yscale: str,
+        every: int,
+        reduce: str | None,
     ) -> Diagram: ...
     def parameter(
         self, name: str, value: Any, min: float | None, max: float | None, unit: str, help: str

@@ -359,11 +359,14 @@ class Run:
         xscale: Literal["linear", "log"] = "linear",
         yscale: Literal["linear", "log"] = "linear",
         every: int = 1,
+        reduce: Literal["sum", "min", "max", "mean"] | None = None,
     ) -> Diagram:
         """Declares a diagram of the page: ``kind`` is ``curve``, ``history`` or ``scatter`` (and ``vector``,
         ``heatmap``, ``contour``, ``surface``, ``scatter3d``). Labels carry the unit in brackets: ``"x [m]"``.
+        Points that several ranks append to a history at one step and ``t`` are one point: it has the value of the
+        lowest rank, or the ``sum``, ``min``, ``max`` or ``mean`` of all with ``reduce``.
         """
-        return Diagram(self._native.diagram(title, kind, x, y, v, xscale, yscale, every), title)
+        return Diagram(self._native.diagram(title, kind, x, y, v, xscale, yscale, every, reduce), title)
 
     def parameter(
         self,

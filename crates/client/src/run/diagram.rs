@@ -49,6 +49,12 @@ impl Diagram {
                 declared.kind
             )));
         }
+        if declared.reduce.is_some() && declared.kind != Kind::History {
+            return Err(Error::bad(format!(
+                "{:?} is no history; only the points of histories are reduced over the ranks",
+                declared.title
+            )));
+        }
         core.declare(&Declare::Diagram(declared.clone()))?;
         Ok(Diagram {
             inner: Arc::new(Inner {
@@ -115,7 +121,8 @@ impl Diagram {
         Ok(())
     }
 
-    /// Adds a point at `t` to each curve named; always recorded.
+    /// Adds a point at `t` to each curve named; always recorded. Several ranks that do so at one step and `t` give
+    /// one point: it has the value of the lowest rank, or what [`Declared::reduce`] makes of all values.
     pub fn append(&self, t: f64, values: &[(&str, f64)]) -> Result<()> {
         let inner = &*self.inner;
         inner.core.enter()?;

@@ -10,6 +10,7 @@ mod anew;
 mod data;
 mod descriptors;
 mod marks;
+mod points;
 mod presence;
 mod query;
 mod schema;
@@ -31,6 +32,7 @@ pub use data::{
 };
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
+pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, points_between};
 pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
@@ -45,8 +47,8 @@ pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;
 pub use together::{begin_life, close_as, go_back};
 pub use watch::{
-    Act, Point, acts, add_point, curves, declare, diagrams, has_point, last_act, log_act, log_applied,
-    message, messages, parameter_values, parameters, points, points_between,
+    Act, acts, curves, declare, diagrams, giver, kept_curve, last_act, log_act, log_applied, message,
+    messages, parameter_values, parameters,
 };
 
 use crate::disk::{Disk, Foreign, foreign};
@@ -117,6 +119,8 @@ impl Catalog {
             together::ensure_table(&tx)?;
             serials::upgrade(&tx)?;
             marks::ensure_tables(&tx)?;
+            points::ensure_tables(&tx)?;
+            watch::ensure_table(&tx)?;
             tx.execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
                 .map_err(failed)?;
             tx.commit().map_err(failed)
@@ -397,6 +401,21 @@ pub fn fact(conn: &Connection, key: &str) -> Result<String> {
         .and_then(|mut s| s.query_row([key], |r| r.get(0)).optional())
         .map_err(|e| sql_error("the catalog cannot be read", e))?
         .ok_or_else(|| Error::new(Code::Corrupt, format!("the catalog lacks {key:?}; run `forebay repair`")))
+}
+
+/// A number among the facts that change while the run is written; 0 before it was told.
+fn now_fact(conn: &Connection, key: &str) -> Result<i64> {
+    conn.prepare_cached("SELECT value FROM fb_run WHERE key = ?1")
+        .and_then(|mut s| s.query_row([key], |r| r.get::<_, String>(0)).optional())
+        .map(|text| text.and_then(|t| t.parse().ok()).unwrap_or(0))
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+fn set_fact(conn: &Connection, key: &str, value: i64) -> Result<()> {
+    conn.prepare_cached("INSERT OR REPLACE INTO fb_run VALUES(?1, ?2)")
+        .and_then(|mut s| s.execute((key, value.to_string())))
+        .map(|_| ())
+        .map_err(|e| sql_error("the catalog cannot be written", e))
 }
 
 /// Seconds since 1970, for people; order goes by counters.

@@ -1,6 +1,6 @@
 //! Sessions: which rank wrote through which segment, and how far its records are applied.
 
-use super::{now, sql_error};
+use super::{now, points, sql_error};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -31,11 +31,13 @@ pub fn open_session(
         .map_err(failed)?;
     let session = last as u64 + 1;
     let row = SessionRow { session, rank, size, segment: segment(session) };
+    points::rank_comes(conn, rank, size, session)?;
     conn.execute(
         "INSERT INTO fb_sessions(session, rank, size, program, segment, opened) VALUES(?1,?2,?3,?4,?5,?6)",
         params![session as i64, rank, size, program, row.segment, now()],
     )
     .map_err(failed)?;
+    points::note_left(conn)?;
     Ok(row)
 }
 
@@ -107,13 +109,13 @@ pub fn answers(conn: &Connection, session: u64) -> Result<Vec<(u64, Result<Strin
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
-/// Marks a session as closed.
-pub fn close_session(conn: &Connection, session: u64) -> Result<()> {
+/// Marks a session as closed; gives the points of histories that waited for its rank only.
+pub fn close_session(conn: &Connection, session: u64) -> Result<Vec<points::Completed>> {
     conn.execute("DELETE FROM fb_answers WHERE session = ?1", params![session as i64])
         .map_err(|e| sql_error("cannot close the session", e))?;
     conn.execute("UPDATE fb_sessions SET closed = ?2 WHERE session = ?1", params![session as i64, now()])
-        .map(|_| ())
-        .map_err(|e| sql_error("cannot close the session", e))
+        .map_err(|e| sql_error("cannot close the session", e))?;
+    points::rank_leaves(conn, session)
 }
 
 /// The sequence number up to which small records of a session are applied.

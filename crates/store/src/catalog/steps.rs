@@ -173,7 +173,7 @@ pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
         let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
         conn.execute(&sql, [step]).map_err(broken)?;
     }
-    conn.execute("DELETE FROM fb_points WHERE step >= ?1", [step]).map(|_| ()).map_err(broken)
+    super::points::take_back(conn, step)
 }
 
 /// The last complete step, with nothing changed.
@@ -345,7 +345,7 @@ mod tests {
                 unit: String::new(),
                 help: String::new(),
             };
-            declare(tx, &Declare::Parameter(p))?;
+            declare(tx, 1, &Declare::Parameter(p))?;
             for step in 0..30 {
                 let mut w = Writer::new();
                 Cell::Real(step as f64).encode(&mut w);

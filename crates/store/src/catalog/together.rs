@@ -84,6 +84,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             }
         }
     };
+    super::points::give_again(conn, session, back.as_ref().map_or(i64::MIN, |b| b.step))?;
     conn.execute(
         "INSERT INTO fb_together(session, rank, round, tag, step, made) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
         params![session as i64, rank, is, tag, back.as_ref().map(|b| b.step), now()],

@@ -1,8 +1,9 @@
-//! What people watch and steer, kept: declarations, points of histories, acts, messages.
+//! What people watch and steer, kept: declarations, acts, messages. (Points of histories: `points`.)
 
+use super::points::Giver;
 use super::{now, sql_error};
-use forebay_types::watch::{Declare, Diagram, Parameter};
-use forebay_types::{Error, Result};
+use forebay_types::watch::{Declare, Diagram, Parameter, Reduce};
+use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 type Values = serde_json::Map<String, serde_json::Value>;
@@ -15,46 +16,162 @@ fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|e| Error::internal(e.to_string()))
 }
 
-/// Keeps a declaration. A parameter declared again has the value it is declared with: after a
-/// restart the rank declares it with the restored one.
-pub fn declare(conn: &Connection, what: &Declare) -> Result<()> {
-    match what {
-        Declare::Diagram(d) => conn.execute(
-            "INSERT OR REPLACE INTO fb_diagrams VALUES(?1, ?2, ?3)",
-            params![d.id, d.title, json(d)?],
-        ),
-        Declare::Parameter(p) => conn.execute(
-            "INSERT INTO fb_parameters VALUES(?1, ?2, ?3, -1) ON CONFLICT(name) DO UPDATE SET declaration = ?2, value = ?3, step = -1",
-            params![p.name, json(p)?, p.value.to_string()],
-        ),
-        Declare::Curve { diagram, curve, name } | Declare::Slot { diagram, curve, name, .. } => conn
-            .execute("INSERT OR REPLACE INTO fb_curves VALUES(?1, ?2, ?3)", params![diagram, curve, name]),
-        Declare::Command { .. } | Declare::Progress { .. } | Declare::Over { .. } => Ok(0),
-    }
-    .map(|_| ())
-    .map_err(|e| sql_error("cannot keep a declaration", e))
+/// Runs that were made before there was such a table get it: by which numbers a session calls diagrams and
+/// curves. Each rank counts its own; the run knows a diagram by its title, a curve by its name.
+pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS fb_numbers(
+             session INTEGER NOT NULL, diagram INTEGER NOT NULL, curve INTEGER NOT NULL,
+             kept_diagram INTEGER NOT NULL, kept_curve INTEGER NOT NULL, reduce TEXT NOT NULL,
+             PRIMARY KEY(session, diagram, curve)) WITHOUT ROWID",
+    )
+    .map_err(|e| sql_error("the table of diagrams cannot be made", e))
 }
 
-/// Keeps a point of a history.
-pub fn add_point(conn: &Connection, diagram: u32, curve: u32, step: i64, t: f64, value: f64) -> Result<()> {
-    conn.prepare_cached("INSERT INTO fb_points VALUES(?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut s| s.execute(params![diagram, curve, step, t, value]))
+/// Stands for the diagram itself among its curves.
+const ITSELF: i64 = -1;
+
+fn note_number(
+    conn: &Connection,
+    session: u64,
+    own: (u32, i64),
+    kept: (u32, i64),
+    reduce: &str,
+) -> Result<()> {
+    conn.prepare_cached("INSERT OR REPLACE INTO fb_numbers VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+        .and_then(|mut s| s.execute(params![session as i64, own.0, own.1, kept.0, kept.1, reduce]))
         .map(|_| ())
-        .map_err(|e| sql_error("cannot keep a point", e))
+        .map_err(|e| sql_error("cannot keep a declaration", e))
 }
 
-/// Rows of a step that are looked at for a point: more than ranks append to it that differ.
-const ALIKE: u32 = 256;
+type Number = (u32, i64, String);
 
-/// Whether a point of a history is there, among the newest of its step.
-pub fn has_point(conn: &Connection, diagram: u32, curve: u32, step: i64, t: f64, value: f64) -> Result<bool> {
-    let newest =
-        "SELECT diagram, curve, t, value FROM fb_points WHERE step = ?1 ORDER BY rowid DESC LIMIT ?2";
-    conn.prepare_cached(&format!(
-        "SELECT 1 FROM ({newest}) WHERE diagram = ?3 AND curve = ?4 AND t IS ?5 AND value IS ?6"
-    ))
-    .and_then(|mut s| s.exists(params![step, ALIKE, diagram, curve, t, value]))
-    .map_err(|e| sql_error("cannot look for a point", e))
+fn number_of(conn: &Connection, session: u64, own: (u32, i64)) -> Result<Option<Number>> {
+    let sql = "SELECT kept_diagram, kept_curve, reduce FROM fb_numbers WHERE session = ?1 AND diagram = ?2 AND curve = ?3";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| {
+            let read = |r: &Row| Ok((r.get(0)?, r.get(1)?, r.get(2)?));
+            s.query_row(params![session as i64, own.0, own.1], read).optional()
+        })
+        .map_err(failed)
+}
+
+/// Who gives points to a history, by the number that the session has for it.
+pub fn giver(conn: &Connection, session: u64, diagram: u32) -> Result<Giver> {
+    let (rank, size) = conn
+        .prepare_cached("SELECT rank, size FROM fb_sessions WHERE session = ?1")
+        .and_then(|mut s| s.query_row([session as i64], |r| Ok((r.get(0)?, r.get(1)?))))
+        .map_err(failed)?;
+    // A session that an owner of an earlier version began has the numbers that are kept.
+    let known = number_of(conn, session, (diagram, ITSELF))?;
+    let (diagram, reduce) = known.map_or((diagram, None), |(kept, _, how)| (kept, Reduce::parse(&how).ok()));
+    Ok(Giver { session, rank, size, diagram, reduce })
+}
+
+/// A curve of a session as the run numbers it.
+pub fn kept_curve(conn: &Connection, session: u64, diagram: u32, curve: u32) -> Result<u32> {
+    Ok(number_of(conn, session, (diagram, curve.into()))?.map_or(curve, |(_, kept, _)| kept as u32))
+}
+
+/// Keeps a declaration, and gives it with the numbers that the run has for diagram and curve. A parameter
+/// declared again has the value it is declared with: after a restart the rank declares it with the restored one.
+pub fn declare(conn: &Connection, session: u64, what: &Declare) -> Result<Declare> {
+    let broken = |e| sql_error("cannot keep a declaration", e);
+    Ok(match what {
+        Declare::Diagram(d) => Declare::Diagram(declare_diagram(conn, session, d)?),
+        Declare::Parameter(p) => {
+            conn.execute(
+                "INSERT INTO fb_parameters VALUES(?1, ?2, ?3, -1) ON CONFLICT(name) DO UPDATE SET declaration = ?2, value = ?3, step = -1",
+                params![p.name, json(p)?, p.value.to_string()],
+            )
+            .map_err(broken)?;
+            what.clone()
+        }
+        Declare::Curve { diagram, curve, name } => {
+            let (diagram, curve) = declare_curve(conn, session, (*diagram, *curve), name)?;
+            Declare::Curve { diagram, curve, name: name.clone() }
+        }
+        Declare::Slot { diagram, curve, name, block, points } => {
+            let (diagram, curve) = declare_curve(conn, session, (*diagram, *curve), name)?;
+            Declare::Slot { diagram, curve, name: name.clone(), block: *block, points: *points }
+        }
+        Declare::Command { .. } | Declare::Progress { .. } | Declare::Over { .. } => what.clone(),
+    })
+}
+
+fn declare_diagram(conn: &Connection, session: u64, d: &Diagram) -> Result<Diagram> {
+    let broken = |e| sql_error("cannot keep a declaration", e);
+    let reduce = d.reduce.map_or("", Reduce::name);
+    let known: Option<u32> = conn
+        .query_row("SELECT id FROM fb_diagrams WHERE title = ?1 ORDER BY id LIMIT 1", [&d.title], |r| {
+            r.get(0)
+        })
+        .optional()
+        .map_err(failed)?;
+    let id = match known {
+        Some(id) => id,
+        None => conn
+            .query_row(
+                "SELECT CASE WHEN EXISTS (SELECT 1 FROM fb_diagrams WHERE id = ?1)
+                 THEN (SELECT max(id) + 1 FROM fb_diagrams) ELSE ?1 END",
+                [d.id],
+                |r| r.get(0),
+            )
+            .map_err(failed)?,
+    };
+    let other: Option<String> = conn
+        .query_row(
+            "SELECT reduce FROM fb_numbers WHERE kept_diagram = ?1 AND curve = ?2 AND session <> ?3 AND reduce <> ?4",
+            params![id, ITSELF, session as i64, reduce],
+            |r| r.get(0),
+        )
+        .optional()
+        .map_err(failed)?;
+    if let Some(other) = other {
+        let say =
+            |how: &str| if how.is_empty() { "without reduce".into() } else { format!("with reduce={how:?}") };
+        return Err(Error::new(
+            Code::Conflict,
+            format!(
+                "the history {:?} is declared {} here and {} by another rank; declare it alike in all ranks",
+                d.title,
+                say(reduce),
+                say(&other)
+            ),
+        ));
+    }
+    let kept = Diagram { id, ..d.clone() };
+    conn.execute("INSERT OR REPLACE INTO fb_diagrams VALUES(?1, ?2, ?3)", params![id, d.title, json(&kept)?])
+        .map_err(broken)?;
+    note_number(conn, session, (d.id, ITSELF), (id, ITSELF), reduce)?;
+    Ok(kept)
+}
+
+fn declare_curve(conn: &Connection, session: u64, own: (u32, u32), name: &str) -> Result<(u32, u32)> {
+    let diagram = number_of(conn, session, (own.0, ITSELF))?.map_or(own.0, |(kept, ..)| kept);
+    let curve: u32 = conn
+        .query_row(
+            "SELECT coalesce(
+                 (SELECT curve FROM fb_curves WHERE diagram = ?1 AND name = ?3 ORDER BY curve LIMIT 1),
+                 CASE WHEN EXISTS (SELECT 1 FROM fb_curves WHERE diagram = ?1 AND curve = ?2)
+                 THEN (SELECT max(curve) + 1 FROM fb_curves WHERE diagram = ?1) ELSE ?2 END)",
+            params![diagram, own.1, name],
+            |r| r.get(0),
+        )
+        .map_err(failed)?;
+    conn.execute("INSERT OR REPLACE INTO fb_curves VALUES(?1, ?2, ?3)", params![diagram, curve, name])
+        .map_err(|e| sql_error("cannot keep a declaration", e))?;
+    note_number(conn, session, (own.0, own.1.into()), (diagram, curve.into()), "")?;
+    Ok((diagram, curve))
+}
+
+/// What becomes of the ranks' values in a history, as the run numbers it.
+pub(super) fn reduce_of(conn: &Connection, diagram: u32) -> Result<Option<Reduce>> {
+    let text: Option<String> = conn
+        .prepare_cached("SELECT declaration FROM fb_diagrams WHERE id = ?1")
+        .and_then(|mut s| s.query_row([diagram], |r| r.get(0)).optional())
+        .map_err(failed)?;
+    Ok(text.and_then(|t| serde_json::from_str::<Diagram>(&t).ok()).and_then(|d| d.reduce))
 }
 
 /// Diagrams in order of number.
@@ -71,61 +188,6 @@ pub fn curves(conn: &Connection, diagram: u32) -> Result<Vec<(u32, String)>> {
     conn.prepare_cached("SELECT curve, name FROM fb_curves WHERE diagram = ?1 ORDER BY curve")
         .and_then(|mut s| s.query_map([diagram], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
         .map_err(failed)
-}
-
-/// Points of a curve in the order they came: abscissa and value.
-pub fn points(conn: &Connection, diagram: u32, curve: u32) -> Result<Vec<(f64, f64)>> {
-    let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
-    conn.prepare_cached("SELECT t, value FROM fb_points WHERE diagram = ?1 AND curve = ?2 ORDER BY rowid")
-        .and_then(|mut s| {
-            s.query_map([diagram, curve], |r| Ok((number(r.get(0)?), number(r.get(1)?))))?.collect()
-        })
-        .map_err(failed)
-}
-
-/// A point of a history as it is kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    /// Number of its row: counts up in the order in which points came.
-    pub row: i64,
-    /// The diagram, as the program numbers it.
-    pub diagram: u32,
-    /// The curve.
-    pub curve: u32,
-    /// Abscissa.
-    pub t: f64,
-    /// Ordinate.
-    pub value: f64,
-}
-
-/// Points in rows `from` to `to`, in order, at most `most`; of one diagram and curve if asked.
-pub fn points_between(
-    conn: &Connection,
-    (from, to): (i64, i64),
-    of: Option<(u32, u32)>,
-    most: usize,
-) -> Result<Vec<Point>> {
-    let number = |v: Option<f64>| v.unwrap_or(f64::NAN);
-    let read = |r: &Row| {
-        Ok(Point {
-            row: r.get(0)?,
-            diagram: r.get(1)?,
-            curve: r.get(2)?,
-            t: number(r.get(3)?),
-            value: number(r.get(4)?),
-        })
-    };
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let begin = "SELECT rowid, diagram, curve, t, value FROM fb_points WHERE rowid BETWEEN ?1 AND ?2";
-    match of {
-        None => conn
-            .prepare_cached(&format!("{begin} ORDER BY rowid LIMIT ?3"))
-            .and_then(|mut s| s.query_map(params![from, to, most], read)?.collect()),
-        Some((diagram, curve)) => conn
-            .prepare_cached(&format!("{begin} AND diagram = ?4 AND curve = ?5 ORDER BY rowid LIMIT ?3"))
-            .and_then(|mut s| s.query_map(params![from, to, most, diagram, curve], read)?.collect()),
-    }
-    .map_err(failed)
 }
 
 /// Declared parameters with the values they have now.
@@ -264,7 +326,7 @@ mod tests {
                 unit: "V/m".into(),
                 help: String::new(),
             };
-            declare(tx, &Declare::Parameter(p.clone()))?;
+            declare(tx, 1, &Declare::Parameter(p.clone()))?;
             let set = |v: f64| Verb::Set { name: "e0".into(), value: json!(v) };
             let (good, bad) = (1, 2);
             log_act(tx, good, "anna", &set(0.5))?;
@@ -274,7 +336,7 @@ mod tests {
             assert_eq!(last_act(tx)?, bad);
             log_applied(tx, bad, 13, 3, "too large")?;
             assert_eq!(parameter_values(tx)?["e0"], 0.5);
-            declare(tx, &Declare::Parameter(p))?;
+            declare(tx, 1, &Declare::Parameter(p))?;
             assert_eq!(parameter_values(tx)?["e0"], 0.0);
             let log = acts(tx)?;
             assert_eq!((log[0].step, log[1].code), (Some(12), Some(3)));

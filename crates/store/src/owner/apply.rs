@@ -1,7 +1,7 @@
 //! Small records into the catalog: what one record does in the transaction of its group, and
 //! what is to happen once the group is committed.
 
-use crate::catalog::{self, PutOutcome, Value, sql_error};
+use crate::catalog::{self, Completed, Fate, PutOutcome, Value, sql_error};
 use crate::owner::drain::Stored;
 use crate::stepfile::Manifest;
 use forebay_types::codec::Reader;
@@ -17,8 +17,8 @@ const WARNING: u8 = 2;
 
 /// A record that waits for its group.
 pub(super) enum Item {
-    /// As it came, from one of so many ranks.
-    Record { session: u64, seq: u64, ranks: u32, bytes: Vec<u8> },
+    /// As it came.
+    Record { session: u64, seq: u64, bytes: Vec<u8> },
     /// A put whose bytes are in a file now, with the record it came by.
     Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
     /// A put whose file could not be written.
@@ -132,6 +132,14 @@ pub(super) enum Effect {
         step: i64,
         t: f64,
         values: Vec<(u32, f64)>,
+    },
+    /// A point that was told has another value.
+    Amend {
+        session: u64,
+        /// Diagram, curve and row.
+        at: (u32, u32, i64),
+        t: f64,
+        value: f64,
     },
     Applied {
         session: u64,
@@ -253,8 +261,8 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
 
 fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
     match item {
-        Item::Record { session, seq, ranks, bytes } => {
-            record(conn, (*session, *ranks), *seq, Record::decode(bytes)?.1, effects)
+        Item::Record { session, seq, bytes } => {
+            record(conn, *session, *seq, Record::decode(bytes)?.1, effects)
         }
         Item::Stored { session, seq, bytes, stored } => {
             let value = Value::File { file: &stored.file, offset: stored.offset, crc: stored.crc };
@@ -262,7 +270,10 @@ fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<
         }
         Item::Failed { error, .. } => Err(error.clone()),
         Item::Closed { session, .. } => {
-            catalog::close_session(conn, *session)?;
+            for Completed { diagram, curve, row, step, t, value } in catalog::close_session(conn, *session)? {
+                let values = vec![(curve, value)];
+                effects.push(Effect::Append { session: *session, diagram, row, step, t, values });
+            }
             effects.push(Effect::Closed { session: *session });
             Ok(())
         }
@@ -304,59 +315,33 @@ fn put(
     Ok(())
 }
 
-/// Ranks that all append what they have summed up give the very same point: it is kept once. A program that
-/// does not use the loop has no step by which points belong together.
-fn not_yet_given(
-    conn: &Connection,
-    (diagram, step, t): (u32, i64, f64),
-    values: Vec<(u32, f64)>,
-) -> Result<Vec<(u32, f64)>> {
-    if step < 0 {
-        return Ok(values);
-    }
-    let mut new = Vec::with_capacity(values.len());
-    for (curve, value) in values {
-        if !catalog::has_point(conn, diagram, curve, step, t, value)? {
-            new.push((curve, value));
-        }
-    }
-    Ok(new)
-}
-
-fn append(
-    conn: &Connection,
-    session: u64,
-    (diagram, step, t): (u32, i64, f64),
-    values: Vec<(u32, f64)>,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    for (curve, value) in &values {
-        catalog::add_point(conn, diagram, *curve, step, t, *value)?;
-    }
-    if !values.is_empty() {
-        let row = conn.last_insert_rowid() + 1 - values.len() as i64;
-        effects.push(Effect::Append { session, diagram, row, step, t, values });
-    }
-    Ok(())
-}
-
-fn record(
-    conn: &Connection,
-    (session, ranks): (u64, u32),
-    seq: u64,
-    r: Record,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
+fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Vec<Effect>) -> Result<()> {
     match r {
         Record::Put { .. } => put(conn, session, seq, r, None, effects)?,
-        Record::Append { diagram, step, t, values } => {
-            let mut values = pairs(values)?;
-            if ranks > 1 {
-                values = not_yet_given(conn, (diagram, step, t), values)?;
-            }
-            append(conn, session, (diagram, step, t), values, effects)?;
-        }
         Record::Insert { table, step, rows, cells } => catalog::insert(conn, table, step, rows, cells)?,
+        Record::Append { diagram, step, t, values } => {
+            let by = catalog::giver(conn, session, diagram)?;
+            let mut first = None;
+            let mut fresh = Vec::new();
+            for (curve, value) in pairs(values)? {
+                let curve = catalog::kept_curve(conn, session, diagram, curve)?;
+                match catalog::give_point(conn, &by, curve, step, t, value)? {
+                    // Rows of one record follow each other.
+                    Fate::New(row, value) => {
+                        first.get_or_insert(row);
+                        fresh.push((curve, value));
+                    }
+                    Fate::Changed(row, value) => {
+                        let at = (by.diagram, curve, row);
+                        effects.push(Effect::Amend { session, at, t, value });
+                    }
+                    Fate::Unseen => {}
+                }
+            }
+            if let Some(row) = first {
+                effects.push(Effect::Append { session, diagram: by.diagram, row, step, t, values: fresh });
+            }
+        }
         Record::Applied { id, step, code, text } => {
             catalog::log_applied(conn, id, step, code, text)?;
             effects.push(Effect::Applied { session, id, step, code, text: text.to_owned() });
@@ -368,7 +353,7 @@ fn record(
         Record::Declare { json } => {
             let what: Declare = serde_json::from_str(json)
                 .map_err(|e| Error::bad(format!("a declaration cannot be read: {e}")))?;
-            catalog::declare(conn, &what)?;
+            let what = catalog::declare(conn, session, &what)?;
             effects.push(Effect::Declare { session, what });
         }
         Record::Ask { json } => {

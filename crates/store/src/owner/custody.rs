@@ -303,6 +303,11 @@ impl Intake {
                     s.sink.append(session, diagram, row, step, t, &values);
                 }
             }
+            Effect::Amend { session, at: (diagram, curve, row), t, value } => {
+                if let Some(s) = sink(session) {
+                    s.sink.amend(session, diagram, curve, row, t, value);
+                }
+            }
             Effect::Applied { session, id, step, code, text } => {
                 if let Some(s) = sink(session) {
                     s.sink.applied(session, id, step, code, &text);

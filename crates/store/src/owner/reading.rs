@@ -79,10 +79,10 @@ impl Intake {
             }
             _ if seq <= s.applied => Keep::Group,
             Record::Put { payload: Payload::Block(b), name, set, meta, unit, .. } => {
-                let (session, ranks, bytes) = (s.row.session, s.row.size, bytes.to_vec());
+                let (session, bytes) = (s.row.session, bytes.to_vec());
                 match s.block(&b) {
                     Ok(block) => {
-                        s.put = Some(Item::Record { session, seq, ranks, bytes });
+                        s.put = Some(Item::Record { session, seq, bytes });
                         let put = LargePut {
                             session,
                             seq,
@@ -100,8 +100,7 @@ impl Intake {
                 Keep::Put(seq)
             }
             _ => {
-                let (session, ranks) = (s.row.session, s.row.size);
-                let item = Item::Record { session, seq, ranks, bytes: bytes.to_vec() };
+                let item = Item::Record { session: s.row.session, seq, bytes: bytes.to_vec() };
                 match When::of(&record) {
                     When::Group => self.group.push(item),
                     When::AfterSteps { leaves } => {

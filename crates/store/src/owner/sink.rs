@@ -8,7 +8,8 @@ use forebay_types::{Error, Result};
 /// Receives what people watch. Called by the intake thread after the commit, so it must be quick;
 /// every method has a default that does nothing.
 pub trait Sink: Send + Sync {
-    /// A rank declared something; blocks of slots lie in its segment.
+    /// A rank declared something; blocks of slots lie in its segment. Diagrams and curves have the numbers by
+    /// which the run knows them, here and in what follows.
     fn declare(&self, session: u64, rank: u32, what: &Declare, segment: &Segment) {
         let _ = (session, rank, what, segment);
     }
@@ -16,6 +17,11 @@ pub trait Sink: Send + Sync {
     /// catalog that count up from `row` (see [`crate::Reader::points_between`]).
     fn append(&self, session: u64, diagram: u32, row: i64, step: i64, t: f64, values: &[(u32, f64)]) {
         let _ = (session, diagram, row, step, t, values);
+    }
+    /// A point that was told before, or can be read in that row, has another value: that of a lower rank, or of
+    /// one rank more.
+    fn amend(&self, session: u64, diagram: u32, curve: u32, row: i64, t: f64, value: f64) {
+        let _ = (session, diagram, curve, row, t, value);
     }
     /// The run went back to an earlier step: points of histories that were told are gone.
     fn went_back(&self) {}

@@ -12,6 +12,7 @@ use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
 use forebay_types::record::{HeldBlock, Notice, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,6 +31,18 @@ pub struct Rank {
 
 pub fn shape(v: &[u64]) -> Shape {
     Shape::new(v).unwrap()
+}
+
+/// Copies a run that is kept among the tests.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
 }
 
 pub fn f64s(n: u64, seed: u64) -> Vec<u8> {
