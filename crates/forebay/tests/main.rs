@@ -4,6 +4,7 @@ mod agent;
 mod cli;
 mod closing;
 mod deaths;
+mod deleted;
 mod full;
 mod lost;
 mod network;

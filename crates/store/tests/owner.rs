@@ -3,10 +3,11 @@
 use crate::common::{Rank, f64s, shape, wait_for};
 use forebay_store::{Options, Owner, Reader};
 use forebay_types::codec::Writer;
-use forebay_types::control::{Ask, Column, Mode, TableInfo};
+use forebay_types::control::{Ask, Column, Mode, TableInfo, word};
 use forebay_types::record::{Cell, Place, Record};
 use forebay_types::{Code, Selection};
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 fn scratch() -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -263,6 +264,33 @@ fn a_request_or_a_record_that_the_owner_does_not_know_gets_an_error() {
     assert_eq!(rank.late.len(), 1, "{:?}", rank.late);
     assert!(rank.late[0].text().contains("999"), "{:?}", rank.late);
     owner.close().unwrap();
+}
+
+#[test]
+fn a_run_that_is_deleted_while_it_is_open_tells_its_ranks_and_frees_their_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("gone.fb");
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
+    ranks[0].put("x", &f64s(10, 1), None);
+    ranks[0].settle();
+    // Moved, it goes on: the owner looks again at each beat.
+    let beats = |r: &Rank| r.segment.word(word::HEARTBEAT).load(Ordering::SeqCst);
+    let moved = dir.path().join("moved.fb");
+    std::fs::rename(&run, &moved).unwrap();
+    let then = beats(&ranks[0]);
+    wait_for("some beats", || (beats(&ranks[0]) > then + 4).then_some(()));
+    assert!(!ranks[0].is_closed() && !ranks[0].is_unlinked());
+    std::fs::rename(&moved, &run).unwrap();
+    std::fs::remove_dir_all(&run).unwrap();
+    for rank in &mut ranks {
+        wait_for("the end of the session", || rank.is_closed().then_some(()));
+        rank.notice(0);
+        assert!(rank.late[0].text().contains("was deleted while the run was open"), "{:?}", rank.late);
+        wait_for("the memory", || rank.is_unlinked().then_some(()));
+    }
+    assert_eq!(owner.close().unwrap_err().code(), Code::NotFound);
+    assert!(!run.exists());
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub use watch::{
 use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
-use presence::Presence;
+use presence::{Held, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,8 @@ pub struct Catalog {
     lazy: bool,
     /// The file that is open.
     presence: Presence,
+    /// It, and the run's directory, to see when they are deleted.
+    held: Option<Held>,
     /// Set when it is the run's catalog no more.
     gone: Option<Error>,
     /// The highest number that a step was given.
@@ -105,7 +107,8 @@ impl Catalog {
         let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
         let (disk, presence) = (disk.clone(), Presence::default());
-        Catalog { conn, disk, path, fence, run_id, lazy: false, presence, gone: None, serial: 0 }.fenced()
+        Catalog { conn, disk, path, fence, run_id, lazy: false, presence, held: None, gone: None, serial: 0 }
+            .fenced()
     }
 
     fn fenced(mut self) -> Result<Catalog> {
@@ -126,6 +129,7 @@ impl Catalog {
             tx.commit().map_err(failed)
         })?;
         self.presence = Presence::of(&self.path);
+        self.held = Held::of(&self.path);
         Ok(self)
     }
 

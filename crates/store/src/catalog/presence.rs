@@ -6,8 +6,9 @@
 use super::{Catalog, sql_error};
 use crate::layout::with_end;
 use forebay_types::{Code, Error, Result};
+use rustix::fs::{Mode, OFlags};
 use std::fs::OpenOptions;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -47,12 +48,52 @@ impl Presence {
     }
 }
 
+/// The run's directory and the catalog in it, held by descriptors that only name them: closing one of another kind
+/// would take SQLite's locks away.
+pub(super) struct Held([OwnedFd; 2]);
+
+impl Held {
+    pub fn of(path: &Path) -> Option<Held> {
+        let hold = |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+        Some(Held([hold(path.parent()?)?, hold(path)?]))
+    }
+
+    /// Whether nothing has a name any more: what was only moved has one.
+    fn is_deleted(&self, path: &Path) -> bool {
+        let [dir, file] = &self.0;
+        let nameless = |fd: &OwnedFd| rustix::fs::fstat(fd).is_ok_and(|s| s.st_nlink == 0);
+        let missing = || path.parent().is_some_and(|dir| matches!(dir.try_exists(), Ok(false)));
+        nameless(dir) || nameless(file) && missing()
+    }
+}
+
 impl Catalog {
+    /// Whether somebody has deleted the run's directory while it is open.
+    pub fn is_deleted(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.is_deleted(&self.path))
+    }
+
+    /// What to tell of that.
+    pub fn deleted(&self) -> Error {
+        let dir = self.path.parent().unwrap_or(Path::new(".")).display();
+        Error::new(
+            Code::NotFound,
+            format!(
+                "the directory {dir} was deleted while the run was open: nothing of the run is left, and nothing more is kept; open it anew"
+            ),
+        )
+    }
+
     /// Fails when the file that is open is not the run's catalog any more; from then on always.
     pub(super) fn look_for_file(&mut self) -> Result<()> {
         let seen = self.presence.now(&self.path);
         if matches!(seen, Seen::Same) {
             return Ok(());
+        }
+        if self.is_deleted() {
+            let e = self.deleted();
+            self.gone = Some(e.clone());
+            return Err(e);
         }
         let path = self.path.display().to_string();
         let what = match seen {

@@ -237,6 +237,7 @@ impl Intake {
         }
         self.abandoned.store(true, Ordering::SeqCst);
         let dir = self.layout.root().display();
+        let deleted = self.catalog.is_deleted();
         let text = format!("the store of the run {dir} is lost: {}", e.text());
         let why = Error::new(Code::ServerLost, text);
         let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take());
@@ -256,6 +257,10 @@ impl Intake {
             s.hung = true;
             s.sink.message(s.row.session, 3, -1, e.text());
             s.sink.closed(s.row.session, false);
+            if deleted {
+                // There is no run that they could be recovered for: the memory goes with its ranks.
+                s.unlink();
+            }
         }
         if let Some(s) = self.sessions.values().next() {
             s.sink.trouble(why.text());

@@ -131,6 +131,8 @@ pub(super) struct Intake {
     pub waiters: Vec<Waiter>,
     /// When the ranks were last looked after.
     pub looked: Instant,
+    /// When it was last seen whether the run's directory is there.
+    pub seen: Instant,
 }
 
 impl Intake {
@@ -180,6 +182,7 @@ impl Intake {
             flushers: Vec::new(),
             waiters: Vec::new(),
             looked: Instant::now(),
+            seen: Instant::now(),
         })
     }
 
@@ -196,6 +199,7 @@ impl Intake {
             self.finish_complete_steps();
             self.answer_waiters();
             self.look_after_ranks();
+            self.look_for_directory();
             self.end_sessions();
             self.refuse_closings();
             self.downs.flush();
@@ -225,6 +229,18 @@ impl Intake {
             any = true;
         }
         any
+    }
+
+    /// A directory that is deleted is never written again: whoever writes hears of it also when there is nothing to
+    /// commit, and nobody recovers what is in the segments.
+    fn look_for_directory(&mut self) {
+        if self.sessions.is_empty() || self.seen.elapsed() < BEAT {
+            return;
+        }
+        self.seen = Instant::now();
+        if self.catalog.is_deleted() {
+            self.lose(self.catalog.deleted());
+        }
     }
 
     pub(super) fn beat(&self) {
