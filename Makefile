@@ -1,7 +1,7 @@
 # One line of work each; what it takes stands in scripts/. `make help` lists them.
 # Long lines of a recipe are not echoed: each script says itself what it does.
 
-.PHONY: help setup web build demo test chaos bench install wheel docs clean tidy
+.PHONY: help setup web build demo test deep chaos bench install wheel docs clean tidy
 .DEFAULT_GOAL := help
 
 CLIENT ?= python
@@ -28,6 +28,9 @@ demo: ## build, then run examples/01_two_stream (CLIENT=python|c|fortran RANKS=1
 
 test: ## build and run every check and test
 	@scripts/test
+
+deep: ## longer checks, wanting tools that the tests do not: loom, Miri, arm64, all images of a lost power
+	@scripts/deep
 
 chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300 JSON=)
 	@scripts/chaos "$(SEED)" "$(KILLS)" $(if $(JSON),--json)

@@ -2,6 +2,7 @@
 //! the simulation keeps its caches.
 
 /// From this length on streaming stores win.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const STREAM_FROM: usize = 1 << 20;
 
 /// Copies `len` bytes, with streaming stores when it is much and the machine has them.
@@ -90,6 +91,7 @@ mod tests {
 
     #[test]
     fn every_way_of_copying_copies_every_byte_and_no_other() {
+        #[allow(unused_mut)] // the others are of x86-64
         let mut ways: Vec<Copy> = vec![copy_streaming];
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {

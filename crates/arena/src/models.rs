@@ -28,9 +28,10 @@ mod judge {
     pub use std::sync::{Arc, Condvar, Mutex};
     pub use std::thread;
 
-    /// Runs a model again and again: each time the threads meet otherwise.
+    /// Runs a model again and again: each time the threads meet otherwise. An emulator sets another number.
     pub fn model(run: impl Fn()) {
-        let rounds = if cfg!(miri) { 30 } else { 3_000 };
+        let wanted = std::env::var("FOREBAY_MODEL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+        let rounds = wanted.unwrap_or(if cfg!(miri) { 30 } else { 3_000 });
         (0..rounds).for_each(|_| run());
     }
 
