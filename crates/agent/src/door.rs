@@ -8,20 +8,21 @@
 //!                                                AdminRequest  a person
 //! ```
 
-use crate::service::Shared;
+use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::terms::Opener;
 use crate::words::AdminRequest;
 use forebay_link::{Incoming, Listener, Message, Wire};
-use forebay_types::control::{RunOpened, RunRequest};
+use forebay_store::Says;
+use forebay_types::control::{OpeningWaits, RunOpened, RunRequest};
 use forebay_types::directory::BrokerRequest;
 use forebay_types::line::LineRequest;
 use forebay_types::{Code, Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Most connections at a time; more are closed at once.
@@ -203,14 +204,25 @@ impl Connection<'_> {
                 ));
             }
             Request::Run(RunRequest::OpenRun(open)) => {
-                serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, &Opener::local(pid)))?)
+                let hears = self.hears();
+                serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, &Opener::local(pid), hears))?)
             }
             Request::Run(RunRequest::Resume(what)) => {
-                serde_json::to_value(self.seat(|s, pid| s.runs.resume(s, what, pid))?)
+                let hears = self.hears();
+                serde_json::to_value(self.seat(|s, pid| s.runs.resume(s, what, pid, hears))?)
             }
             Request::Run(RunRequest::Attach) | Request::Line(_) => Ok(Value::Null),
         };
         value.map_err(|e| Error::internal(format!("an answer cannot be written as JSON: {e}")))
+    }
+
+    /// Who asks to open a run hears what the opening waits for. An embedded owner says it itself.
+    fn hears(&self) -> Option<Says> {
+        let hand = Mutex::new(self.wire.second_hand().ok().filter(|_| self.shared.role == "agent")?);
+        Some(Arc::new(move |text: &str| {
+            // One that went meanwhile is noticed when it is answered.
+            let _ = lock(&hand).send(&OpeningWaits { waits: text.to_owned() }, &[]);
+        }))
     }
 
     /// Gives this connection its session, the only one.

@@ -16,7 +16,7 @@ use crate::terms::{Opener, Terms};
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment, place, process};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
-use forebay_store::{Attach, Orphan, Owner, layout};
+use forebay_store::{Attach, Orphan, Owner, Says, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::{Act, Phase};
@@ -123,6 +123,8 @@ pub struct Run {
     shown: Mutex<Option<Arc<Shown>>>,
     /// A rank's wish that the run ends is being put down in the log.
     ending: AtomicBool,
+    /// Ranks that wait for the run to be opened: they hear what that waits for.
+    opening: Mutex<Vec<Says>>,
 }
 
 impl Run {
@@ -136,7 +138,16 @@ impl Run {
             changed: Condvar::new(),
             shown: Mutex::default(),
             ending: AtomicBool::new(false),
+            opening: Mutex::default(),
         }
+    }
+
+    /// Does so while somebody hears what it waits for.
+    pub fn while_heard<T>(&self, hears: Option<Says>, way: impl FnOnce() -> T) -> T {
+        lock(&self.opening).extend(hears.clone());
+        let done = way();
+        lock(&self.opening).retain(|h| hears.as_ref().is_none_or(|mine| !Arc::ptr_eq(h, mine)));
+        done
     }
 
     /// What its page is known by; empty while it was never opened.
@@ -407,9 +418,15 @@ impl Run {
     }
 
     /// What an opening that writes what a dead owner left has to say, for whoever sits at the terminal.
-    fn says(&self, shared: &Shared) -> forebay_store::Says {
-        let (diary, name) = (shared.diary, self.name().to_owned());
-        Arc::new(move |text: &str| diary.warn(format_args!("{name}: {text}")))
+    fn says(self: &Arc<Self>, shared: &Shared) -> Says {
+        let (diary, run) = (shared.diary, Arc::downgrade(self));
+        Arc::new(move |text: &str| {
+            let Some(run) = run.upgrade() else { return };
+            let text = format!("{}: {text}", run.name());
+            diary.warn(&text);
+            let hear = lock(&run.opening).clone();
+            hear.iter().for_each(|hears| hears(&text));
+        })
     }
 
     /// A rank whose owner died goes on here: the first one that comes opens the store.

@@ -4,6 +4,7 @@ use crate::run::Run;
 use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::terms::Opener;
+use forebay_store::Says;
 use forebay_types::control::{OpenRun, Resume, RunOpened};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::BTreeMap;
@@ -24,8 +25,15 @@ pub struct Runs {
 
 impl Runs {
     /// A rank opens a run: it is opened, or the rank joins those that are there.
-    pub fn open(&self, shared: &Arc<Shared>, open: &OpenRun, who: &Opener) -> Result<(Session, RunOpened)> {
-        let joined = self.enter(shared, open, |run| run.open(shared, open, who), None)?;
+    pub fn open(
+        &self,
+        shared: &Arc<Shared>,
+        open: &OpenRun,
+        who: &Opener,
+        hears: Option<Says>,
+    ) -> Result<(Session, RunOpened)> {
+        let way = |run: &Arc<Run>| run.while_heard(hears, || run.open(shared, open, who));
+        let joined = self.enter(shared, open, way, None)?;
         if open.size > 1 {
             let run = &joined.0.run;
             for other in self.live().iter().filter(|other| !Arc::ptr_eq(other, run)) {
@@ -36,8 +44,15 @@ impl Runs {
     }
 
     /// A rank whose owner died goes on here.
-    pub fn resume(&self, shared: &Arc<Shared>, what: Resume, pid: u32) -> Result<(Session, RunOpened)> {
-        self.enter(shared, &what.open, |run| run.resume(shared, &what, pid), Some(what.clone()))
+    pub fn resume(
+        &self,
+        shared: &Arc<Shared>,
+        what: Resume,
+        pid: u32,
+        hears: Option<Says>,
+    ) -> Result<(Session, RunOpened)> {
+        let way = |run: &Arc<Run>| run.while_heard(hears, || run.resume(shared, &what, pid));
+        self.enter(shared, &what.open, way, Some(what.clone()))
     }
 
     fn enter(

@@ -236,6 +236,17 @@ impl Wire {
         }
     }
 
+    /// Another hand on this connection, to send notes by while the thread that serves it is busy with an answer.
+    /// Whoever has both sends by one of them at a time.
+    pub fn second_hand(&self) -> Result<Wire> {
+        match &self.stream {
+            Channel::Unix(stream) => {
+                Wire::over(stream.try_clone().map_err(|e| Error::io("cannot copy a descriptor", e))?)
+            }
+            Channel::Net(_) => Err(Error::bad("a connection over the network has one hand")),
+        }
+    }
+
     /// Sends a note: a message that nobody answers.
     pub fn send<T: Serialize + ?Sized>(&mut self, value: &T, fds: &[BorrowedFd]) -> Result<()> {
         self.write(&Header::new(kind::NOTE, 0), value, fds, Instant::now() + SEND_TIMEOUT)
@@ -276,7 +287,20 @@ impl Wire {
         fds: &[BorrowedFd],
         timeout: Duration,
     ) -> Result<(Value, Vec<OwnedFd>)> {
-        let deadline = Instant::now() + timeout;
+        self.ask_hearing(request, fds, timeout, |_| false)
+    }
+
+    /// The same, while the other side may say how it gets on: each note that comes is given to `hears`. One that is
+    /// taken shows that somebody works on the answer, and the time begins anew; others are kept for
+    /// [`Wire::receive`].
+    pub fn ask_hearing<T: Serialize + ?Sized>(
+        &mut self,
+        request: &T,
+        fds: &[BorrowedFd],
+        timeout: Duration,
+        mut hears: impl FnMut(&Message) -> bool,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        let mut deadline = Instant::now() + timeout;
         let id = self.start_ask(request, fds)?;
         loop {
             let Some(message) = self.read(Some(deadline))? else {
@@ -289,6 +313,7 @@ impl Wire {
                 }
                 // The answer to a request that was given up before.
                 kind::ANSWER | kind::ERROR => {}
+                _ if hears(&message) => deadline = Instant::now() + timeout,
                 _ if self.notes.len() < NOTES => self.notes.push_back(message),
                 _ => return Err(Error::new(Code::Full, format!("more than {NOTES} notes wait to be read"))),
             }

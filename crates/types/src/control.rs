@@ -185,6 +185,14 @@ pub enum RunRequest {
     Attach,
 }
 
+/// What an agent says, unasked, to a rank that waits for the answer to [`RunRequest::OpenRun`] or
+/// [`RunRequest::Resume`]: for whoever sits at the rank's terminal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpeningWaits {
+    /// What the opening waits for, with the run's name.
+    pub waits: String,
+}
+
 /// How a rank asks the owner for a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenRun {

@@ -115,7 +115,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.deputies.evict(&plain(&dir), open.rank);
-        match shared.runs.open(shared, &open, &who) {
+        match shared.runs.open(shared, &open, &who, None) {
             Err(e) if e.code() == Code::Conflict && going && Instant::now() < until => {}
             done => break done?,
         }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use forebay_arena::{Direction, Segment, SegmentSpec, place};
-use forebay_link::Wire;
-use forebay_types::control::{OpenRun, RunOpened, RunRequest, word};
+use forebay_link::{Message, Wire};
+use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest, word};
 use forebay_types::{Code, Error, Result};
 
 use super::core::{Core, Counts};
@@ -30,7 +30,8 @@ const WARNING: u8 = 2;
 const LEAST_BUFFER: u64 = 1 << 20;
 /// How long the owner may take to greet.
 const GREETING: Duration = Duration::from_millis(1900);
-/// How long it may take to open a run: recovery of an earlier session may be part of it.
+/// How long it may take to open a run, or to say what the opening waits for: recovery of an earlier session may be
+/// part of it.
 const OPENING: Duration = Duration::from_secs(120);
 
 impl Session {
@@ -99,7 +100,15 @@ impl Session {
 
 /// Asks an owner for the run: newly, or as a session that goes on.
 pub(super) fn ask_for(wire: &mut Wire, request: &RunRequest) -> Result<RunOpened> {
-    let (answer, _) = wire.ask_with(request, &[], OPENING)?;
+    let said = |note: &Message| {
+        let known = note.parse::<OpeningWaits>();
+        if let Ok(OpeningWaits { waits }) = &known {
+            // Nobody may be there to read it.
+            let _ = writeln!(std::io::stderr().lock(), "forebay: {waits}");
+        }
+        known.is_ok()
+    };
+    let (answer, _) = wire.ask_hearing(request, &[], OPENING, said)?;
     serde_json::from_value(answer)
         .map_err(|e| Error::new(Code::VersionMismatch, format!("the owner's answer is not understood: {e}")))
 }

@@ -2,9 +2,9 @@
 //! shared memory, and a look afterwards whether anything was left behind.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -180,6 +180,17 @@ impl Sandbox {
             .spawn()
             .unwrap();
         Process(child)
+    }
+
+    /// The same; what it writes to its standard error comes here.
+    pub fn start_heard(&self, role: &str) -> (BufReader<ChildStderr>, Process) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &self.test, "--nocapture"])
+            .env("FB_ROLE", role)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        (BufReader::new(child.stderr.take().unwrap()), Process(child))
     }
 
     /// Tells other processes of the test that something has come about.
