@@ -94,6 +94,28 @@ def check_apart(home: Home, program: Path, run_path: Path) -> None:
     assert "rank=0, size=1 for one of one rank (rank and ranks of fb_open_opts)" in said
 
 
+HISTORIES = """
+import sys, forebay as fb
+with fb.open(sys.argv[1], "r") as run:
+    rows = run.sql("select d.title, p.t, p.value from fb_points p join fb_diagrams d on d.id = p.diagram order by p.t")
+one, two = ([0.1 * rank + step for step in range(10)] for rank in (1, 2))
+total = [a + b for a, b in zip(one, two)]
+wanted = {"kept": one, "sum": total, "min": one, "max": two, "mean": [value / 2 for value in total]}
+for title, values in wanted.items():
+    points = [(t, v) for name, t, v in zip(rows["title"], rows["t"], rows["value"]) if name == title]
+    assert points == [(0.5 * step, value) for step, value in enumerate(values)], (title, points)
+print("done")
+"""
+
+
+def check_histories(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:
+    """What two ranks append at one step is one point: that of the lowest rank, or what both values make."""
+    own, place = at_owner(home, agent, run_path, owner)
+    for rank in own.ranks(2, program, place):
+        assert ended(rank)[0] == "done\n"
+    assert home.run_python(HISTORIES, run_path) == "done\n"
+
+
 def check_remote(home: Home, agent: Agent, program: Path, run_path: Path, *, order: str, says: str) -> None:
     """A program writes a run on another host and is steered there; what it wrote is read where it is."""
     url = agent.url(run_path)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_lost
+from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_histories, check_lost
 from far import Agent
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import ended, until
@@ -36,6 +36,13 @@ def test_a_program_does_the_same_whoever_owns_its_run(
 ) -> None:
     own, place = at_owner(home, agent, run_path, owner)
     assert ended(own.start(kit.compile(PROGRAMS / f"{name}.c"), place))[0] == "done\n"
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_points_that_two_ranks_append_are_one_point(
+    kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    check_histories(home, agent, kit.compile(PROGRAMS / "histories.c"), run_path, owner)
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -142,7 +142,8 @@ fn a_client_of_another_version_is_told_both_versions() {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let _ = socket.read_to_end(&mut answer);
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.contains("version 9") && text.contains("version 2"), "{text}");
+    let ours = format!("version {}", forebay_types::control::WIRE_VERSION);
+    assert!(text.contains("version 9") && text.contains(&ours), "{text}");
 }
 
 #[test]

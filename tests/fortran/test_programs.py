@@ -8,7 +8,7 @@ from pathlib import Path
 
 import places
 import pytest
-from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_lost
+from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_histories, check_lost
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
@@ -79,6 +79,13 @@ def test_two_ranks_give_their_blocks_of_one_array(fortran: Fortran, home: Home, 
     out, err = launched.communicate(timeout=60)
     assert (launched.returncode, out) == (0, "done\ndone\n"), err
     assert home.run_python(RANKS, run_path) == "done\n"
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_points_that_two_ranks_append_are_one_point(
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    check_histories(home, agent, fortran.compile(PROGRAMS / "histories.f90"), run_path, owner)
 
 
 def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(
