@@ -13,8 +13,8 @@ from pathlib import Path
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Place, until
-from places import ended
+from conftest import Agent, Place, until
+from places import ended, hear
 
 SERVICE = """
 import forebay as fb
@@ -103,6 +103,8 @@ BOUND = """
 import os, sys, forebay as fb
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 run = fb.open(sys.argv[1], buffer="1MiB")
+if run.size == 1 and "://" not in sys.argv[1]:
+    run.monitor()
 tasks = {}
 for pid in {os.getpid(), json_pid(run)}:
     for task in os.listdir(f"/proc/{pid}/task"):
@@ -114,17 +116,22 @@ run.close()
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_the_store_does_not_stay_on_the_core_of_the_rank_that_started_it(
-    place: Place, run_dir: Path, ranks: int
+@pytest.mark.parametrize(("where", "ranks"), [("here", 1), ("here", 2), ("other host", 1)])
+def test_what_works_behind_a_rank_does_not_stay_on_its_core(
+    place: Place, agent: Agent, run_dir: Path, where: str, ranks: int
 ) -> None:
-    who = "json.load(open(os.path.join(run.path, 'agent.json')))['pid']"
+    far = where == "other host"
+    who = "os.getpid()" if far else "json.load(open(os.path.join(run.path, 'agent.json')))['pid']"
     program = "import json\n" + BOUND.replace("json_pid(run)", who)
-    started = place.ranks(ranks, sys.executable, "-c", program, run_dir)
-    for one in started:
+    home = agent.place.variables["FOREBAY_HOME"] if far else place.variables["FOREBAY_HOME"]
+    at = agent.url(agent.runs / "bound.fb") if far else run_dir
+    for one in place.ranks(ranks, sys.executable, "-c", program, at, FOREBAY_HOME=home):
         found = eval(ended(one)[0])
         cores = len(os.sched_getaffinity(0))
-        assert found["fb-drain"] == found["fb-intake"] == cores, found
+        own = ["fb-forward"] if far else ["fb-drain", "fb-intake"]
+        # With two ranks the page is the agent's, which tells where it is when it is looked for.
+        own += ["fb-monitor"] if ranks == 1 and not far else []
+        assert {found[name] for name in own} == {cores}, found
         assert min(found.values()) == 1, "the rank itself stays where it was put"
 
 
@@ -205,6 +212,49 @@ def test_memory_of_a_killed_run_whose_directory_is_gone_is_named_and_freed(
     assert left() == {}
     with fb.open(tmp_path / "kept", "r") as run:
         assert run["x"].sum() == 200_000
+
+
+def test_memory_left_of_runs_on_another_host_is_named_and_freed_when_they_are_no_more(
+    place: Place, agent: Agent
+) -> None:
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    code = "import sys, forebay as fb, numpy as np\nrun = fb.open(sys.argv[1], buffer='8MiB')\nrun.put('x', np.ones(200_000))\nrun.flush()\nprint('there', flush=True); sys.stdin.read()"
+    paths = {name: agent.runs / f"{name}.fb" for name in ("gone", "kept", "anew", "over")}
+    for path in paths.values():
+        process = place.python(code, agent.url(path), stdin=subprocess.PIPE)
+        hear(process, "there")
+        process.kill()
+        process.wait()
+    begin = "import sys, forebay as fb; fb.open(sys.argv[1], sys.argv[2], buffer='1MiB').close()"
+    for path in paths.values():
+        until(
+            lambda path=path: json.loads((path / "LOCK").read_text()).get("pid", 0) == 0,
+            what="the run is given up",
+        )
+    for name in ("gone", "anew"):
+        shutil.rmtree(paths[name])
+    agent.place.run_python(begin, paths["anew"], "a")
+
+    def left() -> dict[str, str]:
+        found = json.loads(place.command("doctor", "--json"))
+        (text,) = (f["text"] for f in found if f["check"] == "left-over segments")
+        return {n: part for part in text.split("; ") for n in paths if f"/{n}" in part}
+
+    assert "no more there: `forebay doctor --clean`" in left()["gone"]
+    assert "no more there" in left()["anew"]
+    assert "forebay recover" in left()["kept"] and "forebay recover" in left()["over"]
+    # Whoever begins a run anew has no use for what the last one left.
+    place.run_python(begin, agent.url(paths["over"]), "w")
+    assert left().keys() == {"gone", "anew", "kept"}
+    said = place.command("recover", agent.url(paths["gone"]), status=1)
+    assert "there is no run at" in said and "forebay doctor --clean" in said
+    assert "freed" in place.command("doctor", "--clean")
+    assert left().keys() == {"kept"}
+    agent.kill()
+    assert "cannot be asked" in left()["kept"] and agent.address in left()["kept"]
+    agent.up()
+    place.command("recover", agent.url(paths["kept"]))
+    assert left() == {}
 
 
 @pytest.mark.usefixtures("owner")

@@ -2,7 +2,7 @@
 //! segment; a forwarder stands where the owner would, and reads go over a line of their own.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,24 +55,53 @@ fn nobody(e: Error) -> Error {
     }
 }
 
+/// The number of the run over there; `None` when there is none of that name.
+fn run_id(far: &Far) -> Result<Option<String>> {
+    match FarReader::open(far.clone()).and_then(|reader| reader.ask(&Question::RunId)) {
+        Ok(run_id) => Ok(Some(run_id)),
+        Err(e) if e.code() == Code::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The same by its address.
+pub fn run_id_of(text: &str) -> Result<Option<String>> {
+    match Place::parse(text)? {
+        Place::There(far) => run_id(&far),
+        Place::Here(dir) => Err(is_here(&dir)),
+    }
+}
+
+fn is_here(dir: &Path) -> Error {
+    Error::bad(format!("{} is a directory of this host", dir.display()))
+}
+
 /// Sends what dead programs left on this host of a run on another one; how many sessions there were.
 pub fn send_rest(far: &Far) -> Result<usize> {
     if !forebay_client::remote::any_rest() {
         return Ok(0);
     }
-    match FarReader::open(far.clone()).and_then(|reader| reader.ask::<String>(&Question::RunId)) {
-        Ok(run_id) => forebay_client::remote::send_rests(far, &run_id),
-        Err(e) if e.code() == Code::NotFound => Ok(0),
-        Err(e) => Err(e),
-    }
+    run_id(far)?.map_or(Ok(0), |run_id| forebay_client::remote::send_rests(far, &run_id))
 }
 
 /// The same for a run by its address: what `forebay recover` does.
 pub fn recover(text: &str) -> Result<usize> {
-    match Place::parse(text)? {
-        Place::There(far) => send_rest(&far),
-        Place::Here(dir) => Err(Error::bad(format!("{} is a directory of this host", dir.display()))),
+    let far = match Place::parse(text)? {
+        Place::There(far) => far,
+        Place::Here(dir) => return Err(is_here(&dir)),
+    };
+    if !forebay_client::remote::any_rest() {
+        return Ok(0);
     }
+    let run_id = run_id(&far)?.ok_or_else(|| {
+        let text = format!(
+            "there is no run at {}; if there was one and it is gone for good, `forebay doctor --clean` \
+             frees what its programs left on this host",
+            far.url
+        );
+        Error::new(Code::NotFound, text)
+    })?;
+    forebay_client::remote::send_rests(&far, &run_id)
 }
 
 /// Address and name of a run on another host.

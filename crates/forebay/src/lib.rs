@@ -39,7 +39,7 @@ mod watch;
 
 pub use calls::{broker_at, call, connect, locator, serve};
 pub use data::{Array, DataSet};
-pub use far::{named as far_name, recover as recover_far};
+pub use far::{named as far_name, recover as recover_far, run_id_of as far_run_id};
 pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{

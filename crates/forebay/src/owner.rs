@@ -92,7 +92,11 @@ pub fn session_from_afar(
         crate::far::send_rest(far)?;
     }
     let wire = forebay_client::remote::start(far.clone())?;
-    Session::open(wire, &request(&far.url, mode, options, rank_and_size))
+    let session = Session::open(wire, &request(&far.url, mode, options, rank_and_size))?;
+    if mode == Mode::Write {
+        forebay_client::remote::forget_rests(&far.url, &session.opened().run_id);
+    }
+    Ok(session)
 }
 
 fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u32)) -> OpenRun {

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::network::done;
 use crate::support::{Sandbox, agent_pid, check, fill, mount, sandbox_with_mounts, signal, take, until};
 use forebay::{Code, Mode, OpenOptions, PutOptions, Run, View, WhenFull};
 use forebay_arena::{Segment, SegmentSpec};
@@ -127,45 +128,66 @@ fn an_agent_goes_on_with_what_a_closing_on_a_full_disk_left() {
     });
 }
 
+/// The opener is a process of its own, as its terminal is looked at. Its run is at the address that the agent got.
+fn an_opener_hears_what_it_waits_for(s: &Sandbox, listens: bool) {
+    let disk = s.dir.join("disk");
+    let address = s.dir.join("address");
+    if s.role == "opener" {
+        let run = open(Path::new(&std::fs::read_to_string(&address).unwrap()), 32, WhenFull::Block).unwrap();
+        assert_eq!(run.snapshots().unwrap().numbers(), [0, 1, 2, 3]);
+        return run.close().unwrap();
+    }
+    if s.role == "writer" {
+        let run = open(&disk.join("full"), 32, WhenFull::Block).unwrap();
+        run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
+        take(&run, 0, N).unwrap().wait(None).unwrap();
+        fill(&disk, 1 << 20);
+        (1..4).for_each(|step| drop(take(&run, step, N).unwrap()));
+        s.tell("taken");
+        loop {
+            std::thread::park();
+        }
+    }
+    mount(&disk, 24);
+    forebay_agent::start_to_stay().unwrap();
+    let mut writer = s.start("writer");
+    s.hear("taken");
+    // The agent is stopped first, so that it gives nothing up for the death of the rank.
+    let agent = agent_pid();
+    signal(agent, "-STOP");
+    writer.kill();
+    signal(agent, "-KILL");
+    let runs = disk.to_str().unwrap();
+    let place = if listens {
+        let up = done(&["up", "--listen", "tcp://127.0.0.1:0", "--runs", runs]);
+        format!("{}/full", up["address"].as_str().unwrap())
+    } else {
+        forebay_agent::start_to_stay().unwrap();
+        format!("{runs}/full")
+    };
+    std::fs::write(&address, place).unwrap();
+    let ballast = disk.join("ballast");
+    let (said, mut opener) = s.start_heard("opener");
+    let line = said.lines().map(Result::unwrap).find(|l| l.contains("waits for room on the disk"));
+    let line = line.expect("the opener says what it waits for");
+    assert!(line.starts_with("forebay: full: ") && line.contains("full.fb"), "{line}");
+    std::fs::remove_file(ballast).unwrap();
+    assert!(opener.wait().success());
+    let run = open(&disk.join("full"), 32, WhenFull::Block).unwrap();
+    is_whole(&run, &[0, 1, 2, 3]);
+    run.close().unwrap();
+}
+
 #[test]
 fn who_opens_a_run_under_an_agent_hears_what_the_opening_waits_for() {
     let test = "who_opens_a_run_under_an_agent_hears_what_the_opening_waits_for";
-    sandbox_with_mounts(test, |s| {
-        if s.role == "opener" {
-            let run = open(&s.dir.join("disk/full"), 32, WhenFull::Block).unwrap();
-            is_whole(&run, &[0, 1, 2, 3]);
-            return run.close().unwrap();
-        }
-        let disk = s.dir.join("disk");
-        if s.role == "writer" {
-            let run = open(&disk.join("full"), 32, WhenFull::Block).unwrap();
-            run.put("kept", View::text("yes"), PutOptions::default()).unwrap();
-            take(&run, 0, N).unwrap().wait(None).unwrap();
-            fill(&disk, 1 << 20);
-            (1..4).for_each(|step| drop(take(&run, step, N).unwrap()));
-            s.tell("taken");
-            loop {
-                std::thread::park();
-            }
-        }
-        mount(&disk, 24);
-        forebay_agent::start_to_stay().unwrap();
-        let mut writer = s.start("writer");
-        s.hear("taken");
-        // The agent is stopped first, so that it gives nothing up for the death of the rank.
-        let agent = agent_pid();
-        signal(agent, "-STOP");
-        writer.kill();
-        signal(agent, "-KILL");
-        forebay_agent::start_to_stay().unwrap();
-        let ballast = disk.join("ballast");
-        let (said, mut opener) = s.start_heard("opener");
-        let line = said.lines().map(Result::unwrap).find(|l| l.contains("waits for room on the disk"));
-        let line = line.expect("the opener says what it waits for");
-        assert!(line.starts_with("forebay: full: ") && line.contains("full.fb"), "{line}");
-        std::fs::remove_file(ballast).unwrap();
-        assert!(opener.wait().success());
-    });
+    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, false));
+}
+
+#[test]
+fn who_opens_a_run_of_another_host_hears_what_the_opening_waits_for() {
+    let test = "who_opens_a_run_of_another_host_hears_what_the_opening_waits_for";
+    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, true));
 }
 
 #[test]

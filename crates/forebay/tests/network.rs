@@ -16,7 +16,7 @@ fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()
 }
 
-fn done(args: &[&str]) -> Json {
+pub fn done(args: &[&str]) -> Json {
     let out = forebay(&[args, &["--json"]].concat());
     assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).unwrap()

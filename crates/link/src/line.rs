@@ -160,6 +160,11 @@ impl Line {
         self.say(Header::new(kind::ERROR, id), &Failure::of(error))
     }
 
+    /// Queues a note: a message that nobody answers.
+    pub fn note<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        self.say(Header::new(kind::NOTE, 0), value)
+    }
+
     fn say<T: Serialize + ?Sized>(&mut self, header: Header, value: &T) -> Result<()> {
         let json = serde_json::to_vec(value)
             .map_err(|e| Error::internal(format!("a message cannot be written as JSON: {e}")))?;

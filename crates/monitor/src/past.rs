@@ -75,6 +75,7 @@ impl Run {
         }
         let me = self.me();
         let read = move || {
+            forebay_arena::process::leave_core();
             let mut rows = None;
             while me.upgrade().is_some_and(|run| run.read_some(&mut rows)) {}
         };

@@ -7,13 +7,13 @@ use crate::session::Session;
 use crate::terms::Opener;
 use crate::words::AdminRequest;
 use forebay_link::{Duplex, Line};
-use forebay_store::Reader;
-use forebay_types::control::OpenRun;
+use forebay_store::{Reader, Says};
+use forebay_types::control::{OpenRun, OpeningWaits};
 use forebay_types::line::{After, FarOpened, Left, LineRequest, kind};
 use forebay_types::{Code, Error, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take to leave.
@@ -58,7 +58,7 @@ struct Asked {
 }
 
 fn rank(shared: &Arc<Shared>, mut line: Line, id: u64, asked: &Asked) -> Result<()> {
-    let (session, opened) = match open_here(shared, asked) {
+    let (session, opened) = match open_saying(shared, &mut line, asked) {
         Ok(both) => both,
         Err(e) => return refuse(&mut line, id, &e),
     };
@@ -102,7 +102,25 @@ fn plain(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
-fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)> {
+/// Opens it in a thread of its own, and passes on over the line what that waits for.
+fn open_saying(shared: &Arc<Shared>, line: &mut Line, asked: &Asked) -> Result<(Session, FarOpened)> {
+    let (says, said) = mpsc::channel();
+    let says = Mutex::new(says);
+    let hears: Says = Arc::new(move |text: &str| {
+        // Nobody may be here any more to pass it on.
+        let _ = lock(&says).send(OpeningWaits { waits: text.to_owned() });
+    });
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(move || open_here(shared, asked, &hears));
+        for waits in said {
+            // A line that was cut meanwhile is noticed when the answer goes over it.
+            let _ = line.note(&waits).and_then(|()| line.flush_until(Instant::now() + LEAVING));
+        }
+        opening.join().unwrap_or_else(|_| Err(Error::internal("the thread that opened the run panicked")))
+    })
+}
+
+fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Session, FarOpened)> {
     let dir = name::directory(lock(&shared.far_runs).as_deref(), &asked.open.path)?;
     let path = dir.to_str().ok_or_else(|| Error::bad("the directory of runs is not UTF-8"))?.to_owned();
     let host: String = asked.host.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -115,7 +133,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked) -> Result<(Session, FarOpened)
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.deputies.evict(&plain(&dir), open.rank);
-        match shared.runs.open(shared, &open, &who, None) {
+        match shared.runs.open(shared, &open, &who, Some(hears.clone())) {
             Err(e) if e.code() == Code::Conflict && going && Instant::now() < until => {}
             done => break done?,
         }

@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Bell, Direction, Doorbell, Segment, place};
+use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
 use forebay_link::frame::kind as frame;
 use forebay_link::{Duplex, Line, Message, Received, Wire};
 use forebay_types::codec::Reader;
-use forebay_types::control::{OpenRun, RunOpened, RunRequest};
+use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest};
 use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, OwnerWords, kind};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,6 +61,7 @@ pub fn start(far: Far) -> Result<Wire> {
     std::thread::Builder::new()
         .name("fb-forward".into())
         .spawn(move || {
+            process::leave_core();
             Forwarder { far, wire: ours, line: Some(line), served: None, name: String::new() }.run()
         })
         .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;
@@ -180,7 +181,12 @@ impl Forwarder {
         let request =
             LineRequest::OpenFar { open, host: place::host(), pid: std::process::id(), after: None };
         let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
-        let FarOpened { opened, .. } = ask(line, &request, ANSWER).map_err(|e| self.far.names(e))?;
+        let hears = |note: &OpeningWaits| {
+            // A rank that has left is noticed when it is answered.
+            let _ = self.wire.send(note, &[]);
+        };
+        let FarOpened { opened, .. } =
+            ask_hearing(line, &request, ANSWER, hears).map_err(|e| self.far.names(e))?;
         // Number of the session and mark of the directory there: ranks here may write two copies of a run.
         let (session, before) = (opened.session.to_string(), format!("run-{}-", opened.run_id));
         let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);
@@ -363,7 +369,17 @@ pub fn measures(segment: &Segment) -> Measures {
 
 /// Asks over a line on which nothing else is under way.
 pub fn ask<T: DeserializeOwned>(line: &mut Line, request: &LineRequest, wait: Duration) -> Result<T> {
-    let until = Instant::now() + wait;
+    ask_hearing(line, request, wait, |_| ())
+}
+
+/// The same, while the other host may say what an opening waits for; with each such note the time begins anew.
+pub fn ask_hearing<T: DeserializeOwned>(
+    line: &mut Line,
+    request: &LineRequest,
+    wait: Duration,
+    mut hears: impl FnMut(&OpeningWaits),
+) -> Result<T> {
+    let mut until = Instant::now() + wait;
     line.ask(1, request)?;
     line.flush_until(until)?;
     loop {
@@ -376,6 +392,12 @@ pub fn ask<T: DeserializeOwned>(line: &mut Line, request: &LineRequest, wait: Du
         if matches!(message.kind, frame::ANSWER | frame::ERROR) {
             message.failure()?;
             return message.parse();
+        }
+        if message.kind == frame::NOTE
+            && let Ok(note) = message.parse()
+        {
+            hears(&note);
+            until = Instant::now() + wait;
         }
     }
 }

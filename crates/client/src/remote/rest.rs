@@ -12,9 +12,9 @@ use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords
 use forebay_types::record::{Notice, Record};
 use forebay_types::{Code, Error, Result};
 
-use super::forwarder::{Far, ask, measures};
+use super::forwarder::{Far, ask, ask_hearing, measures};
 use super::up::Up;
-use crate::run::coded;
+use crate::run::{coded, show};
 
 /// How long the other host may take to settle what the old session left.
 const SETTLING: Duration = Duration::from_secs(90);
@@ -43,6 +43,19 @@ fn rests(run_id: &str) -> Vec<Rest> {
         (!at.segment.creator_lives()).then_some(Rest { path: at.path, after })
     };
     place::segments(&stem).into_iter().filter_map(rest).collect()
+}
+
+/// Frees what dead programs of this user left on this host of runs that had this address before the one of that
+/// number was made there.
+pub fn forget_rests(url: &str, run_id: &str) {
+    let stem = format!("far-{run_id}-");
+    let now = place::segment_name(&[&stem]);
+    let is_now =
+        |at: &place::Found| at.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&now));
+    place::segments("far-")
+        .into_iter()
+        .filter(|at| !is_now(at) && at.segment.label().as_deref() == Some(url) && !at.segment.creator_lives())
+        .for_each(|at| drop(at.segment.unlink()));
 }
 
 /// Sends all of them, at the same time since their steps belong together; how many there were.
@@ -75,7 +88,7 @@ impl Rest {
         };
         let (host, pid) = (place::host(), std::process::id());
         let request = LineRequest::OpenFar { open, host, pid, after: Some(self.after.clone()) };
-        let opened: FarOpened = match ask(&mut line, &request, SETTLING) {
+        let opened: FarOpened = match ask_hearing(&mut line, &request, SETTLING, show) {
             Err(e) if e.code() == Code::Refused => return Ok(false),
             opened => opened?,
         };

@@ -38,6 +38,7 @@ pub use diagram::Diagram;
 pub(crate) use down::coded;
 pub use ending::{Ending, Until};
 pub use looping::LoopHead;
+pub(crate) use open::show;
 pub use revive::Successor;
 pub use session::{PutOptions, Session};
 pub use steer::{Callback, Parameter};

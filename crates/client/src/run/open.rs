@@ -98,14 +98,17 @@ impl Session {
     }
 }
 
+/// Says at the terminal what an opening waits for.
+pub fn show(note: &OpeningWaits) {
+    // Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr().lock(), "forebay: {}", note.waits);
+}
+
 /// Asks an owner for the run: newly, or as a session that goes on.
 pub(super) fn ask_for(wire: &mut Wire, request: &RunRequest) -> Result<RunOpened> {
     let said = |note: &Message| {
         let known = note.parse::<OpeningWaits>();
-        if let Ok(OpeningWaits { waits }) = &known {
-            // Nobody may be there to read it.
-            let _ = writeln!(std::io::stderr().lock(), "forebay: {waits}");
-        }
+        known.iter().for_each(show);
         known.is_ok()
     };
     let (answer, _) = wire.ask_hearing(request, &[], OPENING, said)?;
