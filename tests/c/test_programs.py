@@ -67,6 +67,12 @@ def test_a_child_of_fork_leaves_calls_under_way_and_the_server_alone(kit: Kit, h
     assert home.run(kit.compile(PROGRAMS / "fork_calls.c")) == "done\n"
 
 
+def test_a_child_of_fork_leaves_the_scopes_of_cpp_and_takes_nothing_from_the_parent(
+    kit: Kit, home: Home, run_path: Path
+) -> None:
+    assert home.run(kit.compile(PROGRAMS / "fork.cpp"), run_path) == "done\n"
+
+
 def test_children_of_a_program_that_is_busy_writing_write_runs_of_their_own(
     kit: Kit, home: Home, run_path: Path
 ) -> None:

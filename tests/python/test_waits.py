@@ -26,7 +26,8 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 class Gate:
     """A service that runs until it is let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, here: Place) -> None:
+        self.here = here
         self.began, self.go = threading.Event(), threading.Event()
 
         @fb.service("", name="gate")
@@ -39,7 +40,7 @@ class Gate:
 
 @pytest.fixture
 def gate(here: Place) -> Iterator[Gate]:
-    made = Gate()
+    made = Gate(here)
     with fb.Server(made.service, name="gated", workers=2):
         yield made
         made.go.set()
@@ -98,6 +99,36 @@ def test_a_thread_that_waits_for_one_call_keeps_nobody_from_waiting_for_several(
     gate.go.set()
     waiting.join(20)
     assert in_time(lambda: fb.wait_any([slow], 20)) == 0
+
+
+TWICE = """
+import forebay as fb
+
+@fb.service("in x:f64, out y:f64")
+def twice(x):
+    return 2 * x
+"""
+
+
+@pytest.mark.parametrize("wait", ["another thread waits", "a function is told"])
+def test_while_a_call_is_under_way_calls_of_another_server_take_no_longer(gate: Gate, wait: str) -> None:
+    """A call that has to wait for the leader of another one takes 0.1 s; so many of those never end in time."""
+    file = gate.here.folder / "twice.py"
+    file.write_text(TWICE)
+    gate.here.serve(file)
+    client = fb.connect(wait=20)
+    until(lambda: "twice" in client.services, what="the other server")
+    told = threading.Event()
+    if wait == "a function is told":
+        slow = client.call_async("gate", notify=lambda _: told.set())
+    else:
+        slow = client.call_async("gate")
+        threading.Thread(target=lambda: (slow.wait(), told.set()), daemon=True).start()
+    assert gate.began.wait(20)
+    assert in_time(lambda: sum(client.call("twice", float(n)) for n in range(2000))) == 2000 * 1999
+    assert not told.is_set()
+    gate.go.set()
+    assert told.wait(20)
 
 
 PROGRAM = """
@@ -243,6 +274,21 @@ def test_services_call_their_own_server_and_each_other(here: Place, servers: int
     client = fb.connect(wait=20)
     assert client.call("nested", 9, timeout=60) == 10
     assert client.call("sent", 3, timeout=60) == 15
+
+
+def test_services_of_a_server_within_the_program_call_it_again(here: Place) -> None:
+    """Caller, both services and the client share one interpreter's lock, and there is one worker."""
+
+    @fb.service("in depth:i64, out calls:i64", name="below")
+    def below(depth: int) -> int:
+        return 1 if depth == 0 else 1 + fb.call("above", depth - 1)
+
+    @fb.service("in depth:i64, out calls:i64", name="above")
+    def above(depth: int) -> int:
+        return 1 if depth == 0 else 1 + fb.call("below", depth - 1)
+
+    with fb.Server(below, above, name="both"):
+        assert in_time(lambda: fb.connect().call("below", 9, timeout=60)) == 10
 
 
 def test_a_list_of_services_keeps_no_thread_from_running(here: Place, gate: Gate) -> None:
