@@ -70,7 +70,7 @@ def test_a_child_of_fork_leaves_calls_under_way_and_the_server_alone(kit: Kit, h
 def test_a_child_of_fork_leaves_the_scopes_of_cpp_and_takes_nothing_from_the_parent(
     kit: Kit, home: Home, run_path: Path
 ) -> None:
-    assert home.run(kit.compile(PROGRAMS / "fork.cpp"), run_path) == "done\n"
+    assert home.run(kit.compile(PROGRAMS / "fork.cpp", "-std=c++17"), run_path) == "done\n"
 
 
 def test_children_of_a_program_that_is_busy_writing_write_runs_of_their_own(
@@ -174,6 +174,11 @@ def test_the_header_is_good_as_every_dialect(kit: Kit, home: Home, run_path: Pat
         kit.compile(PROGRAMS / "plusplus.cpp", f"-std={dialect}", "-fsyntax-only")
     for dialect in ("c11", "c17", "gnu99"):
         kit.compile(PROGRAMS / "calls.c", f"-std={dialect}", "-fsyntax-only")
+
+
+def test_a_compiler_that_is_told_of_an_older_cpp_is_told_what_the_header_needs(kit: Kit) -> None:
+    with pytest.raises(AssertionError, match=r"needs C\+\+17: compile with -std=c\+\+17"):
+        kit.compile(PROGRAMS / "modern.cpp", "-std=c++14", "-fsyntax-only")
 
 
 @pytest.mark.parametrize("owner", OWNERS)

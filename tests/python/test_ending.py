@@ -248,3 +248,26 @@ def test_what_is_no_time_limit_is_refused(run_dir: Path) -> None:
             run.steps(5, time_limit="job")
         assert list(run.steps(5, time_limit=1e9)) == [0, 1, 2, 3, 4]
         assert run.ended_by is None
+
+
+def test_a_job_of_a_slurm_that_says_no_end_ends_when_squeue_says(place: Place, run_dir: Path) -> None:
+    """Slurm before 22.05 sets no SLURM_JOB_END_TIME. There is no Slurm here: the command is one of the test's."""
+    folder = place.folder / "slurm"
+    folder.mkdir()
+    squeue = folder / "squeue"
+    squeue.write_text(
+        '#!/bin/sh\n[ "$*" = "--noheader --jobs 4711 --format %L" ] && echo "      $LEFT" && exit\n'
+        'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1\n'
+    )
+    squeue.chmod(0o755)
+    slurm = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "FOREBAY_TIME_LIMIT": "job"}
+    (process,) = walk(place, run_dir, MANY, 0.001, **slurm, SLURM_JOB_ID="4711", LEFT="0:02")
+    (said,) = finish(process)
+    assert said["ended_by"] == "time limit"
+    check_goes_on(place, run_dir, said["at"])
+    (process,) = walk(
+        place, run_dir.with_name("none.fb"), 5, 0, **slurm, SLURM_JOB_ID="4711", LEFT="UNLIMITED"
+    )
+    assert finish(process)[0]["ended_by"] is None
+    (process,) = walk(place, run_dir.with_name("bad.fb"), 5, 0, **slurm, SLURM_JOB_ID="4712")
+    assert "squeue" in ended(process, status=1)[1]

@@ -13,6 +13,10 @@
 #ifndef FOREBAY_HPP
 #define FOREBAY_HPP
 
+#if __cplusplus < 201703L
+#error "forebay.hpp needs C++17: compile with -std=c++17 or later, or use forebay.h"
+#endif
+
 #include "forebay.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 use std::io::BufRead;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::network::done;
@@ -128,12 +129,26 @@ fn an_agent_goes_on_with_what_a_closing_on_a_full_disk_left() {
     });
 }
 
-/// The opener is a process of its own, as its terminal is looked at. Its run is at the address that the agent got.
-fn an_opener_hears_what_it_waits_for(s: &Sandbox, listens: bool) {
+/// Who takes a run back that a full disk left unfinished.
+#[derive(Clone, Copy, PartialEq)]
+enum Taker {
+    Agent,
+    AgentOfAnotherHost,
+    Program,
+    Recover,
+}
+
+/// The opener is a process of its own, as its terminal is looked at.
+fn an_opener_hears_what_it_waits_for(s: &Sandbox, taker: Taker) {
     let disk = s.dir.join("disk");
     let address = s.dir.join("address");
     if s.role == "opener" {
-        let run = open(Path::new(&std::fs::read_to_string(&address).unwrap()), 32, WhenFull::Block).unwrap();
+        let place = std::fs::read_to_string(&address).unwrap();
+        if taker == Taker::Recover {
+            let status = Command::new(env!("CARGO_BIN_EXE_forebay")).args(["recover", &place]).status();
+            return assert!(status.unwrap().success());
+        }
+        let run = open(Path::new(&place), 32, WhenFull::Block).unwrap();
         assert_eq!(run.snapshots().unwrap().numbers(), [0, 1, 2, 3]);
         return run.close().unwrap();
     }
@@ -158,19 +173,22 @@ fn an_opener_hears_what_it_waits_for(s: &Sandbox, listens: bool) {
     writer.kill();
     signal(agent, "-KILL");
     let runs = disk.to_str().unwrap();
-    let place = if listens {
-        let up = done(&["up", "--listen", "tcp://127.0.0.1:0", "--runs", runs]);
-        format!("{}/full", up["address"].as_str().unwrap())
-    } else {
-        forebay_agent::start_to_stay().unwrap();
-        format!("{runs}/full")
+    let place = match taker {
+        Taker::AgentOfAnotherHost => {
+            let up = done(&["up", "--listen", "tcp://127.0.0.1:0", "--runs", runs]);
+            format!("{}/full", up["address"].as_str().unwrap())
+        }
+        _ => format!("{runs}/full"),
     };
+    if taker == Taker::Agent {
+        forebay_agent::start_to_stay().unwrap();
+    }
     std::fs::write(&address, place).unwrap();
     let ballast = disk.join("ballast");
     let (said, mut opener) = s.start_heard("opener");
     let line = said.lines().map(Result::unwrap).find(|l| l.contains("waits for room on the disk"));
     let line = line.expect("the opener says what it waits for");
-    assert!(line.starts_with("forebay: full: ") && line.contains("full.fb"), "{line}");
+    assert!(line.starts_with("forebay: ") && line.contains("full.fb"), "{line}");
     std::fs::remove_file(ballast).unwrap();
     assert!(opener.wait().success());
     let run = open(&disk.join("full"), 32, WhenFull::Block).unwrap();
@@ -181,13 +199,25 @@ fn an_opener_hears_what_it_waits_for(s: &Sandbox, listens: bool) {
 #[test]
 fn who_opens_a_run_under_an_agent_hears_what_the_opening_waits_for() {
     let test = "who_opens_a_run_under_an_agent_hears_what_the_opening_waits_for";
-    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, false));
+    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, Taker::Agent));
 }
 
 #[test]
 fn who_opens_a_run_of_another_host_hears_what_the_opening_waits_for() {
     let test = "who_opens_a_run_of_another_host_hears_what_the_opening_waits_for";
-    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, true));
+    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, Taker::AgentOfAnotherHost));
+}
+
+#[test]
+fn who_opens_a_run_alone_hears_what_the_opening_waits_for() {
+    let test = "who_opens_a_run_alone_hears_what_the_opening_waits_for";
+    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, Taker::Program));
+}
+
+#[test]
+fn who_recovers_a_run_hears_what_that_waits_for() {
+    let test = "who_recovers_a_run_hears_what_that_waits_for";
+    sandbox_with_mounts(test, |s| an_opener_hears_what_it_waits_for(s, Taker::Recover));
 }
 
 #[test]
