@@ -9,6 +9,7 @@ mod c_library;
 mod documents;
 mod features;
 mod layers;
+mod scripts;
 mod sources;
 mod spec;
 mod tree;
