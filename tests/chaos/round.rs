@@ -100,10 +100,14 @@ fn reissued(stage: &Stage) -> i64 {
     calls.sum()
 }
 
+/// Lines of each rank that are shown of a round that went wrong.
+const TAIL: usize = 30;
+
 fn tails(stage: &Stage) -> String {
     let tail = |rank| {
         let log = read_log(&stage.dir, rank);
-        let lines = log.iter().skip(log.len().saturating_sub(6)).map(|(k, w)| format!("    {rank}: {k} {w}"));
+        let lines =
+            log.iter().skip(log.len().saturating_sub(TAIL)).map(|(k, w)| format!("    {rank}: {k} {w}"));
         lines.collect::<Vec<_>>().join("\n")
     };
     (0..stage.size).map(tail).collect::<Vec<_>>().join("\n")
