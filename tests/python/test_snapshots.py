@@ -221,3 +221,18 @@ def test_a_program_that_begins_a_kept_run_anew_hears_so_once(
                 run.snapshot(1)
     assert capfd.readouterr().err.count("complete steps up to 8") == 1
     assert compute("w") == ""
+
+
+def test_a_snapshot_that_is_let_go_of_without_its_end_is_no_secret(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.warns(RuntimeWarning, match=r"the snapshot 3 .* with run.snapshot\(3\) as s"):
+            run.snapshot(3).put("x", np.ones(4))
+        with contextlib.suppress(ZeroDivisionError), run.snapshot(4) as s:
+            s.put("x", np.ones(4))
+            1 / 0  # noqa: B018
+        run.snapshot(5).discard()
+        run.flush()
+        said = [row["text"] for row in run.sql("select text from fb_messages")]
+    assert said == ["the snapshot 3 was let go of before its end; it is not in the run"]
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == []

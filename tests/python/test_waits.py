@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -313,3 +314,27 @@ def test_a_list_of_services_keeps_no_thread_from_running(here: Place, gate: Gate
         os.kill(agent, signal.SIGCONT)
         over.set()
         ticking.join()
+
+
+def test_a_server_that_is_told_to_end_says_what_it_waits_for_and_ends_at_once_when_told_again(
+    here: Place,
+) -> None:
+    file, began = here.folder / "naps.py", here.folder / "began"
+    began_here = f"    open({str(began)!r}, 'w').close()\n    end"
+    file.write_text(PROGRAM.replace("    began.set()\n    end", began_here))
+    server = here.start(sys.executable, "-m", "forebay", "serve", file)
+    call = fb.connect(wait=20).call_async("nap", 1e9)
+    until(began.exists)
+    server.send_signal(signal.SIGTERM)
+    assert server.stderr is not None
+    said = next(line for line in server.stderr if "ends when" in line)
+    assert "naps ends when a call that runs has ended; ask again in 3 s" in said
+
+    def over() -> bool:
+        server.send_signal(signal.SIGTERM)
+        return server.poll() is not None
+
+    until(over)
+    assert server.returncode == -signal.SIGTERM
+    with pytest.raises(fb.ServerLost):
+        call.wait(20)

@@ -128,3 +128,19 @@ def test_behind_its_loop_a_run_answers_a_verb_at_once_and_in_the_next_loop_takes
         asked.join()
         assert seen[0].returncode == 0, seen[0].stderr
         assert run.ended_by is not None
+
+
+def test_two_diagrams_of_one_title_are_of_one_kind(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.diagram("c", "curve")
+        run.diagram("c", "curve")
+        with pytest.raises(fb.Conflict, match="another title"):
+            run.diagram("c", "history")
+
+
+def test_a_parameter_with_limits_the_wrong_way_round_is_refused_by_them(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.BadArgument, match=r"least value 10.* above its greatest value 0"):
+            run.parameter("nu", 5.0, min=10, max=0)
+        with pytest.raises(fb.BadArgument, match=r"nu.*give a value from 0.* to 1"):
+            run.parameter("nu", 5.0, min=0, max=1)

@@ -94,6 +94,10 @@ impl Snapshot {
         ffi::array_over(&meta, data, owner.into_any(), true)
     }
 
+    fn is_open(&self) -> bool {
+        self.inner.is_open()
+    }
+
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         released(py, || self.inner.end())
     }

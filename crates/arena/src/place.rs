@@ -75,7 +75,7 @@ pub fn runtime_dir() -> Result<PathBuf> {
     let dir = variable("FOREBAY_RUNTIME_DIR")
         .or_else(|| variable("XDG_RUNTIME_DIR").filter(|d| d.is_dir()).map(|d| d.join("forebay")))
         .unwrap_or_else(|| PathBuf::from(format!("/tmp/forebay-{}", uid())));
-    private_dir(&dir)?;
+    private_dir(&dir).map_err(|e| elsewhere(&e, "FOREBAY_RUNTIME_DIR"))?;
     Ok(dir)
 }
 
@@ -89,8 +89,17 @@ pub fn home() -> Result<PathBuf> {
             )
         },
     )?;
-    private_dir(&dir)?;
+    private_dir(&dir).map_err(|e| elsewhere(&e, "FOREBAY_HOME"))?;
     Ok(dir)
+}
+
+/// A directory that cannot be made, with what to do about it.
+fn elsewhere(e: &Error, variable: &str) -> Error {
+    let text = e.text();
+    match text.contains("; ") {
+        true => e.clone(),
+        false => Error::new(e.code(), format!("{text}; set {variable} to a directory that can be written")),
+    }
 }
 
 /// Makes a directory with mode 0700, parents too, and checks that it is this user's alone.

@@ -223,6 +223,27 @@ impl Parameter {
         }
     }
 
+    /// The values it may have, in words.
+    fn range(&self) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("a value from {min} to {max}"),
+            (Some(min), None) => format!("a value from {min} on"),
+            (None, Some(max)) => format!("a value up to {max}"),
+            (None, None) => "any value of its type".into(),
+        }
+    }
+
+    /// Checks how it is declared: its limits, and its value against them.
+    pub fn check_declared(&self) -> crate::Result<()> {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) if min > max => Err(crate::Error::bad(format!(
+                "parameter {:?}: its least value {min} is above its greatest value {max}; give min and max the other way round",
+                self.name
+            ))),
+            _ => self.check(&self.value),
+        }
+    }
+
     /// Checks a new value against type and limits; both ends call this.
     pub fn check(&self, value: &serde_json::Value) -> crate::Result<()> {
         use serde_json::Value as V;
@@ -235,11 +256,18 @@ impl Parameter {
                 if !new.as_f64().is_some_and(f64::is_finite) {
                     return Err(bad(format!("{new} is not a finite number")));
                 }
+                let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
                 if let Some(min) = self.min.filter(|m| is_below(new, *m)) {
-                    return Err(bad(format!("{new} is below the least value {min} {}", self.unit)));
+                    return Err(bad(format!(
+                        "{new} is below the least value {min}{unit}; give {}",
+                        self.range()
+                    )));
                 }
                 if let Some(max) = self.max.filter(|m| is_above(new, *m)) {
-                    return Err(bad(format!("{new} is above the greatest value {max} {}", self.unit)));
+                    return Err(bad(format!(
+                        "{new} is above the greatest value {max}{unit}; give {}",
+                        self.range()
+                    )));
                 }
                 Ok(())
             }

@@ -159,7 +159,7 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
 def _refusal(value: Any, array: NDArray[Any]) -> str:
     known = "int8..int64, uint8..uint64, float32, float64, complex64, complex128, bool, str or bytes"
     if array.dtype.kind == "O":
-        what = f"a {type(value).__name__} does not make an array of numbers"
+        what = f"a value of type {type(value).__name__} does not make an array of numbers"
         return f"{what} (NumPy sees objects); pass an array of {known}"
     if array.dtype.kind in "mM":
         return f"the dtype {array.dtype} is not kept; pass a.astype('int64') and say the unit with unit="

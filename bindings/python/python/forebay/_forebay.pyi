@@ -117,6 +117,7 @@ _IntList: TypeAlias = list[int]
 class Snapshot:
     @property
     def step(self) -> int: ...
+    def is_open(self) -> bool: ...
     def put(
         self,
         name: str,

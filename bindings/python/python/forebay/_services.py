@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__forebay_service__"
+# Seconds after which a second signal is another one.
+_AGAIN = 3.0
 
 _started: weakref.WeakSet[Server] = weakref.WeakSet()
 # The threads of a server stay with the parent.
@@ -189,8 +192,22 @@ def _end_on_signals(server: Server) -> dict[int, Any]:
     if threading.current_thread() is not threading.main_thread():
         return {}
 
+    first: list[float] = []
+
     def end(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        first.append(now)
+        # What comes sooner is the same wish: launchers pass on what the whole group got already.
+        if now - first[0] >= _AGAIN:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         server._native.ask_to_stop()
+        running = server._native.load()[0]
+        if running and len(first) == 1:
+            calls = "a call that runs has" if running == 1 else f"{running} calls that run have"
+            text = f"forebay: {server.name} ends when {calls} ended; ask again in {_AGAIN:.0f} s to end it at once\n"
+            # Printing is not for handlers: the thread may have been in the middle of it.
+            os.write(2, text.encode())
 
     return {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -55,6 +55,15 @@ impl Diagram {
                 declared.title
             )));
         }
+        if let Some(kind) = core.kind_of_diagram(&declared.title).filter(|kind| *kind != declared.kind) {
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "the diagram {:?} is of kind {kind:?} already; give this one another title",
+                    declared.title
+                ),
+            ));
+        }
         core.declare(&Declare::Diagram(declared.clone()))?;
         Ok(Diagram {
             inner: Arc::new(Inner {

@@ -25,7 +25,7 @@ const UP_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=16 << 20;
 /// The ring of notices: a few of the largest answers.
 const DOWN_BYTES: u64 = 1 << 20;
 /// Level of a message that warns.
-const WARNING: u8 = 2;
+pub(super) const WARNING: u8 = 2;
 /// The least buffer, so that a diagram and a few arrays have room.
 const LEAST_BUFFER: u64 = 1 << 20;
 /// How long the owner may take to greet.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::Direction;
 use forebay_link::Wire;
 use forebay_types::control::{Resume, RunRequest, word};
-use forebay_types::watch::Declare;
+use forebay_types::watch::{Declare, Kind};
 use forebay_types::{Code, Error, Result};
 
 use super::core::Core;
@@ -81,6 +81,15 @@ impl Core {
             let _ = known.into_iter().map(|d| core.up_to_date(d)).try_for_each(|d| core.declare(&d));
         };
         drop(std::thread::Builder::new().name("fb-declare".into()).spawn(again));
+    }
+
+    /// Of which kind this program has declared a diagram of that title.
+    pub(super) fn kind_of_diagram(&self, title: &str) -> Option<Kind> {
+        let known = self.declared.lock().unwrap_or_else(|e| e.into_inner());
+        known.iter().find_map(|declare| match declare {
+            Declare::Diagram(d) if d.title == title => Some(d.kind),
+            _ => None,
+        })
     }
 
     /// Keeps a declaration for a successor; a later one of the same thing takes its place.

@@ -121,7 +121,7 @@ impl Core {
         self.enter()?;
         Name::new(declared.name.as_str())?;
         super::step::check_unit(&declared.unit)?;
-        declared.check(&declared.value)?;
+        declared.check_declared()?;
         let mut state = self.steer.lock();
         if let Some(value) = state.restored.get(&declared.name) {
             let value = declared.of_its_type(value);

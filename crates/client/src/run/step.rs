@@ -13,6 +13,7 @@ use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
 use super::View;
 use super::core::{Core, OpenStep};
+use super::open::WARNING;
 use super::room::Placed;
 
 /// Pieces of an array are not made smaller than this while there is something to wait for.
@@ -166,6 +167,11 @@ impl StepWriter {
     /// Its number.
     pub fn step(&self) -> i64 {
         self.step
+    }
+
+    /// Whether it is neither ended nor given up yet, in a run that is open.
+    pub fn is_open(&self) -> bool {
+        self.core.life.good() && self.lock().phase == Phase::Open
     }
 
     /// Copies an array into the snapshot.
@@ -431,6 +437,11 @@ impl StepWriter {
 
 impl Drop for StepWriter {
     fn drop(&mut self) {
+        if self.is_open() {
+            let text =
+                format!("the snapshot {} was let go of before its end; it is not in the run", self.step);
+            let _ = self.core.message(WARNING, &text);
+        }
         // Nothing to tell anybody if it fails: an owner that is gone discards the step itself.
         let _ = self.discard();
     }

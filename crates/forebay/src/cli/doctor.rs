@@ -181,7 +181,7 @@ fn leftovers(clean: bool) -> Finding {
         match what_is_left(&found, &mut asked) {
             Left::Calls => calls += 1,
             Left::InUse => {}
-            Left::Of(run) => said.push(format!("{room} of the run {run}, which `forebay recover` or its next opening brings to disk")),
+            Left::Of(run) => said.push(format!("{room} of the run {run}, which `forebay recover {run}` or its next opening brings to disk")),
             Left::OfNone(_) if clean && std::fs::remove_file(&found.path).is_ok() => freed += size,
             Left::OfNone(run) => said.push(format!("{room} of the run {run}, which is no more there: `forebay doctor --clean` frees it; if it was moved, recover it first where it is")),
             Left::Unasked(run, why) => said.push(format!("{room} of the run {run}, whose host cannot be asked for it: {why}")),
