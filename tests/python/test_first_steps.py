@@ -100,17 +100,23 @@ def test_a_home_that_cannot_be_written_is_needed_for_the_network_only(place: Pla
 
 
 BOUND = """
-import os, sys, forebay as fb
+import os, sys, time, forebay as fb
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 run = fb.open(sys.argv[1], buffer="1MiB")
 if run.size == 1 and "://" not in sys.argv[1]:
     run.monitor()
-tasks = {}
-for pid in {os.getpid(), json_pid(run)}:
-    for task in os.listdir(f"/proc/{pid}/task"):
-        name = open(f"/proc/{pid}/task/{task}/comm").read().strip()
-        tasks[name] = len(os.sched_getaffinity(int(task)))
-print(tasks)
+def look():
+    tasks = {}
+    for pid in {os.getpid(), json_pid(run)}:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            name = open(f"/proc/{pid}/task/{task}/comm").read().strip()
+            tasks[name] = len(os.sched_getaffinity(int(task)))
+    return tasks
+# A thread that has just begun has neither its name nor its cores yet.
+until = time.monotonic() + 20
+while any(look().get(name, 1) == 1 for name in sys.argv[2:]) and time.monotonic() < until:
+    time.sleep(0.01)
+print(look())
 run.close()
 """
 
@@ -125,12 +131,12 @@ def test_what_works_behind_a_rank_does_not_stay_on_its_core(
     program = "import json\n" + BOUND.replace("json_pid(run)", who)
     home = agent.place.variables["FOREBAY_HOME"] if far else place.variables["FOREBAY_HOME"]
     at = agent.url(agent.runs / "bound.fb") if far else run_dir
-    for one in place.ranks(ranks, sys.executable, "-c", program, at, FOREBAY_HOME=home):
+    own = ["fb-forward"] if far else ["fb-drain", "fb-intake"]
+    # With two ranks the page is the agent's, which tells where it is when it is looked for.
+    own += ["fb-monitor"] if ranks == 1 and not far else []
+    for one in place.ranks(ranks, sys.executable, "-c", program, at, *own, FOREBAY_HOME=home):
         found = eval(ended(one)[0])
         cores = len(os.sched_getaffinity(0))
-        own = ["fb-forward"] if far else ["fb-drain", "fb-intake"]
-        # With two ranks the page is the agent's, which tells where it is when it is looked for.
-        own += ["fb-monitor"] if ranks == 1 and not far else []
         assert {found[name] for name in own} == {cores}, found
         assert min(found.values()) == 1, "the rank itself stays where it was put"
 

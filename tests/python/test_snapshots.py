@@ -225,7 +225,7 @@ def test_a_program_that_begins_a_kept_run_anew_hears_so_once(
 
 def test_a_snapshot_that_is_let_go_of_without_its_end_is_no_secret(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
-        with pytest.warns(RuntimeWarning, match=r"the snapshot 3 .* with run.snapshot\(3\) as s"):
+        with pytest.warns(RuntimeWarning, match=r"the snapshot 3 .*`with run.snapshot\(3\) as s"):
             run.snapshot(3).put("x", np.ones(4))
         with contextlib.suppress(ZeroDivisionError), run.snapshot(4) as s:
             s.put("x", np.ones(4))

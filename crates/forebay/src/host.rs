@@ -7,7 +7,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use forebay_arena::process::own_pid;
 use forebay_server::{Body, Running, Server};
@@ -19,7 +21,8 @@ use rustix::io::Errno;
 use crate::calls::locator;
 
 /// How often a language is asked whether a signal came.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: SLICE.as_nanos() as i64 };
+const SLICE: Duration = Duration::from_millis(100);
 
 /// A server from its making to its end.
 pub struct Host {
@@ -98,8 +101,36 @@ impl Host {
             self.start(broker)?;
         }
         let heard = self.wait(signals);
-        let stopped = self.stop();
+        let stopped = match signals {
+            Signals::Check(check) => self.stop_and_look(check),
+            Signals::Event(_) => self.stop(),
+        };
         heard.and(stopped)
+    }
+
+    /// Stops it, which may wait for a service that runs; signals are looked for meanwhile.
+    fn stop_and_look(&self, check: &(dyn Fn() -> Result<()> + Sync)) -> Result<()> {
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let stopping = std::thread::Builder::new()
+                .name("fb-stop".into())
+                .spawn_scoped(scope, move || drop(tell.send(self.stop())));
+            if stopping.is_err() {
+                return self.stop();
+            }
+            loop {
+                match told.recv_timeout(SLICE) {
+                    Ok(stopped) => return stopped,
+                    // It is stopping already; a handler may end the process.
+                    Err(RecvTimeoutError::Timeout) => drop(check()),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(Error::internal(
+                            "the thread that stops the server has ended without a word",
+                        ));
+                    }
+                }
+            }
+        })
     }
 
     fn wait(&self, signals: &Signals) -> Result<()> {

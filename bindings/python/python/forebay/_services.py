@@ -202,8 +202,7 @@ def _end_on_signals(server: Server) -> dict[int, Any]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         server._native.ask_to_stop()
-        running = server._native.load()[0]
-        if running and len(first) == 1:
+        if len(first) == 1 and (running := server._native.load()[0]):
             calls = "a call that runs has" if running == 1 else f"{running} calls that run have"
             text = f"forebay: {server.name} ends when {calls} ended; ask again in {_AGAIN:.0f} s to end it at once\n"
             # Printing is not for handlers: the thread may have been in the middle of it.
