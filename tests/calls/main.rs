@@ -5,6 +5,7 @@
 const OVER_NETWORK: bool = false;
 
 mod basics;
+mod crowds;
 mod deaths;
 mod failures;
 mod hostile;

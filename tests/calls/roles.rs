@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use forebay_arena::{Process, process};
-use forebay_client::call::{Client, On, Value};
+use forebay_client::call::{Arg, Client, On, Value};
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use forebay_server::{Call, Server};
 use forebay_tests::broker::Host;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape, Signature};
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 /// How long servers of a test may be silent on the network.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -98,6 +98,25 @@ impl World {
     pub fn holding_client(&self, bytes: u64) -> Serving {
         let variables = [("FOREBAY_TEST_HOLD", bytes.to_string())];
         self.process("roles::this_program_is_a_client_when_a_test_asks", &variables)
+    }
+
+    /// A client in a process of its own that comes to a limit of that, `files` or `addresses`; what it notes of it is in
+    /// the log when this returns.
+    pub fn limited_client(&self, limit: &str) -> Serving {
+        let variables = [("FOREBAY_TEST_LIMIT", limit.to_owned())];
+        self.process("roles::this_program_is_a_client_with_limits_when_a_test_asks", &variables)
+    }
+
+    #[allow(dead_code, reason = "over the network a server maps nothing of its clients")]
+    /// A server that may take only so many bytes of address space more.
+    pub fn limited_server(&self, name: &str, addresses: u64) -> Serving {
+        let variables = [
+            ("FOREBAY_TEST_SERVER", name.to_owned()),
+            ("FOREBAY_TEST_WORKERS", "1".to_owned()),
+            ("FOREBAY_TEST_MEMORY", "1000000".to_owned()),
+            ("FOREBAY_TEST_ADDRESSES", addresses.to_string()),
+        ];
+        self.process("roles::this_program_is_a_server_when_a_test_asks", &variables)
     }
 
     fn process(&self, role: &str, variables: &[(&str, String)]) -> Serving {
@@ -310,6 +329,9 @@ fn this_program_is_a_server_when_a_test_asks() {
     let locator = locator(Path::new(&broker()), Path::new(&dir));
     let memory = std::env::var("FOREBAY_TEST_MEMORY").unwrap().parse().unwrap();
     let server = services(&name).unwrap().workers(workers).memory(memory);
+    if let Ok(bytes) = std::env::var("FOREBAY_TEST_ADDRESSES") {
+        limit_addresses(bytes.parse().unwrap());
+    }
     let running = server.start(locator).unwrap();
     running.add(Signature::parse("early()").unwrap(), Box::new(|_| Ok(()))).unwrap();
     println!("serving");
@@ -333,6 +355,57 @@ fn this_program_is_a_client_when_a_test_asks() {
     let client = forebay_client::call::Client::connect(locator).unwrap();
     let meta = ArrayMeta::new(DType::U8, Shape::new(&[bytes.parse().unwrap()]).unwrap());
     let _held = client.array(meta, On::Any).unwrap();
+    println!("serving");
+    std::io::stdin().lines().for_each(drop);
+}
+
+/// From now on this process may take only so many bytes of address space more.
+fn limit_addresses(more: u64) {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    let limit = Some(pages * rustix::param::page_size() as u64 + more);
+    setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
+}
+
+/// How a call of a service ended.
+fn note_call(client: &Client, what: &str) {
+    let (x, mut y) = (vec![1.0; 1 << 20], vec![0.5; 1 << 20]);
+    let called = client.call("axpy", vec![2.0.into(), x[..].into(), Arg::from(&mut y[..])], None);
+    match called {
+        Ok(_) => note(&format!("{what}: {}", y[0])).unwrap(),
+        Err(e) => note(&format!("{what}: {:?} {e}", e.code())).unwrap(),
+    }
+}
+
+#[test]
+fn this_program_is_a_client_with_limits_when_a_test_asks() {
+    let Ok(limit) = std::env::var("FOREBAY_TEST_LIMIT") else { return };
+    let dir = std::env::var_os("FOREBAY_TEST_DIR").unwrap();
+    let client = Client::connect(locator(Path::new(&broker()), Path::new(&dir))).unwrap();
+    match limit.as_str() {
+        "addresses" => {
+            limit_addresses(2 << 30);
+            note_call(&client, "limited");
+        }
+        _ => {
+            // With each number of files that are left the attachment gets a little further.
+            let maximum = getrlimit(Resource::Nofile).maximum;
+            setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
+            let mut files: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+            let mut ends = Vec::new();
+            for _ in 0..10 {
+                ends.push(
+                    client
+                        .call("void", vec![], None)
+                        .map_or_else(|e| format!("{:?} {e}", e.code()), |_| "called".into()),
+                );
+                files.pop();
+            }
+            drop(files);
+            ends.iter().for_each(|end| note(end).unwrap());
+            note_call(&client, "unlimited");
+        }
+    }
     println!("serving");
     std::io::stdin().lines().for_each(drop);
 }

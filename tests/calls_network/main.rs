@@ -5,6 +5,8 @@ const OVER_NETWORK: bool = true;
 
 #[path = "../calls/basics.rs"]
 mod basics;
+#[path = "../calls/crowds.rs"]
+mod crowds;
 #[path = "../calls/deaths.rs"]
 mod deaths;
 #[path = "../calls/failures.rs"]

@@ -65,6 +65,8 @@ mod layout;
 #[cfg(not(loom))]
 mod lent;
 #[cfg(not(loom))]
+pub mod limits;
+#[cfg(not(loom))]
 mod map;
 #[cfg(not(loom))]
 pub mod measure;

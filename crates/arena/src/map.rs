@@ -38,7 +38,11 @@ impl Map {
                 0,
             )
         }
-        .map_err(|e| Error::io(format!("cannot map a segment of {len} bytes"), e))?;
+        .map_err(|e| {
+            let e = std::io::Error::from(e);
+            let kind = e.kind();
+            Error::io(format!("cannot map a segment of {len} bytes"), e).caused_by(kind)
+        })?;
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::internal("mmap gave a null pointer"))?;
         Ok(Map { start, len, file })
     }

@@ -7,7 +7,9 @@
 //! or the lock of a segment they made ([`crate::Segment::creator_lives`]).
 
 use forebay_types::{Error, Result};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -159,14 +161,14 @@ impl Process {
     /// This process.
     pub fn current() -> Process {
         let pid = std::process::id();
-        let start_time = stat("self").map(|(_, t)| t).unwrap_or(0);
+        let start_time = stat("self").ok().flatten().map_or(0, |(_, t)| t);
         Process { pid, space: Sight::own().space, start_time, boot_id: boot_id() }
     }
 
     /// The process that has that number now, if any.
     pub fn of_pid(pid: u32) -> Option<Process> {
         let sight = Sight::own();
-        let (state, start_time) = stat(&pid.to_string()).filter(|_| sight.sees)?;
+        let (state, start_time) = stat(&pid.to_string()).ok()?.filter(|_| sight.sees)?;
         (state != ProcessState::Gone).then(|| Process {
             pid,
             space: sight.space,
@@ -177,7 +179,8 @@ impl Process {
 
     /// Whether no process of this name space has that number, for certain.
     pub fn is_gone(pid: u32) -> bool {
-        Sight::own().sees && Process::of_pid(pid).is_none()
+        let seen = stat(&pid.to_string());
+        Sight::own().sees && seen.is_ok_and(|seen| seen.is_none_or(|(state, _)| state == ProcessState::Gone))
     }
 
     /// What it does now.
@@ -189,8 +192,10 @@ impl Process {
             return ProcessState::Hidden;
         }
         match stat(&self.pid.to_string()) {
-            Some((state, start_time)) if start_time == self.start_time => state,
-            _ => ProcessState::Gone,
+            Ok(Some((state, start_time))) if start_time == self.start_time => state,
+            Ok(_) => ProcessState::Gone,
+            // Whoever may open no more files sees nobody, and nobody has died of that.
+            Err(_) => ProcessState::Hidden,
         }
     }
 
@@ -225,10 +230,17 @@ pub fn leave_core() {
     let _ = sched_setaffinity(None, &all);
 }
 
-/// State and start time out of `/proc/PID/stat`; the name in it may hold spaces and brackets.
-fn stat(pid: &str) -> Option<(ProcessState, u64)> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse_stat(&String::from_utf8_lossy(&text))
+/// State and start time out of `/proc/PID/stat`, or that there is no such process; the name in it may hold spaces
+/// and brackets.
+fn stat(pid: &str) -> io::Result<Option<(ProcessState, u64)>> {
+    match std::fs::read(format!("/proc/{pid}/stat")) {
+        Ok(text) => Ok(parse_stat(&String::from_utf8_lossy(&text))),
+        // It may end between the opening and the reading, too.
+        Err(e) if e.kind() == io::ErrorKind::NotFound || Errno::from_io_error(&e) == Some(Errno::SRCH) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 fn parse_stat(text: &str) -> Option<(ProcessState, u64)> {

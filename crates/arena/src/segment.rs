@@ -11,6 +11,7 @@ use crate::books::Growth;
 use crate::layout::{
     Cursor, Direction, HEADER_BYTES, LABEL_AT, LABEL_MOST, Layout, MAGIC, PAGE, SegmentSpec, WORDS,
 };
+use crate::limits;
 use crate::map::Map;
 use crate::mirror::Mirror;
 use crate::place;
@@ -197,7 +198,7 @@ impl Segment {
     fn unnamed(spec: &SegmentSpec) -> Result<Segment> {
         let layout = Layout::of(spec, Process::current())?;
         let file = rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-            .map_err(|e| Error::io("cannot make a memory file", e))?;
+            .map_err(|e| limits::cannot("cannot make a memory file", e))?;
         let segment = Segment::fill(file, layout, None)?;
         // The peer may write the pages but can neither cut them off nor add to them.
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;

@@ -4,8 +4,8 @@
 use crate::net::NetStream;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -64,12 +64,17 @@ impl Channel {
                 got => break got?,
             }
         };
+        // They come to a process that may open no more files, and are gone.
+        let cut = got.flags.contains(ReturnFlags::CTRUNC);
         for message in beside.drain() {
             if let RecvAncillaryMessage::ScmRights(more) = message {
                 fds.extend(more);
             }
         }
-        Ok(got.bytes)
+        match cut {
+            true => Err(Errno::MFILE.into()),
+            false => Ok(got.bytes),
+        }
     }
 }
 

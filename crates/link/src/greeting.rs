@@ -34,11 +34,19 @@ impl Peer {
 
 /// The connecting side: says hello, hears welcome.
 pub(crate) fn hello(wire: &mut Wire, role: &str, deadline: Instant) -> Result<Peer> {
-    wire.write(&Header::new(kind::HELLO, 0), &Peer::ourselves(role), &[], deadline)?;
+    say_hello(wire, role, deadline)?;
     let message = wire.read(Some(deadline))?.ok_or_else(|| {
         Error::new(Code::Timeout, "the other side accepted the connection and did not greet; is it stopped?")
     })?;
-    heard(&message, kind::WELCOME)
+    hear_welcome(&message)
+}
+
+pub(crate) fn say_hello(wire: &mut Wire, role: &str, deadline: Instant) -> Result<()> {
+    wire.write(&Header::new(kind::HELLO, 0), &Peer::ourselves(role), &[], deadline)
+}
+
+pub(crate) fn hear_welcome(message: &Message) -> Result<Peer> {
+    heard(message, kind::WELCOME)
 }
 
 /// The accepting side: hears hello, says welcome, or says why not.

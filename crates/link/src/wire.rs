@@ -13,7 +13,7 @@ use crate::line::Duplex;
 use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
 use crate::pool::Pool;
 use forebay_arena::process::SocketPeer;
-use forebay_arena::{Process, place};
+use forebay_arena::{Process, limits, place};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -29,12 +29,16 @@ use std::time::{Duration, Instant};
 
 /// Largest control frame.
 pub const FRAME_LIMIT: u64 = 16 << 20;
+/// The id of the first request on a connection.
+pub const FIRST_ASK: u64 = 1;
 /// Most descriptors beside one frame.
 pub const DESCRIPTORS: usize = 8;
 /// How long a request waits for its answer unless told otherwise.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a frame may take to leave: the other side reads all the time.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Who waits for one that may be busy looks after it so often.
+const LOOK: Duration = Duration::from_millis(100);
 /// Most notes kept while an answer is awaited.
 const NOTES: usize = 4096;
 
@@ -123,6 +127,29 @@ impl Wire {
         Ok(wire)
     }
 
+    /// The same to one who may be busy: as long as it says nothing, `still` is asked every [`LOOK`] whether to go on, with
+    /// the process that listens as far as it is known; its error ends the waiting.
+    pub fn connect_while(
+        path: &Path,
+        role: &str,
+        mut still: impl FnMut(Option<Process>) -> Result<()>,
+    ) -> Result<Wire> {
+        place::check_socket_path(path)?;
+        let stream = loop {
+            match dial(path, LOOK) {
+                Err(e) if e.code() == Code::Timeout => still(None)?,
+                done => break done?,
+            }
+        };
+        check_user(&stream)?;
+        let mut wire = Wire::over(stream)?;
+        let greeted = greeting::say_hello(&mut wire, role, Instant::now() + SEND_TIMEOUT)
+            .and_then(|()| greeting::hear_welcome(&wire.read_while(still)?));
+        let peer = greeted.map_err(|e| e.within(path.display()))?;
+        wire.met(peer);
+        Ok(wire)
+    }
+
     /// Two ends of a connection within this process, greeted: for an owner of a run that is not
     /// behind a socket.
     pub fn pair(role: &str) -> Result<(Wire, Wire)> {
@@ -182,7 +209,7 @@ impl Wire {
             received: Vec::new(),
             descriptors: VecDeque::new(),
             notes: VecDeque::new(),
-            next_id: 1,
+            next_id: FIRST_ASK,
             key: None,
         }
     }
@@ -224,7 +251,7 @@ impl Wire {
 
     /// Another descriptor of the socket, for a thread that watches for its end.
     pub fn watch_fd(&self) -> Result<OwnedFd> {
-        self.stream.as_fd().try_clone_to_owned().map_err(|e| Error::io("cannot copy a descriptor", e))
+        self.stream.as_fd().try_clone_to_owned().map_err(|e| limits::cannot("cannot copy a descriptor", e))
     }
 
     /// Says that nothing more comes, and waits until the other side has done what follows from that and
@@ -241,7 +268,7 @@ impl Wire {
     pub fn second_hand(&self) -> Result<Wire> {
         match &self.stream {
             Channel::Unix(stream) => {
-                Wire::over(stream.try_clone().map_err(|e| Error::io("cannot copy a descriptor", e))?)
+                Wire::over(stream.try_clone().map_err(|e| limits::cannot("cannot copy a descriptor", e))?)
             }
             Channel::Net(_) => Err(Error::bad("a connection over the network has one hand")),
         }
@@ -317,6 +344,32 @@ impl Wire {
                 _ if self.notes.len() < NOTES => self.notes.push_back(message),
                 _ => return Err(Error::new(Code::Full, format!("more than {NOTES} notes wait to be read"))),
             }
+        }
+    }
+
+    /// Asks one who may be busy, as [`Wire::connect_while`] does.
+    pub fn ask_while<T: Serialize + ?Sized>(
+        &mut self,
+        request: &T,
+        fds: &[BorrowedFd],
+        mut still: impl FnMut(Option<Process>) -> Result<()>,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        let id = self.start_ask(request, fds)?;
+        loop {
+            let message = self.read_while(&mut still)?;
+            if message.id == id && matches!(message.kind, kind::ANSWER | kind::ERROR) {
+                message.failure()?;
+                return Ok((message.parse()?, message.fds));
+            }
+        }
+    }
+
+    fn read_while(&mut self, mut still: impl FnMut(Option<Process>) -> Result<()>) -> Result<Message> {
+        loop {
+            if let Some(message) = self.read(Some(Instant::now() + LOOK))? {
+                return Ok(message);
+            }
+            still(self.process)?;
         }
     }
 
@@ -414,7 +467,7 @@ impl Wire {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
         match e.kind() {
             BrokenPipe | ConnectionReset | NotConnected | ConnectionAborted | TimedOut => self.lost(),
-            _ => Error::io("a control connection failed", e),
+            _ => limits::cannot("a control connection failed", e),
         }
     }
 
@@ -485,7 +538,7 @@ impl AsFd for Wire {
 /// time limit too.
 fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-    let cannot = |e| Error::io(format!("cannot connect to {}", path.display()), e);
+    let cannot = |e| limits::cannot(format!("cannot connect to {}", path.display()), e);
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(cannot)?;
@@ -495,7 +548,8 @@ fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
     match rustix::net::connect(&socket, &address) {
         Ok(()) => Ok(UnixStream::from(socket)),
         Err(Errno::CONNREFUSED) => {
-            Err(Error::new(Code::ServerLost, format!("nobody listens at {} any more", path.display())))
+            Err(Error::new(Code::ServerLost, format!("nobody listens at {} any more", path.display()))
+                .caused_by(io::ErrorKind::ConnectionRefused))
         }
         Err(Errno::AGAIN) => Err(Error::new(
             Code::Timeout,

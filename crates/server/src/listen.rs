@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forebay_link::pool::Pool;
+use forebay_link::wire::FIRST_ASK;
 use forebay_link::{Listener, ShmLink, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
@@ -17,8 +18,8 @@ use crate::shared::Shared;
 
 /// Most clients of one server.
 const CLIENTS: usize = 1_024;
-/// Most greetings at a time.
-const GREETINGS: usize = 64;
+/// Most greetings at a time; who comes then waits in the queue of the socket.
+const GREETINGS: usize = 256;
 /// How long a client may take to introduce itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -56,10 +57,11 @@ fn somebody_comes(shared: &Shared, listener: &Listener) -> bool {
     false
 }
 
-/// Lets one client in; a slow or silent one keeps only its own thread waiting.
+/// Lets one client in; a slow or silent one keeps only its own thread waiting. When there are too many of them, this
+/// waits until one is through: nobody is turned away for coming with many others.
 pub(crate) fn admit(shared: &Arc<Shared>, greet: impl FnOnce() -> Result<Wire> + Send + 'static) {
-    if shared.greetings.load(Ordering::Relaxed) >= GREETINGS {
-        return;
+    while shared.greetings.load(Ordering::Relaxed) >= GREETINGS && !shared.stopping() {
+        std::thread::sleep(Duration::from_millis(1));
     }
     let there = shared.clone();
     shared.greetings.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +77,15 @@ pub(crate) fn admit(shared: &Arc<Shared>, greet: impl FnOnce() -> Result<Wire> +
 }
 
 fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
-    let message = wire.receive(PATIENCE)?;
+    let message = match wire.receive(PATIENCE) {
+        // Its descriptors could not be taken: it is told, lest it take this server for dead.
+        Err(e) if e.code() == Code::Full => {
+            let e = own_limit(shared, e);
+            wire.refuse(FIRST_ASK, &e)?;
+            return Err(e);
+        }
+        message => message?,
+    };
     let id = message.id;
     let link = match message.parse().and_then(|r| attach(shared, &mut wire, id, r, message.fds)) {
         Ok(link) => link,
@@ -129,9 +139,25 @@ fn attach(
     let (Some(segment), Some(event)) = (fds.next(), fds.next()) else {
         return Err(Error::new(Code::Corrupt, "a client attached itself without its two descriptors"));
     };
-    let mut link = ShmLink::accept(segment)?;
-    link.sender().attach_doorbell(event)?;
-    let doorbell = shared.doorbell.share()?;
+    let mut link = ShmLink::accept(segment).map_err(|e| own_limit(shared, e))?;
+    link.sender().attach_doorbell(event).map_err(|e| own_limit(shared, e))?;
+    let doorbell = shared.doorbell.share().map_err(|e| own_limit(shared, e))?;
     wire.answer(id, &attached, &[std::os::fd::AsFd::as_fd(&doorbell)])?;
     Ok((client, Some(link)))
+}
+
+/// What this process lacks, said so that the client does not look for it on its own side.
+fn own_limit(shared: &Shared, e: Error) -> Error {
+    if e.code() != Code::Full {
+        return e;
+    }
+    Error::new(
+        Code::Full,
+        format!(
+            "server {:?} (pid {}) cannot let this client in, {e}; that is a limit of the server's process: start it with \
+             more (`ulimit -v` for memory, `ulimit -n` for files)",
+            shared.name,
+            std::process::id()
+        ),
+    )
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Block, Doorbell, place};
+use forebay_arena::{Block, Doorbell, limits, place};
 use forebay_link::net::{Address, Fingerprint, Key, Received};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, PeerState, QuickMap, Transport, standing};
@@ -26,8 +26,10 @@ use super::{lock, spare};
 use memory::Memory;
 use remote::Remote;
 
-/// How long a server may take to let a client in; its listener is never busy with calls.
+/// How long a server on another host may take to let a client in; its door is never busy with calls.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Less room for large arguments is of no use.
+const LEAST_ROOM: u64 = 16 << 20;
 /// Most calls under way at a time.
 const UNDER_WAY: usize = 65_536;
 
@@ -116,10 +118,12 @@ enum Way {
 }
 
 /// Room for large arguments: as much as the machine has memory, within the limit. It is address
-/// space only; pages are taken when used.
+/// space only; pages are taken when used. Where that is limited, too, each server gets a part of it.
 pub(super) fn room() -> u64 {
     let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))).clamp(1 << 30, ARGUMENT_BYTES)
+    let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    let machine = machine.clamp(1 << 30, ARGUMENT_BYTES);
+    limits::address_space_left().map_or(machine, |left| machine.min(left / 4).max(LEAST_ROOM))
 }
 
 /// The server is the one that was announced.

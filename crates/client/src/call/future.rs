@@ -209,7 +209,7 @@ impl<'a> Future<'a> {
                 Some(holder) => {
                     holder.lost().map_or_else(|| Ok(holder.clone()), |e| Err(Sent::Lost(e.clone())))
                 }
-                None => self.offer.connection(server, |info| self.inner.connection(info)),
+                None => self.offer.connection(server, |info| self.inner.connection(info, until)),
             };
             match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
                 Ok(((pending, sent), connection)) => {
@@ -220,6 +220,11 @@ impl<'a> Future<'a> {
                     return Ok(());
                 }
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
+                Err(Sent::Unreached(e)) => {
+                    self.tried.push(self.offer.servers[server].incarnation);
+                    self.renew_offer();
+                    cause = Some(e);
+                }
                 Err(Sent::Lost(e)) => {
                     let info = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
                     let info = info.clone();

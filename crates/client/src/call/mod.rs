@@ -17,6 +17,7 @@
 //! end. When a server is lost the call is issued again, from the caller's arrays, to another.
 
 mod args;
+mod attach;
 mod connection;
 mod future;
 mod lead;
@@ -28,9 +29,7 @@ mod table;
 mod transfer;
 mod watcher;
 
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,7 +44,6 @@ pub use reference::{On, Reference};
 pub use transfer::Transfer;
 pub use watcher::Watched;
 
-use connection::Connection;
 use pump::Pump;
 use table::{Offer, Table};
 
@@ -69,10 +67,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Why a request did not go.
+#[derive(Clone, Debug)]
 enum Sent {
     /// It cannot go anywhere.
     Not(Error),
-    /// It cannot go to this server.
+    /// It cannot go to this server, of which nobody knows whether it lives.
+    Unreached(Error),
+    /// It cannot go to this server, which is dead, stopped or another one by now.
     Lost(Error),
 }
 
@@ -81,7 +82,7 @@ struct Inner {
     pid: u32,
     next: AtomicU64,
     table: Arc<Table>,
-    connections: Mutex<QuickMap<Incarnation, Arc<Connection>>>,
+    connections: Mutex<QuickMap<Incarnation, attach::Known>>,
     pump: Pump,
     newest: Mutex<reference::Newest>,
     check: OnceLock<Check>,
@@ -288,63 +289,5 @@ impl Inner {
             Code::Closed,
             format!("this client belongs to the parent process {}; connect again after fork", self.pid),
         ))
-    }
-
-    /// The connection to a server, made at the first call.
-    fn connection(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Arc<Connection>, Sent> {
-        let known = lock(&self.connections).get(&info.incarnation).cloned();
-        if let Some(connection) = known {
-            return match connection.lost() {
-                None => Ok(connection),
-                Some(e) => Err(Sent::Lost(e.clone())),
-            };
-        }
-        // Without the lock: a server that does not answer must not hold up calls to others.
-        let made = self.attach(info).map_err(|e| match e.code() {
-            // The server is there and says no, or this side has no memory: others may be no better.
-            Code::VersionMismatch | Code::Refused | Code::Full | Code::Cancelled => Sent::Not(e),
-            _ => Sent::Lost(e),
-        })?;
-        let made = Arc::new(made);
-        match lock(&self.connections).entry(info.incarnation) {
-            // Another thread was faster.
-            Entry::Occupied(other) => return Ok(other.get().clone()),
-            Entry::Vacant(place) => place.insert(made.clone()),
-        };
-        self.pump.add(made.clone());
-        Ok(made)
-    }
-
-    /// Attaches to a server. One that is stopped keeps whoever greets it waiting; where Ctrl-C is to
-    /// be heard, a thread of its own does the greeting.
-    fn attach(self: &Arc<Self>, info: &Arc<ServerInfo>) -> Result<Connection> {
-        let (inner, info) = (self.clone(), info.clone());
-        let reach = self.table.reach(&info)?;
-        let attach = move || Connection::attach(info, inner.id, &inner.pump.doorbell, &reach);
-        if self.check.get().is_none() {
-            return attach();
-        }
-        let (tell, told) = std::sync::mpsc::channel();
-        std::thread::Builder::new()
-            .name("attach".into())
-            .spawn(move || drop(tell.send(attach())))
-            .map_err(|e| Error::io("cannot start a thread", e))?;
-        loop {
-            match told.recv_timeout(SLICE) {
-                Ok(outcome) => return outcome,
-                Err(RecvTimeoutError::Timeout) => self.interrupted()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::internal("the thread that attaches to a server ended early"));
-                }
-            }
-        }
-    }
-
-    /// A server is lost: its connection goes, and the broker is told.
-    fn failed(&self, info: &Arc<ServerInfo>) {
-        if let Some(connection) = lock(&self.connections).remove(&info.incarnation) {
-            self.pump.remove(&connection);
-        }
-        self.table.failed(info.incarnation);
     }
 }

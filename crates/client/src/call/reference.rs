@@ -158,9 +158,10 @@ impl Inner {
         let mut tried = tried.to_vec();
         loop {
             let server = self.seek(None, |table| table.server(name, &tried))?;
-            match self.connection(&server) {
+            match self.connection(&server, None) {
                 Ok(connection) => return Ok(Arc::new(Home(connection))),
                 Err(Sent::Not(e)) => return Err(e),
+                Err(Sent::Unreached(_)) => tried.push(server.incarnation),
                 Err(Sent::Lost(_)) => {
                     tried.push(server.incarnation);
                     self.failed(&server);

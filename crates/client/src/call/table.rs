@@ -311,6 +311,10 @@ impl Table {
             },
             None => {
                 self.refresh(LONG).map_err(|e| {
+                    // What this process lacks itself says nothing about brokers and servers.
+                    if e.code() == Code::Full {
+                        return e;
+                    }
                     let text = format!("nothing is known of {name:?} and no broker answers: {e}");
                     Error::new(Code::NoServer, text)
                 })?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most that wait at a time; then the one that has waited longest goes.
-const WAITING: usize = 128;
+const WAITING: usize = 1_024;
 /// How long one may take from its connection to its proof.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -5,7 +5,7 @@ use super::address::Address;
 use super::key::{BYTES, Bytes, Fingerprint};
 use super::tls;
 use crate::lock;
-use forebay_arena::{Lent, place};
+use forebay_arena::{Lent, limits, place};
 use forebay_types::{Code, Error, Result};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use rustls::Connection;
@@ -75,7 +75,10 @@ impl NetStream {
                 Code::Timeout,
                 format!("{address} does not answer; check the address, the network and firewalls"),
             ),
-            _ => Error::new(Code::ServerLost, format!("{address} cannot be reached: {why}")),
+            _ => match limits::cannot(format!("cannot connect to {address}"), why) {
+                own if own.code() == Code::Full => own,
+                e => Error::new(Code::ServerLost, format!("{address} cannot be reached: {e}")),
+            },
         })
     }
 

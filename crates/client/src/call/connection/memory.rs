@@ -1,9 +1,11 @@
 //! A server on the same host: the segment that this client made for it.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use forebay_arena::{Allocator, Block, Direction, Doorbell, Segment};
 use forebay_link::frame::Header;
@@ -12,11 +14,15 @@ use forebay_types::call::{ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 
+use super::super::attach::Knock;
 use super::super::lock;
-use super::{PATIENCE, agree, room};
+use super::{LEAST_ROOM, agree, room};
 
 /// Most large arguments under way at a time.
 const BLOCKS: u32 = 4_096;
+
+/// Between two attempts at a server that closed the connection before a word.
+const AGAIN: Duration = Duration::from_millis(10);
 
 pub(in crate::call) struct Memory {
     segment: Segment,
@@ -38,14 +44,43 @@ struct Receiving {
     frame: Frame,
 }
 
+/// A segment with so much room, or with as much of it as this process can map.
+fn segment(room: u64) -> Result<ShmLink> {
+    match ShmLink::create(room, BLOCKS) {
+        Err(e) if e.code() == Code::Full && room / 2 >= LEAST_ROOM => segment(room / 2),
+        Err(e) if e.cause() == Some(ErrorKind::OutOfMemory) => Err(Error::new(
+            Code::Full,
+            format!("{e}; this process may take no more address space: raise `ulimit -v`, or free memory"),
+        )),
+        done => done,
+    }
+}
+
+/// Greets a server. One that closes the connection before a word is at its end, which the next attempt tells, or has
+/// more to greet than it can.
+fn connect(knock: &Knock, socket: &Path) -> Result<Wire> {
+    loop {
+        let mut over = false;
+        let still = |process| knock.still(process).inspect_err(|_| over = true);
+        match Wire::connect_while(socket, "client", still) {
+            Err(e) if e.code() == Code::ServerLost && e.cause().is_none() && !over => {
+                knock.still(None)?;
+                std::thread::sleep(AGAIN);
+            }
+            done => return done,
+        }
+    }
+}
+
 impl Memory {
     pub fn attach(info: &ServerInfo, client: u64, doorbell: &Doorbell) -> Result<Memory> {
-        let mut wire = Wire::connect_as(Path::new(&info.socket), "client", PATIENCE)?;
-        let link = ShmLink::create(room(), BLOCKS)?;
+        let knock = Knock::at(info);
+        let mut wire = connect(&knock, Path::new(&info.socket))?;
+        let link = segment(room())?;
         let request = ServerRequest::Attach { client };
         let shared = doorbell.share()?;
         let fds = [link.segment().fd(), shared.as_fd()];
-        let (answer, theirs) = wire.ask_with(&request, &fds, PATIENCE)?;
+        let (answer, theirs) = wire.ask_while(&request, &fds, |process| knock.still(process))?;
         agree(info, answer)?;
         let (segment, sender, receiver) = link.split();
         let bell = theirs.into_iter().next();

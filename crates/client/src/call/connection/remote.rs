@@ -1,25 +1,30 @@
 //! A server on another host: arguments are written from where they lie, results come into recycled
 //! memory, and what shared memory says with a word of a page is a short frame.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use forebay_link::frame::Header;
-use forebay_link::net::{Address, Key, NetReceiver, NetSender, Received};
+use forebay_link::net::{Address, Key, Keys, NetReceiver, NetSender, Received};
 use forebay_link::pool::{Budget, Pool};
 use forebay_link::{PeerState, Wire, standing, watch};
 use forebay_types::call::{ServerRequest, kind};
 use forebay_types::directory::ServerInfo;
-use forebay_types::{Error, Result};
+use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::super::attach::Knock;
 use super::super::lock;
 use super::super::transfer::Large;
 use super::{PATIENCE, agree, room};
 
 /// Who waits for room looks up so often.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Between two attempts at a server that turned this client away before a word.
+const AGAIN: Duration = Duration::from_millis(20);
 
 pub(in crate::call) struct Remote {
     sender: NetSender,
@@ -36,6 +41,22 @@ struct Hearing {
     looked: Instant,
 }
 
+/// Greets a server. One that turns a newcomer away before a word has more to greet than it can; that it is dead is known
+/// when it refuses the connection, while a host or network that is not there says nothing about it.
+fn connect(info: &ServerInfo, address: &Address, keys: &Keys) -> Result<Wire> {
+    let knock = Knock::at(info);
+    loop {
+        match Wire::connect_net(address, "client", keys, PATIENCE) {
+            Err(e) if e.code() != Code::ServerLost || e.cause() == Some(ErrorKind::ConnectionRefused) => {
+                return Err(e);
+            }
+            Err(e) if !knock.is_younger_than(PATIENCE) => return Err(Error::new(Code::Timeout, e.text())),
+            Err(_) => std::thread::sleep(AGAIN),
+            done => return done,
+        }
+    }
+}
+
 impl Remote {
     pub fn attach(
         info: &ServerInfo,
@@ -44,7 +65,7 @@ impl Remote {
         key: Key,
         silence: Duration,
     ) -> Result<Remote> {
-        let mut wire = Wire::connect_net(address, "client", &key.into(), PATIENCE)?;
+        let mut wire = connect(info, address, &key.into())?;
         let (answer, _) = wire.ask_with(&ServerRequest::Attach { client }, &[], PATIENCE)?;
         agree(info, answer)?;
         let (sender, receiver) = wire.into_link(Pool::new(&Budget::new(room())))?.split();
@@ -165,7 +186,7 @@ pub fn silent(silence: Duration) -> String {
 /// The error when a server cannot be reached from here at all.
 pub fn unreachable(info: &ServerInfo) -> Error {
     Error::new(
-        forebay_types::Code::Refused,
+        Code::Refused,
         format!(
             "server {:?} is on host {} and listens for its own host only; start the agent there with `forebay up --listen`",
             info.name, info.host

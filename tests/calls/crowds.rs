@@ -1,0 +1,109 @@
+//! Many that come at one moment, to a server that is well.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use forebay_client::call::Client;
+use forebay_types::Code;
+
+use crate::roles::{Serving, World};
+
+/// That many at once call a server for the first time, each by the client that is its own or everybody's. Who got
+/// no answer, and how long the last one took.
+fn first_calls(clients: &[Client], threads: usize) -> (Vec<String>, Duration) {
+    let barrier = Barrier::new(threads);
+    let began = Instant::now();
+    let failed = std::thread::scope(|scope| {
+        let calls = |i: usize| {
+            let (client, barrier) = (&clients[i % clients.len()], &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                // Without a time of its own: one that is lost waits for ever, and the test with it.
+                client.call("void", vec![], None).err().map(|e| e.to_string())
+            })
+        };
+        let calls: Vec<_> = (0..threads).map(calls).collect();
+        calls.into_iter().filter_map(|call| call.join().unwrap()).collect()
+    });
+    (failed, began.elapsed())
+}
+
+fn incarnation(client: &Client) -> u64 {
+    client.services().unwrap()[0].servers[0].incarnation.0
+}
+
+/// Nobody has told the broker that it died.
+fn is_announced_still(world: &World, server: &Serving) {
+    let servers = world.client().services().unwrap().swap_remove(0).servers;
+    assert_eq!(servers.iter().map(|s| i64::from(s.pid)).collect::<Vec<_>>(), [server.pid()]);
+}
+
+#[test]
+fn hundreds_of_threads_call_for_the_first_time_at_one_moment() {
+    for _ in 0..3 {
+        let world = World::new();
+        let server = world.server("one", 1);
+        let client = world.client();
+        let before = incarnation(&client);
+        let (failed, took) = first_calls(std::slice::from_ref(&client), 200);
+        assert!(failed.is_empty(), "{} of 200: {}", failed.len(), failed[0]);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        assert_eq!(incarnation(&client), before);
+        is_announced_still(&world, &server);
+    }
+}
+
+#[test]
+fn hundreds_of_clients_call_for_the_first_time_at_one_moment() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let clients: Vec<_> = (0..200).map(|_| world.client()).collect();
+    let (failed, took) = first_calls(&clients, clients.len());
+    assert!(failed.is_empty(), "{} of 200: {}", failed.len(), failed[0]);
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    is_announced_still(&world, &server);
+}
+
+#[test]
+fn who_may_open_no_more_files_is_told_so_and_no_server_is_taken_for_dead() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let before = incarnation(&world.client());
+    let client = world.limited_client("files");
+    let log = world.log();
+    let said = |line: &String| line.strip_prefix(&format!("{} ", client.pid())).map(str::to_owned);
+    let lines: Vec<String> = log.iter().filter_map(said).collect();
+    assert!(lines.len() == 11 && lines[0].starts_with("Full") && lines[9] == "called", "{lines:#?}");
+    for line in lines[..10].iter().filter(|line| *line != "called") {
+        assert!(
+            line.starts_with("Full") && line.contains("its limit is") && line.contains("ulimit -n"),
+            "{line}"
+        );
+    }
+    assert_eq!(lines[10], "unlimited: 2.5");
+    assert_eq!(incarnation(&world.client()), before);
+    is_announced_still(&world, &server);
+}
+
+#[test]
+fn a_client_of_little_address_space_calls_with_large_arrays() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.limited_client("addresses");
+    assert_eq!(world.log(), [format!("{} limited: 2.5", client.pid())]);
+}
+
+#[test]
+fn a_server_of_little_address_space_says_whose_limit_that_is() {
+    if crate::OVER_NETWORK {
+        return;
+    }
+    let world = World::new();
+    let server = world.limited_server("small", 300 << 20);
+    let e = world.client().call("void", vec![], None).unwrap_err();
+    assert_eq!(e.code(), Code::Full);
+    for says in ["server \"small\"", "limit of the server's process", "ulimit -v"] {
+        assert!(e.text().contains(says), "{e}");
+    }
+    is_announced_still(&world, &server);
+}
