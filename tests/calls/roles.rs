@@ -255,6 +255,19 @@ fn nested(call: &mut Call) -> Result<()> {
     pids.set(sum)
 }
 
+/// Has the work done by a call of its own, and notes how that ended.
+fn relay(call: &mut Call) -> Result<()> {
+    let [tag, ms, mut pid] = call.args()?;
+    let (tag, ms) = (tag.str()?.to_owned(), ms.i64()?);
+    let found = own_client()?.call("work", vec![tag.as_str().into(), ms.into()], None);
+    note(&match &found {
+        Ok(_) => format!("{tag}-relayed"),
+        Err(e) => format!("{tag}-relay-{:?}", e.code()),
+    })?;
+    let [Value::Scalar(done)] = found?[..] else { return Err(Error::internal("no pid")) };
+    pid.set(done.as_i64().unwrap_or(0))
+}
+
 fn services(name: &str) -> Result<Server> {
     Server::new(name)
         .service("void()", |_| Ok(()))?
@@ -316,6 +329,7 @@ fn services(name: &str) -> Result<Server> {
         })?
         .service("nested(in depth:i64, out pids:i64)", nested)?
         .service("pid(out pid:i64)", |call| call.arg(0)?.set(i64::from(std::process::id())))?
+        .service("relay(in tag:str, in ms:i64, out pid:i64)", relay)?
         .service("panics()", |_| panic!("out of its mind"))?
         .service("work(in tag:str, in ms:i64, out pid:i64)", work)?
         .service("order_once(in tag:str, in ms:i64, out pid:i64) effects", work)

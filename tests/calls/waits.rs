@@ -56,18 +56,57 @@ fn a_call_goes_from_one_server_to_another_and_back() {
 }
 
 #[test]
-fn a_server_ends_although_its_services_call_each_other_for_ever() {
+fn services_that_call_each_other_for_ever_are_refused_and_the_server_goes_on() {
     let world = World::new();
     let mut server = world.server("one", 1);
     let client = world.client();
-    let mut endless = client.call_async("nested", vec![1_000_000.into()], None).unwrap();
-    // One worker, and 64 that stand in.
-    until("all of its threads wait", || world.log().len() == 65);
+    let e = client.call("nested", vec![1_000_000.into()], Some(LONG)).unwrap_err();
+    assert_eq!(e.code(), Code::RemoteError);
+    for says in ["all 1025 threads of server", "limit 1024", "start another server"] {
+        assert!(e.text().contains(says), "{e}");
+    }
+    assert_eq!(number(&client.call("nested", vec![3.into()], Some(LONG)).unwrap()), 4 * server.pid());
     server.tell("stop");
     assert!(server.end());
-    let e = endless.wait(Some(LONG)).unwrap_err();
-    assert_eq!(e.code(), Code::RemoteError);
-    assert!(e.text().contains("services call each other more than 64 deep"), "{e}");
+}
+
+#[test]
+fn many_callers_of_services_that_call_each_other_wedge_no_server() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let mut calls: Vec<_> =
+        (0..16).map(|_| client.call_async("nested", vec![19.into()], None).unwrap()).collect();
+    for call in &mut calls {
+        assert_eq!(number(&call.wait(Some(LONG)).unwrap()), 20 * server.pid());
+    }
+    // More than it has threads for.
+    let mut calls: Vec<_> =
+        (0..150).map(|_| client.call_async("nested", vec![19.into()], None).unwrap()).collect();
+    for call in &mut calls {
+        match call.wait(Some(LONG)) {
+            Ok(sum) => assert_eq!(number(&sum), 20 * server.pid()),
+            Err(e) => assert!(e.code() == Code::RemoteError && e.text().contains("limit 1024"), "{e}"),
+        }
+    }
+    // What nobody waits for any more ends a moment later.
+    until("its threads are free again", || {
+        client.call("nested", vec![19.into()], Some(LONG)).is_ok_and(|sum| number(&sum) == 20 * server.pid())
+    });
+}
+
+#[test]
+fn a_service_stops_waiting_for_calls_of_its_own_when_nobody_wants_its_result_any_more() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let has = |line: &str| world.log().iter().any(|l| l.ends_with(line));
+    let given_up = client.call_async("relay", vec!["first".into(), 60_000.into()], None).unwrap();
+    until("its call runs", || has(" first"));
+    drop(given_up);
+    until("it ends its wait", || has("first-relay-Cancelled") && has("first-cancelled"));
+    // Its worker is free again.
+    client.call("void", vec![], Some(LONG)).unwrap();
 }
 
 /// Calls, one after the other, until `over`: how many began after that moment and were answered before then.

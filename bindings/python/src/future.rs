@@ -80,6 +80,9 @@ impl Future {
                 return Ok(None);
             }
             signals()?;
+            if let Some(objection) = standing::objection() {
+                return Err(objection);
+            }
         }
     }
 

@@ -12,25 +12,32 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use forebay_types::Error;
+
 /// The place of a thread among those that serve.
 pub trait Post {
-    /// It is about to sleep until somebody else has done something.
-    fn leave(&self);
+    /// It is about to sleep until somebody else has done something. False when nobody serves meanwhile: all others sleep
+    /// so, and nobody can be had to stand in.
+    fn leave(&self) -> bool;
     /// It goes on; this may have to wait until its place is free.
     fn come_back(&self);
+    /// Why this thread is not to wait any longer, if so. `alone`: nobody serves while it does.
+    fn objects(&self, alone: bool) -> Option<Error>;
 }
 
 thread_local! {
     static POST: RefCell<Option<Rc<dyn Post>>> = const { RefCell::new(None) };
-    static WAITS: Cell<Waits> = const { Cell::new(Waits { begun: 0, away: false }) };
+    static WAITS: Cell<Waits> = const { Cell::new(Waits { begun: 0, away: false, alone: false }) };
 }
 
 #[derive(Clone, Copy)]
 struct Waits {
     /// Waits of this thread that have begun, one within the other.
     begun: u32,
-    /// Somebody stands in for it.
+    /// Somebody stands in for it,
     away: bool,
+    /// or nobody does, although it left.
+    alone: bool,
 }
 
 /// This thread serves others from now on.
@@ -60,7 +67,7 @@ impl Drop for Wait {
     fn drop(&mut self) {
         let waits = WAITS.get();
         let begun = waits.begun - 1;
-        WAITS.set(Waits { begun, away: waits.away && begun > 0 });
+        WAITS.set(Waits { begun, away: waits.away && begun > 0, alone: waits.alone && begun > 0 });
         if waits.away && begun == 0 {
             come_back();
         }
@@ -80,7 +87,19 @@ pub fn leave() {
 fn leave_post(waits: Waits) {
     if let Some(post) = POST.with_borrow(Clone::clone) {
         WAITS.set(Waits { away: true, ..waits });
-        post.leave();
+        let alone = !post.leave();
+        WAITS.set(Waits { alone, ..WAITS.get() });
+    }
+}
+
+/// Why this thread is not to go on with its wait, if it serves others and there is a reason: whoever waits for what
+/// another one does asks this now and then, and ends the wait with that error.
+#[inline]
+pub fn objection() -> Option<Error> {
+    let waits = WAITS.get();
+    match waits.begun {
+        0 => None,
+        _ => POST.with_borrow(|post| post.as_ref()?.objects(waits.alone)),
     }
 }
 
@@ -99,15 +118,21 @@ mod tests {
     struct Counted {
         left: Cell<u32>,
         back: Cell<u32>,
+        alone: Cell<bool>,
     }
 
     impl Post for Counted {
-        fn leave(&self) {
+        fn leave(&self) -> bool {
             self.left.set(self.left.get() + 1);
+            !self.alone.get()
         }
 
         fn come_back(&self) {
             self.back.set(self.back.get() + 1);
+        }
+
+        fn objects(&self, alone: bool) -> Option<Error> {
+            alone.then(|| Error::bad("nobody serves"))
         }
     }
 
@@ -132,8 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn who_leaves_and_nobody_serves_is_told_so_until_its_wait_ends() {
+        let post = Rc::new(Counted::default());
+        hold(post.clone());
+        post.alone.set(true);
+        let wait = Wait::begin();
+        assert!(objection().is_none(), "it has not left yet");
+        leave();
+        assert!(objection().is_some());
+        drop(wait);
+        assert!(objection().is_none());
+    }
+
+    #[test]
     fn a_thread_that_serves_nobody_just_sleeps() {
         let _wait = Wait::begin();
         leave();
+        assert!(objection().is_none());
     }
 }

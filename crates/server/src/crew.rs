@@ -20,8 +20,8 @@
 
 use super::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, PoisonError, TryLockError};
 
-/// Most spare threads.
-pub(super) const SPARES: u32 = 64;
+/// Most spare threads. One that waits costs some pages of stack.
+pub(super) const SPARES: u32 = 1_024;
 
 /// Who is to stand in for a body that waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +30,9 @@ pub(super) enum Spare {
     Nobody,
     /// A new thread. It is counted.
     Serves,
+    /// Nobody can be had, and nobody is left who serves: what this body waits for may never come, if it is to come from
+    /// this server. It is not to wait.
+    None,
     /// A new thread that answers requests with an error: the server stops, and everybody in it waits.
     Refuses,
 }
@@ -38,6 +41,8 @@ pub(super) struct Crew<L> {
     /// Who holds it leads.
     lead: Mutex<L>,
     places: u32,
+    /// Most threads beyond those.
+    spares: u32,
     /// That run.
     bodies: AtomicU32,
     /// That wait for a call of their own.
@@ -57,11 +62,12 @@ struct Rest {
 }
 
 impl<L> Crew<L> {
-    /// So many threads, each with a place.
-    pub fn new(places: u32, lead: L) -> Crew<L> {
+    /// So many threads, each with a place, and at most so many beside them.
+    pub fn new(places: u32, spares: u32, lead: L) -> Crew<L> {
         Crew {
             lead: Mutex::new(lead),
             places,
+            spares,
             bodies: AtomicU32::new(0),
             away: AtomicU32::new(0),
             back: AtomicU32::new(0),
@@ -160,11 +166,14 @@ impl<L> Crew<L> {
         if here >= self.places {
             return Spare::Nobody;
         }
-        let spare = match rest.threads < self.places + SPARES {
+        let spare = match rest.threads < self.places + self.spares {
             true => Spare::Serves,
-            false => self.last_one(here),
+            false => match self.last_one(here) {
+                Spare::Nobody if here == 0 => Spare::None,
+                spare => spare,
+            },
         };
-        rest.threads += u32::from(spare != Spare::Nobody);
+        rest.threads += u32::from(matches!(spare, Spare::Serves | Spare::Refuses));
         spare
     }
 
@@ -196,9 +205,11 @@ impl<L> Crew<L> {
         over
     }
 
-    /// A thread that was counted could not be made.
-    pub fn gone(&self) {
-        self.resting().threads -= 1;
+    /// A thread that was counted could not be made. Says whether anybody is left who serves.
+    pub fn gone(&self) -> bool {
+        let mut rest = self.resting();
+        rest.threads -= 1;
+        rest.threads + self.back.load(Ordering::SeqCst) > self.away.load(Ordering::SeqCst)
     }
 
     pub fn stopping(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
-use forebay_arena::Doorbell;
+use forebay_arena::{Doorbell, limits};
 use forebay_link::QuickMap;
 use forebay_link::net::Flusher;
 use forebay_link::pool::Budget;
@@ -85,7 +85,7 @@ impl Shared {
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
             budget: Budget::new(memory),
-            crew: Crew::new(workers, Poller::default()),
+            crew: Crew::new(workers, SPARES, Poller::default()),
             spares: Mutex::default(),
             doorbell: Doorbell::new()?,
             changed: AtomicBool::new(false),
@@ -122,9 +122,9 @@ impl Shared {
         self.doorbell.ring();
     }
 
-    /// A body is about to wait for a call of its own.
-    pub fn leave(self: &Arc<Shared>) {
-        self.start(self.crew.leave());
+    /// A body is about to wait for a call of its own. False when nobody serves meanwhile.
+    pub fn leave(self: &Arc<Shared>) -> bool {
+        self.start(self.crew.leave())
     }
 
     /// It goes on. Who leads while the server stops may have waited for just that.
@@ -135,21 +135,41 @@ impl Shared {
         }
     }
 
-    fn start(self: &Arc<Shared>, spare: Spare) {
+    /// Starts who is to stand in; false when nobody serves.
+    fn start(self: &Arc<Shared>, spare: Spare) -> bool {
         let there = self.clone();
         let run: Box<dyn FnOnce() + Send> = match spare {
-            Spare::Nobody => return,
+            Spare::Nobody => return true,
+            Spare::None => return false,
             Spare::Serves => Box::new(move || worker::run(there)),
             Spare::Refuses => Box::new(move || worker::refuse(there)),
         };
         match std::thread::Builder::new().name("spare".into()).spawn(run) {
-            Ok(thread) => lock(&self.spares).push(thread),
+            Ok(thread) => {
+                lock(&self.spares).push(thread);
+                true
+            }
             Err(e) => {
-                self.crew.gone();
                 let text = format!("cannot start a thread in the place of one that waits (of {SPARES})");
-                *lock(&self.trouble) = Some(Error::io(&text, e));
+                *lock(&self.trouble) = Some(limits::no_thread(&text, e));
+                self.crew.gone()
             }
         }
+    }
+
+    /// Why a body is not to wait for a call of its own when nobody serves meanwhile.
+    #[cold]
+    pub fn alone(&self) -> Error {
+        let threads = self.crew.running();
+        Error::new(
+            Code::Full,
+            format!(
+                "all {threads} threads of server {:?} wait for calls of their own and no more can be had (limit {SPARES} \
+                 beside its workers, less if the system starts none): services call each other too deep, for too many \
+                 callers at a time; call in smaller numbers, or start another server for the services that are called",
+                self.name
+            ),
+        )
     }
 
     /// Sleeps for that long, less when the server stops or [`Shared::hurry`] is called.

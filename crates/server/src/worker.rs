@@ -5,7 +5,7 @@
 //! that takes long by surprise is noticed by the heart ([`crate::heart`]), which does the same. Who leads,
 //! who rests and who has a place to run something stands in [`crate::crew`].
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,20 +50,36 @@ pub(crate) fn works_for(shared: &Arc<Shared>) -> bool {
 }
 
 /// The place of a worker among the others.
-struct Place(Arc<Shared>);
+struct Place {
+    shared: Arc<Shared>,
+    /// Whose request it runs.
+    serves: RefCell<Option<(Arc<Peer>, u64)>>,
+}
 
 impl Post for Place {
-    fn leave(&self) {
-        self.0.leave();
+    fn leave(&self) -> bool {
+        self.shared.leave()
     }
 
     fn come_back(&self) {
-        self.0.come_back();
+        self.shared.come_back();
+    }
+
+    fn objects(&self, alone: bool) -> Option<Error> {
+        if alone {
+            return Some(self.shared.alone());
+        }
+        let serves = self.serves.borrow();
+        let (peer, id) = serves.as_ref()?;
+        let gone =
+            || Error::new(Code::Cancelled, "whoever called the service that waits has gone or given up");
+        (!peer.wants(*id)).then(gone)
     }
 }
 
 struct Worker<'s> {
     shared: &'s Arc<Shared>,
+    place: Rc<Place>,
     frame: Frame,
     items: Vec<Item>,
     reply: Vec<u8>,
@@ -95,9 +111,10 @@ pub(crate) fn refuse(shared: Arc<Shared>) {
 
 fn work(shared: &Arc<Shared>, refuses: bool) {
     WORKS_FOR.set(Arc::as_ptr(shared));
-    standing::hold(Rc::new(Place(shared.clone())));
+    let place = Rc::new(Place { shared: shared.clone(), serves: RefCell::default() });
+    standing::hold(place.clone());
     let (frame, items, reply) = (Frame::default(), Vec::new(), Vec::new());
-    let mut worker = Worker { shared, frame, items, reply, last: None, refuses };
+    let mut worker = Worker { shared, place, frame, items, reply, last: None, refuses };
     while worker.once() {}
 }
 
@@ -208,7 +225,9 @@ impl Worker<'_> {
             Ok(call) => call,
             Err(e) => return self.fail(peer, id, &e, waited, 0),
         };
+        *self.place.serves.borrow_mut() = Some((peer.clone(), id));
         let result = run_body(&service, &mut call);
+        *self.place.serves.borrow_mut() = None;
         let ran = if timed { now_ns().saturating_sub(begin) } else { 0 };
         if timed {
             service.took(ran);

@@ -60,9 +60,9 @@ enum Next {
 }
 
 impl World {
-    fn new(places: u32) -> Arc<World> {
+    fn new(places: u32, spares: u32) -> Arc<World> {
         let world = Arc::new(World {
-            crew: Crew::new(places, ()),
+            crew: Crew::new(places, spares, ()),
             ring: Mutex::default(),
             bell: Condvar::new(),
             answered: Condvar::new(),
@@ -82,7 +82,7 @@ impl World {
     }
 
     fn spare(self: &Arc<World>, spare: Spare) {
-        if spare != Spare::Nobody {
+        if matches!(spare, Spare::Serves | Spare::Refuses) {
             self.start();
         }
     }
@@ -156,8 +156,12 @@ impl World {
             Request::Nested(depth) => {
                 let done = self.send(Request::Nested(depth - 1));
                 self.at_once.fetch_sub(1, SeqCst);
-                self.spare(self.crew.leave());
-                self.wait(&done);
+                let spare = self.crew.leave();
+                self.spare(spare);
+                // Who is refused does not wait; what it asked for is done by whoever has time.
+                if spare != Spare::None {
+                    self.wait(&done);
+                }
                 self.crew.come_back();
                 if self.crew.stopping() {
                     self.look();
@@ -204,8 +208,12 @@ impl World {
 }
 
 fn serve(places: u32, requests: &'static [Request], stop_first: bool) {
+    serve_with(places, 64, requests, stop_first);
+}
+
+fn serve_with(places: u32, spares: u32, requests: &'static [Request], stop_first: bool) {
     explore(move || {
-        let world = World::new(places);
+        let world = World::new(places, spares);
         let sent: Vec<_> = requests.iter().map(|r| world.send(*r)).collect();
         if !stop_first {
             sent.iter().for_each(|done| world.wait(done));
@@ -240,4 +248,10 @@ fn services_of_two_workers_that_both_wait_are_stood_in_for() {
 fn a_server_that_stops_serves_what_its_own_services_still_ask_of_it() {
     serve(1, &[Request::Nested(2), Request::Nested(1)], true);
     serve(2, &[Request::Nested(1), Request::Nested(2)], true);
+}
+
+#[test]
+fn services_that_call_each_other_deeper_than_there_are_threads_are_refused_and_end() {
+    serve_with(1, 1, &[Request::Nested(3), Request::Nested(2)], false);
+    serve_with(2, 1, &[Request::Nested(2), Request::Nested(2), Request::Nested(2)], false);
 }

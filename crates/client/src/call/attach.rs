@@ -109,6 +109,9 @@ impl Attaching {
                 }
             }
             interrupted().map_err(Sent::Not)?;
+            if let Some(objection) = standing::objection() {
+                return Err(Sent::Not(objection));
+            }
             if until.is_some_and(|u| Instant::now() >= u) {
                 let who = format!("server {:?} (pid {})", info.name, info.pid);
                 return Err(Sent::Not(Error::new(

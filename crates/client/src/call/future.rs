@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use forebay_link::standing;
 use forebay_types::call::{Item, Outcome, Place, get_outcome};
 use forebay_types::directory::Incarnation;
 use forebay_types::{Code, DType, Error, Given, Param, Result, Signature};
@@ -321,6 +322,8 @@ impl<'a> Future<'a> {
     /// Goes on until it is complete or the deadline is over; says whether it is complete.
     fn advance(&mut self, deadline: Option<Instant>) -> bool {
         self.disown();
+        // Whoever serves others takes its place again when the call is over or given up: the place may be that call's.
+        let _wait = standing::Wait::begin();
         loop {
             let State::Sent { connection, pending } = &self.state else { return true };
             let ready = || pending.is_done() || connection.lost().is_some() || self.is_given_up();
@@ -335,10 +338,14 @@ impl<'a> Future<'a> {
                     self.give_up();
                     return true;
                 }
-                None => match connection.lost() {
-                    Some(cause) => self.reissue(cause.clone(), connection.info.clone()),
-                    None if in_time => Ok(()),
-                    None => return false,
+                None => match (connection.lost(), in_time) {
+                    (Some(cause), _) => self.reissue(cause.clone(), connection.info.clone()),
+                    (None, Err(objection)) => {
+                        self.end_with(objection.within(self.offer.signature.name()));
+                        return true;
+                    }
+                    (None, Ok(true)) => Ok(()),
+                    (None, Ok(false)) => return false,
                 },
             };
             if let Err(e) = outcome {
@@ -500,9 +507,14 @@ impl<'a> Future<'a> {
     }
 
     fn give_up(&mut self) {
-        self.abandon();
         let name = self.offer.signature.name();
-        self.state = State::Done(Err(Error::new(Code::Cancelled, format!("{name} was cancelled"))));
+        self.end_with(Error::new(Code::Cancelled, format!("{name} was cancelled")));
+    }
+
+    /// Ends it before it is complete: if it has not begun it will not be run.
+    fn end_with(&mut self, why: Error) {
+        self.abandon();
+        self.state = State::Done(Err(why));
     }
 
     /// What gives it up while another thread waits for it.
@@ -623,11 +635,17 @@ pub fn cancel_all(futures: &mut [&mut Future]) {
 pub fn wait_any(futures: &mut [&mut Future], timeout: Option<Duration>) -> Option<usize> {
     let deadline = end_of(timeout);
     let first = futures.first()?.inner.clone();
+    let _wait = standing::Wait::begin();
     let several = futures.iter().any(|f| !Arc::ptr_eq(&f.inner, &first));
     loop {
         let slice = several.then(|| Instant::now() + Duration::from_millis(1));
         let until = [deadline, slice].into_iter().flatten().min();
-        first.pump.wait(|| futures.iter().any(|f| f.has_news()), until);
+        let waited = first.pump.wait(|| futures.iter().any(|f| f.has_news()), until);
+        if let Err(objection) = waited
+            && let Some(waits) = futures.iter_mut().find(|f| f.is_under_way() && !f.has_news())
+        {
+            waits.end_with(objection.within(waits.offer.signature.name()));
+        }
         if let Some(index) = futures.iter_mut().position(|f| f.done()) {
             return Some(index);
         }

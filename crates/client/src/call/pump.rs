@@ -69,10 +69,19 @@ impl Pump {
         self.lead.nudge();
     }
 
-    /// Waits until `ready` or the deadline; says whether it was ready.
-    pub fn wait(&self, ready: impl FnMut() -> bool, deadline: Option<Instant>) -> bool {
+    /// Waits until `ready` or the deadline; says whether it was ready. An error when this thread serves others and is not
+    /// to wait any longer.
+    pub fn wait(&self, mut ready: impl FnMut() -> bool, deadline: Option<Instant>) -> Result<bool> {
         let _wait = standing::Wait::begin();
-        self.lead.wait(ready, deadline)
+        let mut objection = None;
+        let over = || {
+            ready() || {
+                objection = standing::objection();
+                objection.is_some()
+            }
+        };
+        let in_time = self.lead.wait(over, deadline);
+        objection.map_or(Ok(in_time), Err)
     }
 }
 
@@ -121,6 +130,10 @@ impl Lookout for Servers {
 
     /// Sleeps until the doorbell rings, a server hangs up, or it is time to look after them.
     fn sleep(&self, round: &mut Round, deadline: Option<Instant>) {
+        // Who is not to wait looks at once what else there is.
+        if standing::objection().is_some() {
+            return;
+        }
         let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()).min(LOOK));
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let busy: Vec<&Arc<Connection>> = round.busy().collect();

@@ -210,6 +210,9 @@ impl Waiting<'_, '_, '_> {
             self.connection.look();
             self.request.inner.interrupted()?;
         }
+        if let Some(objection) = standing::objection() {
+            return Err(objection);
+        }
         self.connection.drain();
         if let Some(e) = self.connection.lost() {
             return Err(e.clone());

@@ -117,7 +117,7 @@ fn run(inner: &Arc<Inner>) {
             }
         }
         let called = || watcher.called.load(Ordering::SeqCst);
-        inner.pump.wait(|| called() || watched.iter_mut().any(|w| w.has_news()), None);
+        let _ = inner.pump.wait(|| called() || watched.iter_mut().any(|w| w.has_news()), None);
         watched.retain_mut(|w| !w.has_news() || !w.advance());
     }
 }
