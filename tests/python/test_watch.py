@@ -130,6 +130,16 @@ def test_behind_its_loop_a_run_answers_a_verb_at_once_and_in_the_next_loop_takes
         assert run.ended_by is not None
 
 
+def test_what_cannot_be_a_parameter_or_a_point_is_refused_by_name(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.BadArgument, match=r'parameter "nu": NaN is not a finite number'):
+            run.parameter("nu", float("nan"))
+        with pytest.raises(fb.BadArgument, match=r'parameter "n": .* from -2\*\*63 to'):
+            run.parameter("n", 2**63)
+        with pytest.raises(fb.BadArgument, match=r'a point of "E" has no values'):
+            run.diagram("E", "history").append(1.0)
+
+
 def test_two_diagrams_of_one_title_are_of_one_kind(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         run.diagram("c", "curve")

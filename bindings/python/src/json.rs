@@ -34,9 +34,12 @@ pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Bool(value.extract()?));
     }
     if value.is_instance_of::<PyInt>() {
-        let integer: i64 = value
-            .extract()
-            .map_err(|_| errors::bad(py, format!("{value} is beyond 64 bits; give a smaller integer")))?;
+        let integer: i64 = value.extract().map_err(|_| {
+            errors::bad(
+                py,
+                format!("{value} is no integer of 64 bits with a sign; give one from -2**63 to 2**63 - 1"),
+            )
+        })?;
         return Ok(Value::Number(integer.into()));
     }
     if value.is_instance_of::<PyFloat>() {
@@ -49,7 +52,7 @@ pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::String(text.to_str()?.to_owned()));
     }
     let kind = value.get_type().name()?.to_string();
-    Err(errors::bad(py, format!("a {kind} is not a number, truth value or text")))
+    Err(errors::bad(py, format!("a value of type {kind} is not a number, truth value or text")))
 }
 
 /// The value of a `?` in SQL: the same, and integers up to 2^64.

@@ -322,7 +322,8 @@ impl Run {
         unit: String,
         help: String,
     ) -> PyResult<Parameter> {
-        let value = json::scalar_from_python(value)?;
+        let value = json::scalar_from_python(value)
+            .map_err(|e| errors::bad(py, format!("parameter {name:?}: {}", e.value(py))))?;
         let options = forebay::ParameterOptions { min, max, unit, help };
         released(py, || self.inner.parameter(name, value, options)).map(Parameter::new)
     }

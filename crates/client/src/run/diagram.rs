@@ -141,6 +141,12 @@ impl Diagram {
                 inner.declared.title
             )));
         }
+        if values.is_empty() {
+            return Err(Error::bad(format!(
+                "a point of {:?} has no values; give one for each curve, by its name",
+                inner.declared.title
+            )));
+        }
         let mut curves = self.curves();
         let mut w = Writer::new();
         for (name, value) in values {
