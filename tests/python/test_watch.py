@@ -121,10 +121,20 @@ def test_behind_its_loop_a_run_answers_a_verb_at_once_and_in_the_next_loop_takes
             assert refused.returncode != 0
             assert "loop" in refused.stderr
         seen = []
-        asked = threading.Thread(target=lambda: seen.append(steer(run, "quit")))
+
+        def quit() -> None:
+            answer = steer(run, "quit")
+            # From another host it may come before the news of the loop, which goes another way.
+            while "behind it" in answer.stderr and "://" in str(run.path):
+                answer = steer(run, "quit")
+            seen.append(answer)
+
+        asked = threading.Thread(target=quit)
         for step in run.steps(10**12, start=3):
             if step == 3:
                 asked.start()
+            if seen and seen[0].returncode != 0:
+                break
         asked.join()
         assert seen[0].returncode == 0, seen[0].stderr
         assert run.ended_by is not None

@@ -131,6 +131,11 @@ impl Helm {
         Ok(inner.machine.normal(act))
     }
 
+    /// Whether every rank has come to the end of its loop.
+    pub fn is_over(&self) -> bool {
+        lock(&self.inner).machine.is_over()
+    }
+
     /// A rank that wants the run to end, and why; none when it is told to end already.
     pub fn wish(&self) -> Option<(u32, &'static str)> {
         let inner = lock(&self.inner);

@@ -617,10 +617,14 @@ impl Run {
 
     /// Takes an act: it gets its number in the log, then its step.
     pub fn steer(&self, who: &str, act: &Act) -> Result<u64> {
+        let owner = self.owner();
+        if let Some(owner) = owner.as_ref().filter(|_| self.helm.is_over()) {
+            // The ranks may have begun another loop, and nobody have read of it yet.
+            owner.read_up()?;
+        }
         let act = &self.helm.check(act)?;
-        let owner = self
-            .owner()
-            .ok_or_else(|| Error::new(Code::Closed, "the run has ended; there is nothing to steer"))?;
+        let owner =
+            owner.ok_or_else(|| Error::new(Code::Closed, "the run has ended; there is nothing to steer"))?;
         let id = owner.log_steering(who, act)?;
         self.helm.act(self, id, who, act.clone()).inspect_err(|e| self.refused(id, e.text()))?;
         Ok(id)

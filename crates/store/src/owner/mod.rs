@@ -68,6 +68,8 @@ pub struct Attach {
 
 /// Most acts of steering that wait for a full disk, with everything else in their group.
 const ACTS: usize = 100_000;
+/// Turns of reading in which every ring has been read that was full of small records.
+const ROUNDS: usize = 1024;
 
 struct Threads {
     intake: JoinHandle<Intake>,
@@ -250,6 +252,14 @@ impl Owner {
                 Code::Timeout,
                 format!("{} is not durable after {timeout:?}", self.dir().display()),
             ),
+        })
+    }
+
+    /// Has everything read that ranks had written when this was called.
+    pub fn read_up(&self) -> Result<()> {
+        self.ask(|intake| {
+            // A rank that writes all the time is left to the next round.
+            let _ = (0..ROUNDS).find(|_| !intake.read_rings());
         })
     }
 
