@@ -193,3 +193,44 @@ fn a_segment_that_is_cut_short_costs_an_agent_and_what_was_in_it_and_no_other_ru
         again.close().unwrap();
     });
 }
+
+#[test]
+fn care_for_a_run_whose_owner_is_dead_leaves_it_to_its_living_ranks() {
+    sandbox("care_for_a_run_whose_owner_is_dead_leaves_it_to_its_living_ranks", |s| {
+        if s.role == "rank" {
+            let run = open(s, "spared", 0, 1);
+            take(&run, 0, N).unwrap().wait(None).unwrap();
+            s.tell("open");
+            s.hear("go");
+            take(&run, 1, N).unwrap();
+            return run.close().unwrap();
+        }
+        forebay_agent::start_to_stay().unwrap();
+        let mut rank = s.start("rank");
+        s.hear("open");
+        // Stopped, it has not found a successor when somebody else comes.
+        signal(rank.pid(), "-STOP");
+        let agent = kill_agent();
+        until("the agent's end", || !std::path::Path::new(&format!("/proc/{agent}/exe")).exists());
+        let path = format!("{}.fb", s.run("spared"));
+        let path = std::path::Path::new(&path);
+        let care = [
+            forebay_store::recover(path).err(),
+            forebay_store::compact(path).err(),
+            forebay_store::repair(path).err(),
+            // An opening by a program that would be the owner itself, as `forebay drop` is.
+            forebay::open(&s.run("spared"), Mode::ReadWrite, OpenOptions::default()).err(),
+        ];
+        for e in care.map(Option::unwrap) {
+            assert_eq!(e.code(), forebay::Code::Conflict, "{e}");
+            assert!(e.text().contains(&rank.pid().to_string()) && e.text().contains("themselves"), "{e}");
+        }
+        signal(rank.pid(), "-CONT");
+        s.tell("go");
+        assert!(rank.wait().success(), "it goes on with the next agent");
+        let run = open(s, "spared", 0, 1);
+        [0, 1].iter().for_each(|step| check(&run, *step, N));
+        run.close().unwrap();
+        sound(s, "spared");
+    });
+}

@@ -2,6 +2,7 @@
 //! the files, drop what nobody needs. Each takes the lock first when it writes, so it is safe at
 //! any time: a live owner makes it refuse.
 
+mod compare;
 mod repair;
 mod salvage;
 mod verify;

@@ -97,6 +97,21 @@ pub fn is_full(e: &forebay_types::Error) -> bool {
     e.code() == Code::Full && e.cause() != Some(io::ErrorKind::OutOfMemory)
 }
 
+/// A number of bytes as people say it.
+pub fn amount(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut n = bytes as f64;
+    let mut unit = "bytes";
+    for larger in UNITS {
+        // What would be printed as 1024.0 is one of the next unit.
+        if n < 1023.95 {
+            break;
+        }
+        (n, unit) = (n / 1024.0, larger);
+    }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{n:.1} {unit}") }
+}
+
 /// The operating system's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;

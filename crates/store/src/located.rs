@@ -3,8 +3,8 @@
 
 use crate::catalog::{self, Bytes, StepRow};
 use crate::layout::Layout;
-use crate::stepfile::{Check, Entry, Piece, Source, read_selection};
-use forebay_types::{ArrayMeta, Code, Error, Result, Selection, crc32c};
+use crate::stepfile::{Check, Entry, Hyperslab, Piece, Source, read_selection};
+use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape, crc32c};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -78,8 +78,23 @@ impl<'a> Located<'a> {
         let Entry { name, meta, unit, offset, pieces } = entry;
         let owner = Owner::Step { name, step: row.step, file: row.file };
         let mut located = Located { meta, unit, pieces, bytes: Place::Here(Vec::new()), layout, owner };
+        located.check_pieces()?;
         located.open(offset, true)?;
         Ok(located)
+    }
+
+    /// An array whose shape is not that of its pieces: what lies behind them in the file is another one's.
+    fn check_pieces(&self) -> Result<()> {
+        let fits = |p: &Piece| {
+            let (offset, local) = (Shape::new(&p.offset)?, Shape::new(&p.shape)?);
+            Hyperslab::new(&self.meta, &offset, &local).map(|_| ())
+        };
+        match self.pieces.iter().find_map(|p| fits(p).err()) {
+            None => Ok(()),
+            Some(e) => {
+                Err(self.damaged(&format!("holds something else than catalog.sqlite says: {}", e.text())))
+            }
+        }
     }
 
     fn open(&mut self, offset: u64, last: bool) -> Result<()> {

@@ -15,10 +15,10 @@ use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{Read, Seek};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -106,8 +106,24 @@ impl Drop for Lock {
 
 fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<File> {
     let mut how = OpenOptions::new();
-    how.read(true).write(true).create(true).truncate(false).mode(0o644);
-    disk.open(path, &how).map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))
+    how.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = disk
+        .open(path, &how)
+        .map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))?;
+    close_to_readers(&file, path);
+    Ok(file)
+}
+
+/// Whoever may read a file may lock it, and so shut the owner out: only those get it who may write in the
+/// run's directory, and could put another file in its place.
+fn close_to_readers(file: &File, path: &Path) {
+    let (Ok(ours), Some(Ok(dir))) = (file.metadata(), path.parent().map(std::fs::metadata)) else { return };
+    let writers = dir.mode() & 0o022;
+    let mode = 0o600 | writers | writers << 1;
+    if ours.mode() & 0o777 != mode {
+        // That of another user is left as it is.
+        let _ = file.set_permissions(Permissions::from_mode(mode));
+    }
 }
 
 /// Whether the path still leads to this file.
@@ -187,8 +203,10 @@ fn held(path: &Path, by: Option<&Holder>) -> Error {
             format!("this process has {run} open already; go on with that run, or close it first"),
         );
     }
-    let who =
-        by.map_or_else(|| "another process".to_owned(), |h| format!("process {} on host {}", h.pid, h.host));
+    let who = by.filter(|h| h.pid != 0).map_or_else(
+        || format!("a process that does not say which; `fuser {}` may", path.display()),
+        |h| format!("process {} on host {}", h.pid, h.host),
+    );
     Error::new(Code::Conflict, format!("{run} is held by {who}; close it there, or open it with mode \"r\""))
 }
 
@@ -239,6 +257,38 @@ mod tests {
         assert!(e.text().contains(&theirs.pid.to_string()) && e.text().contains(&host()), "{e}");
         drop(first);
         assert!(holder(&path).is_none());
+    }
+
+    #[test]
+    fn who_may_only_read_the_run_cannot_lock_its_owner_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+        let allow = |mode| std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        for (of_dir, of_lock) in [(0o755, 0o600), (0o775, 0o660), (0o777, 0o666), (0o700, 0o600)] {
+            allow(of_dir);
+            drop(take(&path, 0).unwrap());
+            assert_eq!(mode(), of_lock);
+        }
+        // As earlier versions made it.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        drop(take(&path, 0).unwrap());
+        assert_eq!(mode(), 0o600);
+    }
+
+    #[test]
+    fn a_holder_that_does_not_say_who_it_is_is_not_called_process_0() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        drop(take(&path, 0).unwrap());
+        let neighbour = File::open(&path).unwrap();
+        flock(&neighbour, FlockOperation::LockShared).unwrap();
+        let e = take(&path, 0).err().unwrap();
+        assert_eq!(e.code(), Code::Conflict);
+        assert!(
+            e.text().contains("a process that does not say which") && !e.text().contains("process 0"),
+            "{e}"
+        );
     }
 
     #[test]

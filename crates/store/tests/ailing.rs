@@ -314,7 +314,7 @@ fn an_opening_that_waits_for_room_says_for_which_file_and_how_much() {
     let options = Options { disk, says: Some(Arc::new(says)), ..Options::default() };
     Owner::open(&run, options).unwrap().close().unwrap();
     let said = said.lock().unwrap().join("\n");
-    for word in ["waits.fb", "step 7", "0000000007.h5", "0.2 MiB"] {
+    for word in ["waits.fb", "step 7", "0000000007.h5", "156.2 KiB"] {
         assert!(said.contains(word), "{word}: {said}");
     }
     assert_eq!(steps(&run), [7]);
@@ -322,4 +322,28 @@ fn an_opening_that_waits_for_room_says_for_which_file_and_how_much() {
     let _rank = left(&quiet, |rank| rank.step(0, &f64s(N, 0)));
     let nothing = |text: &str| panic!("{text}");
     recover_with(&quiet, &(Arc::new(|_, _| {}) as forebay_store::Progress), Some(Arc::new(nothing))).unwrap();
+}
+
+#[test]
+fn an_opening_whose_catalog_has_no_room_waits_and_says_so() {
+    let dir = scratch();
+    let run = dir.path().join("r.fb");
+    Owner::open(&run, Options::default()).unwrap().close().unwrap();
+    let full = Ill::default();
+    full.set(true);
+    let disk = full.disk(Errno::NOSPC, |call, _| matches!(call, Call::Foreign(Foreign::Commit)));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (hears, room) = (heard.clone(), full.clone());
+    let says = move |text: &str| {
+        hears.lock().unwrap().push(text.to_owned());
+        room.set(false);
+    };
+    let options = Options { disk: disk.clone(), says: Some(Arc::new(says)), ..Options::default() };
+    Owner::open(&run, options).unwrap().close().unwrap();
+    let heard = heard.lock().unwrap();
+    assert!(heard.len() == 1 && heard[0].contains("waits for room on the disk"), "{heard:?}");
+    // Where nobody would hear it, nobody waits.
+    full.set(true);
+    let e = Owner::open(&run, Options { disk, ..Options::default() }).err().unwrap();
+    assert_eq!(e.code(), Code::Full);
 }

@@ -94,10 +94,16 @@ impl Repair {
         if done.is_whole() {
             return Ok(());
         }
+        if done.lacks_nothing() {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!("{} was mended, and is sound now as far as its files can tell", dir.display()),
+            ));
+        }
         Err(Error::new(
             Code::Corrupt,
             format!(
-                "{} is mended as far as it can be, and what the lines above name is missing or damaged; put it back from a copy, or give damaged snapshots up with `forebay drop {} STEP`",
+                "{} is mended as far as it can be, and what the lines above name was wrong, is missing or damaged; put it back from a copy, or give damaged snapshots up with `forebay drop {} STEP`",
                 dir.display(),
                 self.run
             ),
@@ -118,11 +124,16 @@ impl Repair {
         }
         for s in done.saved.iter().filter(|s| !s.is_whole()) {
             let lost = match (s.lost, s.more) {
+                (0, false) => "none is lost".to_owned(),
                 (n, false) => format!("up to {n} are lost"),
                 (0, true) => "what is lost cannot be counted".to_owned(),
                 (n, true) => format!("up to {n} are lost, and more that cannot be counted"),
             };
-            out.line(format!("{}: {} rows are saved, {lost}", s.name, s.rows))?;
+            let displaced = match s.displaced {
+                0 => String::new(),
+                n => format!(", up to {n} stand under a number or key that is not theirs"),
+            };
+            out.line(format!("{}: {} rows are saved, {lost}{displaced}", s.name, s.rows))?;
         }
         if let Some(old) = &done.old_catalog {
             out.line(format!("the damaged catalog is kept as {}", old.display()))?;
@@ -132,6 +143,13 @@ impl Repair {
                 "{} ranks left something in shared memory; `forebay recover {}` writes it",
                 done.left, self.run
             ))?;
+        }
+        if !done.listed.is_empty() {
+            let steps: Vec<String> = done.listed.iter().map(i64::to_string).collect();
+            out.line(format!("snapshots that the catalog lacked are listed: {}", steps.join(", ")))?;
+        }
+        for line in &done.mended {
+            out.line(format!("the catalog said something else than the file, and is mended: {line}"))?;
         }
         for (step, why) in &done.damaged {
             out.line(format!("snapshot {step} is damaged and passed over from now on: {why}"))?;
@@ -148,12 +166,13 @@ impl Repair {
 
 /// What `repair` did, in JSON.
 fn machine(done: &store::Repaired) -> serde_json::Value {
-    let table = |s: &store::Saved| json!({"name": s.name, "rows": s.rows, "lost": s.lost, "more": s.more});
+    let table = |s: &store::Saved| json!({"name": s.name, "rows": s.rows, "lost": s.lost, "more": s.more, "displaced": s.displaced});
     let step = |(step, why): &(i64, String)| json!({"step": step, "why": why});
     json!({
         "steps": done.steps, "data_sets": done.data_sets, "whole": done.is_whole(),
         "old_catalog": done.old_catalog, "lost_catalog": done.lost_catalog, "faults": done.faults,
         "saved": done.saved.iter().map(table).collect::<Vec<_>>(),
+        "listed": done.listed, "mended": done.mended,
         "damaged": done.damaged.iter().map(step).collect::<Vec<_>>(),
         "damaged_sets": done.damaged_sets, "unusable": done.unusable, "left": done.left,
     })

@@ -88,7 +88,8 @@ fn show(out: &Out, run: &RunStatus) -> Result<()> {
         out.line(format!("    output cost {visible}{ideal}; at most {most} in buffers, {over} overflow"))?;
     }
     if run.figures.get("waiting_for_disk") == Some(&Value::Bool(true)) {
-        out.line("    WAITS FOR THE DISK, which is full: make room")?;
+        let what = run.figures.get("waits_for").and_then(Value::as_str).unwrap_or("the disk");
+        out.line(format!("    WAITS: {what}"))?;
     }
     Ok(())
 }

@@ -2,18 +2,19 @@
 //! can be read of the old one and of the manifests in the files; steps whose bytes are not those
 //! that were written are marked, so that listings and restarts pass them over.
 
+use super::compare::{Listed, differences};
 use super::salvage::{Saved, salvage};
-use super::verify::{fault_of_set, faults_of_step};
+use super::verify::{difference_of_set, fault_of_set, faults_of_step};
 use super::{Progress, unheard};
 use crate::catalog::{self, Catalog, Health, StepRow, Value};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Layout, STEPS, TMP};
+use crate::layout::{DATA, Layout, STEPS, TMP, step_file};
 use crate::lock::Lock;
-use crate::owner::{files, has_end, left_by_the_dead, tidy};
+use crate::owner::{files, has_end, left_by_the_dead, spare_the_living, tidy};
 use crate::reader::Reader;
-use crate::stepfile::{Manifest, open_manifest};
+use crate::stepfile::{Entry, Manifest, open_manifest};
 use forebay_types::{Code, Error, Result};
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +35,10 @@ pub struct Repaired {
     /// Whether there was a catalog to save anything of; what lay only there is lost otherwise, and nobody
     /// can say what that was.
     pub lost_catalog: bool,
+    /// Steps that had no row, and have one now.
+    pub listed: Vec<i64>,
+    /// Rows that said something else than their files, one line each: they are what the files say now.
+    pub mended: Vec<String>,
     /// Steps that are damaged and marked, with what is wrong.
     pub damaged: Vec<(i64, String)>,
     /// Data sets outside steps that are damaged. Nothing can be done for them here.
@@ -45,8 +50,13 @@ pub struct Repaired {
 }
 
 impl Repaired {
-    /// Whether nothing is missing.
+    /// Whether nothing is missing, and nothing was listed as what it is not.
     pub fn is_whole(&self) -> bool {
+        self.mended.is_empty() && self.lacks_nothing()
+    }
+
+    /// Whether nothing is missing, though something may have been mended.
+    pub fn lacks_nothing(&self) -> bool {
         !self.lost_catalog
             && self.saved.iter().all(Saved::is_whole)
             && self.damaged.is_empty()
@@ -72,6 +82,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let disk: Arc<dyn Disk> = Arc::new(System);
     layout.create(&*disk)?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    spare_the_living(&layout)?;
     catalog::go_on(&*disk, &layout)?;
     let mut done = Repaired::default();
     let health = match layout.catalog().exists() {
@@ -90,7 +101,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     };
     let left = left_by_the_dead(&layout, catalog.run_id());
     catalog.transaction(|tx| left.iter().try_for_each(|row| catalog::inherit_session(tx, row)))?;
-    adopt_files(&*disk, &layout, &mut catalog, anew, progress, &mut done)?;
+    adopt_files(&*disk, &layout, &mut catalog, progress, &mut done)?;
     if anew {
         done.old_catalog = catalog::replace(&*disk, &layout, catalog)?;
         // The new one bears the number of this lock already.
@@ -98,8 +109,10 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     }
     catalog.settle()?;
     let reader = Reader::open(dir)?;
-    let sets = reader.list("*", None)?;
-    done.damaged_sets = sets.iter().filter_map(|row| fault_of_set(&layout, &reader, row)).collect();
+    done.damaged_sets = match reader.list("*", None) {
+        Ok(sets) => sets.iter().filter_map(|row| fault_of_set(&layout, &reader, row)).collect(),
+        Err(e) => vec![format!("catalog.sqlite: {}", e.text())],
+    };
     let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
     done.steps = catalog::steps(catalog.conn())?.len() as u64;
     done.data_sets = count("SELECT count(*) FROM fb_data WHERE file IS NOT NULL");
@@ -158,7 +171,6 @@ fn adopt_files(
     disk: &dyn Disk,
     layout: &Layout,
     catalog: &mut Catalog,
-    anew: bool,
     progress: &Progress,
     done: &mut Repaired,
 ) -> Result<()> {
@@ -171,16 +183,21 @@ fn adopt_files(
         progress(i as u64, total);
         let Some(file) = relative(STEPS, path).filter(|f| !dropped.contains(f)) else { continue };
         if let Some(m) = usable(path, &file, catalog.run_id(), done) {
-            catalog.lazy_transaction(|tx| adopt_step(tx, &file, &m, anew), |_| true)?;
+            adopt_step(layout, catalog, &file, &m, done)?;
         }
         if let Some(row) = catalog::step_of_file(catalog.conn(), &file)? {
             mark(layout, catalog, &row, done)?;
         }
     }
     tidy(catalog, disk, layout)?;
+    let stray = catalog.lazy_transaction(|tx| catalog::forget_stray_data(tx), |_| true)?;
+    if stray > 0 {
+        done.mended.push(format!("catalog.sqlite: {stray} arrays of steps that are not there were listed"));
+    }
     // What is put aside is no step any more.
     let listed: Vec<i64> = catalog::all_steps(catalog.conn())?.iter().map(|s| s.step).collect();
     done.damaged.retain(|(step, _)| listed.binary_search(step).is_ok());
+    done.listed.retain(|step| listed.binary_search(step).is_ok());
     for row in catalog::all_steps(catalog.conn())? {
         if !layout.file(&row.file).is_ok_and(|path| path.exists()) {
             mark(layout, catalog, &row, done)?;
@@ -191,6 +208,7 @@ fn adopt_files(
         progress((steps.len() + i) as u64, total);
         let Some(file) = relative(DATA, path) else { continue };
         if let Some(m) = usable(path, &file, catalog.run_id(), done) {
+            mend_sets(catalog, &file, &m, done)?;
             made += u64::from(catalog.lazy_transaction(|tx| adopt_set(tx, &file, &m), |_| true)?);
         }
     }
@@ -206,7 +224,7 @@ fn adopt_files(
 const FROM_FILES: [&str; 3] = ["fb_steps", "fb_step_data", "fb_damaged"];
 
 /// Path in the run of a finished file.
-fn relative(folder: &str, path: &Path) -> Option<String> {
+pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
     let finished = has_end(path, ".h5") && !has_end(path, TMP);
     finished.then(|| format!("{folder}/{}", path.file_name().unwrap_or_default().to_string_lossy()))
 }
@@ -227,21 +245,65 @@ fn usable(path: &Path, file: &str, run_id: &str, done: &mut Repaired) -> Option<
     None
 }
 
-fn adopt_step(conn: &Connection, file: &str, m: &Manifest, anew: bool) -> Result<()> {
-    match catalog::step_row(conn, m.step)? {
-        None => catalog::add_step(conn, file, m),
-        // The rows of a damaged catalog say less than the file.
-        Some(_) if anew => catalog::replace_step_data(conn, m),
-        Some(_) => Ok(()),
+/// Has the catalog say of a step what its file says.
+fn adopt_step(
+    layout: &Layout,
+    catalog: &mut Catalog,
+    file: &str,
+    m: &Manifest,
+    done: &mut Repaired,
+) -> Result<()> {
+    if m.set.is_some() || step_file(m.step) != file {
+        done.unusable.push(format!("{file}: says that it is step {}; its name is another one's", m.step));
+        return Ok(());
     }
+    for ghost in catalog::steps_of_file(catalog.conn(), file)?.into_iter().filter(|n| *n != m.step) {
+        catalog.lazy_transaction(|tx| catalog::forget_row(tx, ghost), |()| true)?;
+        done.mended.push(format!("{file}: was listed as step {ghost} and is step {}", m.step));
+    }
+    let Some(row) = catalog::step_row(catalog.conn(), m.step)? else {
+        done.listed.push(m.step);
+        let add = |tx: &Transaction| {
+            // Arrays may be listed under a number whose own row has another one.
+            catalog::forget_row(tx, m.step)?;
+            catalog::add_step(tx, file, m)
+        };
+        return catalog.lazy_transaction(add, |()| true);
+    };
+    let serial = catalog::serial_of(catalog.conn(), m.step)?;
+    let found = match entries_of(catalog.conn(), m.step) {
+        Ok(entries) => {
+            let found = differences(&Listed { row: &row, serial, entries: &entries }, m);
+            let is_theirs = |entries: &[Entry]| faults_of_step(layout, file, entries, &|_| ()).is_empty();
+            if !found.is_empty() && is_theirs(&entries) && !is_theirs(&m.data) {
+                // The bytes are as the catalog says: it is the file's own words that are wrong.
+                let text =
+                    format!("{file}: what it says about itself does not fit its bytes: {}", found.join("; "));
+                done.unusable.push(text);
+                return Ok(());
+            }
+            found
+        }
+        // What cannot be read is made anew.
+        Err(e) => vec![e.text().to_owned()],
+    };
+    if found.is_empty() {
+        return Ok(());
+    }
+    catalog.lazy_transaction(|tx| catalog::replace_step(tx, file, m), |()| true)?;
+    done.mended.push(format!("{file}: {}", found.join("; ")));
+    Ok(())
+}
+
+/// The data sets of a step that is listed.
+fn entries_of(conn: &Connection, step: i64) -> Result<Vec<Entry>> {
+    let entry = |name: &String| catalog::step_data(conn, step, name).transpose();
+    catalog::step_names(conn, step)?.iter().filter_map(entry).collect()
 }
 
 /// Reads every byte of a step: one that is not what was written is marked, another is not.
 fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repaired) -> Result<()> {
-    let conn = catalog.conn();
-    let entry = |name: &String| catalog::step_data(conn, row.step, name).transpose();
-    let entries = catalog::step_names(conn, row.step)?.iter().filter_map(entry).collect::<Result<Vec<_>>>();
-    let faults = match entries {
+    let faults = match entries_of(catalog.conn(), row.step) {
         Ok(entries) => faults_of_step(layout, &row.file, &entries, &|_| ()),
         Err(e) => vec![e.to_string()],
     };
@@ -256,10 +318,25 @@ fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repair
     Ok(())
 }
 
+/// A row that names this file and says something else than it goes: the file's own one is made of the file.
+fn mend_sets(catalog: &mut Catalog, file: &str, m: &Manifest, done: &mut Repaired) -> Result<()> {
+    for (name, set, row) in catalog::rows_of_file(catalog.conn(), file)? {
+        let why = match row {
+            Ok(row) => difference_of_set(&row, m),
+            Err(e) => Some(e.text().to_owned()),
+        };
+        let Some(why) = why.filter(|_| m.set.is_some()) else { continue };
+        catalog.lazy_transaction(|tx| catalog::mend_data(tx, (&name, set), file, m), |()| true)?;
+        done.mended.push(format!("{file}: {name:?} set {set}: {why}"));
+    }
+    Ok(())
+}
+
 /// Whether the catalog lacked it.
 fn adopt_set(conn: &Connection, file: &str, m: &Manifest) -> Result<bool> {
     let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else { return Ok(false) };
-    if catalog::data_row(conn, &e.name, set)?.is_some() {
+    // One that was renamed since it was put has its row under the other name.
+    if catalog::used(conn, file) || catalog::data_row(conn, &e.name, set)?.is_some() {
         return Ok(false);
     }
     let crc = e.pieces.first().map_or(0, |p| p.crc32c);

@@ -26,17 +26,22 @@ pub struct Saved {
     pub lost: u64,
     /// Whether more are lost than can be counted.
     pub more: bool,
+    /// Rows whose number or key is not what it was, as far as other things tell: they are saved under what
+    /// was read.
+    pub displaced: u64,
 }
 
 impl Saved {
     /// Whether nothing is missing.
     pub fn is_whole(&self) -> bool {
-        self.lost == 0 && !self.more
+        self.lost == 0 && !self.more && self.displaced == 0
     }
 }
 
 /// Gaps of one table that are looked into; what is left then counts as lost.
 const LOOKS: u32 = 200_000;
+/// The table of facts of the run.
+const FACTS: &str = "fb_run";
 /// The column that came with format 2.
 const SERIAL: &str = "\"serial\"";
 /// So far from the last row that was read rows are looked for when the table's end cannot be read.
@@ -52,7 +57,9 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<Vec<Saved>> 
     }
     // Indexes, views and triggers after the rows: they are made of them, or would act on them.
     for thing in things.iter().filter(|t| t.kind == "table") {
-        all.push(save_table(from, to, thing)?);
+        let mut saved = save_table(from, to, thing)?;
+        saved.displaced += displaced(from, &thing.name)?;
+        all.push(saved);
     }
     for thing in things.iter().filter(|t| t.kind != "table" && !exists(to, &t.name)) {
         if to.execute(&thing.sql, ()).is_err() {
@@ -91,6 +98,42 @@ fn things(from: &Connection) -> Result<(Vec<Thing>, bool)> {
             Err(e) => return Err(failed(e)),
         }
     }
+}
+
+/// Rows of a table that an index knows under another key than they have now. What of an index cannot be read
+/// says nothing about the rows.
+fn displaced(from: &Connection, table: &str) -> Result<u64> {
+    match unlike_their_index(from, table) {
+        Ok(n) => Ok(n),
+        Err(e) if is_damage(&e) => Ok(0),
+        Err(e) => Err(sql_error("the damaged catalog cannot be read", e)),
+    }
+}
+
+fn unlike_their_index(from: &Connection, table: &str) -> rusqlite::Result<u64> {
+    let texts = |sql: &str, of: &str| -> rusqlite::Result<Vec<String>> {
+        from.prepare(sql)?.query_map([of], |r| r.get(0))?.collect()
+    };
+    let mut most = 0;
+    // The others are the table itself, or hold some of its rows only.
+    for index in texts("SELECT name FROM pragma_index_list(?1) WHERE origin <> 'pk' AND partial = 0", table)?
+    {
+        let columns =
+            texts("SELECT name FROM pragma_index_info(?1) WHERE name IS NOT NULL ORDER BY seqno", &index)?;
+        let columns: Vec<String> = columns.iter().map(|c| quoted(c)).collect();
+        let same: Vec<String> = columns.iter().map(|c| format!("t.{c} IS i.{c}")).collect();
+        let table = quoted(table);
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT {}, rowid AS n FROM {table} INDEXED BY {}) i
+             LEFT JOIN {table} t NOT INDEXED ON t.rowid = i.n WHERE NOT coalesce({}, 0)",
+            columns.join(", "),
+            quoted(&index),
+            same.join(" AND ")
+        );
+        let found = from.query_row(&sql, (), |r| r.get::<_, i64>(0));
+        most = most.max(found.unwrap_or(0) as u64);
+    }
+    Ok(most)
 }
 
 fn exists(conn: &Connection, name: &str) -> bool {
@@ -294,7 +337,7 @@ impl Copy<'_> {
             None => vec![String::new()],
         };
         for tail in tails {
-            if self.read(&tail, &[])?.whole {
+            if self.read(&tail, &[], None)?.whole {
                 return Ok(());
             }
         }
@@ -302,15 +345,35 @@ impl Copy<'_> {
         Ok(())
     }
 
+    /// Whether a row that could not be put is there already just as it is: of the facts of the run a new
+    /// catalog has its own.
+    fn is_saved(&self, row: &Row) -> Result<bool> {
+        if self.table == FACTS {
+            return Ok(true);
+        }
+        let same: Vec<String> =
+            self.columns.iter().enumerate().map(|(i, c)| format!("{c} IS ?{}", i + 1)).collect();
+        let sql = format!("SELECT 1 FROM {} WHERE {}", quoted(self.table), same.join(" AND "));
+        let look = || -> rusqlite::Result<bool> {
+            let mut statement = self.to.prepare_cached(&sql)?;
+            for i in 0..self.columns.len() {
+                let value = ToSqlOutput::Borrowed(row.get_ref(i + 1)?);
+                statement.raw_bind_parameter(i + 1, &value as &dyn ToSql)?;
+            }
+            Ok(statement.raw_query().next()?.is_some())
+        };
+        look().map_err(|e| broken(self.table, e))
+    }
+
     fn pass(&mut self, low: i64, high: i64, down: bool) -> Result<Pass> {
         let key = self.key.clone().unwrap_or_default();
         let order = if down { "DESC" } else { "ASC" };
         let tail = format!(" WHERE {key} BETWEEN ?1 AND ?2 ORDER BY {key} {order}");
-        self.read(&tail, &[low, high])
+        self.read(&tail, &[low, high], Some(down))
     }
 
     /// Reads rows until there are no more, or until one cannot be read.
-    fn read(&mut self, tail: &str, range: &[i64]) -> Result<Pass> {
+    fn read(&mut self, tail: &str, range: &[i64], down: Option<bool>) -> Result<Pass> {
         let names = self.columns.join(", ");
         let key = self.key.clone().unwrap_or_else(|| "NULL".into());
         let select = format!("SELECT {key}, {names} FROM {}{tail}", quoted(self.table));
@@ -334,12 +397,18 @@ impl Copy<'_> {
             };
             let number: Option<i64> = row.get(0).unwrap_or_default();
             match carry(row, &mut put, self.columns.len()) {
-                Ok(done) => self.saved.rows += u64::from(done),
+                Ok(true) => self.saved.rows += 1,
+                Ok(false) if self.is_saved(row)? => {}
+                Ok(false) => self.saved.lost += 1,
                 Err(e) if e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                     self.saved.lost += 1
                 }
                 Err(e) => return Err(broken(self.table, e)),
             }
+            // Numbers rise: before one that does not there is one that is another row's.
+            let astray =
+                down.zip(pass.last).zip(number).is_some_and(|((down, a), b)| (b > a) == down && a != b);
+            self.saved.displaced += u64::from(astray);
             pass.first = pass.first.or(number);
             pass.last = number.or(pass.last);
         }

@@ -1,14 +1,19 @@
 //! Reads every byte of a run and compares checksums. Changes nothing; may run beside an owner.
 
+use super::compare::{Listed, differences};
+use super::repair::relative;
 use super::{Progress, unheard};
-use crate::catalog::{self, DataRow};
-use crate::layout::Layout;
+use crate::catalog::{self, DataRow, StepRow};
+use crate::layout::{Layout, STEPS};
+use crate::lock;
+use crate::owner::files;
 use crate::reader::Reader;
-use crate::stepfile::{Entry, Opened, Piece, read_piece};
+use crate::stepfile::{Entry, Manifest, Opened, Piece, open_manifest, read_piece};
 use forebay_types::Result;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What `verify` found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,10 +37,16 @@ pub fn verify(dir: &Path) -> Result<Report> {
 pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     let reader = Reader::open(dir)?;
     let mut report = Report::default();
-    match reader.asked(catalog::faults) {
+    let tables = |mut faults: Vec<String>| {
+        faults.extend(reader.asked(catalog::faults_of_tables)?);
+        Ok(faults)
+    };
+    match reader.asked(catalog::faults).and_then(tables) {
         Ok(faults) => report.faults.extend(faults.iter().map(|f| format!("catalog.sqlite: {f}"))),
         Err(e) => report.faults.push(format!("catalog.sqlite: {e}")),
     }
+    // Before the rows are read: a step that is finished meanwhile has its row then.
+    let found = files(&Layout::new(dir).steps());
     let (steps, sets) = match (reader.asked(catalog::all_steps), reader.list("*", None)) {
         (Ok(steps), Ok(sets)) => (steps, sets),
         (Err(e), _) | (_, Err(e)) => {
@@ -53,16 +64,23 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     passed(0);
     let layout = Layout::new(dir);
     for step in &steps {
-        let entries = entries(&reader, step.step);
-        let found = entries.map(|entries| {
+        let of_catalog = entries(&reader, step.step).and_then(|entries| {
+            let serial = reader.asked(|conn| catalog::serial_of(conn, step.step))?;
+            Ok((entries, serial))
+        });
+        let found = of_catalog.map(|(entries, serial)| {
             report.steps += 1;
             report.data_sets += entries.len() as u64;
             report.bytes += entries.iter().map(Entry::nbytes).sum::<u64>();
-            faults_of_step(&layout, &step.file, &entries, &passed)
+            let mut found = faults_of_step(&layout, &step.file, &entries, &passed);
+            let listed = Listed { row: step, serial, entries: &entries };
+            found.extend(faults_of_row(&layout, &listed));
+            found
         });
         let found = found.unwrap_or_else(|e| vec![e.to_string()]);
         report.faults.extend(found.iter().map(|f| format!("{}: {f}", step.file)));
     }
+    report.faults.extend(faults_of_list(&reader, &layout, &steps, &found)?);
     for row in &sets {
         report.data_sets += 1;
         report.bytes += row.nbytes;
@@ -70,6 +88,53 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         passed(row.nbytes);
     }
     Ok(report)
+}
+
+/// Where the row of a step and its file disagree.
+fn faults_of_row(layout: &Layout, listed: &Listed) -> Vec<String> {
+    match layout.file(&listed.row.file).map(|path| (path.exists(), open_manifest(&path))) {
+        // That it is not there was said.
+        Ok((false, _)) | Err(_) => Vec::new(),
+        Ok((true, Ok(m))) => differences(listed, &m),
+        Ok((true, Err(e))) => vec![e.text().to_owned()],
+    }
+}
+
+/// What is wrong with the list of steps as a whole: arrays without a step, and files that no row lists.
+fn faults_of_list(
+    reader: &Reader,
+    layout: &Layout,
+    steps: &[StepRow],
+    found: &[PathBuf],
+) -> Result<Vec<String>> {
+    let stray = reader.asked(catalog::stray_data)?;
+    let mut faults: Vec<String> = stray
+        .iter()
+        .map(|(step, name)| format!("catalog.sqlite: {name:?} belongs to step {step}, which is not listed"))
+        .collect();
+    // The owner of an open run may list one in a moment, and so does the next owner of one that died.
+    let undone = !reader.asked(catalog::open_sessions)?.is_empty();
+    if undone || lock::holder(&layout.lock()).is_some() {
+        return Ok(faults);
+    }
+    let listed: BTreeSet<&str> = steps.iter().map(|s| s.file.as_str()).collect();
+    let (run_id, dropped) = (reader.run_id()?, reader.asked(catalog::dropped)?);
+    for path in found {
+        let Some(file) = relative(STEPS, path) else { continue };
+        if listed.contains(file.as_str()) || dropped.contains(&file) {
+            continue;
+        }
+        let why = match open_manifest(path) {
+            Ok(m) if m.run_id != run_id => format!("belongs to the run {}", m.run_id),
+            Ok(m) if reader.asked(|conn| catalog::is_aside(conn, &m))? => continue,
+            Ok(m) => {
+                format!("holds step {}, and no row of the catalog lists it; `forebay repair` does", m.step)
+            }
+            Err(e) => format!("no row of the catalog lists it, and it cannot be used: {}", e.text()),
+        };
+        faults.push(format!("{file}: {why}"));
+    }
+    Ok(faults)
 }
 
 /// The data sets of a step.
@@ -131,8 +196,32 @@ pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> O
         File::open(&path).map_err(|e| forebay_types::Error::io("the file cannot be opened", e))
     });
     match opened.and_then(|f| read_piece(&f, &entry, &piece)) {
-        Ok(sum) if sum == row.crc => None,
+        Ok(sum) if sum == row.crc => {
+            let m = layout.file(file).and_then(|path| open_manifest(&path)).ok()?;
+            let why = difference_of_set(row, &m)?;
+            Some(format!("{file}: {what}: {why}"))
+        }
         Ok(_) => Some(format!("{file}: {what} has another checksum")),
         Err(e) => Some(format!("{file}: {what}: {e}")),
     }
+}
+
+/// Where a data set outside steps and its file disagree. Its name may be another one since it was put, its
+/// number stays.
+pub(super) fn difference_of_set(row: &DataRow, m: &Manifest) -> Option<String> {
+    let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else {
+        return Some("its file is not that of a data set outside steps".into());
+    };
+    let same = set == row.set && e.meta == row.meta && e.nbytes() == row.nbytes;
+    (!same).then(|| {
+        let (ours, theirs) = (row.meta, e.meta);
+        format!(
+            "the catalog has it as set {}, {}{}, its file as set {set}, {}{}",
+            row.set,
+            ours.dtype.name(),
+            ours.shape,
+            theirs.dtype.name(),
+            theirs.shape
+        )
+    })
 }

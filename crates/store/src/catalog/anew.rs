@@ -48,11 +48,58 @@ fn health(found: Result<Vec<String>>) -> Result<Health> {
 
 /// What SQLite finds wrong with a catalog.
 pub fn faults(conn: &Connection) -> Result<Vec<String>> {
+    let failed = |e| sql_error("the catalog cannot be checked", e);
     let lines: Vec<String> = conn
         .prepare("SELECT integrity_check FROM pragma_integrity_check")
         .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
-        .map_err(|e| sql_error("the catalog cannot be checked", e))?;
-    Ok(if lines == ["ok"] { Vec::new() } else { lines })
+        .map_err(failed)?;
+    let mut faults = if lines == ["ok"] { Vec::new() } else { lines };
+    // The list of tables is a table, too, and what stands in it is text: SQLite takes it as it is.
+    let old = super::now_fact(conn, "format")? < 2;
+    let whole = Connection::open_in_memory().map_err(failed)?;
+    whole.execute_batch(super::schema::SCHEMA).map_err(failed)?;
+    for table in
+        names_of(&whole, "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'fb%'", ())
+            .map_err(failed)?
+    {
+        if old && table == "fb_backs" {
+            continue;
+        }
+        let columns = columns_of(&whole, &table).map_err(failed)?;
+        let columns: Vec<String> = columns.into_iter().filter(|c| !(old && c == "serial")).collect();
+        faults.extend(lacks(conn, &table, &columns)?);
+    }
+    Ok(faults)
+}
+
+/// Tables of the user that are not what the list of tables says.
+pub fn faults_of_tables(conn: &Connection) -> Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for table in super::tables(conn)? {
+        let mut columns: Vec<String> = table.columns.into_iter().map(|c| c.name).collect();
+        columns.extend(table.history.then(|| super::tables::STEP_COLUMN.to_owned()));
+        faults.extend(lacks(conn, &table.name, &columns)?);
+    }
+    Ok(faults)
+}
+
+/// What a table lacks of these columns.
+fn lacks(conn: &Connection, table: &str, columns: &[String]) -> Result<Option<String>> {
+    let found = columns_of(conn, table).map_err(|e| sql_error("the catalog cannot be checked", e))?;
+    let missing = columns.iter().find(|c| !found.contains(c));
+    Ok(match (found.is_empty(), missing) {
+        (true, _) => Some(format!("the table {table:?} is not there")),
+        (false, Some(column)) => Some(format!("the table {table:?} has no column {column:?}")),
+        (false, None) => None,
+    })
+}
+
+fn columns_of(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    names_of(conn, "SELECT name FROM pragma_table_info(?1)", [table])
+}
+
+fn names_of(conn: &Connection, sql: &str, args: impl rusqlite::Params) -> rusqlite::Result<Vec<String>> {
+    conn.prepare(sql)?.query_map(args, |r| r.get(0))?.collect()
 }
 
 /// Opens a damaged catalog to read what can be read, with its log, changing nothing.

@@ -1,6 +1,7 @@
 //! Data sets outside steps: small ones are blobs in the catalog, large ones files it points to.
 
 use super::sql_error;
+use crate::stepfile::Manifest;
 use forebay_types::{ArrayMeta, Code, DType, Error, Name, Order, Result, Shape};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -69,15 +70,30 @@ pub(super) fn order_text(order: Order) -> &'static str {
 
 /// Dtype, shape and order as three texts, checked.
 pub(super) fn meta_of(dtype: &str, shape: &str, order: &str) -> Result<ArrayMeta> {
-    let corrupt =
-        || Error::new(Code::Corrupt, format!("the catalog holds {dtype}{shape}; run `forebay repair`"));
+    let corrupt = || {
+        Error::new(Code::Corrupt, format!("the catalog holds {dtype}{shape}{order}; run `forebay repair`"))
+    };
     let extents: Vec<u64> = serde_json::from_str(shape).map_err(|_| corrupt())?;
     let order = match order {
         "F" => Order::F,
-        _ => Order::C,
+        "C" => Order::C,
+        _ => return Err(corrupt()),
     };
     let dtype = DType::parse(dtype).map_err(|_| corrupt())?;
     Ok(ArrayMeta { dtype, shape: Shape::new(&extents).map_err(|_| corrupt())?, order })
+}
+
+/// Type and shape say how many bytes there are, and so does the row: of two that disagree one is wrong, and
+/// whoever believed the shape would read what is another's.
+pub(super) fn check_bytes(meta: &ArrayMeta, nbytes: i64) -> Result<()> {
+    match meta.bytes() {
+        Ok(bytes) if bytes == nbytes as u64 => Ok(()),
+        _ => {
+            let what = format!("{}{} and {nbytes} bytes", meta.dtype.name(), meta.shape);
+            let text = format!("catalog.sqlite holds {what}, which do not fit; run `forebay repair`");
+            Err(Error::new(Code::Corrupt, text))
+        }
+    }
 }
 
 fn read(r: &Row) -> rusqlite::Result<Result<DataRow>> {
@@ -131,12 +147,13 @@ pub enum Bytes {
 /// One data set with its bytes, or with the place where they are.
 pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
     let failed = |e| sql_error("the catalog cannot be read", e);
-    let sql = "SELECT dtype, shape, data_order, unit, file, file_offset, value, crc32c FROM fb_data WHERE name = ?1 AND set_number = ?2";
+    let sql = "SELECT dtype, shape, data_order, unit, file, file_offset, value, crc32c, nbytes FROM fb_data WHERE name = ?1 AND set_number = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(params![name, set]).map_err(failed)?;
     let Some(r) = rows.next().map_err(failed)? else { return Ok(None) };
     let text = |i| r.get_ref(i).map_err(failed)?.as_str().map_err(|e| failed(e.into()));
     let meta = meta_of(text(0)?, text(1)?, text(2)?)?;
+    check_bytes(&meta, r.get(8).map_err(failed)?).map_err(|e| e.within(format!("{name:?} set {set}")))?;
     let bytes = match r.get_ref(6).map_err(failed)?.as_blob_or_null().map_err(|e| failed(e.into()))? {
         Some(blob) => Bytes::Small(blob.to_vec()),
         None => Bytes::File(text(4)?.to_owned(), r.get::<_, i64>(5).map_err(failed)? as u64),
@@ -160,6 +177,15 @@ pub fn data_rows(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<V
         }
     }
     Ok(out)
+}
+
+/// The data sets that lie in a file, each with its name and number, also when the rest of its row makes no
+/// sense.
+pub(crate) fn rows_of_file(conn: &Connection, file: &str) -> Result<Vec<(String, i64, Result<DataRow>)>> {
+    let sql = format!("SELECT {COLUMNS} FROM fb_data WHERE file = ?1 ORDER BY name, set_number");
+    conn.prepare_cached(&sql)
+        .and_then(|mut s| s.query_map([file], |r| Ok((r.get(0)?, r.get(1)?, read(r)?)))?.collect())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
 /// What a put stores.
@@ -252,6 +278,43 @@ pub fn remove_data(conn: &Connection, pattern: &str, set: Option<i64>) -> Result
 /// Whether a row still points to a file; copies share theirs.
 pub(crate) fn used(conn: &Connection, file: &str) -> bool {
     conn.query_row("SELECT 1 FROM fb_data WHERE file = ?1 LIMIT 1", [file], |_| Ok(())).is_ok()
+}
+
+/// Gives a data set the number, type and place that its file says; one that stands under that number already
+/// is the right one, and this one goes.
+pub(crate) fn mend_data(
+    conn: &Connection,
+    (name, known): (&str, i64),
+    file: &str,
+    m: &Manifest,
+) -> Result<()> {
+    let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else { return Ok(()) };
+    let broken = |e| sql_error(&format!("cannot mend {name:?}"), e);
+    if set != known && data_row(conn, name, set)?.is_some() {
+        return conn
+            .execute("DELETE FROM fb_data WHERE name = ?1 AND set_number = ?2", params![name, known])
+            .map(|_| ())
+            .map_err(broken);
+    }
+    let crc = e.pieces.first().map_or(0, |p| p.crc32c);
+    conn.execute(
+        "UPDATE fb_data SET set_number = ?3, dtype = ?4, shape = ?5, data_order = ?6, nbytes = ?7, crc32c = ?8, file_offset = ?9
+         WHERE name = ?1 AND set_number = ?2 AND file = ?10",
+        params![
+            name,
+            known,
+            set,
+            e.meta.dtype.name(),
+            shape_text(&e.meta.shape),
+            order_text(e.meta.order),
+            e.nbytes() as i64,
+            crc,
+            e.offset as i64,
+            file
+        ],
+    )
+    .map(|_| ())
+    .map_err(broken)
 }
 
 /// Renames all sets of a data set. The new name must be free.

@@ -26,15 +26,21 @@ pub(super) fn ensure_tables(conn: &Connection) -> Result<()> {
     conn.execute_batch(TABLES).map_err(|e| sql_error("the catalog cannot be brought up to date", e))
 }
 
-/// A reader of a run that no owner has opened since finds the table, too: empty.
+/// A reader of a run that no owner has opened since finds the tables, too: empty.
 pub(super) fn ensure_readable(conn: &Connection) -> rusqlite::Result<()> {
-    let known = conn.query_row("SELECT 1 FROM sqlite_master WHERE name = 'fb_damaged'", (), |_| Ok(()));
-    match known {
-        Err(rusqlite::Error::QueryReturnedNoRows) => {
-            conn.execute_batch("CREATE TEMP TABLE fb_damaged(step INTEGER PRIMARY KEY, why TEXT, found REAL)")
+    let tables = [
+        ("fb_damaged", "step INTEGER PRIMARY KEY, why TEXT, found REAL"),
+        ("fb_dropped", "file TEXT PRIMARY KEY"),
+    ];
+    for (name, columns) in tables {
+        match conn.query_row("SELECT 1 FROM sqlite_master WHERE name = ?1", [name], |_| Ok(())) {
+            Err(rusqlite::Error::QueryReturnedNoRows) => {
+                conn.execute_batch(&format!("CREATE TEMP TABLE {name}({columns})"))?;
+            }
+            other => other?,
         }
-        other => other,
     }
+    Ok(())
 }
 
 /// Marks a step as damaged.

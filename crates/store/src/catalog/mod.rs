@@ -22,14 +22,14 @@ mod together;
 mod watch;
 
 pub(crate) use anew::{
-    Health, begin, faults, fill_up_facts, go_on, known_id, list_unlisted_tables, look, make_room_for_facts,
-    open_damaged, replace,
+    Health, begin, faults, faults_of_tables, fill_up_facts, go_on, known_id, list_unlisted_tables, look,
+    make_room_for_facts, open_damaged, replace,
 };
-pub(crate) use data::used;
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
 };
+pub(crate) use data::{mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, points_between};
@@ -40,8 +40,9 @@ pub use sessions::{
     segment_of, session, set_applied,
 };
 pub use steps::{
-    Checkpoint, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, last_step,
-    mark_finished, replace_step_data, step_data, step_names, step_of_file, step_row, steps,
+    Checkpoint, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
+    forget_stray_data, last_step, mark_finished, replace_step, serial_of, step_data, step_names,
+    step_of_file, step_row, steps, steps_of_file, stray_data,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;

@@ -49,6 +49,9 @@ pub(super) fn last(conn: &Connection) -> Result<u64> {
 
 /// The times that the run went back to a checkpoint, as far as they still put something aside.
 pub fn backs(conn: &Connection) -> Result<Vec<Back>> {
+    if !are_kept(conn) {
+        return Ok(Vec::new());
+    }
     conn.prepare_cached("SELECT step, serial FROM fb_backs ORDER BY step")
         .and_then(|mut s| {
             s.query_map((), |r| Ok(Back { step: r.get(0)?, serial: r.get::<_, i64>(1)? as u64 }))?.collect()

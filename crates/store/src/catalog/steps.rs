@@ -1,6 +1,6 @@
 //! Steps: which are complete, what is in them, where a run goes on after a restart.
 
-use super::data::{meta_of, order_text, shape_text};
+use super::data::{check_bytes, meta_of, order_text, shape_text};
 use super::marks::{LISTED, damage_of, damaged_behind, forget_dropped, unmark};
 use super::tables::{STEP_COLUMN, tables};
 use super::{now, quoted, serials, sql_error};
@@ -84,20 +84,43 @@ pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
 
 /// What and where a data set of a step is.
 pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
-    type Fields = (String, String, String, String, i64, String);
-    let sql = "SELECT dtype, shape, data_order, unit, file_offset, pieces FROM fb_step_data WHERE step = ?1 AND name = ?2";
+    type Fields = (String, String, String, String, i64, String, i64);
+    let sql = "SELECT dtype, shape, data_order, unit, file_offset, pieces, nbytes FROM fb_step_data WHERE step = ?1 AND name = ?2";
     let read = |r: &Row| -> rusqlite::Result<Fields> {
-        Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?, r.get(5)?))
+        Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?, r.get(5)?, r.get(6)?))
     };
     let found = conn
         .prepare_cached(sql)
         .and_then(|mut s| s.query_row(params![step, name], read).optional())
         .map_err(failed)?;
-    let Some((dtype, shape, order, unit, offset, pieces)) = found else { return Ok(None) };
-    let pieces = serde_json::from_str(&pieces)
-        .map_err(|e| Error::new(Code::Corrupt, format!("the pieces of {name:?} in step {step}: {e}")))?;
+    let Some((dtype, shape, order, unit, offset, pieces, nbytes)) = found else { return Ok(None) };
+    let pieces = serde_json::from_str(&pieces).map_err(|e| {
+        Error::new(
+            Code::Corrupt,
+            format!("the pieces of {name:?} in step {step} of the catalog: {e}; run `forebay repair`"),
+        )
+    })?;
     let meta = meta_of(&dtype, &shape, &order)?;
+    check_bytes(&meta, nbytes).map_err(|e| e.within(format!("{name:?} of step {step}")))?;
     Ok(Some(Entry { name: name.to_owned(), meta, unit, offset: offset as u64, pieces }))
+}
+
+/// Which attempt at its number a step that is listed is; 0 in format 1, which has no serials.
+pub fn serial_of(conn: &Connection, step: i64) -> Result<u64> {
+    if !serials::are_kept(conn) {
+        return Ok(0);
+    }
+    conn.prepare_cached("SELECT serial FROM fb_steps WHERE step = ?1")
+        .and_then(|mut s| s.query_row([step], |r| r.get::<_, i64>(0)).optional())
+        .map(|serial| serial.unwrap_or(0) as u64)
+        .map_err(failed)
+}
+
+/// All steps whose rows name this file: more than one when the number of one is not its own.
+pub fn steps_of_file(conn: &Connection, file: &str) -> Result<Vec<i64>> {
+    conn.prepare_cached("SELECT step FROM fb_steps WHERE file = ?1 ORDER BY step")
+        .and_then(|mut s| s.query_map([file], |r| r.get(0))?.collect())
+        .map_err(failed)
 }
 
 /// Lists a step whose file is durable under its name.
@@ -117,11 +140,41 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     add_step_data(conn, m)
 }
 
-/// The data sets of a step are those that its file names.
-pub fn replace_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
-    conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [m.step])
-        .map_err(|e| sql_error(&format!("cannot list step {}", m.step), e))?;
+/// A step that is listed is what its file says. The step before it and the time of its commit, which the
+/// file does not know, stay.
+pub fn replace_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
+    let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
+    let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
+    let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
+    conn.execute(
+        "UPDATE fb_steps SET time = ?2, file = ?3, nbytes = ?4, parameters = ?5, serial = ?6 WHERE step = ?1",
+        params![m.step, m.time, file, nbytes as i64, parameters, m.serial as i64],
+    )
+    .map_err(broken)?;
+    conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [m.step]).map_err(broken)?;
     add_step_data(conn, m)
+}
+
+/// Takes a row off that is no step's: the file that it names is another one's.
+pub fn forget_row(conn: &Connection, step: i64) -> Result<()> {
+    let broken = |e| sql_error(&format!("cannot take step {step} off the list"), e);
+    conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [step]).map_err(broken)?;
+    conn.execute("DELETE FROM fb_steps WHERE step = ?1", [step]).map_err(broken)?;
+    super::unmark(conn, step)
+}
+
+/// Takes off what belongs to no step at all; says how many rows of arrays that were.
+pub fn forget_stray_data(conn: &Connection) -> Result<usize> {
+    conn.execute("DELETE FROM fb_step_data WHERE step NOT IN (SELECT step FROM fb_steps)", ())
+        .map_err(|e| sql_error("cannot take arrays of no step off the list", e))
+}
+
+/// Arrays in the list that belong to no step.
+pub fn stray_data(conn: &Connection) -> Result<Vec<(i64, String)>> {
+    let sql = "SELECT step, name FROM fb_step_data WHERE step NOT IN (SELECT step FROM fb_steps)";
+    conn.prepare(sql)
+        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)
 }
 
 fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {

@@ -13,7 +13,7 @@
 //! complete cannot be put together any more and is given up with a clear error.
 
 use super::intake::Intake;
-use super::overflow::find;
+use super::overflow::{find, is_used};
 use super::session::Session;
 use super::sink::Sink;
 use super::{Attach, Owner};
@@ -22,12 +22,15 @@ use forebay_arena::{Process, Segment};
 use forebay_types::control::{Ask, Resume, word};
 use forebay_types::record::Notice;
 use forebay_types::{Code, Error, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long a living rank may take to come to the successor.
 const COMING: Duration = Duration::from_secs(30);
+/// Most processes that an error names.
+const NAMED: usize = 8;
 /// Between two looks whether the ranks live.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -61,9 +64,34 @@ fn lives(segment: &Segment) -> bool {
 
 /// Whether a rank other than this process's goes on writing the run in `dir`, though its owner is dead.
 pub fn has_living_ranks(dir: &std::path::Path) -> bool {
-    let layout = crate::layout::Layout::new(dir.to_owned());
+    !living_ranks(&crate::layout::Layout::new(dir.to_owned())).is_empty()
+}
+
+/// The processes of those ranks.
+fn living_ranks(layout: &crate::layout::Layout) -> Vec<u32> {
     let rows = catalog::open_read_only(&layout.catalog()).and_then(|conn| catalog::open_sessions(&conn));
-    rows.unwrap_or_default().iter().any(|row| find(&layout, &row.segment).is_ok_and(|s| lives(&s)))
+    let of = |row: &SessionRow| find(layout, &row.segment).ok().filter(|s| lives(s) && is_used(s));
+    let pids: BTreeSet<u32> =
+        rows.unwrap_or_default().iter().filter_map(of).map(|s| s.creator().pid).collect();
+    pids.into_iter().collect()
+}
+
+/// Refuses to end the sessions of ranks that live, for somebody with whom they cannot go on.
+pub(crate) fn spare_the_living(layout: &crate::layout::Layout) -> Result<()> {
+    let pids = living_ranks(layout);
+    if pids.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<String> = pids.iter().take(NAMED).map(u32::to_string).collect();
+    let more = if pids.len() > NAMED { ", ..." } else { "" };
+    Err(Error::new(
+        Code::Conflict,
+        format!(
+            "programs write the run {} still, though its owner is dead (process {}{more}): they bring what they have to the next agent themselves; wait for them, or end them first",
+            layout.root().display(),
+            named.join(", ")
+        ),
+    ))
 }
 
 impl Intake {

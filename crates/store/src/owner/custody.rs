@@ -53,6 +53,11 @@ impl Intake {
         any
     }
 
+    /// The figures, and what is waited for if something is.
+    pub(super) fn stats(&self) -> serde_json::Value {
+        self.figures.json(self.sessions.values(), self.waits.as_ref().map(|(_, e)| e.text()))
+    }
+
     pub(super) fn trouble(&mut self, error: Option<Error>) {
         let was_full = self.waits.as_ref().is_none_or(|(_, e)| is_full(e));
         let (level, text) = match &error {
@@ -251,7 +256,8 @@ impl Intake {
             let late = Notice::Late { code: why.code() as u32, text: why.text() };
             let _ = self.downs.post(s.row.session, &late);
             // Behind what was said: who sees this reads on to the end and waits no more.
-            s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+            let over = if deleted { word::DELETED } else { 1 };
+            s.segment.word(word::CLOSED).store(over, Ordering::SeqCst);
             s.segment.bell(Direction::Down).wake();
             s.broken = true;
             s.hung = true;
@@ -343,7 +349,7 @@ impl Intake {
                 return self.answer(session, seq, result.map(|v| v.into()));
             }
             Ask::Stats => {
-                let figures = self.figures.json(self.sessions.values());
+                let figures = self.stats();
                 return self.answer(session, seq, Ok(figures));
             }
             Ask::Overflow { bytes, spill, known } => {

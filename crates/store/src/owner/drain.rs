@@ -15,7 +15,7 @@
 
 use super::draft::{Draft, Remedy, Ticket};
 use super::dropping::Turn;
-use crate::disk::Disk;
+use crate::disk::{Disk, amount};
 use crate::layout::Layout;
 use crate::stepfile::{Entry, Facts, Manifest};
 use forebay_arena::Block;
@@ -385,13 +385,11 @@ impl<F: Fn(Event)> Drain<F> {
 }
 
 fn waits_for_room(draft: &Draft, e: &Error) -> String {
-    let needs = draft.missing() as f64 / f64::from(1 << 20);
-    format!(
-        "{} waits for room on the disk: {} needs {needs:.1} MiB more; {}",
-        draft.what,
-        draft.file,
-        e.text()
-    )
+    let needs = match draft.missing() {
+        0 => "has all its arrays and is to be finished".to_owned(),
+        missing => format!("needs {} more", amount(missing)),
+    };
+    format!("{} waits for room on the disk: {} {needs}; {}", draft.what, draft.file, e.text())
 }
 
 fn kept(draft: &Draft, e: &Error) -> String {

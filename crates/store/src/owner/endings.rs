@@ -153,7 +153,8 @@ impl Intake {
 
     pub(super) fn remove_session(&mut self, n: u64) {
         let Some(s) = self.sessions.remove(&n) else { return };
-        s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+        // It may say more already.
+        s.segment.word(word::CLOSED).fetch_max(1, Ordering::SeqCst);
         self.note_leaving(&s);
         s.sink.closed(n, s.clean);
         s.overflow.iter().for_each(|o| self.figures.give_back(o, &self.layout));

@@ -51,7 +51,7 @@ impl Figures {
     }
 
     /// As `Ask::Stats` answers; what ranks count themselves is summed over them.
-    pub fn json<'a>(&self, sessions: impl Iterator<Item = &'a Session>) -> Value {
+    pub fn json<'a>(&self, sessions: impl Iterator<Item = &'a Session>, waits_for: Option<&str>) -> Value {
         let mut ranks = [0; 4];
         for s in sessions {
             let words = [word::VISIBLE_NS, word::IDEAL_NS, word::OVERFLOW_BYTES, word::HIGH_WATER_BYTES];
@@ -80,6 +80,7 @@ impl Figures {
             "spilt_high_water_bytes": self.spilt_high,
             "dropped_steps": self.dropped,
             "waiting_for_disk": self.drain_waits || self.catalog_waits,
+            "waits_for": waits_for,
         })
     }
 }

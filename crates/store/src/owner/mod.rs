@@ -30,6 +30,7 @@ mod sink;
 mod steps;
 
 pub use absent::{Absence, ELSEWHERE};
+pub(crate) use adopt::spare_the_living;
 pub use adopt::{Orphan, has_living_ranks};
 pub(crate) use aside::tidy;
 pub use open::{Options, Says};
@@ -265,7 +266,7 @@ impl Owner {
 
     /// Figures, as `Ask::Stats` answers them.
     pub fn stats(&self) -> Result<serde_json::Value> {
-        self.ask(|intake| intake.figures.json(intake.sessions.values()))
+        self.ask(|intake| intake.stats())
     }
 
     /// Sessions that are open: number and rank.

@@ -1,6 +1,7 @@
 //! Opening a run for writing: what is there, the lock, the threads, and the work that a
 //! predecessor left undone.
 
+use super::adopt::spare_the_living;
 use super::aside;
 use super::drain::{Drain, Means};
 use super::dropping::Turn;
@@ -10,7 +11,7 @@ use super::session::Session;
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
 use crate::catalog::{self, Catalog};
-use crate::disk::{Disk, System};
+use crate::disk::{Disk, System, is_full};
 use crate::layout::{Found, Layout, TMP, begun, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
@@ -77,6 +78,28 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Tries again while the disk is full, if somebody hears that this waits.
+    fn while_full<T>(&self, layout: &Layout, work: impl Fn() -> Result<T>) -> Result<T> {
+        let (began, mut said) = (Instant::now(), None::<Instant>);
+        loop {
+            let (e, says) = match (work(), &self.says) {
+                (Err(e), Some(says)) if is_full(&e) && began.elapsed() < RECOVERY => (e, says),
+                (done, _) => return done,
+            };
+            if said.is_none_or(|at| at.elapsed() >= SAID) {
+                said = Some(Instant::now());
+                let dir = layout.root().display();
+                says(&format!(
+                    "{dir}: the opening waits for room on the disk, which is full; make room: {}",
+                    e.text()
+                ));
+            }
+            std::thread::sleep(self.disk.patience());
+        }
+    }
+}
+
 /// Hears what somebody at a terminal should know.
 pub type Says = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -97,9 +120,12 @@ impl Owner {
         }
         crate::fork::prepare();
         let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
-        let fresh = admits(&layout, options.mode)?;
+        let fresh = options.while_full(&layout, || admits(&layout, options.mode))?;
         layout.create(&*options.disk)?;
         let lock = Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+        if options.adopt.is_none() {
+            spare_the_living(&layout)?;
+        }
         // Those are of an earlier life.
         drop(layout.take_absent());
         // Somebody may have made or changed it before the lock was ours.
@@ -109,7 +135,7 @@ impl Owner {
                 wipe(&*options.disk, &layout)?;
                 Catalog::create(&options.disk, &layout, lock.fence(), &new_id()?)?
             }
-            false => Catalog::open(&options.disk, &layout, lock.fence())?,
+            false => options.while_full(&layout, || Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
         if !fresh && let Err(e) = owner.take_over(&options) {

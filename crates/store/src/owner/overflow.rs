@@ -138,7 +138,7 @@ fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Whether another process that lives made it.
-fn is_used(segment: &Segment) -> bool {
+pub(super) fn is_used(segment: &Segment) -> bool {
     segment.creator_lives() && segment.creator() != Process::current()
 }
 

@@ -3,7 +3,7 @@
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Back, Entry, MANIFEST, Manifest, Piece};
-use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
+use crate::disk::{Disk, DualFile, Foreign, amount, failed, foreign};
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
@@ -310,7 +310,12 @@ fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {
     match disk.free(dir) {
         Ok(free) if free < SPARE => Err(Error::new(
             Code::Full,
-            format!("the disk of {} is full: {free} bytes are left; make room", dir.display()),
+            format!(
+                "the disk of {} is full: {} are left, and {} are held back for what describes the arrays and for the catalog; make room",
+                dir.display(),
+                amount(free),
+                amount(SPARE)
+            ),
         )),
         _ => Ok(()),
     }

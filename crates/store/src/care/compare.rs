@@ -1,0 +1,67 @@
+//! A step as its row in the catalog has it, beside what its file says about itself. Pages of a catalog have
+//! no checksums, and a bit that flips in a row leaves it a row: the file is the witness.
+
+use crate::catalog::StepRow;
+use crate::layout::step_file;
+use crate::stepfile::{Entry, Manifest};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// What the catalog says of a step.
+pub(super) struct Listed<'a> {
+    pub row: &'a StepRow,
+    /// That of its row; 0 in format 1.
+    pub serial: u64,
+    pub entries: &'a [Entry],
+}
+
+/// Where the catalog and the file say different things; empty when they agree.
+pub(super) fn differences(listed: &Listed, m: &Manifest) -> Vec<String> {
+    let row = listed.row;
+    let mut found = Found(Vec::new());
+    found.compare("the number", &row.step, &m.step);
+    found.compare("the file", &row.file, &step_file(m.step));
+    // JSON has no infinity: the manifest has no time then.
+    found.compare("the time", &row.time.filter(|t| t.is_finite()), &m.time);
+    found.compare("the serial", &listed.serial, &m.serial);
+    found.compare("the number of bytes", &row.nbytes, &m.data.iter().map(Entry::nbytes).sum());
+    found.compare("the list of parameters", &row.parameters, &m.parameters);
+    let (ours, theirs) = (by_name(listed.entries), by_name(&m.data));
+    for (name, e) in &ours {
+        match theirs.get(name) {
+            Some(f) => found.compare_entries(e, f),
+            None => found.0.push(format!("{name:?} is in the catalog and not in the file")),
+        }
+    }
+    for name in theirs.keys().filter(|n| !ours.contains_key(*n)) {
+        found.0.push(format!("{name:?} is in the file and not in the catalog"));
+    }
+    found.0
+}
+
+fn by_name(entries: &[Entry]) -> BTreeMap<&str, &Entry> {
+    entries.iter().map(|e| (e.name.as_str(), e)).collect()
+}
+
+struct Found(Vec<String>);
+
+impl Found {
+    fn compare<T: Debug + PartialEq>(&mut self, what: &str, catalog: &T, file: &T) {
+        if catalog != file {
+            self.0.push(format!("{what} is {catalog:?} in the catalog and {file:?} in the file"));
+        }
+    }
+
+    fn compare_entries(&mut self, e: &Entry, f: &Entry) {
+        let name = &e.name;
+        self.compare(&format!("the dtype of {name:?}"), &e.meta.dtype, &f.meta.dtype);
+        self.compare(&format!("the shape of {name:?}"), &e.meta.shape.extents(), &f.meta.shape.extents());
+        self.compare(&format!("the order of {name:?}"), &e.meta.order, &f.meta.order);
+        self.compare(&format!("the unit of {name:?}"), &e.unit, &f.unit);
+        self.compare(&format!("the place of {name:?}"), &e.offset, &f.offset);
+        self.compare(&format!("the number of pieces of {name:?}"), &e.pieces.len(), &f.pieces.len());
+        for (a, b) in e.pieces.iter().zip(&f.pieces) {
+            self.compare(&format!("a piece of {name:?}"), a, b);
+        }
+    }
+}
