@@ -2,12 +2,14 @@
 //! ranks, or threads of this process.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_agent::{Embedded, EmbeddedOptions};
 use forebay_client::remote::Far;
-use forebay_client::run::Session;
+use forebay_client::run::{Session, Successor};
 use forebay_link::Wire;
+use forebay_store::layout;
 use forebay_types::control::{Mode, OpenRun};
 use forebay_types::{Code, Error, Result};
 
@@ -15,6 +17,10 @@ use crate::OpenOptions;
 
 /// An agent that leaves just now is asked again, or another one started, for so long.
 const RETRY: Duration = Duration::from_secs(5);
+/// Between two attempts here.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The same towards another host.
+const CALL_PAUSE: Duration = Duration::from_millis(200);
 
 /// The owner's code on threads of this process.
 pub struct Owner {
@@ -50,22 +56,62 @@ pub fn session(
     let path = dir.to_str().ok_or_else(|| {
         Error::bad(format!("the path {} is not UTF-8; choose another name for the run", dir.display()))
     })?;
-    let request = request(path, mode, options, (rank, size));
+    let mut request = request(path, mode, options, (rank, size));
+    let new = mode == Mode::Create && !dir.join(layout::CATALOG).exists();
+    let mut lost: Option<Instant> = None;
+    loop {
+        let open = |found: Option<Wire>| match found {
+            Some(wire) => {
+                Session::open_with(wire, &request, Some(successor())).map(|session| (session, None))
+            }
+            None => embedded(&request),
+        };
+        let tried = match agent_of(size, lost.unwrap_or_else(Instant::now)) {
+            Err(e) if lost.is_none() => return Err(e),
+            found => found.and_then(open),
+        };
+        match tried {
+            Err(e) if is_lost(&e, lost.is_some()) && lost.is_none_or(|since| since.elapsed() < RETRY) => {
+                lost.get_or_insert_with(Instant::now);
+                // What the one that died has begun of a new run is this rank's own.
+                if new {
+                    request.mode = Mode::Append;
+                }
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether an opening on another host is asked again. What is not there at the first try is not waited for.
+fn is_cut(e: &Error, before: bool) -> bool {
+    is_lost(e, before) || (before && e.code() == Code::Timeout)
+}
+
+/// Whether an opening is asked again: whom it was asked of died before it answered, or has not let go of
+/// the run yet.
+fn is_lost(e: &Error, before: bool) -> bool {
+    match e.code() {
+        Code::ServerLost => true,
+        Code::Conflict | Code::NoServer => before,
+        _ => false,
+    }
+}
+
+/// A connection to the agent that is to own the run, `None` when it is to be this process.
+fn agent_of(size: u32, began: Instant) -> Result<Option<Wire>> {
     let agent = forebay_agent::running()?;
     if let Some(wire) = agent.map(|socket| greeted(&socket)).transpose()?.flatten() {
-        return Ok((with_successor(Session::open(wire, &request)?), None));
+        return Ok(Some(wire));
     }
     if size == 1 {
-        let embedded = Embedded::start(EmbeddedOptions::default())?;
-        let session = Session::open(Session::greet(embedded.socket())?, &request)?;
-        let owner = Owner { embedded: Some(embedded), pid: std::process::id() };
-        return Ok((session, Some(owner)));
+        return Ok(None);
     }
-    let began = Instant::now();
     loop {
         let socket = forebay_agent::start_by_need()?;
         match greeted(&socket)? {
-            Some(wire) => return Ok((with_successor(Session::open(wire, &request)?), None)),
+            Some(wire) => return Ok(Some(wire)),
             // It left between its start and our connection: once more.
             None if began.elapsed() < RETRY => {}
             None => {
@@ -81,6 +127,13 @@ pub fn session(
     }
 }
 
+/// The owner's code in this process.
+fn embedded(request: &OpenRun) -> Result<(Session, Option<Owner>)> {
+    let embedded = Embedded::start(EmbeddedOptions::default())?;
+    let session = Session::open(Session::greet(embedded.socket())?, request)?;
+    Ok((session, Some(Owner { embedded: Some(embedded), pid: std::process::id() })))
+}
+
 /// Opens the session of a rank whose run is on another host.
 pub fn session_from_afar(
     far: &Far,
@@ -91,8 +144,29 @@ pub fn session_from_afar(
     if !matches!(mode, Mode::Write | Mode::Create) {
         crate::far::send_rest(far)?;
     }
-    let wire = forebay_client::remote::start(far.clone())?;
-    let session = Session::open(wire, &request(&far.url, mode, options, rank_and_size))?;
+    let request = request(&far.url, mode, options, rank_and_size);
+    let mut lost: Option<Instant> = None;
+    let session = loop {
+        let tried = match forebay_client::remote::start(far.clone()) {
+            // Nobody is there in the first place.
+            Err(e) if lost.is_none() => return Err(e),
+            wire => wire.and_then(|wire| Session::open(wire, &request)),
+        };
+        let patience = |e: &Error| if e.code() == Code::NoServer { RETRY } else { far.patience };
+        match tried {
+            // The line broke, or the agent there died, before the answer came. Whether a run that is there
+            // then is the one that was to be made cannot be told from here.
+            Err(e)
+                if mode != Mode::Create
+                    && is_cut(&e, lost.is_some())
+                    && lost.is_none_or(|since| since.elapsed() < patience(&e)) =>
+            {
+                lost.get_or_insert_with(Instant::now);
+                std::thread::sleep(CALL_PAUSE);
+            }
+            done => break done?,
+        }
+    };
     if mode == Mode::Write {
         forebay_client::remote::forget_rests(&far.url, &session.opened().run_id);
     }
@@ -114,14 +188,13 @@ fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u3
 
 /// A session at an agent goes on at another one when the agent dies. All ranks start it through the same
 /// lock, so they find the same one.
-fn with_successor(session: Session) -> Session {
-    session.on_loss(std::sync::Arc::new(|| {
+fn successor() -> Successor {
+    Arc::new(|| {
         let socket = forebay_agent::start_by_need()?;
         greeted(&socket)?.ok_or_else(|| {
             Error::new(Code::ServerLost, format!("the agent at {} has left", socket.display()))
         })
-    }));
-    session
+    })
 }
 
 /// A connection to the agent, or `None` when there is none.

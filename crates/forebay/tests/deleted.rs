@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::{sandbox, take, until};
-use forebay::{Mode, OpenOptions, PutOptions, Run, View};
+use forebay::{Code, Error, Mode, OpenOptions, PutOptions, Run, View};
 
 fn open(at: &Path) -> Run {
     let options = OpenOptions { buffer: 8 << 20, ..Default::default() };
@@ -35,13 +35,39 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         });
         let told = told.unwrap();
         assert!(told.text().contains("was deleted while the run was open"), "{told}");
-        assert!(run.close().is_err());
+        is_true_of_nothing_left(&run.snapshot(1, None).err().unwrap());
+        is_true_of_nothing_left(&run.close().unwrap_err());
         drop(run);
         until("the end of its memory", || segments() == 0);
         let run = open(&dir);
         take(&run, 5, 1000).unwrap().wait(None).unwrap();
         assert_eq!(run.snapshots().unwrap().numbers(), [5]);
         run.close().unwrap();
+    });
+}
+
+/// Nothing can be recovered, and what was acknowledged is lost with the rest.
+fn is_true_of_nothing_left(e: &Error) {
+    assert!(e.code() == Code::ServerLost && e.text().contains("nothing of the run is left"), "{e}");
+    assert!(!e.text().contains("recover") && !e.text().contains("acknowledged"), "{e}");
+}
+
+#[test]
+fn a_program_whose_own_run_is_deleted_hears_one_text_everywhere() {
+    sandbox("a_program_whose_own_run_is_deleted_hears_one_text_everywhere", |s| {
+        let dir = s.dir.join("gone.fb");
+        let run = open(&dir);
+        take(&run, 0, 1000).unwrap().wait(None).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        let mut told = None;
+        until("the error", || {
+            let put = run.put("x", View::text("y"), PutOptions::default()).and_then(|_| run.flush());
+            told = put.err();
+            told.is_some()
+        });
+        is_true_of_nothing_left(&told.unwrap());
+        is_true_of_nothing_left(&run.flush().unwrap_err());
+        is_true_of_nothing_left(&run.close().unwrap_err());
     });
 }
 

@@ -86,7 +86,7 @@ impl Down {
             self.bell.ring();
         }
         if words.closed != 0 && self.waiting.is_empty() {
-            store(word::CLOSED, 1);
+            store(word::CLOSED, words.closed);
             self.bell.ring();
         }
     }

@@ -37,7 +37,7 @@ pub struct Core {
     /// The connection to the owner; its end is this session's.
     pub wire: Mutex<Option<Wire>>,
     /// Who finds a successor when the owner dies.
-    pub successor: OnceLock<Successor>,
+    pub successor: Option<Successor>,
     /// What was declared, for a successor.
     pub declared: Mutex<Vec<Declare>>,
     pub segment: Segment,
@@ -193,7 +193,7 @@ impl Core {
     /// What the owner said before it went, if it said anything, else the error itself. While another
     /// thread closes the session its end is no loss.
     pub fn explained(&self, e: Error) -> Error {
-        if e.code() != Code::ServerLost {
+        if e.code() != Code::ServerLost || self.life.is_deleted() {
             return e;
         }
         if self.closing.load(Ordering::Relaxed) != 0 {

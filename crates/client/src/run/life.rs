@@ -26,6 +26,7 @@ const DEAD: u32 = 2;
 const CLOSED: u32 = 3;
 const SEEKING: u32 = 4;
 const LOST: u32 = 5;
+const DELETED: u32 = 6;
 
 /// How often the watcher looks at the heart.
 const LOOK: Duration = Duration::from_millis(200);
@@ -85,10 +86,16 @@ impl Life {
         }
     }
 
-    /// The owner has put an end to the session from its side.
-    pub fn taken(&self) -> Error {
-        self.set(LOST);
-        self.check().err().unwrap_or_else(|| self.fault(LOST))
+    /// The owner has put an end to the session from its side, with that in `CLOSED`.
+    pub fn taken(&self, closed: u64) -> Error {
+        let state = if closed == word::DELETED { DELETED } else { LOST };
+        self.set(state);
+        self.check().err().unwrap_or_else(|| self.fault(state))
+    }
+
+    /// Whether the run was deleted: there is nothing to add to that.
+    pub fn is_deleted(&self) -> bool {
+        self.state.load(Ordering::Acquire) == DELETED
     }
 
     /// Whether the run is on another host.
@@ -151,7 +158,7 @@ impl Life {
     fn set(&self, to: u32) {
         // Closed is the last word; dead and lost are not unsaid by a late look at the heart.
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-            (now != CLOSED && (!matches!(now, DEAD | LOST) || to == CLOSED)).then_some(to)
+            (now != CLOSED && (!matches!(now, DEAD | LOST | DELETED) || to == CLOSED)).then_some(to)
         });
     }
 
@@ -176,6 +183,12 @@ impl Life {
         let why = why.unwrap_or_default();
         match state {
             CLOSED => Error::new(Code::Closed, format!("the run {run} is closed; open it again")),
+            DELETED => Error::new(
+                Code::ServerLost,
+                format!(
+                    "the store of the run {run} is lost: its directory was deleted while the run was open: nothing of the run is left, and nothing more is kept; open it anew"
+                ),
+            ),
             _ if state == LOST || self.is_far() => Error::new(
                 Code::ServerLost,
                 format!(
@@ -258,9 +271,10 @@ fn watch(core: &Arc<Core>, mut socket: OwnedFd, stop: &OwnedFd) {
         if told {
             return;
         }
-        if core.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0 {
+        let closed = core.segment.word(word::CLOSED).load(Ordering::SeqCst);
+        if closed != 0 {
             // What the owner said before is in the ring: whoever waits looks there once more.
-            let _ = life.taken();
+            let _ = life.taken(closed);
             bell.wake();
             return;
         }

@@ -154,8 +154,9 @@ impl Core {
                     // The owner takes a session over by closing it first and reading the ring
                     // then: what is published and finds it open will be read.
                     std::sync::atomic::fence(Ordering::SeqCst);
-                    if self.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0 {
-                        return Err(self.explained(self.life.taken()));
+                    let closed = self.segment.word(word::CLOSED).load(Ordering::SeqCst);
+                    if closed != 0 {
+                        return Err(self.explained(self.life.taken(closed)));
                     }
                     // What comes behind the request to close may not be read any more.
                     let closing = self.closing.load(Ordering::Relaxed);

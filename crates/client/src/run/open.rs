@@ -15,6 +15,7 @@ use super::core::{Core, Counts};
 use super::down::Down;
 use super::life::{Life, Watcher};
 use super::log::Log;
+use super::revive::Successor;
 use super::room::Rooms;
 use super::session::Session;
 use super::steer::Steer;
@@ -42,10 +43,16 @@ impl Session {
     }
 
     /// Opens a run at the owner that was greeted.
-    pub fn open(mut wire: Wire, open: &OpenRun) -> Result<Session> {
+    pub fn open(wire: Wire, open: &OpenRun) -> Result<Session> {
+        Session::open_with(wire, open, None)
+    }
+
+    /// The same with somebody who finds a successor when the owner dies, from the first moment on; without
+    /// one the session is lost then.
+    pub fn open_with(mut wire: Wire, open: &OpenRun, successor: Option<Successor>) -> Result<Session> {
         let opened = ask_for(&mut wire, &RunRequest::OpenRun(open.clone()))?;
         let segment = make_segment(&opened, open)?;
-        match Session::attach(wire, open, opened, segment.clone()) {
+        match Session::attach(wire, open, opened, segment.clone(), successor) {
             Ok(session) => {
                 if let Some(text) = lies_on_disk(&segment).map(slower) {
                     let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
@@ -54,20 +61,28 @@ impl Session {
                 Ok(session)
             }
             Err(e) => {
+                // A successor that has found it already waits for this rank no more.
+                segment.word(word::LEFT).store(1, Ordering::SeqCst);
                 let _ = segment.unlink();
                 Err(e)
             }
         }
     }
 
-    fn attach(mut wire: Wire, open: &OpenRun, opened: RunOpened, segment: Segment) -> Result<Session> {
+    fn attach(
+        mut wire: Wire,
+        open: &OpenRun,
+        opened: RunOpened,
+        segment: Segment,
+        successor: Option<Successor>,
+    ) -> Result<Session> {
         hand_over(&mut wire, &segment)?;
         let life = Life::new(opened.owner_pid, wire.process(), &open.path);
         let socket = wire.watch_fd()?;
         let core = Core {
             open: open.clone(),
             wire: Mutex::new(Some(wire)),
-            successor: OnceLock::new(),
+            successor,
             declared: Mutex::default(),
             life,
             log: Log::new(&segment),

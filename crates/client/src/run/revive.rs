@@ -33,7 +33,7 @@ pub type Successor = Arc<dyn Fn() -> Result<Wire> + Send + Sync>;
 impl Core {
     /// Whether somebody may take the place of the owner: it did not end the session itself.
     pub(super) fn may_revive(&self) -> bool {
-        self.successor.get().is_some()
+        self.successor.is_some()
             && !self.life.owns_itself()
             && self.segment.word(word::CLOSED).load(Ordering::SeqCst) == 0
     }
@@ -52,7 +52,7 @@ impl Core {
     }
 
     fn go_over(self: &Arc<Self>) -> Result<OwnedFd> {
-        let find = self.successor.get().ok_or_else(|| Error::internal("nobody finds a successor"))?;
+        let find = self.successor.as_ref().ok_or_else(|| Error::internal("nobody finds a successor"))?;
         let mut wire = find()?;
         let resume = Resume {
             open: self.open.clone(),

@@ -20,7 +20,6 @@ use super::ending::Ending;
 use super::life::Watcher;
 use super::looping::LoopHead;
 use super::open::lies_on_disk;
-use super::revive::Successor;
 use super::room::Placed;
 use super::steer::{Callback, Parameter};
 use super::step::{StepWriter, check_unit};
@@ -45,11 +44,6 @@ pub struct Session {
 impl Session {
     pub(super) fn new(core: Arc<Core>, watcher: Watcher) -> Session {
         Session { core, watcher: Mutex::new(Some(watcher)) }
-    }
-
-    /// Who finds a successor when the owner dies; without one the session is lost then. Set once.
-    pub fn on_loss(&self, find: Successor) {
-        let _ = self.core.successor.set(find);
     }
 
     /// What the owner said at the opening.
