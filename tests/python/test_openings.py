@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sqlite3
@@ -24,15 +23,16 @@ import sys, numpy, forebay
 where, mode = sys.argv[1:]
 with forebay.open(where, mode) as run:
     with run.snapshot(1) as s:
-        s.put("x", numpy.full(1000, 1.0), offset=(1000 * run.rank,), shape=(1000 * run.ranks,))
+        s.put("x", numpy.full(1000, 1.0), offset=(1000 * run.rank,), shape=(1000 * run.size,))
 print("kept")
 """
 
 
 @contextlib.contextmanager
 def kept_waiting(run_dir: Path) -> Iterator[None]:
-    """Whoever opens the run meanwhile has its lock and waits for its catalog."""
+    """Whoever opens the run meanwhile waits for its catalog."""
     catalog = sqlite3.connect(run_dir / "catalog.sqlite", isolation_level=None)
+    catalog.execute("pragma locking_mode = exclusive")
     catalog.execute("begin immediate")
     try:
         yield
@@ -41,12 +41,14 @@ def kept_waiting(run_dir: Path) -> Iterator[None]:
         catalog.close()
 
 
-def holder(run_dir: Path) -> int:
-    """Who has the run."""
-    try:
-        return int(json.loads((run_dir / "LOCK").read_text())["pid"])
-    except ValueError:
-        return 0
+def is_at_it(process: int, run_dir: Path) -> bool:
+    """Whether a process has the catalog of the run open."""
+    with contextlib.suppress(OSError):
+        return any(
+            os.readlink(entry) == str(run_dir / "catalog.sqlite")
+            for entry in Path(f"/proc/{process}/fd").iterdir()
+        )
+    return False
 
 
 def agents(place: Place) -> list[int]:
@@ -65,7 +67,7 @@ def test_an_opening_whose_agent_dies_before_it_answers_is_asked_again_of_the_nex
     began = time.monotonic()
     with kept_waiting(run_dir):
         started = place.ranks(ranks, sys.executable, "-c", RANK, run_dir, "a")
-        until(lambda: holder(run_dir) == agent, what="the agent to have the run")
+        until(lambda: is_at_it(agent, run_dir), what="the agent to open the run")
         os.kill(agent, signal.SIGKILL)
         until(lambda: agent not in agents(place), what="its end")
     for process in started:
@@ -75,6 +77,8 @@ def test_an_opening_whose_agent_dies_before_it_answers_is_asked_again_of_the_nex
     with fb.open(run_dir, "r") as run:
         assert run.snapshots.numbers == [0, 1]
         assert (run.snapshots.at(1)["x"] == np.full(1000 * ranks, 1.0)).all()
+    # Which clears away what the killed one left.
+    place.command("up")
 
 
 def test_an_opening_on_another_host_whose_agent_dies_before_it_answers_is_asked_again(
@@ -85,7 +89,7 @@ def test_an_opening_on_another_host_whose_agent_dies_before_it_answers_is_asked_
         s.put("x", np.zeros(4))
     with kept_waiting(path):
         rank = agent.place.python(RANK, agent.url(path), "a")
-        until(lambda: holder(path) == agent.pid, what="the agent to have the run")
+        until(lambda: is_at_it(agent.pid, path), what="the agent to open the run")
         agent.kill()
         agent.up()
     out, _ = ended(rank, 0, 60)

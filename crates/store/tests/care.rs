@@ -754,10 +754,7 @@ fn a_name_that_flipped_in_the_list_of_tables_is_found_and_said() {
     let text = b"UNIQUE, columns TEXT";
     flip_at(&run, text, 10, 4);
     let faults = verify(&run).unwrap().faults;
-    assert!(
-        faults.iter().any(|f| f.contains("the table \"fb_tables\" has no column \"columns\"")),
-        "{faults:?}"
-    );
+    assert!(faults.iter().any(|f| f.contains("fb_tables") && f.contains("columns")), "{faults:?}");
     let done = repair(&run).unwrap();
     assert!(!done.is_whole() && done.old_catalog.is_some(), "{done:?}");
     assert_eq!(rows(&run, "t"), (0..10).collect::<Vec<_>>());
