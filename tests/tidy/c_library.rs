@@ -171,7 +171,10 @@ const WITHOUT: &[(&str, &str)] = &[
     ("Table::name", "the program gave it"),
     ("Table::history", "the program gave it"),
     ("StepWriter::step", "the program gave it"),
-    ("StepWriter::is_open", "for Python, which warns when the last name of one is gone; C frees it in so many words"),
+    (
+        "StepWriter::is_open",
+        "for Python, which warns when the last name of one is gone; C frees it in so many words",
+    ),
     ("Allocated::meta", "the program gave it"),
     ("Allocated::len", "the program gave the shape"),
     ("Allocated::is_empty", "the program gave the shape"),
