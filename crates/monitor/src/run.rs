@@ -347,10 +347,16 @@ impl Run {
 
     /// State words for the page; asks the owner for a glance first.
     pub(crate) fn words(&self) -> StateWords {
-        // Whoever told that the run is over knows better than a glance at words left behind.
-        let over = matches!(self.inner().state.state, State::Ended | State::Lost);
-        if let Some(now) = self.steer.glance().filter(|_| !over) {
-            self.state(now);
+        if !self.inner().is_over() {
+            // The end may be told while the owner is looked at.
+            let now = self.steer.glance();
+            let news = now.is_some_and(|now| {
+                let mut inner = self.inner();
+                !inner.is_over() && inner.state(now)
+            });
+            if news {
+                self.tell();
+            }
         }
         let watching = self.viewers.names();
         let mut inner = self.inner();
@@ -372,6 +378,11 @@ impl Run {
 }
 
 impl Inner {
+    /// Whoever told that the run is over knows better than a glance at words left behind.
+    fn is_over(&self) -> bool {
+        matches!(self.state.state, State::Ended | State::Lost)
+    }
+
     fn declare(&mut self, rank: u32, what: &Declare) -> Result<()> {
         match what {
             Declare::Diagram(d) => self.diagram(rank, d)?,

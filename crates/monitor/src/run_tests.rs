@@ -1,6 +1,6 @@
 //! What owners tell of a run and what viewers see of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use forebay_arena::{SegmentSpec, TripleBuffer};
 use forebay_types::watch::{Act, Declare, Diagram, Kind, Parameter, Phase, Scale, State};
@@ -213,6 +213,26 @@ fn a_run_that_is_over_stays_so_whatever_a_glance_says() {
     assert_eq!((run.words().state, run.words().step), (State::Ended, 8));
     run.state(StateInfo::default());
     assert_eq!(run.words().state, State::Running, "a new session began");
+}
+
+#[test]
+fn an_end_that_is_told_during_a_glance_is_the_last_word() {
+    /// The run ends while it is looked at.
+    struct Late(OnceLock<Arc<Run>>);
+    impl Steer for Late {
+        fn act(&self, _: &str, _: &Act) -> Result<u64> {
+            Ok(1)
+        }
+        fn glance(&self) -> Option<StateInfo> {
+            self.0.get()?.state(StateInfo { state: State::Ended, step: 8, ..StateInfo::default() });
+            Some(StateInfo { state: State::Quitting, step: 7, ..StateInfo::default() })
+        }
+    }
+    let late = Arc::new(Late(OnceLock::new()));
+    let info = RunInfo { id: "r1".into(), ..RunInfo::default() };
+    let run = Hub::new().add(info, late.clone(), None).unwrap();
+    late.0.set(run.clone()).ok().unwrap();
+    assert_eq!((run.words().state, run.words().step), (State::Ended, 8));
 }
 
 #[test]
