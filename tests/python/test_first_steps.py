@@ -183,6 +183,13 @@ def test_the_buffer_of_a_program_that_says_none_is_that_of_the_environment(
     assert "FOREBAY_BUFFER" in place.run_python(code, run_dir, status=1)
 
 
+def left_over(place: Place, marks: dict[str, str]) -> dict[str, str]:
+    """What the doctor says of left-over segments, of each run by the mark that its path or address has."""
+    found = json.loads(place.command("doctor", "--json"))
+    (text,) = (f["text"] for f in found if f["check"] == "left-over segments")
+    return {name: part for part in text.split("; ") for name, mark in marks.items() if mark in part}
+
+
 def test_memory_of_a_killed_run_whose_directory_is_gone_is_named_and_freed(
     place: Place, tmp_path: Path
 ) -> None:
@@ -199,15 +206,7 @@ def test_memory_of_a_killed_run_whose_directory_is_gone_is_named_and_freed(
     )
 
     def left() -> dict[str, str]:
-        (found,) = (
-            f for f in json.loads(place.command("doctor", "--json")) if f["check"] == "left-over segments"
-        )
-        return {
-            n: part
-            for part in found["text"].split("; ")
-            for n in ("gone", "kept", "anew")
-            if f"/{n}.fb" in part
-        }
+        return left_over(place, {n: f"/{n}.fb" for n in ("gone", "kept", "anew")})
 
     assert "no more there: `forebay doctor --clean`" in left()["gone"]
     assert "no more there" in left()["anew"]
@@ -242,9 +241,7 @@ def test_memory_left_of_runs_on_another_host_is_named_and_freed_when_they_are_no
     agent.place.run_python(begin, paths["anew"], "a")
 
     def left() -> dict[str, str]:
-        found = json.loads(place.command("doctor", "--json"))
-        (text,) = (f["text"] for f in found if f["check"] == "left-over segments")
-        return {n: part for part in text.split("; ") for n in paths if f"/{n}" in part}
+        return left_over(place, {n: f"/{n}" for n in paths})
 
     assert "no more there: `forebay doctor --clean`" in left()["gone"]
     assert "no more there" in left()["anew"]

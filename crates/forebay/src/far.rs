@@ -2,7 +2,7 @@
 //! segment; a forwarder stands where the owner would, and reads go over a line of their own.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,14 +66,15 @@ fn run_id(far: &Far) -> Result<Option<String>> {
 
 /// The same by its address.
 pub fn run_id_of(text: &str) -> Result<Option<String>> {
-    match Place::parse(text)? {
-        Place::There(far) => run_id(&far),
-        Place::Here(dir) => Err(is_here(&dir)),
-    }
+    run_id(&there(text)?)
 }
 
-fn is_here(dir: &Path) -> Error {
-    Error::bad(format!("{} is a directory of this host", dir.display()))
+/// A run that is on another host.
+fn there(text: &str) -> Result<Far> {
+    match Place::parse(text)? {
+        Place::There(far) => Ok(far),
+        Place::Here(dir) => Err(Error::bad(format!("{} is a directory of this host", dir.display()))),
+    }
 }
 
 /// Sends what dead programs left on this host of a run on another one; how many sessions there were.
@@ -86,10 +87,7 @@ pub fn send_rest(far: &Far) -> Result<usize> {
 
 /// The same for a run by its address: what `forebay recover` does.
 pub fn recover(text: &str) -> Result<usize> {
-    let far = match Place::parse(text)? {
-        Place::There(far) => far,
-        Place::Here(dir) => return Err(is_here(&dir)),
-    };
+    let far = there(text)?;
     if !forebay_client::remote::any_rest() {
         return Ok(0);
     }

@@ -27,13 +27,7 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         take(&run, 0, 1000).unwrap().wait(None).unwrap();
         assert_eq!(segments(), 1);
         std::fs::remove_dir_all(&dir).unwrap();
-        let mut told = None;
-        until("the error", || {
-            let put = run.put("x", View::text("y"), PutOptions::default()).and_then(|_| run.flush());
-            told = put.err();
-            told.is_some()
-        });
-        let told = told.unwrap();
+        let told = first_error(&run);
         assert!(told.text().contains("was deleted while the run was open"), "{told}");
         is_true_of_nothing_left(&run.snapshot(1, None).err().unwrap());
         is_true_of_nothing_left(&run.close().unwrap_err());
@@ -44,6 +38,17 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         assert_eq!(run.snapshots().unwrap().numbers(), [5]);
         run.close().unwrap();
     });
+}
+
+/// What a program that goes on writing is told.
+fn first_error(run: &Run) -> Error {
+    let mut told = None;
+    until("the error", || {
+        let put = run.put("x", View::text("y"), PutOptions::default()).and_then(|_| run.flush());
+        told = put.err();
+        told.is_some()
+    });
+    told.unwrap()
 }
 
 /// Nothing can be recovered, and what was acknowledged is lost with the rest.
@@ -59,13 +64,7 @@ fn a_program_whose_own_run_is_deleted_hears_one_text_everywhere() {
         let run = open(&dir);
         take(&run, 0, 1000).unwrap().wait(None).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        let mut told = None;
-        until("the error", || {
-            let put = run.put("x", View::text("y"), PutOptions::default()).and_then(|_| run.flush());
-            told = put.err();
-            told.is_some()
-        });
-        is_true_of_nothing_left(&told.unwrap());
+        is_true_of_nothing_left(&first_error(&run));
         is_true_of_nothing_left(&run.flush().unwrap_err());
         is_true_of_nothing_left(&run.close().unwrap_err());
     });

@@ -1,22 +1,12 @@
 // fork beside the handles of forebay.hpp: the child leaves their scopes, by return and by an exception, and takes
 // nothing from the parent: fork PLACE.
 
-#include <forebay.hpp>
+#include "check.hpp"
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
-
-#define CHECK(...) \
-    do { \
-        if (!(__VA_ARGS__)) { \
-            std::fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #__VA_ARGS__, fb_last_error()); \
-            std::_Exit(1); \
-        } \
-    } while (0)
 
 // True in the parent, false in a child that has left by return.
 static bool parent_goes_on(const char *place, bool throws)

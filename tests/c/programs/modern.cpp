@@ -1,19 +1,9 @@
 // forebay.hpp: handles, exceptions, arrays, snapshots, calls and a server: modern PLACE.
 
-#include <forebay.hpp>
+#include "check.hpp"
 
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <thread>
-
-#define CHECK(...) \
-    do { \
-        if (!(__VA_ARGS__)) { \
-            std::fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #__VA_ARGS__, fb_last_error()); \
-            std::exit(1); \
-        } \
-    } while (0)
 
 // What is thrown has this code and this word in its text.
 template <class F>
