@@ -104,7 +104,7 @@ pub use lent::{Lent, PARTS};
 #[cfg(not(loom))]
 pub use mirror::Mirror;
 #[cfg(not(loom))]
-pub use pages::prefer_large_pages;
+pub use pages::{fill_behind, room_for};
 #[cfg(not(loom))]
 pub use process::{Process, ProcessState};
 #[cfg(not(loom))]

@@ -2,9 +2,10 @@
 
 use super::place::Hyperslab;
 use super::{Check, Entry, Piece};
+use forebay_arena::{fill_behind, room_for};
 use forebay_types::{ArrayMeta, Code, Error, Order, Result, Selection, Shape, Slice};
+use rustix::io::{Errno, pread};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// Where the bytes of a whole array are.
 pub enum Source<'a> {
@@ -15,21 +16,32 @@ pub enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Fills `out` from byte `at` of the array on.
-    pub fn fill(&self, at: u64, out: &mut [u8]) -> Result<()> {
+    /// Appends `bytes` bytes from byte `at` of the array on, and says which they are.
+    fn append<'a>(&self, at: u64, bytes: usize, out: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        let begin = out.len();
+        out.reserve(bytes);
         match self {
-            Source::File(file, base) => file.read_exact_at(out, base + at).map_err(|e| match e.kind() {
-                std::io::ErrorKind::UnexpectedEof => Error::new(Code::Corrupt, "it ends too early"),
-                _ => Error::io("it cannot be read", e),
-            }),
-            Source::Memory(bytes) => {
-                let end = (at as usize).checked_add(out.len());
-                let part = end.and_then(|end| bytes.get(at as usize..end));
+            Source::File(file, base) => {
+                while out.len() < begin + bytes {
+                    let done = out.len() - begin;
+                    let from = base + at + done as u64;
+                    let read =
+                        fill_behind(out, bytes - done, |room| pread(file, room, from).map(|(read, _)| read));
+                    match read {
+                        Ok([]) => return Err(Error::new(Code::Corrupt, "it ends too early")),
+                        Ok(_) | Err(Errno::INTR) => {}
+                        Err(e) => return Err(Error::io("it cannot be read", e)),
+                    }
+                }
+            }
+            Source::Memory(all) => {
+                let end = (at as usize).checked_add(bytes);
+                let part = end.and_then(|end| all.get(at as usize..end));
                 let short = || Error::new(Code::Corrupt, "it has fewer bytes than its shape says");
-                out.copy_from_slice(part.ok_or_else(short)?);
-                Ok(())
+                out.extend_from_slice(part.ok_or_else(short)?);
             }
         }
+        Ok(&out[begin..])
     }
 }
 
@@ -48,15 +60,14 @@ pub fn read_selection(
 ) -> Result<(Shape, Vec<u8>)> {
     let slices = sel.resolve(&meta.shape)?;
     let shape = Selection::shape_of(&slices)?;
-    let mut out = vec![0; shape.bytes(meta.dtype)? as usize];
-    if out.is_empty() {
+    let mut out = room_for(shape.bytes(meta.dtype)? as usize);
+    if shape.is_empty() {
         return Ok((shape, out));
     }
-    forebay_arena::prefer_large_pages(&mut out);
     let pick = Pick::new(meta, slices);
     if pick.is_scattered() && meta.bytes()? <= WHOLE {
-        let mut whole = vec![0; meta.bytes()? as usize];
-        source.fill(0, &mut whole)?;
+        let mut whole = Vec::new();
+        source.append(0, meta.bytes()? as usize, &mut whole)?;
         pick.read(&Source::Memory(&whole), &mut out, check)?;
     } else {
         pick.read(source, &mut out, check)?;
@@ -64,16 +75,13 @@ pub fn read_selection(
     Ok((shape, out))
 }
 
-/// Fills `out` from byte `at` of the array on; it is byte `here` of what is read.
-fn read_run(source: &Source, at: u64, out: &mut [u8], here: u64, check: &mut Check) -> Result<()> {
-    if check.is_empty() {
-        return source.fill(at, out);
-    }
-    let mut done = 0;
-    for part in out.chunks_mut(CACHED) {
-        source.fill(at + done, part)?;
-        check.feed(here + done, part);
-        done += part.len() as u64;
+/// Appends `bytes` bytes from byte `at` of the array on, and checks them.
+fn read_run(source: &Source, at: u64, bytes: usize, out: &mut Vec<u8>, check: &mut Check) -> Result<()> {
+    let part = if check.is_empty() { bytes } else { CACHED };
+    for from in (0..bytes).step_by(part.max(1)) {
+        let here = out.len() as u64;
+        let read = source.append(at + from as u64, part.min(bytes - from), out)?;
+        check.feed(here, read);
     }
     Ok(())
 }
@@ -111,27 +119,27 @@ impl Pick {
         self.extents[axis + 1..].iter().product::<u64>() * self.item
     }
 
-    fn read(&self, source: &Source, out: &mut [u8], check: &mut Check) -> Result<()> {
-        let Some(last) = self.slices.get(self.inner) else { return read_run(source, 0, out, 0, check) };
+    fn read(&self, source: &Source, out: &mut Vec<u8>, check: &mut Check) -> Result<()> {
+        let Some(last) = self.slices.get(self.inner) else {
+            return read_run(source, 0, self.item as usize, out, check);
+        };
         let unit = self.stride(self.inner);
         let run = (last.count * unit) as usize;
+        let runs: u64 = self.slices[..self.inner].iter().map(|s| s.count).product();
         let mut span = Vec::new();
-        let mut done = 0;
-        for (n, run) in out.chunks_mut(run).enumerate() {
-            let at = self.outer(n as u64) + last.start * unit;
-            let here = done;
-            done += run.len() as u64;
+        for n in 0..runs {
+            let at = self.outer(n) + last.start * unit;
             if last.step == 1 {
-                read_run(source, at, run, here, check)?;
+                read_run(source, at, run, out, check)?;
                 continue;
             }
-            span.resize(((last.count - 1) * last.step * unit + unit) as usize, 0);
-            source.fill(at, &mut span)?;
-            let (unit, stride) = (unit as usize, (last.step * unit) as usize);
-            for (to, from) in run.chunks_mut(unit).zip(span.chunks(stride)) {
-                to.copy_from_slice(&from[..unit]);
+            span.clear();
+            let bytes = ((last.count - 1) * last.step * unit + unit) as usize;
+            let here = out.len();
+            for element in source.append(at, bytes, &mut span)?.chunks((last.step * unit) as usize) {
+                out.extend_from_slice(&element[..unit as usize]);
             }
-            check.feed(here, run);
+            check.feed(here as u64, &out[here..]);
         }
         Ok(())
     }
@@ -152,14 +160,14 @@ impl Pick {
 pub fn read_piece(file: &File, entry: &Entry, piece: &Piece) -> Result<u32> {
     let (offset, local) = (Shape::new(&piece.offset)?, Shape::new(&piece.shape)?);
     let place = Hyperslab::new(&entry.meta, &offset, &local)?;
-    let mut buffer = Vec::new();
+    let mut buffer = Vec::with_capacity(CACHED);
     let mut sum = 0;
     place.runs(0, place.bytes(), |_, mut at, mut n| {
         while n > 0 {
-            let now = n.min(WHOLE);
-            buffer.resize(now as usize, 0);
-            Source::File(file, entry.offset).fill(at, &mut buffer)?;
-            sum = forebay_types::crc32c_append(sum, &buffer);
+            let now = n.min(CACHED as u64);
+            buffer.clear();
+            let read = Source::File(file, entry.offset).append(at, now as usize, &mut buffer)?;
+            sum = forebay_types::crc32c_append(sum, read);
             at += now;
             n -= now;
         }
