@@ -61,7 +61,7 @@ pub fn start(far: Far) -> Result<Wire> {
     std::thread::Builder::new()
         .name("fb-forward".into())
         .spawn(move || {
-            process::leave_core();
+            process::work_behind();
             Forwarder { far, wire: ours, line: Some(line), served: None, name: String::new() }.run()
         })
         .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;

@@ -69,6 +69,8 @@ pub struct Up {
     told_at: Option<Instant>,
     /// The rest of a session: what the catalog has of it already.
     left: Option<Left>,
+    /// Steps of such a session that lack blocks: what comes of them is passed over.
+    torn: HashSet<i64>,
 }
 
 impl Up {
@@ -89,6 +91,7 @@ impl Up {
             told: RankWords::default(),
             told_at: None,
             left: None,
+            torn: HashSet::new(),
         }
     }
 
@@ -169,12 +172,18 @@ impl Up {
             held.iter().for_each(|b| drop(self.segment.release_made(b.index, b.made)));
             return Ok(seq);
         }
+        if let Some(step) = step_of(&record).filter(|step| self.torn.contains(step)) {
+            if !matches!(record, Record::StepBegin { .. }) {
+                held.iter().for_each(|b| drop(self.segment.release_made(b.index, b.made)));
+                return Ok(seq);
+            }
+            self.torn.remove(&step); // the same number once more
+        }
         let mut place = None;
         if let Some(b) = held {
-            let block = self.segment.block(b.index)?;
-            if block.made() != b.made {
-                return Err(Error::internal(format!("record {seq} names a block that was used again")));
-            }
+            let Some(block) = self.segment.block(b.index).ok().filter(|block| block.made() == b.made) else {
+                return self.tear(seq, &record, position, body);
+            };
             self.bulk.push_back(Bulk { index: b.index, made: b.made, at: 0, len: block.len() });
             self.out.insert(b.index, (b.made, seq));
             place =
@@ -184,9 +193,27 @@ impl Up {
         {
             place = self.slot(block, points);
         }
-        put_record(body, bytes, place.as_ref());
+        self.put(seq, bytes, place.as_ref(), position, body);
+        Ok(seq)
+    }
+
+    fn put(&mut self, seq: u64, bytes: &[u8], place: Option<&BlockPlace>, position: u64, body: &mut Writer) {
+        put_record(body, bytes, place);
         self.far_end += footprint(bytes.len() as u64);
         self.marks.push_back((seq, self.far_end, position));
+    }
+
+    /// A block of a step is not there any more: the store that died gave it back when the step was discarded, dropped
+    /// by its policy, or let go before it was whole. The ring holds such a step while it holds what came before it;
+    /// it is no loss, and the store that comes is told to discard what it has of it.
+    fn tear(&mut self, seq: u64, record: &Record, position: u64, body: &mut Writer) -> Result<u64> {
+        let Some(step) = step_of(record).filter(|_| self.left.is_some()) else {
+            return Err(Error::internal(format!("record {seq} names a block that was used again")));
+        };
+        self.torn.insert(step);
+        let mut discard = Writer::new();
+        Record::StepDiscard { step }.encode(seq, &mut discard);
+        self.put(seq, &discard.finish(), None, position, body);
         Ok(seq)
     }
 
@@ -346,14 +373,24 @@ impl Up {
     }
 }
 
-/// Whether the catalog lacks what a record of a session that is over says.
-fn lacks(left: &Left, seq: u64, record: &Record) -> bool {
+/// The step that a record is about.
+fn step_of(record: &Record) -> Option<i64> {
     match record {
         Record::StepBegin { step, .. }
         | Record::StepEnd { step, .. }
         | Record::StepDiscard { step }
         | Record::StepEarly { step }
-        | Record::StepBlock(forebay_types::record::StepBlock { step, .. }) => !left.steps.contains(step),
+        | Record::StepBlock(forebay_types::record::StepBlock { step, .. }) => Some(*step),
+        _ => None,
+    }
+}
+
+/// Whether the catalog lacks what a record of a session that is over says.
+fn lacks(left: &Left, seq: u64, record: &Record) -> bool {
+    if let Some(step) = step_of(record) {
+        return !left.steps.contains(&step);
+    }
+    match record {
         // Nobody waits for answers; what changes something is done.
         Record::Ask { json } => {
             let changes = matches!(
