@@ -253,6 +253,14 @@ impl Parameter {
                 if (old.is_i64() || old.is_u64()) && !(new.is_i64() || new.is_u64()) {
                     return Err(bad(format!("{new} is not an integer, and its value is one")));
                 }
+                // Integers of programs have a sign, unless a limit says that they have none: what no variable
+                // can hold must not be called applied.
+                if old.is_i64() && !new.is_i64() && self.max.is_none_or(|max| max < 2f64.powi(63)) {
+                    return Err(bad(format!(
+                        "{new} is no integer of 64 bits with a sign; give one up to {}",
+                        i64::MAX
+                    )));
+                }
                 if !new.as_f64().is_some_and(f64::is_finite) {
                     return Err(bad(format!("{new} is not a finite number")));
                 }
@@ -419,6 +427,9 @@ mod tests {
         assert!(p.check(&json!(9_007_199_254_740_993i64)).is_err());
         assert!(p.check(&json!(-9_007_199_254_740_993i64)).is_err());
         assert!(seed(1e30).check(&json!(u64::MAX)).is_ok());
+        let any = Parameter { min: None, max: None, ..seed(1.0) };
+        assert!(any.check(&json!(i64::MAX)).is_ok() && any.check(&json!(i64::MIN)).is_ok());
+        assert!(any.check(&json!(1u64 << 63)).unwrap_err().text().contains("9223372036854775807"));
         let act = json!({"verb": "set", "name": "seed", "value": 9_007_199_254_740_993i64});
         let read: Act = serde_json::from_str(&act.to_string()).unwrap();
         assert_eq!(serde_json::to_value(read).unwrap(), act);
