@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Place
+from conftest import Agent, Place, until
 from places import ended
 
 WRITE = """
@@ -24,13 +24,23 @@ print("written", flush=True)
 LOOK_ON = "import sys; sys.stdin.read()"
 
 
+@pytest.mark.parametrize("where", ["here", "on another host"])
 def test_a_run_that_only_one_rank_opens_says_what_it_waits_for_and_how_it_would_not(
-    place: Place, run_dir: Path
+    place: Place, agent: Agent, run_dir: Path, where: str
 ) -> None:
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    if where != "here":
+        # Who owns the run waits for its ranks, so it is told for how long.
+        agent.place.variables["FOREBAY_LATE_RANKS"] = "1"
+        agent.kill()
+        until(lambda: not Path(f"/proc/{agent.pid}").exists(), what="the agent's end")
+        agent.up()
     program = f"import os\nif os.environ['PMI_RANK'] == '1':\n    {LOOK_ON}\n    raise SystemExit\n{WRITE}"
     for words, kept in ((("alone",), True), ((), False)):
         place.variables["FOREBAY_LATE_RANKS"] = "1"
-        path = run_dir.with_name(f"run{len(words)}.fb")
+        path: str | Path = run_dir.with_name(f"run{len(words)}.fb")
+        if where != "here":
+            path = agent.url(Path(path))
         told = [{"PMI_RANK": str(rank), "PMI_SIZE": "2"} for rank in range(2)]
         first, second = (
             place.start(
