@@ -36,7 +36,7 @@ pub fn host(options: HostOptions) -> Result<()> {
     if options.detach {
         process::detach_from_parent()?;
     }
-    process::leave_core();
+    process::work_behind();
     let dir = place::runtime_dir()?;
     let _reign = Reign::take(&dir)?;
     let diary = Diary { on: true };

@@ -219,10 +219,22 @@ pub fn command_line(pid: u32) -> Option<Vec<u8>> {
     std::fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|line| !line.is_empty())
 }
 
-/// Lets this thread, and those that it starts, run on every core that the system lets this process have. A
-/// launcher binds a rank to a core of its own, and what works behind its back would inherit that one.
-pub fn leave_core() {
+/// Every exception of every processor: each takes those that it has.
+const ALL_EXCEPTIONS: libc::c_int = 0x3f;
+
+/// Frees this thread, and those that it starts, of what it has from the one that started it and that is meant for
+/// that one alone:
+///
+/// - the core to which a launcher has bound a rank: it runs on every core that the system lets this process have;
+/// - traps of floating-point exceptions (`gfortran -ffpe-trap`): a value of the program that is no number, or a range
+///   without width, would end the program by a signal in a thread that it does not know of.
+pub fn work_behind() {
     use rustix::thread::{CpuSet, sched_setaffinity};
+    unsafe extern "C" {
+        fn fedisableexcept(exceptions: libc::c_int) -> libc::c_int;
+    }
+    // SAFETY: it changes the control words of this thread alone, and takes any number.
+    unsafe { fedisableexcept(ALL_EXCEPTIONS) };
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
     // The kernel takes away what the job's set of cores does not hold. Without the right to change it the

@@ -368,13 +368,13 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
     let threads = Threads {
         drain: thread("fb-drain")
             .spawn(move || {
-                process::leave_core();
+                process::work_behind();
                 drain.run();
             })
             .map_err(unable)?,
         intake: thread("fb-intake")
             .spawn(move || {
-                process::leave_core();
+                process::work_behind();
                 intake.run()
             })
             .map_err(unable)?,
