@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from far import Agent
 from kit import Home
 from owners import taken
-from places import Place, ended, hear
+from places import Place, ended, hear, until
 
 READ = """
 import sys, forebay as fb, numpy as np
@@ -50,6 +53,84 @@ def at_owner(home: Home, agent: Agent, run_path: Path, owner: str) -> tuple[Plac
     return agent.place if owner == "agent" else home, agent.url(
         run_path
     ) if owner == "other host" else run_path
+
+
+class Page:
+    """The page of a run, as a script of its operator uses it."""
+
+    def __init__(self, own: Place, run: str | Path) -> None:
+        self.base = json.loads(own.command("monitor", run, "--json"))["viewer"].split("#")[0]
+        token = json.loads(own.command("monitor", run, "--token", "--operator", "--json"))["token"]
+        self.headers = {
+            "Authorization": f"Bearer {token}",
+            "X-Forebay": "1",
+            "Content-Type": "application/json",
+        }
+
+    def _ask(self, path: str, body: bytes | None = None) -> dict[str, object]:
+        request = urllib.request.Request(self.base + path, body, self.headers)
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                found: dict[str, object] = json.load(answer)
+        except urllib.error.HTTPError as refused:
+            found = json.load(refused)
+        return found
+
+    def state(self) -> dict[str, object]:
+        """What the run does now."""
+        return self._ask("state")
+
+    def act(self, **act: object) -> dict[str, object]:
+        """An act, and what is answered."""
+        return self._ask("act", json.dumps(act).encode())
+
+
+# Integers that no double is.
+EXACT, LEAST = 2**53 + 3, -(2**63) + 1
+
+
+def check_steered(
+    home: Home,
+    agent: Agent,
+    program: Path,
+    run_path: Path,
+    owner: str,
+    *,
+    given: dict[str, str],
+    refused: dict[str, str],
+    kicked: str,
+    says: str,
+) -> None:
+    """What is set and pressed comes to a program as it was meant, and behind its loop it is told that nothing does."""
+    own, place = at_owner(home, agent, run_path, owner)
+    process = own.start(program, place, stdin=subprocess.PIPE)
+    hear(process, "ready")
+
+    def steer(*words: str, status: int = 0) -> str:
+        return own.command("steer", place, *words, status=status)
+
+    for name, value in given.items():
+        steer("set", name, value)
+    for name, value in refused.items():
+        assert name in steer("set", name, value, status=1)
+    page = Page(own, place)
+    for value in (EXACT, LEAST):
+        assert "id" in page.act(verb="set", name="seed", value=value)
+    beyond = page.act(verb="set", name="seed", value=2**63)
+    assert beyond["code"] == "BadArgument" and f"up to {2**63 - 1}" in str(beyond["text"])
+    steer("save")
+    steer("save")
+    assert kicked in steer("command", "kick", status=1)
+    steer("quit")
+    assert process.stdout is not None
+    assert process.stdout.readline() == says.format(seed=LEAST)
+
+    until(lambda: page.state()["state"] == "OVER", what="the end of the loop")
+    for verb in ("stop", "save", "quit"):
+        assert page.act(verb=verb)["code"] == "Closed"
+        assert "the loop is over" in steer(verb, status=1)
+    ended(process, timeout=20)
+    until(lambda: owner != "embedded" or not home.processes(), what="the end of what steering started")
 
 
 def check_damage(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:

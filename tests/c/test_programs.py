@@ -6,7 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_histories, check_lost
+from alike import (
+    OWNERS,
+    at_owner,
+    check_apart,
+    check_damage,
+    check_ending,
+    check_histories,
+    check_lost,
+    check_steered,
+)
 from far import Agent
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import ended, until
@@ -106,23 +115,19 @@ def test_a_server_serves_another_program_until_it_is_told_to_end(kit: Kit, home:
     assert (server.returncode, out) == (0, "served\n"), err
 
 
-def test_a_program_is_steered(kit: Kit, home: Home, run_path: Path) -> None:
-    program = home.start_ready(kit.compile(PROGRAMS / "watch.c"), run_path)
-
-    def steer(*words: str, status: int = 0) -> str:
-        return home.command("steer", run_path, *words, status=status)
-
-    for name, value in (("nu", "2.5"), ("every", "20"), ("filter", "true"), ("scheme", "central")):
-        steer("set", name, value)
-    assert "nu" in steer("set", "nu", "9", status=1)
-    steer("save")
-    steer("save")
-    assert "NULL" in steer("command", "kick", status=1)
-    steer("quit")
-    out, err = program.communicate(timeout=20)
-    assert program.returncode == 0, err
-    assert out == "nu 2.5, every 20, filter 1, scheme central, saves 2, kicks 1\n"
-    until(lambda: not home.processes(), what="the end of what steering started")
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_program_is_steered(kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str) -> None:
+    check_steered(
+        home,
+        agent,
+        kit.compile(PROGRAMS / "watch.c"),
+        run_path,
+        owner,
+        given={"nu": "2.5", "every": "20", "filter": "true", "scheme": "central"},
+        refused={"nu": "9"},
+        kicked="NULL",
+        says="nu 2.5, every 20, seed {seed}, filter 1, scheme central, saves 2, kicks 1\n",
+    )
 
 
 @pytest.mark.parametrize("why", ["SIGTERM", "time limit"])

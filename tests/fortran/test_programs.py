@@ -8,11 +8,19 @@ from pathlib import Path
 
 import places
 import pytest
-from alike import OWNERS, at_owner, check_apart, check_damage, check_ending, check_histories, check_lost
+from alike import (
+    OWNERS,
+    at_owner,
+    check_apart,
+    check_damage,
+    check_ending,
+    check_histories,
+    check_lost,
+    check_steered,
+)
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
-from places import until
 
 ALONE = ["data", "handles", "late", "snapshots", "tables"]
 CALLS = (PROGRAMS / "services.f90", PROGRAMS / "calls.f90")
@@ -45,6 +53,15 @@ def test_a_program_does_the_same_whoever_owns_its_run(
 def test_valgrind_finds_nothing(fortran: Fortran, home: Home, run_path: Path, name: str) -> None:
     program = fortran.compile(PROGRAMS / f"{name}.f90", plain=True)
     assert home.run(program, run_path, under=VALGRIND) == "done\n"
+
+
+# The agent of its calls would take the place of another host's agent in the home that both share here.
+@pytest.mark.parametrize("owner", OWNERS[:2])
+def test_a_child_of_fork_leaves_the_scope_of_handles_and_takes_nothing_from_the_parent(
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    own, place = at_owner(home, agent, run_path, owner)
+    assert places.ended(own.start(fortran.compile(PROGRAMS / "fork.f90"), place))[0] == "done\n"
 
 
 @pytest.mark.parametrize("owner", OWNERS)
@@ -94,25 +111,20 @@ def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(
     check_apart(home, fortran.compile(PROGRAMS / "damage.f90"), run_path)
 
 
-def test_a_program_is_steered(fortran: Fortran, home: Home, run_path: Path) -> None:
-    program = home.start_ready(fortran.compile(PROGRAMS / "watch.f90"), run_path)
-
-    def steer(*words: str, status: int = 0) -> str:
-        return home.command("steer", run_path, *words, status=status)
-
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_program_is_steered(fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str) -> None:
     given = {"nu": "2.5", "single": "0.75", "every": "20", "short": "-7", "filter": "true"}
-    for name, value in {**given, "scheme": "central"}.items():
-        steer("set", name, value)
-    assert "nu" in steer("set", "nu", "9", status=1)
-    assert "short" in steer("set", "short", "3000000000", status=1)
-    steer("save")
-    steer("save")
-    assert "nothing" in steer("command", "kick", status=1)
-    steer("quit")
-    out, err = program.communicate(timeout=20)
-    assert program.returncode == 0, err
-    assert out == "now 2.5  0.75  20  -7 T central     | 2 1\ndone\n"
-    until(lambda: not home.processes(), what="the end of what steering started")
+    check_steered(
+        home,
+        agent,
+        fortran.compile(PROGRAMS / "watch.f90"),
+        run_path,
+        owner,
+        given={**given, "scheme": "central"},
+        refused={"nu": "9", "short": "3000000000"},
+        kicked="nothing",
+        says="now 2.5  0.75  20 {seed:>20}  -7 T central     | 2 1\n",
+    )
 
 
 @pytest.mark.parametrize("why", ["SIGTERM", "time limit"])

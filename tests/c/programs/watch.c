@@ -1,4 +1,5 @@
-/* Watching and steering: watch PLACE. Goes until somebody presses Quit; prints what it was told. */
+/* Watching and steering: watch PLACE. Goes until somebody presses Quit; prints what it was told, and works on behind
+   its loop until its input ends. */
 
 #include "check.h"
 
@@ -34,7 +35,7 @@ int main(int argc, char **argv)
     OK(fb_run_open(argv[1], "w", &small, &run));
     struct counts counts = { 0, 0 };
     double nu = 0.5;
-    int64_t every = 10;
+    int64_t every = 10, seed = INT64_C(9007199254740993); /* no double is that */
     int filter = 0;
     char scheme[16] = "upwind";
     const double least = 0, most = 4;
@@ -43,6 +44,7 @@ int main(int argc, char **argv)
     };
     OK(fb_parameter_f64(run, "nu", &nu, &bounds));
     OK(fb_parameter_i64(run, "every", &every, NULL));
+    OK(fb_parameter_i64(run, "seed", &seed, NULL));
     OK(fb_parameter_bool(run, "filter", &filter, NULL));
     OK(fb_parameter_str(run, "scheme", scheme, sizeof scheme, NULL));
     double far = 5;
@@ -99,8 +101,10 @@ int main(int argc, char **argv)
     }
     CHECK(going == 0);
     CHECK(fb_step(run, &step, FAR_AWAY) == 0);
-    printf("nu %g, every %lld, filter %d, scheme %s, saves %lld, kicks %lld\n", nu, (long long)every, filter, scheme,
-           (long long)counts.saves, (long long)counts.kicks);
+    printf("nu %g, every %lld, seed %lld, filter %d, scheme %s, saves %lld, kicks %lld\n", nu, (long long)every,
+           (long long)seed, filter, scheme, (long long)counts.saves, (long long)counts.kicks);
+    fflush(stdout);
+    CHECK(getchar() == EOF);
     OK(fb_diagram_free(points));
     OK(fb_run_close(run));
     NOTHING_IN_USE();

@@ -1,4 +1,5 @@
-!> Watching and steering: parameters of every kind, buttons, messages, diagrams. It ends when Quit is pressed.
+!> Watching and steering: parameters of every kind, buttons, messages, diagrams. Its loop ends when Quit is pressed, and
+!> it works on behind it until its input ends.
 
 module buttons
   use check
@@ -42,7 +43,7 @@ program watch
   type(counts), target :: counted
   real(real64), target :: nu
   real(real32), target :: single
-  integer(int64), target :: every
+  integer(int64), target :: every, seed
   integer, target :: short
   logical, target :: filter
   character(len=12), target :: scheme
@@ -57,12 +58,14 @@ program watch
   nu = 0.5
   single = 0.25
   every = 10
+  seed = 9007199254740993_int64 ! no double is that
   short = 3
   filter = .false.
   scheme = 'upwind'
   call fb_parameter(run, 'nu', nu, min=0d0, max=4d0, unit='1/s', help='rate of collisions')
   call fb_parameter(run, 'single', single, max=2.0)
   call fb_parameter(run, 'every', every, min=1_int64)
+  call fb_parameter(run, 'seed', seed)
   call fb_parameter(run, 'short', short)
   call fb_parameter(run, 'filter', filter)
   call fb_parameter(run, 'scheme', scheme)
@@ -105,8 +108,11 @@ program watch
       call refused(stat, FB_BAD_ARGUMENT, 'value')
     end if
   end do
-  print '(a, f4.1, f6.2, i4, i4, l2, 1x, 2a, i2, i2)', 'now', nu, single, every, short, filter, scheme, '|', &
+  print '(a, f4.1, f6.2, i4, i21, i4, l2, 1x, 2a, i2, i2)', 'now', nu, single, every, seed, short, filter, scheme, '|', &
       counted%saves, counted%kicks
+  flush (output_unit)
+  read (*, '(a)', iostat=stat) scheme
+  call expect(stat < 0, 'the end of the input')
   call fb_diagram_free(points)
   call fb_diagram_free(curve)
   call fb_diagram_free(history)
