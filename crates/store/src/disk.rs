@@ -5,7 +5,6 @@
 //! the catalog. The seam is asked before each of these acts and told after it ([`Foreign`]).
 
 use forebay_arena::Lent;
-use forebay_types::Code;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -83,33 +82,6 @@ pub fn foreign<T>(
 pub fn failed(what: impl std::fmt::Display, e: io::Error) -> forebay_types::Error {
     let kind = e.kind();
     forebay_types::Error::io(what, e).caused_by(kind)
-}
-
-/// Whether a failure is that of a disk, or of a system that is short of something: it may pass, and the
-/// same bytes are worth another attempt. Anything else is a fault of what was to be written.
-pub fn may_pass(e: &forebay_types::Error) -> bool {
-    use Code::*;
-    matches!(e.code(), Full | Io | ReadOnly | NotFound | Timeout | ServerLost)
-}
-
-/// Whether it is for want of room on the disk: that lasts until somebody makes room.
-pub fn is_full(e: &forebay_types::Error) -> bool {
-    e.code() == Code::Full && e.cause() != Some(io::ErrorKind::OutOfMemory)
-}
-
-/// A number of bytes as people say it.
-pub fn amount(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut n = bytes as f64;
-    let mut unit = "bytes";
-    for larger in UNITS {
-        // What would be printed as 1024.0 is one of the next unit.
-        if n < 1023.95 {
-            break;
-        }
-        (n, unit) = (n / 1024.0, larger);
-    }
-    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{n:.1} {unit}") }
 }
 
 /// The operating system's.

@@ -12,6 +12,7 @@ mod burst;
 mod care;
 pub mod catalog;
 pub mod disk;
+mod fault;
 mod fork;
 pub mod layout;
 mod located;

@@ -42,7 +42,7 @@ pub use sessions::{
 pub use steps::{
     Checkpoint, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
     forget_stray_data, last_step, mark_finished, replace_step, serial_of, step_data, step_names,
-    step_of_file, step_row, steps, steps_of_file, stray_data,
+    step_numbers, step_of_file, step_row, steps, steps_of_file, stray_data,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;

@@ -55,6 +55,13 @@ fn rows(conn: &Connection, condition: &str) -> Result<Vec<StepRow>> {
     conn.prepare_cached(&sql).and_then(|mut s| s.query_map((), read)?.collect()).map_err(failed)
 }
 
+/// Numbers of all complete steps, marked or not.
+pub fn step_numbers(conn: &Connection) -> Result<Vec<i64>> {
+    conn.prepare_cached("SELECT step FROM fb_steps ORDER BY step")
+        .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
+        .map_err(failed)
+}
+
 /// One complete step, marked or not.
 pub fn step_row(conn: &Connection, step: i64) -> Result<Option<StepRow>> {
     conn.prepare_cached("SELECT step, time, file, nbytes, parameters FROM fb_steps WHERE step = ?1")

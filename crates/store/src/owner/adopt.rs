@@ -12,9 +12,11 @@
 //! catalog by theirs, blocks by the use of their entry. A step whose blocks had to be let go before it was
 //! complete cannot be put together any more and is given up with a clear error.
 
+use super::attached::Attached;
+use super::command::Command;
 use super::intake::Intake;
+use super::machine::{Adopted, Event, Session};
 use super::overflow::{find, is_used};
-use super::session::Session;
 use super::sink::Sink;
 use super::{Attach, Owner};
 use crate::catalog::{self, SessionRow};
@@ -25,24 +27,9 @@ use forebay_types::{Code, Error, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-/// How long a living rank may take to come to the successor.
-const COMING: Duration = Duration::from_secs(30);
 /// Most processes that an error names.
 const NAMED: usize = 8;
-/// Between two looks whether the ranks live.
-const LOOK: Duration = Duration::from_millis(200);
-
-/// What an adopted session has beside an ordinary one.
-pub(super) struct Adopted {
-    /// Up to this position of the ring the predecessor may have read.
-    pub replay_end: u64,
-    /// Records up to this number took effect before the death.
-    pub applied: u64,
-    /// Since when its rank is waited for; `None` once it has come.
-    pub waiting: Option<Instant>,
-}
 
 /// A session that was adopted, for whoever has the sockets.
 pub struct Orphan {
@@ -95,6 +82,22 @@ pub(crate) fn spare_the_living(layout: &crate::layout::Layout) -> Result<()> {
 }
 
 impl Intake {
+    /// A session goes to the machine, which learns more of it by `with`.
+    pub(super) fn enter(&mut self, s: Attached, with: impl FnOnce(&mut Session)) {
+        let mut session = Session {
+            number: s.row.session,
+            rank: s.row.rank,
+            size: s.row.size,
+            pid: s.segment.creator().pid,
+            applied: s.applied,
+            seen: s.applied,
+            ..Session::default()
+        };
+        with(&mut session);
+        self.attached.insert(s.row.session, s);
+        self.feed(Event::Enter(Box::new(session)));
+    }
+
     /// Takes what an earlier owner left: sessions of living ranks go on if there is somebody to hear
     /// them, others are fenced and read to their end.
     pub(super) fn inherit(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<()> {
@@ -108,12 +111,10 @@ impl Intake {
                 Some(sink) => self.adopt(row, segment, sink.clone(), applied)?,
                 None => {
                     segment.word(word::CLOSED).store(1, Ordering::SeqCst);
-                    let mut s = Session::new(row, segment, Arc::new(super::Deaf), applied);
-                    s.recovered = true;
-                    s.hung = true;
+                    let mut s = Attached::new(row, segment, Arc::new(super::Deaf), applied);
                     s.consumer.rewind();
                     s.overflow = self.overflows_of(&s.row);
-                    self.sessions.insert(s.row.session, s);
+                    self.enter(s, |session| (session.recovered, session.hung) = (true, true));
                 }
             }
         }
@@ -123,29 +124,37 @@ impl Intake {
     fn adopt(&mut self, row: SessionRow, segment: Segment, sink: Arc<dyn Sink>, applied: u64) -> Result<()> {
         self.downs.open(row.session, &segment);
         let replay_end = segment.published(forebay_arena::Direction::Up);
-        let mut s = Session::new(row, segment, sink, applied);
+        let answers = catalog::answers(self.catalog.conn(), row.session)?;
+        let mut s = Attached::new(row, segment, sink, applied);
         s.consumer.rewind();
-        s.adopted = Some(Adopted { replay_end, applied, waiting: Some(Instant::now()) });
-        for (seq, outcome) in catalog::answers(self.catalog.conn(), s.row.session)? {
-            s.note_version(seq, outcome.map(|text| text.parse().unwrap_or(0)));
-        }
         s.overflow = self.overflows_of(&s.row);
-        self.sessions.insert(s.row.session, s);
+        let waiting = Some(self.now());
+        self.enter(s, |session| {
+            session.adopted = Some(Adopted { replay_end, waiting });
+            for (seq, outcome) in answers {
+                session.note_version(seq, outcome.map(|text| text.parse().unwrap_or(0)));
+            }
+        });
         Ok(())
     }
 
-    fn resume(&mut self, what: &Resume, sink: Arc<dyn Sink>) -> Result<()> {
+    /// The rank of an adopted session has come.
+    pub(super) fn resume(&mut self, what: &Resume, creator: Process, sink: Arc<dyn Sink>) -> Result<()> {
         let n = what.session;
+        let known = self.attached.get(&n).map(|s| s.segment.creator());
+        if known.is_some_and(|k| k != creator) {
+            return Err(Error::bad(format!("session {n} is another process's")));
+        }
         let over = || {
             let text =
                 format!("session {n} of the run is over; open the run again: nothing acknowledged is lost");
             Error::new(Code::Closed, text)
         };
-        let s = self.sessions.get_mut(&n).filter(|s| !s.hung && !s.clean).ok_or_else(over)?;
-        let adopted = s.adopted.as_mut().filter(|a| a.waiting.is_some()).ok_or_else(over)?;
-        adopted.waiting = None;
-        let applied = adopted.applied;
+        self.machine.session(n).filter(|s| !s.clean && is_awaited(s)).ok_or_else(over)?;
+        let s = self.attached.get_mut(&n).ok_or_else(over)?;
         s.sink = sink;
+        let applied = s.applied;
+        self.feed(Event::Resumed { session: n });
         // What came after that number is in the ring, and answered as it is read.
         for (seq, json) in what.asks.iter().filter(|(seq, _)| *seq <= applied) {
             self.answer_again(n, *seq, json)?;
@@ -165,56 +174,37 @@ impl Intake {
             return self.downs.post(session, &Notice::Answer { seq, code, text });
         }
         match serde_json::from_str::<Ask>(json) {
-            Ok(ask) => self.later(session, seq, ask),
+            Ok(ask) => self.feed(Event::Request { session, seq, ask }),
             Err(e) => self.answer(session, seq, Err(Error::bad(format!("a request cannot be read: {e}")))),
         }
         Ok(())
     }
 
-    /// Ends sessions whose rank is gone without its connection saying so: it never came after the owner's
-    /// death, or a child of it keeps the connection open.
-    pub(super) fn look_after_ranks(&mut self) {
-        if self.looked.elapsed() < LOOK {
-            return;
-        }
-        self.looked = Instant::now();
-        for s in self.sessions.values_mut().filter(|s| !s.hung) {
-            let waited = s.adopted.as_ref().and_then(|a| a.waiting);
-            let left = s.segment.word(word::LEFT).load(Ordering::SeqCst) != 0;
-            let late = waited.is_some_and(|since| since.elapsed() > COMING);
-            if late || (waited.is_some() && left) || !s.segment.creator_lives() {
-                // In this order: what the rank publishes and finds open will be read.
-                s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
-                s.hung = true;
-            }
-        }
+    /// The sessions that were adopted and whose ranks have not come yet.
+    pub(super) fn orphans(&self) -> Vec<Orphan> {
+        let orphan = |session: &Session| {
+            let s = self.attached.get(&session.number)?;
+            let (process, segment) = (s.segment.creator(), s.segment.clone());
+            Some(Orphan { session: session.number, rank: session.rank, process, segment })
+        };
+        self.machine.sessions().filter(|s| is_awaited(s)).filter_map(orphan).collect()
     }
+}
+
+/// Whether a session was adopted and its rank has not come.
+fn is_awaited(s: &Session) -> bool {
+    !s.hung && s.adopted.as_ref().is_some_and(|a| a.waiting.is_some())
 }
 
 impl Owner {
     /// The sessions that were adopted and whose ranks have not come yet.
     pub fn orphans(&self) -> Result<Vec<Orphan>> {
-        self.ask(|intake| {
-            let waiting = |s: &&Session| !s.hung && s.adopted.as_ref().is_some_and(|a| a.waiting.is_some());
-            let orphan = |s: &Session| Orphan {
-                session: s.row.session,
-                rank: s.row.rank,
-                process: s.segment.creator(),
-                segment: s.segment.clone(),
-            };
-            intake.sessions.values().filter(waiting).map(orphan).collect()
-        })
+        self.ask(Command::Orphans)
     }
 
     /// The rank of an adopted session has come, with its descriptor as a proof that it is the one.
     pub fn resume(&self, what: Resume, attach: &Attach, sink: Arc<dyn Sink>) -> Result<()> {
         let creator = attach.segment.creator();
-        self.ask(move |intake| {
-            let known = intake.sessions.get(&what.session).map(|s| s.segment.creator());
-            if known.is_some_and(|k| k != creator) {
-                return Err(Error::bad(format!("session {} is another process's", what.session)));
-            }
-            intake.resume(&what, sink)
-        })?
+        self.ask(|tell| Command::Resume(what, creator, sink, tell))?
     }
 }

@@ -1,185 +1,32 @@
-//! Small records into the catalog: what one record does in the transaction of its group, and
-//! what is to happen once the group is committed.
+//! Small records into the catalog: what one record does in the transaction of its group.
 
+use super::machine::{Effect, Item, Tell};
 use crate::catalog::{self, Completed, Fate, PutOutcome, Value, sql_error};
-use crate::owner::drain::Stored;
-use crate::stepfile::Manifest;
 use forebay_types::codec::Reader;
 use forebay_types::control::Ask;
 use forebay_types::record::{Payload, Record};
-use forebay_types::watch::{Act, Declare};
+use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 
 /// Level of a message that warns.
 const WARNING: u8 = 2;
 
-/// A record that waits for its group.
-pub(super) enum Item {
-    /// As it came.
-    Record { session: u64, seq: u64, bytes: Vec<u8> },
-    /// A put whose bytes are in a file now, with the record it came by.
-    Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
-    /// A put whose file could not be written.
-    Failed { session: u64, seq: u64, bytes: Vec<u8>, error: Error },
-    /// The session is over.
-    Closed { session: u64, seq: u64 },
-    /// The file of a step is durable under its name.
-    Step { manifest: Box<Manifest>, file: String },
-    /// A step that was acknowledged is given up.
-    GivenUp { session: u64, step: i64, text: String },
-    /// Somebody asked for an act of steering.
-    Asked { id: u64, who: String, act: Act },
-    /// An act that no rank carries out came to its end.
-    Ended { id: u64, step: i64, code: u32, text: String },
-}
-
-impl Item {
-    /// The session and the number of its record, if it came from one.
-    pub fn source(&self) -> Option<(u64, u64)> {
-        match self {
-            Item::Record { session, seq, .. }
-            | Item::Stored { session, seq, .. }
-            | Item::Failed { session, seq, .. }
-            | Item::Closed { session, seq } => Some((*session, *seq)),
-            Item::Step { .. } | Item::GivenUp { .. } | Item::Asked { .. } | Item::Ended { .. } => None,
+/// The effects of a group; how far each session is applied goes into the same transaction.
+pub(super) fn apply_all(conn: &Connection, group: &[Item]) -> Result<Vec<Effect>> {
+    let mut effects = Vec::new();
+    let mut applied = BTreeMap::new();
+    for item in group {
+        apply(conn, item, &mut effects)?;
+        if let Some((session, seq)) = item.source() {
+            let last: &mut u64 = applied.entry(session).or_default();
+            *last = seq.max(*last);
         }
     }
-
-    /// What a rank asks by it.
-    pub fn ask(&self) -> Option<Ask> {
-        let Item::Record { bytes, .. } = self else { return None };
-        match Record::decode(bytes) {
-            Ok((_, Record::Ask { json })) => serde_json::from_str(json).ok(),
-            _ => None,
-        }
-    }
-
-    /// Whether somebody asks to go back to the last complete step.
-    pub fn is_restart(&self) -> bool {
-        matches!(self.ask(), Some(Ask::Restart { .. }))
-    }
-
-    /// Whether somebody asks to close the session.
-    pub fn is_closing(&self) -> bool {
-        matches!(self.ask(), Some(Ask::Close { .. }))
-    }
-
-    /// Bytes of the record.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Item::Record { bytes, .. } | Item::Stored { bytes, .. } | Item::Failed { bytes, .. } => {
-                bytes.len()
-            }
-            _ => 0,
-        }
-    }
-
-    /// Whether it is a put: one statement of SQL.
-    fn is_put(&self) -> bool {
-        match self {
-            Item::Record { bytes, .. } => Record::is_put(bytes),
-            Item::Stored { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether nobody was promised that it is durable before the next flush.
-    pub fn may_wait(&self) -> bool {
-        matches!(self, Item::Record { bytes, .. } if Record::only_adds(bytes))
-    }
-
-    /// Number of its record; 0 without one.
-    pub fn seq(&self) -> u64 {
-        self.source().map_or(0, |s| s.1)
-    }
-}
-
-/// What happens after the commit.
-pub(super) enum Effect {
-    Answer {
-        session: u64,
-        seq: u64,
-        result: Result<Json>,
-    },
-    /// The request waits for the drain, or asks for something beyond the catalog.
-    Later {
-        session: u64,
-        seq: u64,
-        ask: Ask,
-    },
-    /// Something acknowledged could not be done.
-    Late {
-        session: u64,
-        error: Error,
-    },
-    Version {
-        session: u64,
-        seq: u64,
-        outcome: Result<u64>,
-    },
-    DeleteFile(String),
-    Declare {
-        session: u64,
-        what: Declare,
-    },
-    Append {
-        session: u64,
-        diagram: u32,
-        /// Number of the first value's row in the catalog; the others follow.
-        row: i64,
-        step: i64,
-        t: f64,
-        values: Vec<(u32, f64)>,
-    },
-    /// A point that was told has another value.
-    Amend {
-        session: u64,
-        /// Diagram, curve and row.
-        at: (u32, u32, i64),
-        t: f64,
-        value: f64,
-    },
-    Applied {
-        session: u64,
-        id: u64,
-        step: i64,
-        code: u32,
-        text: String,
-    },
-    Message {
-        session: u64,
-        level: u8,
-        step: i64,
-        text: String,
-    },
-    Closed {
-        session: u64,
-    },
-    /// A rank went back; these steps are listed no more.
-    WentBack {
-        aside: Vec<i64>,
-    },
-    /// A step was dropped; this is its file.
-    Dropped(String),
-    /// A step is listed.
-    Listed {
-        step: i64,
-        time: Option<f64>,
-    },
-    /// A step whose file is there could not be listed.
-    Unlisted {
-        step: i64,
-        error: Error,
-    },
-}
-
-impl Effect {
-    /// Whether a file goes that the row before pointed to.
-    pub fn frees(&self) -> bool {
-        matches!(self, Effect::DeleteFile(_))
-    }
+    applied.into_iter().try_for_each(|(session, seq)| catalog::set_applied(conn, session, seq))?;
+    Ok(effects)
 }
 
 /// Whether the failure is the disk's, so that the whole group is tried again.
@@ -189,7 +36,7 @@ fn is_the_disks(e: &Error) -> bool {
 
 /// Applies one item. A failure that is the record's own fault undoes the record alone and
 /// becomes an effect; a failure of the disk fails the group.
-pub(super) fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
+fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
     let point = |sql: &str| {
         conn.prepare_cached(sql)
             .and_then(|mut s| s.execute(()))
@@ -272,7 +119,7 @@ fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<
         Item::Closed { session, .. } => {
             for Completed { diagram, curve, row, step, t, value } in catalog::close_session(conn, *session)? {
                 let values = vec![(curve, value)];
-                effects.push(Effect::Append { session: *session, diagram, row, step, t, values });
+                effects.push(Effect::Tell(Tell::Append { session: *session, diagram, row, step, t, values }));
             }
             effects.push(Effect::Closed { session: *session });
             Ok(())
@@ -333,28 +180,35 @@ fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Ve
                     }
                     Fate::Changed(row, value) => {
                         let at = (by.diagram, curve, row);
-                        effects.push(Effect::Amend { session, at, t, value });
+                        effects.push(Effect::Tell(Tell::Amend { session, at, t, value }));
                     }
                     Fate::Unseen => {}
                 }
             }
             if let Some(row) = first {
-                effects.push(Effect::Append { session, diagram: by.diagram, row, step, t, values: fresh });
+                effects.push(Effect::Tell(Tell::Append {
+                    session,
+                    diagram: by.diagram,
+                    row,
+                    step,
+                    t,
+                    values: fresh,
+                }));
             }
         }
         Record::Applied { id, step, code, text } => {
             catalog::log_applied(conn, id, step, code, text)?;
-            effects.push(Effect::Applied { session, id, step, code, text: text.to_owned() });
+            effects.push(Effect::Tell(Tell::Applied { session, id, step, code, text: text.to_owned() }));
         }
         Record::Message { level, step, text } => {
             catalog::message(conn, session, step, level, text)?;
-            effects.push(Effect::Message { session, level, step, text: text.to_owned() });
+            effects.push(Effect::Tell(Tell::Message { session, level, step, text: text.to_owned() }));
         }
         Record::Declare { json } => {
             let what: Declare = serde_json::from_str(json)
                 .map_err(|e| Error::bad(format!("a declaration cannot be read: {e}")))?;
             let what = catalog::declare(conn, session, &what)?;
-            effects.push(Effect::Declare { session, what });
+            effects.push(Effect::Tell(Tell::Declare { session, what }));
         }
         Record::Ask { json } => {
             let ask = serde_json::from_str(json)
@@ -410,7 +264,7 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
                 let to = back.as_ref().map_or("the beginning".into(), |b| format!("step {}", b.step));
                 let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));
                 catalog::message(conn, session, -1, WARNING, &text)?;
-                effects.push(Effect::Message { session, level: WARNING, step: -1, text });
+                effects.push(Effect::Tell(Tell::Message { session, level: WARNING, step: -1, text }));
             }
             effects.push(Effect::WentBack { aside });
             json!(back)
@@ -418,7 +272,7 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
         Ask::DropStep { step } => {
             let file = catalog::drop_step(conn, *step)?;
             let there = file.is_some();
-            effects.extend(file.map(Effect::Dropped));
+            effects.extend(file.map(|file| Effect::Dropped { step: *step, file }));
             json!(there)
         }
         Ask::Close { finished } => {

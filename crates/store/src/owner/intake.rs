@@ -1,24 +1,23 @@
-//! The intake: one thread that reads all sessions' rings, hands blocks to the drain, applies
-//! small records to the catalog in groups, and gives ring and blocks back after the commit. It
-//! alone writes the catalog. It sleeps on one doorbell; idle it uses no CPU.
+//! The intake: the thread that drives the machine. It reads the rings of all sessions, runs the groups in the
+//! catalog, which it alone writes, hands work to the drain, and carries out what the machine says. It sleeps on
+//! one doorbell; idle it uses no CPU.
 
-use super::absent::Absence;
-use super::apply::Item;
+use super::attached::Attached;
+use super::command::Command;
 use super::down::Downs;
-use super::drain::{Event, Job};
-use super::dropping::Turn;
-use super::figures::Figures;
+use super::drain::{Order, Report};
+use super::figures::Rooms;
+use super::machine::{Absence, Action, Birth, ELSEWHERE, Event, Machine, Ticket};
 use super::open::Options;
-use super::session::Session;
-use super::steps::Step;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
 use forebay_arena::Doorbell;
-use forebay_types::control::{Ask, word};
+use forebay_types::control::word;
+use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -26,54 +25,24 @@ use std::time::{Duration, Instant};
 
 /// Heartbeat of the owner while sessions are open.
 const BEAT: Duration = Duration::from_millis(250);
-
+/// Between two looks whether the ranks live, and for notes of ranks that were refused.
+const LOOK: Duration = Duration::from_millis(200);
+/// Most records of one session in a round, so that everybody gets a turn.
+const TURN: usize = 1024;
+/// Rounds of reading in which every ring has been read that was full of small records.
+const ROUNDS: usize = 1024;
 /// A log of more bytes is moved into the catalog's file when nobody needs the intake; SQLite does
 /// it in the middle of the work only when it grows large.
 const QUIET_LOG: usize = 1 << 20;
 
-/// What other threads ask of the intake.
-pub(super) type Command = Box<dyn FnOnce(&mut Intake) + Send>;
-
-/// Somebody who waits until something is durable.
-pub(super) struct Waiter {
-    pub session: u64,
-    pub seq: u64,
-    pub what: Wait,
-}
-
-pub(super) enum Wait {
-    Step(i64),
-    /// All steps this session takes part in.
-    All,
-    Close,
-}
-
 /// The intake's ends of the channels to the other threads.
 pub(super) struct Ends {
-    pub jobs: Sender<Job>,
-    pub events: Receiver<Event>,
+    pub orders: Sender<Order>,
+    pub reports: Receiver<Report>,
     pub commands: Receiver<Command>,
     pub doorbell: Doorbell,
     pub abandoned: Arc<AtomicBool>,
-    pub turn: Arc<Turn>,
     pub lost: Arc<OnceLock<Error>>,
-}
-
-/// The catalog cannot be written at present.
-#[derive(Clone, Copy)]
-pub(super) struct Ailing {
-    /// When it is tried again.
-    pub next: Instant,
-    /// Since when it fails for another reason than a full disk.
-    pub since: Instant,
-}
-
-/// A step that was given up.
-pub(super) struct GivenUp {
-    pub step: i64,
-    pub why: Error,
-    /// Ranks whose attempt at it that was.
-    pub ranks: BTreeSet<u32>,
 }
 
 pub(super) struct Intake {
@@ -81,58 +50,34 @@ pub(super) struct Intake {
     pub disk: Arc<dyn Disk>,
     pub catalog: Catalog,
     pub run_id: String,
-    pub sessions: BTreeMap<u64, Session>,
-    pub steps: BTreeMap<i64, Step>,
+    pub machine: Machine,
+    pub attached: BTreeMap<u64, Attached>,
     pub downs: Arc<Downs>,
-    pub figures: Figures,
-    pub jobs: Sender<Job>,
-    pub events: Receiver<Event>,
-    pub commands: Receiver<Command>,
-    pub doorbell: Doorbell,
-    /// Bytes that overflow segments may take.
+    pub ends: Ends,
+    /// Bytes that overflow segments may take, and that may be spilt into files.
     pub overflow_limit: u64,
-    /// Bytes that may be spilt into files.
     pub spill_limit: u64,
-    pub abandoned: Arc<AtomicBool>,
-    pub turn: Arc<Turn>,
-    pub stopping: bool,
-    /// Why nothing more is accepted: the run is another owner's, its disk fails for good, or it was abandoned.
-    pub lost: Arc<OnceLock<Error>>,
-    pub group: Vec<Item>,
-    /// Requests of the session being read that need no catalog.
-    pub at_once: Vec<(u64, Ask)>,
-    /// Since when nothing gets on for want of room on the disk, and what.
-    pub waits: Option<(Instant, Error)>,
-    /// How long a closing waits for such a disk.
-    pub closing: Duration,
-    /// How long a catalog that fails is tried again.
-    pub hiccup: Duration,
-    /// Set while the group cannot be committed.
-    pub ailing: Option<Ailing>,
-    /// Number of the last act of steering.
-    pub last_act: u64,
+    pub rooms: Rooms,
     /// Bytes of records committed since the catalog's log was last moved.
     pub logged: usize,
-    /// Jobs whose bytes are on their way from another host.
-    pub arriving: Vec<Job>,
-    pub given_up: VecDeque<GivenUp>,
-    /// Why steps that a dead program left are not kept.
-    pub not_recovered: Vec<Error>,
-    /// Ranks that have left, with how: they closed the run, or are gone.
-    pub left: BTreeMap<u32, Absence>,
-    /// How long ranks that have not come are waited for, and since when.
-    pub late_ranks: Duration,
-    pub lacking_since: Option<Instant>,
-    /// When notes of refused ranks were last looked for.
-    pub sought: Instant,
-    /// Whether the ranks that are there were told.
-    pub remarked: bool,
-    pub flushers: Vec<Sender<()>>,
-    pub waiters: Vec<Waiter>,
-    /// When the ranks were last looked after.
-    pub looked: Instant,
-    /// When it was last seen whether the run's directory is there.
-    pub seen: Instant,
+    /// Bytes that parts of files name by their record.
+    pub kept: HashMap<Ticket, Arc<[u8]>>,
+    /// Blocks whose bytes come from another host.
+    pub awaited: Vec<(Ticket, HeldBlock)>,
+    /// Who waits for a reply.
+    pub replies: HashMap<u64, Sender<Result<u64>>>,
+    pub asked: u64,
+    /// What follows from what was carried out.
+    pub follows: VecDeque<Event<'static>>,
+    /// Something was done in this round.
+    pub busy: bool,
+    actions: Vec<Action>,
+    began: Instant,
+    /// When the ranks were last looked after, when notes of refused ones were last sought, and when it was last
+    /// seen whether the run's directory is there.
+    looked: Instant,
+    sought: Instant,
+    seen: Instant,
 }
 
 impl Intake {
@@ -143,72 +88,64 @@ impl Intake {
         downs: Arc<Downs>,
         ends: Ends,
     ) -> Result<Intake> {
-        let Ends { jobs, events, commands, doorbell, abandoned, turn, lost } = ends;
-        Ok(Intake {
+        let now = Instant::now();
+        let birth = Birth {
             run_id: catalog.run_id().to_owned(),
+            dir: layout.root().display().to_string(),
             last_act: catalog::last_act(catalog.conn())?,
-            ailing: None,
-            disk: options.disk.clone(),
-            abandoned,
-            turn,
-            layout,
-            catalog,
-            sessions: BTreeMap::new(),
-            steps: BTreeMap::new(),
-            downs,
-            figures: Figures::default(),
-            jobs,
-            events,
-            commands,
-            doorbell,
-            overflow_limit: options.overflow,
-            spill_limit: options.spill,
-            stopping: false,
-            lost,
-            group: Vec::new(),
-            logged: 0,
-            at_once: Vec::new(),
-            waits: None,
+            listed: listed(&catalog)?,
+            overflow: options.overflow,
             closing: options.closing,
             hiccup: options.hiccup,
-            arriving: Vec::new(),
-            given_up: VecDeque::new(),
-            not_recovered: Vec::new(),
-            left: BTreeMap::new(),
+            files: options.files,
             late_ranks: options.late_ranks,
-            lacking_since: None,
-            sought: Instant::now(),
-            remarked: false,
-            flushers: Vec::new(),
-            waiters: Vec::new(),
-            looked: Instant::now(),
-            seen: Instant::now(),
+            patience: options.disk.patience(),
+        };
+        Ok(Intake {
+            run_id: catalog.run_id().to_owned(),
+            machine: Machine::new(birth),
+            disk: options.disk.clone(),
+            layout,
+            catalog,
+            attached: BTreeMap::new(),
+            downs,
+            ends,
+            overflow_limit: options.overflow,
+            spill_limit: options.spill,
+            rooms: Rooms::default(),
+            logged: 0,
+            kept: HashMap::new(),
+            awaited: Vec::new(),
+            replies: HashMap::new(),
+            asked: 0,
+            follows: VecDeque::new(),
+            busy: false,
+            actions: Vec::new(),
+            began: now,
+            looked: now,
+            sought: now,
+            seen: now,
         })
     }
 
     /// Runs until told to stop and everything is drained.
     pub fn run(mut self) -> Intake {
         loop {
-            let mut busy = self.take_commands();
-            busy |= self.take_events();
-            busy |= self.read_rings();
-            busy |= self.take_arrived();
-            busy |= self.wake_deferred();
-            busy |= !self.group.is_empty() && self.ailing.is_none();
-            self.commit_group();
-            self.finish_complete_steps();
-            self.answer_waiters();
+            self.busy = false;
+            self.take_commands();
+            self.take_reports();
+            self.read_rings();
+            self.take_arrived();
             self.look_after_ranks();
+            self.feed(Event::Turn);
             self.look_for_directory();
-            self.end_sessions();
-            self.refuse_closings();
             self.downs.flush();
             self.beat();
-            if self.stopping && (self.is_drained() || self.lost.get().is_some()) {
-                let _ = self.jobs.send(Job::Stop);
+            if self.machine.is_over() {
+                let _ = self.ends.orders.send(Order::Stop);
                 return self.ended();
             }
-            if !busy {
+            if !self.busy {
                 self.sleep();
             }
         }
@@ -217,51 +154,179 @@ impl Intake {
     /// Nobody is answered any more: whoever asks, or waits, is to see that, also while nobody has joined
     /// this thread.
     fn ended(mut self) -> Intake {
-        self.commands = channel().1;
-        self.flushers.clear();
+        self.ends.commands = channel().1;
+        self.replies.clear();
         self
     }
 
-    fn take_commands(&mut self) -> bool {
+    /// Gives the machine an event, carries out what it says, and what follows from that.
+    pub(super) fn feed(&mut self, event: Event) {
+        self.feed_with(event, None);
+    }
+
+    /// The same of a record that brings bytes.
+    fn feed_with(&mut self, event: Event, bytes: Option<&[u8]>) {
+        self.step(event, bytes);
+        while let Some(event) = self.follows.pop_front() {
+            self.step(event, None);
+        }
+    }
+
+    fn step(&mut self, event: Event, bytes: Option<&[u8]>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.machine.handle(self.began.elapsed(), event, &mut actions);
+        self.busy |= !actions.is_empty();
+        for action in actions.drain(..) {
+            self.carry_out(action, bytes);
+        }
+        self.actions = actions;
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn take_commands(&mut self) {
+        while let Ok(command) = self.ends.commands.try_recv() {
+            self.busy = true;
+            self.obey(command);
+        }
+    }
+
+    fn take_reports(&mut self) {
+        while let Ok(report) = self.ends.reports.try_recv() {
+            self.busy = true;
+            self.feed(match report {
+                Report::Written { id, ticket } => Event::Written { id, ticket },
+                Report::Done(done) => Event::Done(done),
+            });
+        }
+    }
+
+    /// Has everything read that ranks have written; one that writes all the time is left to the next round.
+    pub(super) fn read_up(&mut self) {
+        let _ = (0..ROUNDS).find(|_| !self.read_rings());
+    }
+
+    fn read_rings(&mut self) -> bool {
+        let numbers: Vec<u64> = self.attached.keys().copied().collect();
+        let mut buffer = Vec::new();
         let mut any = false;
-        while let Ok(command) = self.commands.try_recv() {
-            command(self);
-            any = true;
+        for n in numbers {
+            any |= self.read_ring(n, &mut buffer);
         }
         any
+    }
+
+    fn read_ring(&mut self, n: u64, buffer: &mut Vec<u8>) -> bool {
+        for turn in 0..TURN {
+            let Some(s) = self.attached.get_mut(&n).filter(|_| self.machine.reads(n)) else {
+                return turn > 0;
+            };
+            match s.consumer.next(buffer) {
+                Ok(Some(position)) => {
+                    self.busy = true;
+                    self.take_record(n, position, buffer);
+                }
+                Ok(None) => {
+                    if self.machine.session(n).is_some_and(|s| !s.empty) {
+                        self.feed(Event::Empty { session: n });
+                    }
+                    return turn > 0;
+                }
+                Err(error) => {
+                    self.feed(Event::Broken { session: n, error });
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn take_record(&mut self, session: u64, position: u64, bytes: &[u8]) {
+        let (seq, record) = match Record::decode(bytes) {
+            Ok(decoded) => decoded,
+            Err(error) => return self.feed(Event::Unreadable { session, position, error }),
+        };
+        let payload = match &record {
+            Record::Put { payload, .. } | Record::StepBlock(StepBlock { payload, .. }) => Some(payload),
+            _ => None,
+        };
+        let (block, inline) = match payload {
+            Some(Payload::Block(b)) => {
+                (self.attached.get(&session).map(|s| Ok(s.block(b)?.is_there())), None)
+            }
+            Some(Payload::Inline(inline)) => (None, Some(*inline)),
+            None => (None, None),
+        };
+        self.feed_with(Event::Record { session, position, seq, record, bytes, block }, inline);
+    }
+
+    /// Blocks of a mirror, whose bytes come from another host behind the record that names them.
+    fn take_arrived(&mut self) {
+        let there = |(ticket, block): &mut (Ticket, HeldBlock)| match self.attached.get(&ticket.0) {
+            Some(s) => s.block(block).map_or(true, |b| b.is_there()),
+            None => true,
+        };
+        let arrived: Vec<Ticket> = self.awaited.extract_if(.., there).map(|a| a.0).collect();
+        arrived.into_iter().for_each(|ticket| self.feed(Event::Arrived(ticket)));
+    }
+
+    /// Says which ranks are gone without their connection saying so, and which were refused elsewhere.
+    fn look_after_ranks(&mut self) {
+        if self.looked.elapsed() >= LOOK || self.machine.asks_who_lives() {
+            self.looked = Instant::now();
+            let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung);
+            let look = |(n, s): (&u64, &Attached)| {
+                let left = s.segment.word(word::LEFT).load(Ordering::SeqCst) != 0;
+                Event::Seen { session: *n, lives: s.segment.creator_lives(), left }
+            };
+            let seen: Vec<Event> = self.attached.iter().filter(|(n, _)| open(**n)).map(look).collect();
+            seen.into_iter().for_each(|event| self.feed(event));
+        }
+        if self.machine.lacks_ranks() && self.sought.elapsed() >= LOOK {
+            self.sought = Instant::now();
+            for (rank, how) in self.layout.take_absent() {
+                self.feed(Event::Absent { rank, absence: Absence { how, remedy: ELSEWHERE.into() } });
+            }
+        }
     }
 
     /// A directory that is deleted is never written again: whoever writes hears of it also when there is nothing to
     /// commit, and nobody recovers what is in the segments.
     fn look_for_directory(&mut self) {
-        if self.sessions.is_empty() || self.seen.elapsed() < BEAT {
+        if self.attached.is_empty() || self.seen.elapsed() < BEAT {
             return;
         }
         self.seen = Instant::now();
         if self.catalog.is_deleted() {
-            self.lose(self.catalog.deleted());
+            let deleted = self.catalog.deleted();
+            self.feed(Event::Lose(deleted));
         }
     }
 
     pub(super) fn beat(&self) {
-        for s in self.sessions.values() {
+        let figures = self.machine.figures();
+        for s in self.attached.values() {
             s.segment.word(word::HEARTBEAT).fetch_add(1, Ordering::Relaxed);
-            s.segment.word(word::HIDDEN_NS).store(self.figures.hidden.as_nanos() as u64, Ordering::Relaxed);
-            s.segment.word(word::WRITTEN_BYTES).store(self.figures.written, Ordering::Relaxed);
+            s.segment.word(word::HIDDEN_NS).store(figures.hidden.as_nanos() as u64, Ordering::Relaxed);
+            s.segment.word(word::WRITTEN_BYTES).store(figures.written, Ordering::Relaxed);
         }
     }
 
-    /// Sleeps until a rank rings, a command or an event comes, or the heart has to beat.
+    /// Sleeps until a rank rings, a command or a report comes, or the heart has to beat.
     fn sleep(&mut self) {
         let mut pending = false;
-        for s in self.sessions.values_mut().filter(|s| s.is_readable()) {
-            s.bell.prepare_sleep();
-            pending |= s.consumer.pending();
+        for (n, s) in self.attached.iter_mut() {
+            if self.machine.reads(*n) {
+                s.bell.prepare_sleep();
+                pending |= s.consumer.pending();
+            }
         }
         if !pending {
-            let mut fds = [PollFd::new(&self.doorbell, PollFlags::IN)];
-            let again = self.ailing.map(|a| a.next.saturating_duration_since(Instant::now()));
-            let beat = (!self.sessions.is_empty()).then_some(BEAT);
+            let mut fds = [PollFd::new(&self.ends.doorbell, PollFlags::IN)];
+            let again = self.machine.wake().map(|at| at.saturating_sub(self.began.elapsed()));
+            let beat = (!self.attached.is_empty()).then_some(BEAT);
             let timeout = again.into_iter().chain(beat).min();
             let timeout = timeout.map(|t| Timespec { tv_sec: 0, tv_nsec: t.min(BEAT).subsec_nanos() as _ });
             let idle = poll(&mut fds, timeout.as_ref()) == Ok(0);
@@ -271,9 +336,14 @@ impl Intake {
                 self.logged = 0;
             }
         }
-        for s in self.sessions.values() {
+        for s in self.attached.values() {
             s.bell.cancel_sleep();
         }
-        self.doorbell.clear();
+        self.ends.doorbell.clear();
     }
+}
+
+/// Steps that are listed, and those of them that are damaged.
+pub(super) fn listed(catalog: &Catalog) -> Result<(Vec<i64>, Vec<i64>)> {
+    Ok((catalog::step_numbers(catalog.conn())?, catalog::damaged_behind(catalog.conn(), None)?))
 }

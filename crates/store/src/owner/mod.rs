@@ -8,52 +8,42 @@
 //! Sessions are attached by whoever has the sockets; the owner sees segments only. Everything is
 //! done by two threads, so a call of the owner costs its caller a message.
 
-mod absent;
 mod adopt;
 mod apply;
-mod arriving;
 mod aside;
-mod custody;
+mod attached;
+mod carry;
+mod command;
 mod down;
-mod draft;
 mod drain;
-mod dropping;
-mod endings;
 mod figures;
 mod intake;
+mod machine;
 mod open;
 mod overflow;
-mod pieces;
-mod reading;
-mod session;
 mod sink;
-mod steps;
 
-pub use absent::{Absence, ELSEWHERE};
 pub(crate) use adopt::spare_the_living;
 pub use adopt::{Orphan, has_living_ranks};
 pub(crate) use aside::tidy;
+pub use machine::{Absence, ELSEWHERE};
 pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;
 pub use sink::{Deaf, Sink};
 
-use crate::catalog;
 use crate::layout::Layout;
 use crate::lock::Lock;
-use apply::Item;
+use command::{Admit, Command};
 use down::Downs;
-use forebay_arena::{Doorbell, Segment, place};
-use forebay_types::control::{OpenRun, RunOpened, word};
+use forebay_arena::{Doorbell, Segment};
+use forebay_types::control::{OpenRun, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
-use intake::{Command, Intake};
-use overflow::mark;
-use session::Session;
+use intake::Intake;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
@@ -66,11 +56,6 @@ pub struct Attach {
     /// The rank's segment.
     pub segment: Segment,
 }
-
-/// Most acts of steering that wait for a full disk, with everything else in their group.
-const ACTS: usize = 100_000;
-/// Turns of reading in which every ring has been read that was full of small records.
-const ROUNDS: usize = 1024;
 
 struct Threads {
     intake: JoinHandle<Intake>,
@@ -124,10 +109,10 @@ impl Owner {
         Ok(())
     }
 
-    /// Has the intake do something and waits for its answer.
-    fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut Intake) -> T + Send + 'static) -> Result<T> {
+    /// Asks the intake and waits for its answer.
+    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T> {
         let (tell, answer) = channel();
-        self.send(Box::new(move |intake| drop(tell.send(work(intake)))))?;
+        self.send(command(tell))?;
         answer.recv().map_err(|_| self.over())
     }
 
@@ -153,65 +138,23 @@ impl Owner {
                 format!("the run is open with {expected} ranks, not {size}; close it there first"),
             ));
         }
-        self.ask(move |intake| {
-            if let Some(s) = intake.sessions.values().find(|s| s.row.rank == rank && !s.hung && !s.clean) {
-                let pid = s.segment.creator().pid;
-                return Err(Error::new(
-                    Code::Conflict,
-                    format!("rank {rank} of this run is process {pid}; a rank opens a run once at a time"),
-                ));
-            }
-            let run_id = intake.run_id.clone();
-            let mark = mark(intake.layout.root());
-            let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
-            let row =
-                intake.catalog.transaction(|tx| catalog::open_session(tx, rank, size, &program, segment))?;
-            Ok(RunOpened {
-                run_id: run_id.clone(),
-                session: row.session,
-                segment: row.segment,
-                owner_pid: std::process::id(),
-                created,
-                last_step: catalog::last_step(intake.catalog.conn())?,
-            })
-        })?
+        self.ask(|tell| Command::Admit(Admit { rank, size, program, created }, tell))?
     }
 
     /// Takes a rank's segment into custody.
     pub fn attach(&self, what: Attach, sink: Arc<dyn Sink>) -> Result<()> {
-        self.ask(move |intake| {
-            let rows = catalog::open_sessions(intake.catalog.conn())?;
-            let row = rows.into_iter().find(|r| r.session == what.session);
-            let row = row.ok_or_else(|| Error::bad(format!("session {} was not admitted", what.session)))?;
-            if intake.sessions.contains_key(&what.session) {
-                return Err(Error::bad(format!("session {} is attached already", what.session)));
-            }
-            what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
-            what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
-            what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);
-            intake.downs.open(what.session, &what.segment);
-            let session = Session::new(row, what.segment, sink, 0);
-            intake.sessions.insert(what.session, session);
-            Ok(())
-        })?
+        self.ask(|tell| Command::Attach(what, sink, tell))?
     }
 
     /// A rank will not open this run, for something else was seen of it: steps do not wait for it.
     pub fn never_comes(&self, rank: u32, absence: Absence) -> Result<()> {
-        self.send(Box::new(move |intake| intake.note_absent(rank, absence)))
+        self.send(Command::NeverComes(rank, absence))
     }
 
     /// The rank is gone: its socket is closed. Everything it published is kept, unfinished steps
     /// are given up, then the session ends.
     pub fn hung_up(&self, session: u64) -> Result<()> {
-        self.send(Box::new(move |intake| match intake.sessions.get_mut(&session) {
-            Some(s) => s.hung = true,
-            None => {
-                // Admitted and never attached.
-                let done = intake.catalog.transaction(|tx| catalog::close_session(tx, session));
-                drop(done);
-            }
-        }))
+        self.send(Command::HungUp(session))
     }
 
     /// Puts a notice into a rank's down ring.
@@ -224,72 +167,57 @@ impl Owner {
     /// rank's `Applied` record comes.
     pub fn log_steering(&self, who: &str, act: &Act) -> Result<u64> {
         let (who, act) = (who.to_owned(), act.clone());
-        self.ask(move |intake| {
-            if intake.group.len() > ACTS && intake.ailing.is_some() {
-                return Err(Error::new(
-                    Code::Full,
-                    "the disk of the run is full and too many acts wait for it; make room",
-                ));
-            }
-            intake.last_act += 1;
-            intake.group.push(Item::Asked { id: intake.last_act, who, act });
-            Ok(intake.last_act)
-        })?
+        self.ask(|reply| Command::Steer { who, act, reply })?
     }
 
     /// Logs the end of an act that no rank carries out (run, stop, step).
     pub fn log_applied(&self, id: u64, step: i64, code: u32, text: &str) -> Result<()> {
-        let text = text.to_owned();
-        self.ask(move |intake| intake.group.push(Item::Ended { id, step, code, text }))
+        self.send(Command::Steered { id, step, code, text: text.to_owned() })
     }
 
     /// Waits until all complete steps and all data sets are durable.
     pub fn flush(&self, timeout: Duration) -> Result<()> {
         let (tell, done) = channel();
-        self.send(Box::new(move |intake| intake.flushers.push(tell)))?;
-        done.recv_timeout(timeout).map_err(|e| match e {
+        self.send(Command::Flush(tell))?;
+        let flushed = done.recv_timeout(timeout).map_err(|e| match e {
             RecvTimeoutError::Disconnected => self.over(),
             RecvTimeoutError::Timeout => Error::new(
                 Code::Timeout,
                 format!("{} is not durable after {timeout:?}", self.dir().display()),
             ),
-        })
+        })?;
+        flushed.map(drop)
     }
 
     /// Has everything read that ranks had written when this was called.
     pub fn read_up(&self) -> Result<()> {
-        self.ask(|intake| {
-            // A rank that writes all the time is left to the next round.
-            let _ = (0..ROUNDS).find(|_| !intake.read_rings());
-        })
+        self.ask(Command::ReadUp)
     }
 
     /// Figures, as `Ask::Stats` answers them.
     pub fn stats(&self) -> Result<serde_json::Value> {
-        self.ask(|intake| intake.stats())
+        self.ask(Command::Stats)
     }
 
     /// Sessions that are open: number and rank.
     pub fn sessions(&self) -> Result<Vec<(u64, u32)>> {
-        self.ask(|intake| intake.sessions.values().map(|s| (s.row.session, s.row.rank)).collect())
+        self.ask(Command::Sessions)
     }
 
     /// Whether nothing is on its way to disk and no session is open.
     pub fn is_idle(&self) -> Result<bool> {
-        self.ask(|intake| intake.is_drained())
+        self.ask(Command::IsIdle)
     }
 
     /// Stops without draining: what is not durable stays in the segments of the ranks, and the
     /// next opening, or `forebay recover`, goes on with it. [`Owner::close`] then fails with
     /// `Cancelled`.
     pub fn abandon(&self) -> Result<()> {
-        let dir = self.dir().display().to_string();
-        self.send(Box::new(move |intake| {
-            let text = format!(
-                "{dir} was given up before everything was on disk; what is missing is in shared memory, `forebay recover {dir}` finishes it"
-            );
-            intake.lose(Error::new(Code::Cancelled, text));
-        }))
+        let dir = self.dir().display();
+        let text = format!(
+            "{dir} was given up before everything was on disk; what is missing is in shared memory, `forebay recover {dir}` finishes it"
+        );
+        self.send(Command::Lose(Error::new(Code::Cancelled, text)))
     }
 
     /// Ends all sessions, drains everything, settles the catalog and gives the run back. On a disk
@@ -297,10 +225,7 @@ impl Owner {
     pub fn close(&self) -> Result<()> {
         let Some(threads) = self.threads().take() else { return Ok(()) };
         // A store that is lost has stopped by itself.
-        let _ = self.send(Box::new(|intake| {
-            intake.stopping = true;
-            intake.sessions.values_mut().for_each(|s| s.hung = true);
-        }));
+        let _ = self.send(Command::Close);
         let died = |_| Error::internal("a thread of the store died; run `forebay recover`");
         let intake = threads.intake.join().map_err(died)?;
         threads.drain.join().map_err(died)?;

@@ -3,15 +3,17 @@
 
 use super::adopt::spare_the_living;
 use super::aside;
-use super::drain::{Drain, Means};
-use super::dropping::Turn;
-use super::intake::{Command, Ends, Intake};
+use super::attached::Attached;
+use super::command::Command;
+use super::drain::Drain;
+use super::intake::{Ends, Intake, listed};
+use super::machine::Event;
 use super::overflow;
-use super::session::Session;
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
 use crate::catalog::{self, Catalog};
-use crate::disk::{Disk, System, is_full};
+use crate::disk::{Disk, System};
+use crate::fault::Fault;
 use crate::layout::{Found, Layout, TMP, begun, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
@@ -21,7 +23,7 @@ use forebay_types::control::Mode;
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -84,7 +86,9 @@ impl Options {
         let (began, mut said) = (Instant::now(), None::<Instant>);
         loop {
             let (e, says) = match (work(), &self.says) {
-                (Err(e), Some(says)) if is_full(&e) && began.elapsed() < RECOVERY => (e, says),
+                (Err(e), Some(says)) if Fault::of(&e) == Fault::NoRoom && began.elapsed() < RECOVERY => {
+                    (e, says)
+                }
                 (done, _) => return done,
             };
             if said.is_none_or(|at| at.elapsed() >= SAID) {
@@ -148,68 +152,66 @@ impl Owner {
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
     fn take_over(&self, options: &Options) -> Result<()> {
-        let (adopt, progress) = (options.adopt.clone(), options.progress.as_ref());
-        let (lives, total) = self.ask(move |intake| -> Result<(bool, u64)> {
-            intake.sweep_unfinished();
-            intake.sweep_dropped()?;
-            intake.inherit(adopt.as_ref())?;
-            let lives = intake.sessions.values().any(|s| s.adopted.is_some());
-            if lives {
-                // Before anything is read: later there are files that the drain is writing.
-                intake.sweep()?;
-            }
-            Ok((lives, intake.sessions.values().map(Session::held_bytes).sum()))
-        })??;
+        let (lives, total) = self.ask(|tell| Command::TakeOver(options.adopt.clone(), tell))??;
         if lives {
             return Ok(());
         }
         let deadline = Instant::now() + RECOVERY;
-        let (tell, over) = channel();
         let mut said = None;
-        while !self.is_idle()? && Instant::now() < deadline {
-            self.say_what_waits(options, &mut said)?;
-            if let Some(progress) = progress {
-                progress(self.ask(|intake| intake.figures.written)?.min(total), total);
+        loop {
+            let now = self.ask(Command::Recovering)?;
+            if now.idle || Instant::now() >= deadline {
+                break;
+            }
+            if let Some(says) = &options.says
+                && let Some(text) =
+                    now.waits_for.filter(|_| said.is_none_or(|at: Instant| at.elapsed() >= SAID))
+            {
+                said = Some(Instant::now());
+                says(&format!("{}: {text}", self.dir().display()));
+            }
+            if let Some(progress) = &options.progress {
+                progress(now.written.min(total), total);
             }
             // The intake answers after each round of work; a short rest keeps this from being a spin.
-            let tell = tell.clone();
-            self.send(Box::new(move |_| {
-                let _ = tell.send(());
-            }))?;
-            let _ = over.recv_timeout(Duration::from_secs(1));
             std::thread::sleep(Duration::from_millis(1));
         }
         if let Some(says) = &options.says {
             self.not_recovered()?.iter().for_each(|e| says(e.text()));
         }
-        self.ask(|intake| intake.catalog.transaction(|tx| catalog::begin_life(tx)))??;
-        match self.is_idle()? {
-            true => self.ask(|intake| intake.sweep())?,
-            // A file without a row is one that is being written.
-            false => Ok(()),
-        }
-    }
-}
-
-impl Owner {
-    /// Says what the opening waits for: at once, and again now and then.
-    fn say_what_waits(&self, options: &Options, said: &mut Option<Instant>) -> Result<()> {
-        let Some(says) = &options.says else { return Ok(()) };
-        let waits = self.ask(|intake| intake.waits.as_ref().map(|w| w.1.text().to_owned()))?;
-        if let Some(text) = waits.filter(|_| said.is_none_or(|at| at.elapsed() >= SAID)) {
-            *said = Some(Instant::now());
-            says(&format!("{}: {text}", self.dir().display()));
-        }
-        Ok(())
+        self.ask(Command::BeginLife)?
     }
 
     /// Why steps that a dead program left could not be kept.
     pub fn not_recovered(&self) -> Result<Vec<Error>> {
-        self.ask(|intake| intake.not_recovered.clone())
+        self.ask(Command::NotRecovered)
     }
 }
 
 impl Intake {
+    /// Takes what an earlier owner left; whether ranks of it live, and how many bytes there are.
+    pub(super) fn take_over(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<(bool, u64)> {
+        self.sweep_unfinished();
+        self.sweep_dropped()?;
+        self.inherit(hears)?;
+        let lives = self.machine.sessions().any(|s| s.adopted.is_some());
+        if lives {
+            // Before anything is read: later there are files that the drain is writing.
+            self.sweep()?;
+        }
+        Ok((lives, self.attached.values().map(Attached::held_bytes).sum()))
+    }
+
+    /// What a predecessor left is settled, as far as that could be waited for.
+    pub(super) fn begin_life(&mut self) -> Result<()> {
+        self.catalog.transaction(|tx| catalog::begin_life(tx))?;
+        match self.machine.is_drained() {
+            true => self.sweep(),
+            // A file without a row is one that is being written.
+            false => Ok(()),
+        }
+    }
+
     /// Unfinished files of an owner that is dead, before anything is written again.
     fn sweep_unfinished(&self) {
         for path in files(&self.layout.steps()).into_iter().chain(files(&self.layout.data())) {
@@ -253,6 +255,8 @@ impl Intake {
                 false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
+        let (steps, damaged) = listed(&self.catalog)?;
+        self.feed(Event::Listed { steps, damaged });
         Ok(())
     }
 }
@@ -339,29 +343,26 @@ pub(crate) fn new_id() -> Result<String> {
 
 fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, created: bool) -> Result<Owner> {
     let doorbell = Doorbell::new()?;
-    let (jobs, work) = channel();
-    let (tell, events) = channel();
-    let (commands, orders): (_, Receiver<Command>) = channel();
+    let (give, orders) = channel();
+    let (tell, reports) = channel();
+    let (command, commands) = channel();
     let downs = Arc::new(Downs::default());
     let run_id = catalog.run_id().to_owned();
     let ring = doorbell.again()?;
     let abandoned = Arc::new(AtomicBool::new(false));
-    let turn = Arc::new(Turn::default());
-    let drain = Drain::new(Means {
+    let drain = Drain {
         layout: layout.clone(),
-        jobs: work,
+        orders,
         disk: options.disk.clone(),
-        tell: move |event| {
-            let _ = tell.send(event);
+        tell: move |report| {
+            let _ = tell.send(report);
             ring.ring();
         },
-        limit: options.files,
         abandoned: abandoned.clone(),
-        turn: turn.clone(),
-    });
+    };
     let lost = Arc::<OnceLock<Error>>::default();
     let bell = doorbell.again()?;
-    let ends = Ends { jobs, events, commands: orders, doorbell: bell, abandoned, turn, lost: lost.clone() };
+    let ends = Ends { orders: give, reports, commands, doorbell: bell, abandoned, lost: lost.clone() };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);
@@ -386,7 +387,7 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
         created,
         scratch: options.scratch,
         size: options.size,
-        commands: Mutex::new(commands),
+        commands: Mutex::new(command),
         doorbell,
         downs,
         lost,

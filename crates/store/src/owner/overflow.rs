@@ -25,43 +25,43 @@ impl Intake {
     /// A segment for a session: its path, or null when the limit or the memory is used up.
     pub(super) fn overflow(&mut self, session: u64, bytes: u64, spill: bool, known: u32) -> Value {
         // The rank's wait for the last answer was interrupted, or its owner died.
-        let unknown = self.sessions.get(&session).and_then(|s| s.overflow.get(known as usize));
+        let unknown = self.attached.get(&session).and_then(|s| s.overflow.get(known as usize));
         if let Some(path) = unknown.and_then(|s| s.path()) {
             return Value::String(path.to_string_lossy().into_owned());
         }
         let made = self.in_memory(session, bytes).or_else(|| spill.then(|| self.spilt(session, bytes))?);
-        let (Some(segment), Some(s)) = (made, self.sessions.get_mut(&session)) else { return Value::Null };
+        let (Some(segment), Some(s)) = (made, self.attached.get_mut(&session)) else { return Value::Null };
         let Some(path) = segment.path().map(|p| p.to_string_lossy().into_owned()) else { return Value::Null };
         s.overflow.push(segment);
         Value::String(path)
     }
 
     fn in_memory(&mut self, session: u64, bytes: u64) -> Option<Segment> {
-        let left = self.overflow_limit.saturating_sub(self.figures.overflow);
+        let left = self.overflow_limit.saturating_sub(self.rooms.overflow);
         let size = bytes.next_multiple_of(4096).max(LEAST).min(left);
         if size < LEAST.min(bytes) || size == 0 {
             return None;
         }
         let segment = self.segment(session, size, place::shm_dir())?;
-        self.figures.overflow += size;
-        self.figures.overflow_high = self.figures.overflow_high.max(self.figures.overflow);
+        self.rooms.overflow += size;
+        self.rooms.overflow_high = self.rooms.overflow_high.max(self.rooms.overflow);
         Some(segment)
     }
 
     fn spilt(&mut self, session: u64, bytes: u64) -> Option<Segment> {
-        let left = self.spill_limit.saturating_sub(self.figures.spilt);
+        let left = self.spill_limit.saturating_sub(self.rooms.spilt);
         let size = bytes.next_multiple_of(4096).max(LEAST_SPILT).min(left);
         if size < bytes || size == 0 {
             return None;
         }
         let segment = self.segment(session, size, self.layout.root().to_owned())?;
-        self.figures.spilt += size;
-        self.figures.spilt_high = self.figures.spilt_high.max(self.figures.spilt);
+        self.rooms.spilt += size;
+        self.rooms.spilt_high = self.rooms.spilt_high.max(self.rooms.spilt);
         Some(segment)
     }
 
     fn segment(&mut self, session: u64, size: u64, dir: PathBuf) -> Option<Segment> {
-        let s = self.sessions.get(&session)?;
+        let s = self.attached.get(&session)?;
         let n = s.overflow.len() + 1;
         let spec = SegmentSpec {
             name: overflow_name(&self.run_id, &s.row, n),
@@ -82,7 +82,7 @@ impl Intake {
     pub(super) fn overflows_of(&mut self, row: &SessionRow) -> Vec<Segment> {
         let name = |n| overflow_name(&self.run_id, row, n);
         let found: Vec<Segment> = (1..).map_while(|n| find(&self.layout, &name(n)).ok()).collect();
-        found.iter().for_each(|s| self.figures.take(s, &self.layout));
+        found.iter().for_each(|s| self.rooms.take(s, &self.layout));
         found
     }
 
@@ -94,7 +94,7 @@ impl Intake {
         for path in all_segments(&self.layout) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let session = number(&name, &run).or_else(|| number(&name, &over));
-            if session.is_some_and(|n| !self.sessions.contains_key(&n) && closed(n))
+            if session.is_some_and(|n| !self.attached.contains_key(&n) && closed(n))
                 && !Segment::open(&path).is_ok_and(|s| is_used(&s))
             {
                 let _ = self.disk.remove(&path);

@@ -3,7 +3,8 @@
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Back, Entry, MANIFEST, Manifest, Piece};
-use crate::disk::{Disk, DualFile, Foreign, amount, failed, foreign};
+use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
+use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};

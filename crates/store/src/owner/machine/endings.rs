@@ -1,84 +1,82 @@
 //! Endings: steps that all ranks have ended, requests that wait for what is durable, sessions
 //! whose rank is gone. (Which steps can never be ended says `absent`.)
 
-use super::apply::Item;
-use super::drain::Job;
-use super::intake::{Intake, Wait, Waiter};
+use super::event::Action;
+use super::item::Item;
 use super::session::Session;
 use super::steps::Step;
-use crate::catalog;
-use crate::disk::{is_full, may_pass};
+use super::{Machine, Wait, Waiter};
+use crate::fault::Fault;
 use crate::stepfile::Facts;
-use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-impl Intake {
+impl Machine {
     /// Requests that had to wait for steps before them go into a group when those are done.
-    pub(super) fn wake_deferred(&mut self) -> bool {
+    pub(super) fn wake_deferred(&mut self) {
         let going_back = |s: &Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
         let settled = !self.sessions.values().any(going_back) || self.dead_are_settled();
-        let mut any = false;
         for (n, s) in self.sessions.iter_mut().filter(|(_, s)| s.deferred.is_some()) {
             // A step that this session itself has not ended would be waited for in vain.
             let mut before = self.steps.values().filter(|k| k.has(*n) && !k.is_open_in(*n)).peekable();
             if before.peek().is_none() {
                 if settled || !going_back(s) {
                     self.group.extend(s.deferred.take());
-                    any = true;
                 }
             } else if s.hung && before.all(|k| !k.is_complete()) {
                 // Nobody is there to hear the answer, and the steps may never come to their end.
                 s.deferred = None;
-                any = true;
             }
         }
-        any
+    }
+
+    /// Whether a rank goes back to the last complete step, and waits for those before it: then it counts
+    /// which ranks live at this moment.
+    pub fn asks_who_lives(&self) -> bool {
+        self.sessions.values().any(|s| s.deferred.as_ref().is_some_and(Item::is_restart))
     }
 
     /// Whether all that dead ranks left is read and what they completed is listed, or given up: who goes
     /// back to the last complete step means theirs, too, and begins the steps behind it anew.
     fn dead_are_settled(&self) -> bool {
-        let dead = |s: &Session| s.hung || !s.segment.creator_lives();
-        let settled = |s: &Session| s.broken || s.settled || !dead(s);
+        let settled = |s: &Session| s.broken || s.settled || !(s.hung || s.dead);
         self.sessions.values().all(settled) && !self.steps.values().any(Step::is_complete)
     }
 
     /// A step all ranks have ended goes to the drain with the parameters as they are now: all
     /// small records before its end are committed.
     pub(super) fn finish_complete_steps(&mut self) {
-        if !self.group.is_empty() {
-            return; // it could not be committed
+        if !self.group.is_empty() || self.committing || self.ailing.is_some() {
+            return;
         }
-        let complete: Vec<i64> =
-            self.steps.values().filter(|k| !k.finishing && k.is_complete()).map(|k| k.step).collect();
+        let complete = self.steps.values().filter(|k| !k.finishing && k.is_complete()).map(|k| k.step);
+        let complete: Vec<i64> = complete.filter(|step| !self.is_arriving(*step)).collect();
         for step in complete {
-            if self.is_arriving(step) {
-                continue;
-            }
-            // A step without what it was taken with would be another one: asked again when the disk is well.
-            let known = self.catalog.next_serial().and_then(|serial| {
-                let conn = self.catalog.conn();
-                Ok((serial, catalog::backs(conn)?, catalog::parameter_values(conn)?))
-            });
-            let (serial, backs, parameters) = match known {
-                Ok(known) => known,
-                Err(e) => return self.not_committed(e),
-            };
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
-            known.ended_at = Some(Instant::now());
-            let (run_id, time) = (self.run_id.clone(), known.time);
-            let facts = Facts { run_id, step, time, parameters, serial, backs, set: None };
-            let _ = self.jobs.send(Job::Finish(Box::new(facts)));
+            let time = known.time;
+            self.act(Action::Describe { step, time });
+        }
+    }
+
+    /// A step without what it was taken with would be another one: it is asked again when the disk is well.
+    pub(super) fn described(&mut self, step: i64, facts: Result<Box<Facts>>) {
+        let Some(known) = self.steps.get_mut(&step) else { return };
+        match facts {
+            Ok(facts) => {
+                known.ended_at = Some(self.now);
+                self.files.complete(step, facts);
+            }
+            Err(e) => {
+                known.finishing = false;
+                self.catalog_fails(e);
+            }
         }
     }
 
     pub(super) fn answer_waiters(&mut self) {
         let mut still = Vec::new();
         for w in std::mem::take(&mut self.waiters) {
-            match self.is_over(&w) {
+            match self.outcome(&w) {
                 Some(result) => {
                     self.answer(w.session, w.seq, result.map(|()| serde_json::Value::Null));
                     if let (Wait::Close, Some(s)) = (&w.what, self.sessions.get_mut(&w.session)) {
@@ -89,31 +87,22 @@ impl Intake {
             }
         }
         self.waiters = still;
-        if !self.flushers.is_empty()
-            && self.steps.is_empty()
-            && self.group.is_empty()
-            && self.sessions.values().all(|s| s.put.is_none())
-        {
-            for f in self.flushers.drain(..) {
-                let _ = f.send(());
-            }
+        let idle = self.steps.is_empty() && self.group.is_empty() && !self.committing;
+        if idle && self.sessions.values().all(|s| s.put.is_none()) {
+            let replies = self.flushers.drain(..).map(|ticket| Action::Reply { ticket, result: Ok(0) });
+            self.out.extend(replies);
         }
     }
 
-    pub(super) fn is_over(&self, w: &Waiter) -> Option<Result<()>> {
+    fn outcome(&self, w: &Waiter) -> Option<Result<()>> {
         match w.what {
             Wait::Step(step) if self.steps.contains_key(&step) => None,
             Wait::Step(step) => {
                 let given_up = self.given_up.iter().rev().find(|g| g.step == step).map(|g| g.why.clone());
-                let listed = catalog::step_row(self.catalog.conn(), step).map(|r| r.is_some());
-                Some(match listed {
-                    Ok(true) => Ok(()),
-                    Ok(false) => Err(given_up.unwrap_or_else(|| {
-                        Error::new(Code::NotFound, format!("step {step} was never begun"))
-                    })),
-                    // Asked again when the disk is well.
-                    Err(e) if may_pass(&e) => return None,
-                    Err(e) => Err(e),
+                let never = || Error::new(Code::NotFound, format!("step {step} was never begun"));
+                Some(match self.known.is_listed(step) {
+                    true => Ok(()),
+                    false => Err(given_up.unwrap_or_else(never)),
                 })
             }
             // A step that this session itself has not ended would be waited for in vain.
@@ -127,7 +116,7 @@ impl Intake {
     /// Sessions whose rank is gone and whose ring is read are closed when everything they left is
     /// durable; steps that cannot be completed any more are given up first.
     pub(super) fn end_sessions(&mut self) {
-        if self.lost.get().is_some() {
+        if self.lost.is_some() {
             return; // what is in the segments is the successor's, also what was not read here
         }
         let newest = self.sessions.keys().next_back().copied();
@@ -136,8 +125,8 @@ impl Intake {
         }
         self.tear_steps();
         self.release_leavers();
-        let over = |s: &mut Session| (s.hung || s.clean) && s.is_read() && !s.closing;
-        let over: Vec<u64> = self.sessions.iter_mut().filter_map(|(n, s)| over(s).then_some(*n)).collect();
+        let over = |s: &Session| (s.hung || s.clean) && s.is_read() && !s.closing;
+        let over: Vec<u64> = self.sessions.iter().filter_map(|(n, s)| over(s).then_some(*n)).collect();
         for n in over {
             if let Some(s) = self.sessions.get_mut(&n) {
                 s.settled = s.hung;
@@ -148,34 +137,27 @@ impl Intake {
                 self.group.push(Item::Closed { session: n, seq: s.seen });
             }
         }
-        self.commit_group();
     }
 
     pub(super) fn remove_session(&mut self, n: u64) {
         let Some(s) = self.sessions.remove(&n) else { return };
-        // It may say more already.
-        s.segment.word(word::CLOSED).fetch_max(1, Ordering::SeqCst);
         self.note_leaving(&s);
-        s.sink.closed(n, s.clean);
-        s.overflow.iter().for_each(|o| self.figures.give_back(o, &self.layout));
-        s.unlink();
-        let _ = self.disk.remove(&self.layout.root().join(&s.row.segment));
-        self.downs.close(n);
         self.waiters.retain(|w| w.session != n);
+        self.act(Action::Leave { session: n, clean: s.clean });
     }
 
     /// Closings that have waited too long for room on the disk fail; nothing is lost by that.
     pub(super) fn refuse_closings(&mut self) {
-        let late = self.waits.as_ref().filter(|(since, _)| since.elapsed() >= self.closing);
+        let late = self.waits.as_ref().filter(|(since, _)| self.now.saturating_sub(*since) >= self.closing);
         let Some(why) = late.map(|w| w.1.clone()) else { return };
-        let dir = self.layout.root().display();
-        let text = match is_full(&why) {
+        let dir = &self.dir;
+        let text = match Fault::of(&why) == Fault::NoRoom {
             true => format!("{dir} cannot be closed, its disk is full; make room. {}", why.text()),
             false => format!("{dir} cannot be closed, its disk fails; mend that. {}", why.text()),
         };
         // One code for both: the run is as it was, and may be closed again.
         let e = Error::new(Code::Full, text);
-        if self.stopping && self.lost.get().is_none() {
+        if self.stopping && self.lost.is_none() {
             return self.lose(e.within("what is missing is in shared memory until `forebay recover`"));
         }
         let closes = |i: &mut Item| i.is_closing();
@@ -187,10 +169,11 @@ impl Intake {
             }
             self.answer(session, seq, Err(e.clone()));
         }
-        self.waits = Some((Instant::now(), why));
+        self.waits = Some((self.now, why));
     }
 
-    pub(super) fn is_drained(&self) -> bool {
-        self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty()
+    /// Whether nothing is on its way and no session is open.
+    pub fn is_drained(&self) -> bool {
+        self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty() && !self.committing
     }
 }

@@ -1,7 +1,7 @@
 //! Steps on their way: which ranks began and ended them, which blocks they hold, when they are
-//! complete. Pure: records in, jobs out; nothing here touches a file or a ring.
+//! complete. Records in, parts of files out.
 
-use super::drain::{Data, Job, Part};
+use super::event::{Bytes, Now, Part, Ticket};
 use super::pieces::Pieces;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A block that a step holds until its commit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub block: HeldBlock,
     pub released: bool,
 }
@@ -39,15 +39,19 @@ struct Named {
 }
 
 /// A step that is not committed.
-pub(super) struct Step {
+pub(crate) struct Step {
     pub step: i64,
     pub time: Option<f64>,
     pub size: u32,
     /// Everything is sent to the drain, its end too.
     pub finishing: bool,
+    /// Its file is durable under its name, and waits for its row.
+    pub sealed: bool,
     /// When the last rank ended it.
-    pub ended_at: Option<std::time::Instant>,
-    pub held: HashMap<(u64, u64), Held>,
+    pub ended_at: Option<Now>,
+    pub held: HashMap<Ticket, Held>,
+    /// Records whose bytes the driver keeps for it.
+    pub kept: Vec<Ticket>,
     ranks: BTreeMap<u32, Rank>,
     names: BTreeMap<String, Named>,
 }
@@ -59,8 +63,10 @@ impl Step {
             time: (!time.is_nan()).then_some(time),
             size,
             finishing: false,
+            sealed: false,
             ended_at: None,
             held: HashMap::new(),
+            kept: Vec::new(),
             ranks: BTreeMap::new(),
             names: BTreeMap::new(),
         }
@@ -94,7 +100,7 @@ impl Step {
     }
 
     /// A block came: what can be written now.
-    pub fn block(&mut self, rank: u32, b: &StepBlock, data: Data, ticket: (u64, u64)) -> Result<Vec<Job>> {
+    pub fn block(&mut self, rank: u32, b: &StepBlock, bytes: Bytes, ticket: Ticket) -> Result<Vec<Part>> {
         Name::new(b.name)?;
         let known = self.ranks.get_mut(&rank).filter(|r| !r.ended);
         let known =
@@ -146,11 +152,11 @@ impl Step {
             local: b.meta.shape,
             from: b.part,
             len: b.payload.len(),
-            data,
+            bytes,
             ticket,
         };
         if place != 2 {
-            return Ok(vec![Job::Write(self.step, Box::new(part))]);
+            return Ok(vec![part]);
         }
         if let Some(other) = named.append.locals.insert(rank, b.meta.shape)
             && other != b.meta.shape
@@ -180,9 +186,9 @@ impl Step {
     }
 
     /// Parts of appended data sets whose places have become known.
-    fn settle(&mut self) -> Result<Vec<Job>> {
+    fn settle(&mut self) -> Result<Vec<Part>> {
         let everybody = self.ranks.len() == self.size as usize;
-        let mut jobs = Vec::new();
+        let mut parts = Vec::new();
         let appended = self.names.iter_mut().filter(|(_, n)| n.place == 2 && !n.append.waiting.is_empty());
         for (name, named) in appended {
             let known = |rank: &u32, r: &Rank| r.ended || named.append.locals.contains_key(rank);
@@ -196,14 +202,14 @@ impl Step {
                 offset[0] = named.append.locals.range(..part.rank).map(|(_, s)| s.extents()[0]).sum();
                 part.offset = Shape::new(&offset)?;
                 part.meta.shape = named.meta.shape;
-                jobs.push(Job::Write(self.step, Box::new(part)));
+                parts.push(part);
             }
         }
-        Ok(jobs)
+        Ok(parts)
     }
 
     /// A rank ended it: what can be written now.
-    pub fn end(&mut self, rank: u32, blocks: u32) -> Result<Vec<Job>> {
+    pub fn end(&mut self, rank: u32, blocks: u32) -> Result<Vec<Part>> {
         let known = self.ranks.get_mut(&rank).filter(|r| !r.ended);
         let known = known.ok_or_else(|| {
             Error::bad(format!("step {} ends in rank {rank} without a beginning", self.step))
@@ -222,19 +228,24 @@ impl Step {
         self.settle()
     }
 
-    /// A rank has no room: its blocks go as soon as they are written. Parts that still wait for
-    /// their place are copied, up to a limit.
-    pub fn early(&mut self, session: u64, limit: u64) -> Result<Vec<(u64, u64)>> {
+    /// A rank has no room: its blocks go as soon as they are written. The blocks of parts that still wait
+    /// for their place are copied, up to a limit, but for those whose bytes have not come.
+    pub fn early(
+        &mut self,
+        session: u64,
+        limit: u64,
+        comes: impl Fn(Ticket) -> bool,
+    ) -> Result<Vec<(Ticket, HeldBlock)>> {
         self.ranks.values_mut().filter(|r| r.session == session).for_each(|r| r.early = true);
         let mut copied = Vec::new();
-        let mut bytes = 0;
+        let mut sum = 0;
         for part in self.names.values_mut().flat_map(|n| n.append.waiting.iter_mut()) {
-            // (What has not arrived cannot be copied; its block stays until it is written.)
-            if part.ticket.0 != session || !matches!(&part.data, Data::Block(b) if b.is_there()) {
+            let Bytes::Block(block) = part.bytes else { continue };
+            if part.ticket.0 != session || comes(part.ticket) {
                 continue;
             }
-            bytes += part.len;
-            if bytes > limit {
+            sum += part.len;
+            if sum > limit {
                 return Err(Error::new(
                     Code::Full,
                     format!(
@@ -243,9 +254,10 @@ impl Step {
                     ),
                 ));
             }
-            part.data = Data::Inline(part.data.bytes().to_vec());
-            copied.push(part.ticket);
+            part.bytes = Bytes::Kept;
+            copied.push((part.ticket, block));
         }
+        self.kept.extend(copied.iter().map(|c| c.0));
         Ok(copied)
     }
 
@@ -309,8 +321,8 @@ mod tests {
         StepBlock { step: 1, name, unit: "", meta, place, part: 0, payload: Payload::Inline(bytes) }
     }
 
-    fn give(s: &mut Step, rank: u32, b: &StepBlock) -> Result<Vec<Job>> {
-        s.block(rank, b, Data::Inline(vec![0; b.payload.len() as usize]), (rank as u64, 0))
+    fn give(s: &mut Step, rank: u32, b: &StepBlock) -> Result<Vec<Part>> {
+        s.block(rank, b, Bytes::Kept, (rank as u64, 0))
     }
 
     #[test]
@@ -321,13 +333,11 @@ mod tests {
         }
         assert!(give(&mut s, 2, &part("x", 4, Place::Append, &[0; 4])).unwrap().is_empty());
         assert!(give(&mut s, 0, &part("x", 2, Place::Append, &[0; 2])).unwrap().is_empty());
-        let jobs = s.end(1, 0).unwrap();
-        let places: Vec<_> = jobs
+        let places: Vec<_> = s
+            .end(1, 0)
+            .unwrap()
             .iter()
-            .map(|j| match j {
-                Job::Write(_, p) => (p.rank, p.offset.extents()[0], p.meta.shape.extents()[0]),
-                _ => unreachable!("only writes"),
-            })
+            .map(|p| (p.rank, p.offset.extents()[0], p.meta.shape.extents()[0]))
             .collect();
         assert_eq!(places, [(2, 2, 6), (0, 0, 6)]);
         s.end(0, 1).unwrap();

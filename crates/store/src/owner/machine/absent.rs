@@ -8,21 +8,19 @@
 //!
 //! A step that is given up is so as a whole; all ranks that took part hear of it, with what was missing.
 
-use super::apply::Item;
-use super::intake::Intake;
+use super::Machine;
+use super::event::Action;
+use super::item::Item;
 use super::session::Session;
 use super::steps::Step;
-use forebay_types::record::Notice;
 use forebay_types::{Code, Error};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most ranks that an error names.
 const NAMED: usize = 8;
 /// How long ranks that never came are waited for without a word.
 const REMARK: Duration = Duration::from_secs(2);
-/// How often notes of refused ranks are looked for meanwhile.
-const SEEK: Duration = Duration::from_millis(200);
 
 /// Why a rank is absent, and what people may do about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,13 +47,13 @@ pub const ELSEWHERE: &str = "ranks on several hosts write one run over the netwo
 /// For runs that fewer ranks write than the launcher has started.
 const ALONE: &str = "a step needs every rank: start them all, or, if only one of them writes this run, open it there with rank=0, size=1 (rank and ranks of fb_open_opts)";
 
-impl Intake {
+impl Machine {
     /// Gives up the steps that lack a rank which cannot end them any more.
     pub(super) fn tear_steps(&mut self) {
         if self.steps.is_empty() {
             return;
         }
-        let over: BTreeMap<u64, bool> = self.sessions.iter_mut().map(|(n, s)| (*n, s.is_over())).collect();
+        let over: BTreeMap<u64, bool> = self.sessions.iter().map(|(n, s)| (*n, s.is_over())).collect();
         self.look_for_late_ranks();
         let torn: Vec<(i64, Error)> = self
             .steps
@@ -64,33 +62,30 @@ impl Intake {
             .filter_map(|k| Some((k.step, self.why_torn(k, &over)?)))
             .collect();
         for (step, why) in torn {
-            self.tear(step, why, None);
+            self.tear(step, why);
         }
+    }
+
+    /// Whether a step waits for ranks that have not opened the run.
+    pub fn lacks_ranks(&self) -> bool {
+        self.lacking_since.is_some()
     }
 
     /// The time for ranks that never came runs from the first step that waits for them.
     fn look_for_late_ranks(&mut self) {
         // This is done in each turn while a step is under way, so ranks are not sought for each of them.
         let came: BTreeSet<u32> =
-            self.left.keys().copied().chain(self.sessions.values().map(|s| s.row.rank)).collect();
+            self.left.keys().copied().chain(self.sessions.values().map(|s| s.rank)).collect();
         let never_came = |r: &u32| !came.contains(r);
         let awaits = |k: &Step| k.is_awaited() && k.lacking().any(|r| never_came(&r));
         match (self.steps.values().any(awaits), self.lacking_since) {
             (true, None) => {
-                self.lacking_since = Some(Instant::now());
+                self.lacking_since = Some(self.now);
                 self.remarked = false;
             }
-            (true, Some(since)) => {
-                if self.sought.elapsed() >= SEEK {
-                    self.sought = Instant::now();
-                    for (rank, how) in self.layout.take_absent() {
-                        self.note_absent(rank, Absence { how, remedy: ELSEWHERE.into() });
-                    }
-                }
-                if since.elapsed() >= REMARK.min(self.late_ranks / 2) {
-                    let lacking: BTreeSet<u32> = self.steps.values().flat_map(Step::lacking).collect();
-                    self.remark_absence(lacking.into_iter().filter(never_came).collect());
-                }
+            (true, Some(since)) if self.now.saturating_sub(since) >= REMARK.min(self.late_ranks / 2) => {
+                let lacking: BTreeSet<u32> = self.steps.values().flat_map(Step::lacking).collect();
+                self.remark_absence(lacking.into_iter().filter(never_came).collect());
             }
             (false, Some(_)) if self.steps.values().all(|k| !k.lacking().any(|r| never_came(&r))) => {
                 self.lacking_since = None;
@@ -104,15 +99,15 @@ impl Intake {
         if ranks.is_empty() || std::mem::replace(&mut self.remarked, true) {
             return;
         }
-        let size = self.sessions.values().map(|s| s.row.size).max().unwrap_or_default();
+        let size = self.sessions.values().map(|s| s.size).max().unwrap_or_default();
         let text = format!(
             "{}: {} of {size} did not open this run yet, and a step waits for it ({} s at most, FOREBAY_LATE_RANKS); {ALONE}",
-            self.layout.root().display(),
+            self.dir,
             named(&ranks),
             self.late_ranks.as_secs_f64()
         );
-        for s in self.sessions.values().filter(|s| !s.recovered && !s.hung) {
-            let _ = self.downs.post(s.row.session, &Notice::Remark { text: &text });
+        for s in self.sessions.values().filter(|s| s.hears()) {
+            self.out.push(Action::Remark { session: s.number, text: text.clone() });
         }
     }
 
@@ -120,13 +115,14 @@ impl Intake {
     /// part of the steps stays here, and they are listed when the others have ended them.
     pub(super) fn release_leavers(&mut self) {
         let awaited = |n: u64| self.steps.values().find(|k| k.has(n) && !k.is_open_in(n) && !k.is_complete());
-        let late =
-            |s: &&Session| s.leaving.is_some_and(|t| t.elapsed() >= self.late_ranks) && s.deferred.is_some();
+        let late = |s: &&Session| {
+            s.leaving.is_some_and(|t| self.now.saturating_sub(t) >= self.late_ranks) && s.deferred.is_some()
+        };
         let found: Vec<(u64, Error)> = self
             .sessions
             .values()
             .filter(late)
-            .filter_map(|s| Some((s.row.session, self.still_awaited(awaited(s.row.session)?))))
+            .filter_map(|s| Some((s.number, self.still_awaited(awaited(s.number)?))))
             .collect();
         for (n, why) in found {
             let close = self.sessions.get_mut(&n).and_then(|s| s.deferred.take());
@@ -141,9 +137,9 @@ impl Intake {
         let pids: Vec<String> = self
             .sessions
             .values()
-            .filter(|s| ranks.contains(&s.row.rank))
+            .filter(|s| ranks.contains(&s.rank))
             .take(NAMED)
-            .map(|s| s.segment.creator().pid.to_string())
+            .map(|s| s.pid.to_string())
             .collect();
         Error::new(
             Code::Timeout,
@@ -185,11 +181,11 @@ impl Intake {
     /// the life of the program that began the step.
     fn absence(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Option<Absence> {
         let is_over = |n: u64| over.get(&n).copied().unwrap_or(true);
-        let of_life = || self.sessions.values().filter(|s| s.row.session <= mates);
-        let of_rank = || of_life().filter(|s| s.row.rank == rank);
+        let of_life = || self.sessions.values().filter(|s| s.number <= mates);
+        let of_rank = || of_life().filter(|s| s.rank == rank);
         let (session, present) = match k.session_of(rank) {
             Some(n) => (self.sessions.get(&n), !is_over(n)),
-            None => (of_rank().next_back(), of_rank().any(|s| !is_over(s.row.session))),
+            None => (of_rank().next_back(), of_rank().any(|s| !is_over(s.number))),
         };
         if present {
             return None;
@@ -202,7 +198,7 @@ impl Intake {
         }
         // Somebody must be there for whom it is worth waiting.
         let watched = of_life().any(|s| !s.hung && !s.recovered) && !self.stopping;
-        let over = self.lacking_since.is_some_and(|t| t.elapsed() >= self.late_ranks);
+        let over = self.lacking_since.is_some_and(|t| self.now.saturating_sub(t) >= self.late_ranks);
         match watched {
             true if !over => None,
             true => Some(Absence::never_came(format!(
@@ -215,7 +211,7 @@ impl Intake {
 
     /// A rank was seen to do something else than to open this run.
     pub(super) fn note_absent(&mut self, rank: u32, absence: Absence) {
-        if !self.sessions.values().any(|s| s.row.rank == rank) {
+        if !self.sessions.values().any(|s| s.rank == rank) {
             self.left.insert(rank, absence);
         }
     }
@@ -223,9 +219,9 @@ impl Intake {
     /// A rank's session has ended: remembered for the steps to come.
     pub(super) fn note_leaving(&mut self, s: &Session) {
         if !s.recovered {
-            self.left.insert(s.row.rank, Absence::left(how(s)));
+            self.left.insert(s.rank, Absence::left(how(s)));
             // A later session of that rank begins its own attempts.
-            self.given_up.iter_mut().for_each(|g| g.ranks.extend([s.row.rank]));
+            self.given_up.iter_mut().for_each(|g| g.ranks.extend([s.rank]));
         }
     }
 }
@@ -233,7 +229,7 @@ impl Intake {
 fn how(s: &Session) -> String {
     match s.leaving.is_some() || s.clean {
         true => "closed the run without it".into(),
-        false => format!("is gone (process {})", s.segment.creator().pid),
+        false => format!("is gone (process {})", s.pid),
     }
 }
 

@@ -43,7 +43,7 @@ fn end(offset: &Shape, local: &Shape, axis: usize) -> u64 {
 
 /// All pieces of one array that have come.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     all: Vec<Piece>,
 }
 

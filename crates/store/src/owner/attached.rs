@@ -1,0 +1,89 @@
+//! One rank's session as the driver sees it: its segments, its ring and who listens.
+
+use super::sink::Sink;
+use crate::catalog::SessionRow;
+use forebay_arena::{Bell, Block, Consumer, Direction, Segment, place};
+use forebay_types::record::HeldBlock;
+use forebay_types::{Code, Error, Result};
+use std::sync::Arc;
+
+pub(super) struct Attached {
+    pub row: SessionRow,
+    pub segment: Segment,
+    pub consumer: Consumer,
+    pub bell: Bell,
+    pub sink: Arc<dyn Sink>,
+    pub overflow: Vec<Segment>,
+    /// Records up to this number took effect under an earlier owner.
+    pub applied: u64,
+}
+
+impl Attached {
+    pub fn new(row: SessionRow, segment: Segment, sink: Arc<dyn Sink>, applied: u64) -> Attached {
+        Attached {
+            consumer: segment.consumer(Direction::Up),
+            bell: segment.bell(Direction::Up),
+            row,
+            segment,
+            sink,
+            overflow: Vec::new(),
+            applied,
+        }
+    }
+
+    /// The segment a block reference means.
+    fn segment_of(&self, number: u32) -> Result<&Segment> {
+        if number == 0 {
+            return Ok(&self.segment);
+        }
+        self.overflow.get(number as usize - 1).ok_or_else(|| {
+            Error::new(
+                Code::Corrupt,
+                format!(
+                    "session {} names overflow segment {number} and has {}",
+                    self.row.session,
+                    self.overflow.len()
+                ),
+            )
+        })
+    }
+
+    /// The block that a record names, checked against its length.
+    pub fn block(&self, b: &HeldBlock) -> Result<Block> {
+        let block = self.segment_of(b.segment)?.block(b.index)?;
+        if block.made() != b.made {
+            let text =
+                format!("a record names use {} of block {}, this is {}", b.made, b.index, block.made());
+            return Err(Error::new(Code::Corrupt, text));
+        }
+        match block.len() >= b.bytes {
+            true => Ok(block),
+            false => Err(Error::new(
+                Code::Corrupt,
+                format!("a record names {} bytes in a block of {}", b.bytes, block.len()),
+            )),
+        }
+    }
+
+    /// Bytes of the blocks that its segments hold.
+    pub fn held_bytes(&self) -> u64 {
+        let all = std::iter::once(&self.segment).chain(&self.overflow);
+        all.flat_map(|s| (0..s.block_count()).filter_map(|i| s.block(i).ok())).map(|b| b.len()).sum()
+    }
+
+    /// Gives a block back to the rank.
+    pub fn free(&self, b: &HeldBlock) {
+        // A reference that means nothing has nothing to give back.
+        let _ = self.segment_of(b.segment).and_then(|s| s.release_made(b.index, b.made));
+    }
+
+    /// Removes the names of its segments: nothing in them is needed any more.
+    pub fn unlink(&self) {
+        // It came as a descriptor, which knows no name; the catalog does.
+        let _ = std::fs::remove_file(place::segment_path(&self.row.segment));
+        let _ = self.segment.unlink();
+        for s in &self.overflow {
+            let _ = s.unlink();
+        }
+    }
+}

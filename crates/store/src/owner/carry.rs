@@ -1,0 +1,288 @@
+//! Carries out what the machine says.
+
+use super::apply::apply_all;
+use super::aside;
+use super::drain::{Data, Job, Order};
+use super::intake::Intake;
+use super::machine::{Action, Bytes, Commit, Done, Effect, Event, FileState, Item, Part, Tell, Work};
+use crate::catalog;
+use crate::stepfile::Facts;
+use forebay_arena::Direction;
+use forebay_types::control::{Ask, word};
+use forebay_types::record::Notice;
+use forebay_types::{Code, Error, Result};
+use serde_json::Value as Json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+impl Intake {
+    /// `bytes` are those that came with the record being read.
+    pub(super) fn carry_out(&mut self, action: Action, bytes: Option<&[u8]>) {
+        match action {
+            Action::Work(work) => self.work(*work),
+            Action::Discard(key) => drop(self.ends.orders.send(Order::Discard(key))),
+            Action::Commit { group, how } => self.commit(group, how),
+            Action::Describe { step, time } => {
+                let facts = self.describe(step, time).map(Box::new);
+                self.follows.push_back(Event::Described { step, facts });
+            }
+            // What is not moved now is moved later.
+            Action::Settle => drop(self.catalog.move_log()),
+            Action::Applied { session, seq } => {
+                if let Some(s) = self.attached.get(&session) {
+                    // A predecessor may have come further than what its successor has read again.
+                    s.segment.word(word::APPLIED).fetch_max(seq, Ordering::SeqCst);
+                }
+            }
+            Action::Release { session, position } => {
+                if let Some(s) = self.attached.get_mut(&session) {
+                    s.consumer.release_to(position);
+                }
+            }
+            Action::Free { session, block } => {
+                if let Some(s) = self.attached.get(&session) {
+                    s.free(&block);
+                }
+            }
+            Action::Keep { ticket, from } => {
+                let copy = match from {
+                    None => bytes.map(Arc::from),
+                    Some(b) => {
+                        let block = self.attached.get(&ticket.0).and_then(|s| s.block(&b).ok());
+                        block.and_then(|block| Some(block.lent().part(0, b.bytes as usize)?.to_vec().into()))
+                    }
+                };
+                self.kept.extend(copy.map(|copy| (ticket, copy)));
+            }
+            Action::Forget(tickets) => tickets.iter().for_each(|t| drop(self.kept.remove(t))),
+            Action::Await { ticket, block } => self.awaited.push((ticket, block)),
+            Action::Answer { session, seq, result } => self.answer(session, seq, result),
+            Action::Stats { session, seq } => {
+                let figures = self.stats();
+                self.answer(session, seq, Ok(figures));
+            }
+            Action::Overflow { session, seq, bytes, spill, known } => {
+                let path = self.overflow(session, bytes, spill, known);
+                self.answer(session, seq, Ok(path));
+            }
+            Action::Pass { session, seq, ask } => self.pass(session, seq, &ask),
+            Action::Reply { ticket, result } => {
+                if let Some(reply) = self.replies.remove(&ticket) {
+                    let _ = reply.send(result);
+                }
+            }
+            Action::Late { session, error } => {
+                let late = Notice::Late { code: error.code() as u32, text: error.text() };
+                let _ = self.downs.post(session, &late);
+            }
+            Action::Remark { session, text } => {
+                let _ = self.downs.post(session, &Notice::Remark { text: &text });
+            }
+            Action::Say { session, level, step, text } => {
+                if let Some(s) = self.attached.get(&session) {
+                    s.sink.message(session, level, step, &text);
+                }
+            }
+            Action::Trouble(text) => {
+                if let Some(s) = self.attached.values().next() {
+                    s.sink.trouble(&text);
+                }
+            }
+            Action::Tell(tell) => self.tell(tell),
+            Action::DeleteFile(file) => {
+                // One that stays is swept at the next opening.
+                if let Ok(path) = self.layout.file(&file) {
+                    let _ = self.disk.remove(&path);
+                }
+            }
+            Action::Aside(steps) => self.put_aside(&steps),
+            Action::Dropped(file) => drop(self.remove_dropped(&file)),
+            Action::Durable { step, time } => {
+                for s in self.attached.values() {
+                    let highest = (step + 1).max(0) as u64;
+                    s.segment.word(word::DURABLE).fetch_max(highest, Ordering::SeqCst);
+                }
+                if let Some(s) = self.attached.values().next() {
+                    s.sink.durable(step, time);
+                }
+            }
+            Action::Fence { session } => {
+                if let Some(s) = self.attached.get(&session) {
+                    s.segment.word(word::CLOSED).store(1, Ordering::SeqCst);
+                }
+            }
+            Action::Leave { session, clean } => self.leave(session, clean),
+            Action::Lost(error) => self.lose(error),
+        }
+    }
+
+    /// Hands a work to the drain, with the memory that its parts name.
+    fn work(&mut self, work: Work) {
+        let Work { id, key, file, parts, facts, tell_each } = work;
+        let data = |part: Arc<Part>| Ok((part.clone(), self.data(&part)?));
+        match parts.into_iter().map(data).collect::<Result<Vec<_>>>() {
+            Ok(parts) => {
+                let job = Job { id, key, file, parts, facts, tell_each };
+                let _ = self.ends.orders.send(Order::Write(Box::new(job)));
+            }
+            Err(e) => {
+                let (result, took) = (Err(e), Duration::ZERO);
+                let done = Done { id, written: 0, result, file: FileState::Sound, took, bytes: 0 };
+                self.follows.push_back(Event::Done(Box::new(done)));
+            }
+        }
+    }
+
+    fn data(&self, part: &Part) -> Result<Data> {
+        let gone = || Error::new(Code::Corrupt, format!("the bytes of {:?} are not there", part.name));
+        match part.bytes {
+            Bytes::Kept => self.kept.get(&part.ticket).cloned().map(Data::Kept).ok_or_else(gone),
+            Bytes::Block(block) => {
+                self.attached.get(&part.ticket.0).ok_or_else(gone)?.block(&block).map(Data::Block)
+            }
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Item>, how: Commit) {
+        let committed = match how {
+            Commit::Silent => self.catalog.silent_transaction(|tx| apply_all(tx, &group)),
+            // A file goes when the row that replaces it is durable: before that it is the only value.
+            Commit::Lazy => self
+                .catalog
+                .lazy_transaction(|tx| apply_all(tx, &group), |effects| !effects.iter().any(Effect::frees)),
+            Commit::Durable => self.catalog.transaction(|tx| apply_all(tx, &group)),
+        };
+        self.follows.push_back(match committed {
+            Ok(effects) => {
+                for s in self.attached.values() {
+                    s.segment.word(word::COMMITS).fetch_add(1, Ordering::SeqCst);
+                }
+                self.logged += group.iter().map(Item::bytes).sum::<usize>();
+                Event::Committed { group, effects }
+            }
+            Err(error) => Event::NotCommitted { group, error },
+        });
+    }
+
+    /// All that a step was taken with: the parameters are those of now, for all small records before its
+    /// end are committed.
+    fn describe(&mut self, step: i64, time: Option<f64>) -> Result<Facts> {
+        let serial = self.catalog.next_serial()?;
+        let conn = self.catalog.conn();
+        let (backs, parameters) = (catalog::backs(conn)?, catalog::parameter_values(conn)?);
+        Ok(Facts { run_id: self.run_id.clone(), step, time, parameters, serial, backs, set: None })
+    }
+
+    pub(super) fn answer(&self, session: u64, seq: u64, result: Result<Json>) {
+        let (code, text) = match &result {
+            Ok(value) => (0, value.to_string()),
+            Err(e) => (e.code() as u32, e.text().to_owned()),
+        };
+        let _ = self.downs.post(session, &Notice::Answer { seq, code, text: &text });
+    }
+
+    /// A request that the store does not know.
+    fn pass(&self, session: u64, seq: u64, ask: &Ask) {
+        if let Some(result) = self.attached.get(&session).and_then(|s| s.sink.ask(session, seq, ask)) {
+            self.answer(session, seq, result);
+        }
+    }
+
+    fn tell(&self, tell: Tell) {
+        let of = |n: u64| self.attached.get(&n);
+        match tell {
+            Tell::Declare { session, what } => {
+                if let Some(s) = of(session) {
+                    s.sink.declare(session, s.row.rank, &what, &s.segment);
+                }
+            }
+            Tell::Append { session, diagram, row, step, t, values } => {
+                if let Some(s) = of(session) {
+                    s.sink.append(session, diagram, row, step, t, &values);
+                }
+            }
+            Tell::Amend { session, at: (diagram, curve, row), t, value } => {
+                if let Some(s) = of(session) {
+                    s.sink.amend(session, diagram, curve, row, t, value);
+                }
+            }
+            Tell::Applied { session, id, step, code, text } => {
+                if let Some(s) = of(session) {
+                    s.sink.applied(session, id, step, code, &text);
+                }
+            }
+            Tell::Message { session, level, step, text } => {
+                if let Some(s) = of(session) {
+                    s.sink.message(session, level, step, &text);
+                }
+            }
+        }
+    }
+
+    /// The files of steps that are listed no more, for a rank went back.
+    fn put_aside(&mut self, steps: &[i64]) {
+        aside::rename_all(&*self.disk, &self.layout, steps);
+        if !steps.is_empty() {
+            let last = catalog::last_step(self.catalog.conn()).ok().flatten();
+            let highest = last.map_or(0, |step| (step + 1).max(0) as u64);
+            for s in self.attached.values() {
+                s.segment.word(word::DURABLE).store(highest, Ordering::SeqCst);
+            }
+        }
+        // All sessions are of one run, and whoever listens to one listens for the run.
+        if let Some(s) = self.attached.values().next() {
+            s.sink.went_back();
+        }
+    }
+
+    /// The file of a dropped step goes. One that stays is removed at the next opening.
+    fn remove_dropped(&mut self, file: &str) -> Result<()> {
+        let path = self.layout.file(file)?;
+        let failed = |e| Error::io(format!("cannot remove {}", path.display()), e);
+        self.disk.remove(&path).map_err(failed)?;
+        self.disk.sync_dir(&self.layout.steps()).map_err(failed)?;
+        self.catalog.transaction(|tx| catalog::forget_dropped(tx, file))
+    }
+
+    /// Files of steps that were dropped, before any of their numbers is written anew.
+    pub(super) fn sweep_dropped(&mut self) -> Result<()> {
+        catalog::dropped(self.catalog.conn())?.iter().for_each(|file| drop(self.remove_dropped(file)));
+        Ok(())
+    }
+
+    /// A session is over: nothing in its segments is needed any more.
+    fn leave(&mut self, n: u64, clean: bool) {
+        let Some(s) = self.attached.remove(&n) else { return };
+        // It may say more already.
+        s.segment.word(word::CLOSED).fetch_max(1, Ordering::SeqCst);
+        s.sink.closed(n, clean);
+        s.overflow.iter().for_each(|o| self.rooms.give_back(o, &self.layout));
+        s.unlink();
+        let _ = self.disk.remove(&self.layout.root().join(&s.row.segment));
+        self.downs.close(n);
+    }
+
+    /// Nothing more is accepted, and whoever waits is told. What is not on disk stays in the segments.
+    fn lose(&mut self, e: Error) {
+        self.ends.abandoned.store(true, Ordering::SeqCst);
+        let deleted = self.catalog.is_deleted();
+        let dir = self.layout.root().display();
+        for (n, s) in &self.attached {
+            // Behind what was said: who sees this reads on to the end and waits no more.
+            let over = if deleted { word::DELETED } else { 1 };
+            s.segment.word(word::CLOSED).store(over, Ordering::SeqCst);
+            s.segment.bell(Direction::Down).wake();
+            s.sink.message(*n, 3, -1, e.text());
+            s.sink.closed(*n, false);
+            if deleted {
+                // There is no run that they could be recovered for: the memory goes with its ranks.
+                s.unlink();
+            }
+        }
+        if let Some(s) = self.attached.values().next() {
+            s.sink.trouble(&format!("the store of the run {dir} is lost: {}", e.text()));
+        }
+        let _ = self.ends.lost.set(e);
+    }
+}

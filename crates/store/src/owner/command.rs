@@ -1,0 +1,164 @@
+//! What other threads ask of the intake, by way of the [`super::Owner`].
+
+use super::adopt::Orphan;
+use super::intake::Intake;
+use super::machine::{Absence, Event};
+use super::overflow::mark;
+use super::sink::Sink;
+use super::{Attach, attached::Attached};
+use crate::catalog::{self, SessionRow};
+use forebay_arena::{Process, place};
+use forebay_types::control::{Resume, RunOpened, word};
+use forebay_types::watch::Act;
+use forebay_types::{Code, Error, Result};
+use serde_json::Value as Json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+/// A rank that wants to write.
+pub(super) struct Admit {
+    pub rank: u32,
+    pub size: u32,
+    pub program: String,
+    pub created: bool,
+}
+
+/// How far the work is that a predecessor left.
+pub(super) struct Recovering {
+    pub written: u64,
+    pub waits_for: Option<String>,
+    pub idle: bool,
+}
+
+/// Each with the way back to who asks.
+pub(super) enum Command {
+    Admit(Admit, Sender<Result<RunOpened>>),
+    Attach(Attach, Arc<dyn Sink>, Sender<Result<()>>),
+    Resume(Resume, Process, Arc<dyn Sink>, Sender<Result<()>>),
+    Orphans(Sender<Vec<Orphan>>),
+    NeverComes(u32, Absence),
+    HungUp(u64),
+    Steer {
+        who: String,
+        act: Act,
+        reply: Sender<Result<u64>>,
+    },
+    Steered {
+        id: u64,
+        step: i64,
+        code: u32,
+        text: String,
+    },
+    Flush(Sender<Result<u64>>),
+    ReadUp(Sender<()>),
+    Stats(Sender<Json>),
+    Sessions(Sender<Vec<(u64, u32)>>),
+    IsIdle(Sender<bool>),
+    /// Takes what an earlier owner left; whether ranks of it live, and how many bytes they left.
+    TakeOver(Option<Arc<dyn Sink>>, Sender<Result<(bool, u64)>>),
+    Recovering(Sender<Recovering>),
+    NotRecovered(Sender<Vec<Error>>),
+    /// A life of the run begins; files without a row are swept if nothing is being written.
+    BeginLife(Sender<Result<()>>),
+    Lose(Error),
+    Close,
+}
+
+impl Intake {
+    pub(super) fn obey(&mut self, command: Command) {
+        // Who has asked and gone needs no answer.
+        match command {
+            Command::Admit(who, tell) => drop(tell.send(self.admit(&who))),
+            Command::Attach(what, sink, tell) => drop(tell.send(self.attach(what, sink))),
+            Command::Resume(what, creator, sink, tell) => drop(tell.send(self.resume(&what, creator, sink))),
+            Command::Orphans(tell) => drop(tell.send(self.orphans())),
+            Command::NeverComes(rank, absence) => self.feed(Event::Absent { rank, absence }),
+            Command::HungUp(session) => self.hung_up(session),
+            Command::Steer { who, act, reply } => {
+                let ticket = self.ticket(reply);
+                self.feed(Event::Steer { ticket, who, act });
+            }
+            Command::Steered { id, step, code, text } => self.feed(Event::Steered { id, step, code, text }),
+            Command::Flush(reply) => {
+                let ticket = self.ticket(reply);
+                self.feed(Event::Flush { ticket });
+            }
+            Command::ReadUp(tell) => {
+                self.read_up();
+                let _ = tell.send(());
+            }
+            Command::Stats(tell) => drop(tell.send(self.stats())),
+            Command::Sessions(tell) => {
+                drop(tell.send(self.machine.sessions().map(|s| (s.number, s.rank)).collect()));
+            }
+            Command::IsIdle(tell) => drop(tell.send(self.machine.is_drained())),
+            Command::TakeOver(hears, tell) => drop(tell.send(self.take_over(hears.as_ref()))),
+            Command::Recovering(tell) => {
+                let written = self.machine.figures().written;
+                let waits_for = self.machine.waits_for().map(str::to_owned);
+                let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_drained() });
+            }
+            Command::NotRecovered(tell) => drop(tell.send(self.machine.not_recovered().to_vec())),
+            Command::BeginLife(tell) => drop(tell.send(self.begin_life())),
+            Command::Lose(error) => self.feed(Event::Lose(error)),
+            Command::Close => self.feed(Event::Close),
+        }
+    }
+
+    /// The number by which the machine says what is to be replied.
+    fn ticket(&mut self, reply: Sender<Result<u64>>) -> u64 {
+        self.asked += 1;
+        self.replies.insert(self.asked, reply);
+        self.asked
+    }
+
+    fn admit(&mut self, who: &Admit) -> Result<RunOpened> {
+        let (rank, size) = (who.rank, who.size);
+        if let Some(s) = self.machine.holder(rank) {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("rank {rank} of this run is process {}; a rank opens a run once at a time", s.pid),
+            ));
+        }
+        let run_id = self.run_id.clone();
+        let mark = mark(self.layout.root());
+        let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
+        let row =
+            self.catalog.transaction(|tx| catalog::open_session(tx, rank, size, &who.program, segment))?;
+        let SessionRow { session, segment, .. } = row;
+        Ok(RunOpened {
+            session,
+            segment,
+            owner_pid: std::process::id(),
+            created: who.created,
+            last_step: catalog::last_step(self.catalog.conn())?,
+            run_id,
+        })
+    }
+
+    fn attach(&mut self, what: Attach, sink: Arc<dyn Sink>) -> Result<()> {
+        let rows = catalog::open_sessions(self.catalog.conn())?;
+        let row = rows.into_iter().find(|r| r.session == what.session);
+        let row = row.ok_or_else(|| Error::bad(format!("session {} was not admitted", what.session)))?;
+        if self.attached.contains_key(&what.session) {
+            return Err(Error::bad(format!("session {} is attached already", what.session)));
+        }
+        what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
+        what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
+        what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);
+        self.downs.open(what.session, &what.segment);
+        self.enter(Attached::new(row, what.segment, sink, 0), |_| {});
+        Ok(())
+    }
+
+    fn hung_up(&mut self, session: u64) {
+        match self.attached.contains_key(&session) {
+            true => self.feed(Event::Hung { session }),
+            false => {
+                // Admitted and never attached.
+                let _ = self.catalog.transaction(|tx| catalog::close_session(tx, session));
+            }
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Files on their way to the disk: what comes of each, which is written next, and what becomes of one that
+//! cannot be written.
+//!
+//! A file keeps its parts, and their blocks stay in custody, until it is durable under its name. So one of
+//! which anything went wrong is thrown away and written anew; above all one that could not be made durable: a
+//! system that failed once to write a page has forgotten it, and says of the next fsync that all is well. Only
+//! a step that is larger than the buffers gives its blocks back as soon as they are written (*early*). From
+//! then on its file is all there is.
+//!
+//! One work is under way at a time, of the oldest file that has something to do. So many steps have open files
+//! at once; what comes of more waits in its blocks until the step is complete, or until a rank needs the room.
+//!
+//! | what goes wrong | what becomes of the file | the other files |
+//! | --- | --- | --- |
+//! | the disk is full | the same bytes are tried again for as long as that lasts | wait: they would take the room it needs |
+//! | any other failure of the disk or the system | it is thrown away and written anew after a pause, for minutes | go on |
+//! | the same for minutes | it stays in the segments, and the store ends: `recover` writes it | likewise |
+//! | what was to be written is damaged | the step is given up, and told | go on |
+//!
+//! Nothing that was acknowledged is dropped while its bytes are in memory.
+
+use super::Machine;
+use super::event::{Action, Done, FileState, Key, Now, Part, Sealed, Ticket, Work};
+use super::item::Item;
+use crate::fault::{Fault, amount};
+use crate::stepfile::Facts;
+use forebay_types::record::HeldBlock;
+use forebay_types::{Code, Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most steps whose files are open at once.
+const OPEN_FILES: usize = 32;
+/// The pause between two attempts grows up to so many times the first one.
+const LONGEST: u32 = 100;
+
+/// A file on its way.
+struct File {
+    /// How people know it.
+    what: String,
+    /// Its name in the run.
+    name: String,
+    /// When it came: the oldest goes first.
+    order: u64,
+    rest: VecDeque<Arc<Part>>,
+    done: Vec<Arc<Part>>,
+    facts: Option<Box<Facts>>,
+    /// There is something of it on the disk.
+    is_open: bool,
+    early: bool,
+    /// Some of its blocks were given back.
+    gone: bool,
+    ailing: Option<Ailing>,
+}
+
+/// A file that could not be written.
+#[derive(Clone, Copy)]
+struct Ailing {
+    since: Now,
+    /// When it is tried again.
+    next: Now,
+    pause: Duration,
+}
+
+/// What is being done.
+struct Flight {
+    id: u64,
+    key: Key,
+    parts: Vec<Arc<Part>>,
+    /// Its parts that were reported one by one.
+    told: usize,
+    /// The file is not needed any more; these blocks go back when nobody reads them.
+    cancelled: bool,
+    frees: Vec<(u64, HeldBlock)>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Files {
+    all: BTreeMap<Key, File>,
+    flight: Option<Flight>,
+    /// Works and files, counted.
+    works: u64,
+    count: u64,
+    /// The file for which the disk has no room.
+    full: Option<Key>,
+    /// What was told of the trouble there is.
+    told: Option<Code>,
+}
+
+/// What can be done about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remedy {
+    /// The disk has no room: the same bytes are tried again, and everything waits meanwhile.
+    Room,
+    /// The same bytes are tried again after a pause.
+    Again,
+    /// It is no failure of the disk, or what is needed to write the file anew is gone.
+    None,
+}
+
+impl File {
+    /// Whether it may wait until other files are done.
+    fn may_wait(&self) -> bool {
+        !self.is_open && !self.early && self.facts.is_none()
+    }
+
+    /// Whether there is something to do.
+    fn is_due(&self) -> bool {
+        self.facts.is_some() || !self.rest.is_empty()
+    }
+
+    /// Bytes that are yet to be written.
+    fn missing(&self) -> u64 {
+        self.rest.iter().map(|p| p.len).sum()
+    }
+
+    /// Nothing of it is on the disk any more.
+    fn begin_anew(&mut self) {
+        self.is_open = false;
+        self.rest = self.done.drain(..).chain(self.rest.drain(..)).collect();
+    }
+
+    /// What can be done about a failure.
+    fn remedy(&self, fault: Fault, state: FileState) -> Remedy {
+        match fault {
+            Fault::Never => Remedy::None,
+            // The file is all there is of what was given back.
+            _ if self.gone && state == FileState::Lost => Remedy::None,
+            Fault::NoRoom => Remedy::Room,
+            Fault::Again => Remedy::Again,
+        }
+    }
+
+    /// Why it cannot be written anew, or nothing.
+    fn why_gone(&self) -> &'static str {
+        match self.gone {
+            true => "; it was larger than the buffers, so what was written of it is not in memory any more",
+            false => "",
+        }
+    }
+
+    fn waits_for_room(&self, e: &Error) -> String {
+        let needs = match self.missing() {
+            0 => "has all its arrays and is to be finished".to_owned(),
+            missing => format!("needs {} more", amount(missing)),
+        };
+        format!("{} waits for room on the disk: {} {needs}; {}", self.what, self.name, e.text())
+    }
+
+    fn is_kept(&self, e: &Error) -> String {
+        format!(
+            "{} ({}) cannot be written at present; it is kept in memory and tried again: {}",
+            self.what,
+            self.name,
+            e.text()
+        )
+    }
+
+    fn in_vain(&self, e: &Error, tried: Duration) -> Error {
+        let text = format!(
+            "{} ({}) could not be written for {:.0} s: {}",
+            self.what,
+            self.name,
+            tried.as_secs_f64(),
+            e.text()
+        );
+        Error::new(e.code(), text)
+    }
+}
+
+impl Files {
+    /// The file, begun by the first part that comes of it.
+    fn of(&mut self, key: Key, what: String, name: String) -> &mut File {
+        let count = &mut self.count;
+        self.all.entry(key).or_insert_with(|| {
+            *count += 1;
+            File {
+                what,
+                name,
+                order: *count,
+                rest: VecDeque::new(),
+                done: Vec::new(),
+                facts: None,
+                is_open: false,
+                early: false,
+                gone: false,
+                ailing: None,
+            }
+        })
+    }
+
+    fn of_step(&mut self, step: i64) -> &mut File {
+        self.of(Key::Step(step), format!("step {step}"), crate::layout::step_file(step))
+    }
+
+    /// A part of a step came. Parts are written in the order in which they come.
+    pub fn push(&mut self, step: i64, part: Part) {
+        self.of_step(step).rest.push_back(Arc::new(part));
+    }
+
+    /// All of a step came.
+    pub fn complete(&mut self, step: i64, facts: Box<Facts>) {
+        self.of_step(step).facts = Some(facts);
+    }
+
+    /// A large data set outside steps: all of it is there.
+    pub fn put(&mut self, part: Part, set: i64, facts: Box<Facts>) {
+        let (what, (session, seq)) = (format!("the data set {:?}", part.name), part.ticket);
+        let name = crate::layout::data_file(&part.name, set, session, seq);
+        let file = self.of(Key::Put(part.ticket), what, name);
+        file.rest.push_back(Arc::new(part));
+        file.facts = Some(facts);
+    }
+
+    /// A rank needs the room that a step takes: from now on its blocks go back as soon as they are
+    /// written. Those that are.
+    pub fn hurry(&mut self, step: i64) -> Vec<Ticket> {
+        let file = self.of_step(step);
+        file.early = true;
+        file.gone |= !file.done.is_empty();
+        std::mem::take(&mut file.done).iter().map(|p| p.ticket).collect()
+    }
+
+    /// Whether something of a step was written, is being written, or is written next.
+    pub fn has_begun(&self, step: i64) -> bool {
+        let key = Key::Step(step);
+        self.full == Some(key)
+            || self.flight.as_ref().is_some_and(|f| f.key == key)
+            || self.all.get(&key).is_some_and(|f| f.is_open || f.gone)
+    }
+
+    /// Whether the part of this record is being written.
+    fn is_in_flight(&self, ticket: Ticket) -> bool {
+        self.flight.as_ref().is_some_and(|f| f.parts.iter().any(|p| p.ticket == ticket))
+    }
+
+    /// Gives a block back when nobody reads it any more: at once, if so.
+    pub fn free(&mut self, ticket: Ticket, block: HeldBlock) -> Option<Action> {
+        if self.is_in_flight(ticket)
+            && let Some(flight) = &mut self.flight
+        {
+            flight.frees.push((ticket.0, block));
+            return None;
+        }
+        Some(Action::Free { session: ticket.0, block })
+    }
+
+    /// When something is to be tried again.
+    pub fn wake(&self) -> Option<Now> {
+        let tried = self.all.iter().filter(|(key, _)| self.full.is_none_or(|full| full == **key));
+        tried.filter_map(|(_, f)| Some(f.ailing?.next)).min()
+    }
+
+    /// The file that is written on next.
+    fn next(&self, now: Now) -> Option<Key> {
+        let open = self.all.values().filter(|f| f.is_open).count();
+        let may_go_on = |(key, file): &(&Key, &File)| {
+            let rests = file.ailing.is_some_and(|a| a.next > now);
+            let waits = rests || self.full.is_some_and(|full| full != **key);
+            file.is_due() && !waits && !(file.may_wait() && open >= OPEN_FILES)
+        };
+        self.all.iter().filter(may_go_on).min_by_key(|(_, f)| f.order).map(|(key, _)| *key)
+    }
+}
+
+impl Machine {
+    /// Has the next work done, if none is under way.
+    pub(super) fn write_on(&mut self) {
+        if self.files.flight.is_some() || self.lost.is_some() {
+            return;
+        }
+        let Some(key) = self.files.next(self.now) else { return };
+        let Some(file) = self.files.all.get_mut(&key) else { return };
+        file.is_open = true;
+        let parts: Vec<Arc<Part>> = file.rest.drain(..).collect();
+        self.files.works += 1;
+        let id = self.files.works;
+        let (name, facts) = (file.name.clone(), file.facts.clone());
+        let work = Work { id, key, file: name, parts: parts.clone(), facts, tell_each: file.early };
+        self.files.flight = Some(Flight { id, key, parts, told: 0, cancelled: false, frees: Vec::new() });
+        self.act(Action::Work(Box::new(work)));
+    }
+
+    /// A part of an early step is in its file.
+    pub(super) fn written(&mut self, id: u64, ticket: Ticket) {
+        let Some(flight) = self.files.flight.as_mut().filter(|f| f.id == id && !f.cancelled) else { return };
+        flight.told += 1;
+        if let Some(file) = self.files.all.get_mut(&flight.key) {
+            file.gone = true;
+        }
+        if let Key::Step(step) = flight.key {
+            self.let_go(step, ticket);
+        }
+    }
+
+    /// A work has ended.
+    pub(super) fn work_done(&mut self, done: Done) {
+        let Some(flight) = self.files.flight.take_if(|f| f.id == done.id) else { return };
+        self.figures.hidden += done.took;
+        self.figures.written += done.bytes;
+        for (session, block) in flight.frees {
+            self.act(Action::Free { session, block });
+        }
+        let Some(file) = self.files.all.get_mut(&flight.key).filter(|_| !flight.cancelled) else { return };
+        let mut let_go = Vec::new();
+        for (i, part) in flight.parts.iter().enumerate().skip(flight.told) {
+            match i < done.written {
+                // It became early while it was written.
+                true if file.early => {
+                    file.gone = true;
+                    let_go.push(part.ticket);
+                }
+                true => file.done.push(part.clone()),
+                false => break,
+            }
+        }
+        for part in flight.parts[done.written.min(flight.parts.len())..].iter().rev() {
+            file.rest.push_front(part.clone());
+        }
+        if let Key::Step(step) = flight.key {
+            let_go.into_iter().for_each(|ticket| self.let_go(step, ticket));
+        }
+        match done.result {
+            Ok(None) => self.is_well(flight.key),
+            Ok(Some(sealed)) => {
+                let file = self.files.all.remove(&flight.key);
+                self.was_ailing(flight.key, file.as_ref().is_some_and(|f| f.ailing.is_some()));
+                self.sealed(flight.key, sealed, file.map(|f| f.name).unwrap_or_default());
+            }
+            Err(e) => self.is_ill(flight.key, e, done.file),
+        }
+    }
+
+    /// A file is durable under its name.
+    fn sealed(&mut self, key: Key, sealed: Sealed, file: String) {
+        match (key, sealed) {
+            (Key::Put((session, seq)), Sealed::Put(stored)) => self.put_done(session, seq, Ok(stored)),
+            (Key::Step(step), Sealed::Step(manifest)) => {
+                if let Some(known) = self.steps.get_mut(&step) {
+                    known.sealed = true;
+                }
+                self.group.push(Item::Step { manifest, file });
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is wrong with a file any more.
+    fn is_well(&mut self, key: Key) {
+        let ailing = self.files.all.get_mut(&key).and_then(|f| f.ailing.take());
+        self.was_ailing(key, ailing.is_some());
+    }
+
+    /// A file that was ill is well, or is no more.
+    fn was_ailing(&mut self, key: Key, ailing: bool) {
+        if !ailing {
+            return;
+        }
+        if self.files.full == Some(key) {
+            self.files.full = None;
+        }
+        if self.files.all.values().all(|f| f.ailing.is_none()) && self.files.told.take().is_some() {
+            self.figures.drain_waits = false;
+            self.trouble(None);
+        }
+    }
+
+    /// A file could not be written.
+    fn is_ill(&mut self, key: Key, e: Error, state: FileState) {
+        let (now, first) = (self.now, self.patience);
+        let Some(file) = self.files.all.get_mut(&key) else { return };
+        let remedy = file.remedy(Fault::of(&e), state);
+        if remedy == Remedy::None {
+            let why = Error::new(e.code(), format!("{}{}", e.text(), file.why_gone()));
+            let why = why.within(format!("{} ({})", file.what, file.name));
+            return self.give_file_up(key, why);
+        }
+        // It is written anew where that is possible, but for a want of room alone.
+        if !file.gone && (remedy != Remedy::Room || state != FileState::Sound) {
+            file.begin_anew();
+            self.out.push(Action::Discard(key));
+        }
+        let known = file.ailing.get_or_insert(Ailing { since: now, next: now, pause: first });
+        known.next = now + known.pause;
+        let text = match remedy {
+            Remedy::Room => {
+                known.since = now;
+                self.files.full = Some(key);
+                file.waits_for_room(&e)
+            }
+            _ => {
+                known.pause = (known.pause * 2).min(first * LONGEST);
+                let tried = now.saturating_sub(known.since);
+                if self.files.full == Some(key) {
+                    self.files.full = None;
+                }
+                if tried >= self.files_limit {
+                    let lost = file.in_vain(&e, tried);
+                    return self.lose(lost);
+                }
+                file.is_kept(&e)
+            }
+        };
+        if self.files.told.replace(e.code()) != Some(e.code()) {
+            self.figures.drain_waits = true;
+            self.trouble(Some(Error::new(e.code(), text)));
+        }
+    }
+
+    /// What came of a file is of no use.
+    fn give_file_up(&mut self, key: Key, error: Error) {
+        match key {
+            Key::Step(step) => {
+                self.spoil(step, error);
+                self.discard(key);
+            }
+            Key::Put((session, seq)) => {
+                self.discard(key);
+                self.put_done(session, seq, Err(error));
+            }
+        }
+    }
+
+    /// A file is not needed any more: what is written of it goes.
+    pub(super) fn discard(&mut self, key: Key) {
+        if let Some(flight) = self.files.flight.as_mut().filter(|f| f.key == key) {
+            flight.cancelled = true;
+        }
+        let Some(file) = self.files.all.remove(&key) else { return };
+        if file.is_open {
+            self.act(Action::Discard(key));
+        }
+        self.was_ailing(key, file.ailing.is_some());
+    }
+}
+
+/// Where a large data set lies, by what its file says about itself.
+impl Sealed {
+    /// Of a data set outside steps.
+    pub fn of_put(file: &str, manifest: &crate::stepfile::Manifest) -> Result<Sealed> {
+        let entry = manifest.data.first().ok_or_else(|| Error::internal("a file without its data set"))?;
+        let crc = entry.pieces.first().map_or(0, |p| p.crc32c);
+        Ok(Sealed::Put(super::event::Stored { file: file.to_owned(), offset: entry.offset, crc }))
+    }
+}

@@ -1,0 +1,291 @@
+//! Custody: what was read is committed in groups, then rings and blocks go back to the ranks.
+
+use super::event::{Action, Commit, Now, Stored, Ticket};
+use super::item::{Effect, Item};
+use super::{Machine, Wait, Waiter};
+use crate::fault::Fault;
+use forebay_types::control::Ask;
+use forebay_types::record::{Payload, Record};
+use forebay_types::{Code, Error, Result};
+use serde_json::Value as Json;
+
+/// The catalog cannot be written at present.
+#[derive(Clone, Copy)]
+pub(super) struct Ailing {
+    /// When it is tried again.
+    pub next: Now,
+    /// Since when it fails for another reason than a full disk.
+    pub since: Now,
+}
+
+impl Machine {
+    /// Everything waits for the disk, or goes on again.
+    pub(super) fn trouble(&mut self, error: Option<Error>) {
+        let was_full = self.waits.as_ref().is_none_or(|(_, e)| Fault::of(e) == Fault::NoRoom);
+        let (level, text) = match &error {
+            Some(e) => (2, e.text().to_owned()),
+            None if was_full => (1, "there is room on the disk again; everything goes on".to_owned()),
+            None => (1, "the disk takes everything again, and everything goes on".to_owned()),
+        };
+        self.say_to_all(level, -1, &text);
+        self.act(Action::Trouble(text));
+        match error {
+            Some(e) => self.waits = self.waits.take().or(Some((self.now, e))),
+            None if self.figures.drain_waits || self.figures.catalog_waits => {}
+            None => self.waits = None,
+        }
+    }
+
+    pub(super) fn say_to_all(&mut self, level: u8, step: i64, text: &str) {
+        for session in self.sessions.keys() {
+            self.out.push(Action::Say { session: *session, level, step, text: text.to_owned() });
+        }
+    }
+
+    /// A block is in a file that is all there will be of it.
+    pub(super) fn let_go(&mut self, step: i64, ticket: Ticket) {
+        let Some(known) = self.steps.get_mut(&step).filter(|k| k.is_early(ticket.0)) else { return };
+        if let Some(h) = known.held.get_mut(&ticket).filter(|h| !h.released) {
+            h.released = true;
+            self.out.push(Action::Free { session: ticket.0, block: h.block });
+            self.release_rings();
+        }
+    }
+
+    pub(super) fn put_done(&mut self, session: u64, seq: u64, result: Result<Stored>) {
+        let Some(s) = self.sessions.get_mut(&session) else { return };
+        let Some(Item::Record { bytes, .. }) = s.put.take() else { return };
+        self.group.push(match result {
+            Ok(stored) => Item::Stored { session, seq, bytes, stored },
+            Err(error) => Item::Failed { session, seq, bytes, error },
+        });
+    }
+
+    /// A step is listed: everything goes back to the ranks.
+    fn listed(&mut self, step: i64, time: Option<f64>) {
+        self.known.list(step);
+        let Some(known) = self.steps.remove(&step) else { return };
+        for ((session, _), h) in known.held.into_iter().filter(|(_, h)| !h.released) {
+            self.out.push(Action::Free { session, block: h.block });
+        }
+        self.forget(known.kept);
+        self.figures.listed(step, known.ended_at.map(|at| self.now.saturating_sub(at)));
+        self.release_rings();
+        self.act(Action::Durable { step, time });
+    }
+
+    pub(super) fn forget(&mut self, kept: Vec<Ticket>) {
+        if !kept.is_empty() {
+            self.act(Action::Forget(kept));
+        }
+    }
+
+    /// Has what was read committed. While the disk is full, or fails, the group stays and is tried again
+    /// later; everything else goes on meanwhile. Says whether there is something to wait for.
+    pub(super) fn commit(&mut self) -> bool {
+        if self.lost.is_some() {
+            self.group.clear();
+            return false;
+        }
+        if self.committing {
+            return true;
+        }
+        // A catalog that could not be read, or written, is tried with what there is.
+        if self.group.is_empty() && self.ailing.is_none() {
+            self.settle_marks();
+            return false;
+        }
+        if self.ailing.is_some_and(|a| self.now < a.next) {
+            return false;
+        }
+        let group = std::mem::take(&mut self.group);
+        let how = if group.iter().all(|item| self.is_farewell(item)) && !group.is_empty() {
+            Commit::Silent
+        } else if group.iter().all(Item::may_wait) {
+            Commit::Lazy
+        } else {
+            Commit::Durable
+        };
+        self.committing = true;
+        self.act(Action::Commit { group, how });
+        true
+    }
+
+    pub(super) fn committed(&mut self, group: Vec<Item>, effects: Vec<Effect>) {
+        self.committing = false;
+        if self.ailing.take().is_some() {
+            // When its log could not be made durable the system may have forgotten what was committed
+            // there before and not synchronised.
+            self.act(Action::Settle);
+            self.figures.catalog_waits = false;
+            self.trouble(None);
+        }
+        for item in &group {
+            if let Some((session, seq)) = item.source()
+                && let Some(s) = self.sessions.get_mut(&session)
+            {
+                s.applied = s.applied.max(seq);
+            }
+            self.release_put_block(item);
+        }
+        self.settle_marks();
+        effects.into_iter().for_each(|e| self.take_effect(e));
+    }
+
+    /// Whether this is the end of a session whose closing was answered.
+    fn is_farewell(&self, item: &Item) -> bool {
+        let Item::Closed { session, .. } = item else { return false };
+        self.sessions.get(session).is_some_and(|s| s.clean)
+    }
+
+    pub(super) fn not_committed(&mut self, group: Vec<Item>, e: Error) {
+        self.committing = false;
+        let later = std::mem::replace(&mut self.group, group);
+        self.group.extend(later);
+        self.catalog_fails(e);
+    }
+
+    /// A full disk is waited for as long as it lasts, a failing one for a time. What the ranks were
+    /// promised stays in their segments meanwhile, and afterwards.
+    pub(super) fn catalog_fails(&mut self, e: Error) {
+        let fault = Fault::of(&e);
+        let since = self.ailing.map(|a| a.since).filter(|_| fault != Fault::NoRoom).unwrap_or(self.now);
+        if fault == Fault::Never || self.now.saturating_sub(since) >= self.hiccup {
+            return self.lose(e);
+        }
+        if self.ailing.is_none() {
+            self.figures.catalog_waits = true;
+            self.trouble(Some(e.within("the catalog waits")));
+        }
+        self.ailing = Some(Ailing { next: self.now + self.patience, since });
+    }
+
+    /// The block of a large data set is in its file, or never will be.
+    fn release_put_block(&mut self, item: &Item) {
+        let (Item::Stored { session, bytes, .. } | Item::Failed { session, bytes, .. }) = item else {
+            return;
+        };
+        if let Ok((seq, Record::Put { payload: Payload::Block(block), .. })) = Record::decode(bytes)
+            && self.sessions.contains_key(session)
+        {
+            let free = self.files.free((*session, seq), block);
+            self.out.extend(free);
+        }
+    }
+
+    /// Tells ranks how far they are applied and gives rings back.
+    pub(super) fn settle_marks(&mut self) {
+        for (n, s) in &mut self.sessions {
+            // Nothing read is outstanding now but a large put or a deferred request.
+            let held = s.put.as_ref().or(s.deferred.as_ref()).map(|i| i.seq() - 1);
+            let seq = held.unwrap_or(s.seen);
+            if seq > s.told {
+                s.told = seq;
+                self.out.push(Action::Applied { session: *n, seq });
+            }
+        }
+        self.release_rings();
+    }
+
+    pub(super) fn release_rings(&mut self) {
+        if !self.group.is_empty() || self.committing {
+            return; // what is read and not committed stays
+        }
+        let steps = &self.steps;
+        for (n, s) in &mut self.sessions {
+            let up_to = s.release(|step, seq| {
+                steps.get(&step).is_some_and(|k| {
+                    k.has(*n) && !(k.is_early(*n) && k.held.get(&(*n, seq)).is_none_or(|h| h.released))
+                })
+            });
+            self.out.extend(up_to.map(|position| Action::Release { session: *n, position }));
+        }
+    }
+
+    /// The run belongs to somebody else, its disk fails for good, or nobody wants to wait for it: nothing
+    /// more is accepted, and whoever waits is told. What is not on disk stays in the segments.
+    pub(super) fn lose(&mut self, e: Error) {
+        if self.lost.is_some() {
+            return;
+        }
+        let text = format!("the store of the run {} is lost: {}", self.dir, e.text());
+        let why = Error::new(Code::ServerLost, text);
+        let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take());
+        let asked = deferred.chain(std::mem::take(&mut self.group)).filter(|i| i.ask().is_some());
+        let asked: Vec<Ticket> = asked.filter_map(|i| i.source()).collect();
+        let waiters = std::mem::take(&mut self.waiters).into_iter().map(|w| (w.session, w.seq));
+        // Before the answers, so that who hears one has heard why.
+        for session in self.sessions.keys() {
+            self.out.push(Action::Late { session: *session, error: why.clone() });
+        }
+        for (session, seq) in waiters.chain(asked) {
+            self.answer(session, seq, Err(why.clone()));
+        }
+        for s in self.sessions.values_mut() {
+            (s.broken, s.hung) = (true, true);
+        }
+        self.act(Action::Lost(e.clone()));
+        self.lost = Some(e);
+        self.stopping = true;
+    }
+
+    pub(super) fn answer(&mut self, session: u64, seq: u64, result: Result<Json>) {
+        self.act(Action::Answer { session, seq, result });
+    }
+
+    fn take_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Answer { session, seq, result } => self.answer(session, seq, result),
+            Effect::Later { session, seq, ask } => self.later(session, seq, ask),
+            Effect::Late { session, error } => self.late(session, error),
+            Effect::Version { session, seq, outcome } => {
+                if let Some(s) = self.sessions.get_mut(&session) {
+                    s.note_version(seq, outcome);
+                }
+            }
+            Effect::DeleteFile(file) => self.act(Action::DeleteFile(file)),
+            Effect::Tell(tell) => self.act(Action::Tell(tell)),
+            Effect::Closed { session } => self.remove_session(session),
+            Effect::Listed { step, time } => self.listed(step, time),
+            Effect::Unlisted { step, error } => self.spoil(step, error),
+            Effect::WentBack { aside } => self.went_back(aside),
+            Effect::Dropped { step, file } => {
+                self.known.unlist(step);
+                self.act(Action::Dropped(file));
+            }
+        }
+    }
+
+    /// A rank went back to an earlier step.
+    fn went_back(&mut self, aside: Vec<i64>) {
+        aside.iter().for_each(|step| self.known.unlist(*step));
+        // Attempts at steps behind it that failed are forgotten: all ranks begin them anew.
+        let size = self.sessions.values().map(|s| s.size).max().unwrap_or(0);
+        self.given_up.iter_mut().for_each(|g| g.ranks.extend(0..size));
+        self.act(Action::Aside(aside));
+    }
+
+    /// A request that the catalog alone cannot answer.
+    pub(super) fn later(&mut self, session: u64, seq: u64, ask: Ask) {
+        let what = match ask {
+            Ask::Flush => Wait::All,
+            Ask::WaitStep { step } => Wait::Step(step),
+            Ask::Close { .. } => Wait::Close,
+            Ask::Version { seq: of } => {
+                let version = self.sessions.get(&session).map(|s| s.version(of));
+                let closed = || Err(Error::new(Code::Closed, "the session is closed"));
+                return self.answer(session, seq, version.unwrap_or_else(closed).map(|v| v.into()));
+            }
+            Ask::DropOldest => {
+                let dropped = self.drop_oldest();
+                return self.answer(session, seq, Ok(dropped.into()));
+            }
+            Ask::Stats => return self.act(Action::Stats { session, seq }),
+            Ask::Overflow { bytes, spill, known } => {
+                return self.act(Action::Overflow { session, seq, bytes, spill, known });
+            }
+            ask => return self.act(Action::Pass { session, seq, ask }),
+        };
+        self.waiters.push(Waiter { session, seq, what });
+    }
+}

@@ -1,0 +1,184 @@
+//! What goes into the catalog with the next group, and what comes of it.
+
+use super::event::Stored;
+use crate::stepfile::Manifest;
+use forebay_types::control::Ask;
+use forebay_types::record::Record;
+use forebay_types::watch::{Act, Declare};
+use forebay_types::{Error, Result};
+use serde_json::Value as Json;
+
+/// A record that waits for its group.
+pub(crate) enum Item {
+    /// As it came.
+    Record { session: u64, seq: u64, bytes: Vec<u8> },
+    /// A put whose bytes are in a file now, with the record it came by.
+    Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
+    /// A put whose file could not be written.
+    Failed { session: u64, seq: u64, bytes: Vec<u8>, error: Error },
+    /// The session is over.
+    Closed { session: u64, seq: u64 },
+    /// The file of a step is durable under its name.
+    Step { manifest: Box<Manifest>, file: String },
+    /// A step that was acknowledged is given up.
+    GivenUp { session: u64, step: i64, text: String },
+    /// Somebody asked for an act of steering.
+    Asked { id: u64, who: String, act: Act },
+    /// An act that no rank carries out came to its end.
+    Ended { id: u64, step: i64, code: u32, text: String },
+}
+
+impl Item {
+    /// The session and the number of its record, if it came from one.
+    pub fn source(&self) -> Option<(u64, u64)> {
+        match self {
+            Item::Record { session, seq, .. }
+            | Item::Stored { session, seq, .. }
+            | Item::Failed { session, seq, .. }
+            | Item::Closed { session, seq } => Some((*session, *seq)),
+            Item::Step { .. } | Item::GivenUp { .. } | Item::Asked { .. } | Item::Ended { .. } => None,
+        }
+    }
+
+    /// What a rank asks by it.
+    pub fn ask(&self) -> Option<Ask> {
+        let Item::Record { bytes, .. } = self else { return None };
+        match Record::decode(bytes) {
+            Ok((_, Record::Ask { json })) => serde_json::from_str(json).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody asks to go back to the last complete step.
+    pub fn is_restart(&self) -> bool {
+        matches!(self.ask(), Some(Ask::Restart { .. }))
+    }
+
+    /// Whether somebody asks to close the session.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.ask(), Some(Ask::Close { .. }))
+    }
+
+    /// Bytes of the record.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Item::Record { bytes, .. } | Item::Stored { bytes, .. } | Item::Failed { bytes, .. } => {
+                bytes.len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it is a put: one statement of SQL.
+    pub fn is_put(&self) -> bool {
+        match self {
+            Item::Record { bytes, .. } => Record::is_put(bytes),
+            Item::Stored { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nobody was promised that it is durable before the next flush.
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Item::Record { bytes, .. } if Record::only_adds(bytes))
+    }
+
+    /// Number of its record; 0 without one.
+    pub fn seq(&self) -> u64 {
+        self.source().map_or(0, |s| s.1)
+    }
+}
+
+/// What a group did, once it is committed.
+pub(crate) enum Effect {
+    Answer {
+        session: u64,
+        seq: u64,
+        result: Result<Json>,
+    },
+    /// The request waits for files, or asks for something beyond the catalog.
+    Later {
+        session: u64,
+        seq: u64,
+        ask: Ask,
+    },
+    /// Something acknowledged could not be done.
+    Late {
+        session: u64,
+        error: Error,
+    },
+    Version {
+        session: u64,
+        seq: u64,
+        outcome: Result<u64>,
+    },
+    DeleteFile(String),
+    Tell(Tell),
+    Closed {
+        session: u64,
+    },
+    /// A rank went back; these steps are listed no more.
+    WentBack {
+        aside: Vec<i64>,
+    },
+    /// A step was dropped; this is its file.
+    Dropped {
+        step: i64,
+        file: String,
+    },
+    /// A step is listed.
+    Listed {
+        step: i64,
+        time: Option<f64>,
+    },
+    /// A step whose file is there could not be listed.
+    Unlisted {
+        step: i64,
+        error: Error,
+    },
+}
+
+/// What people watch.
+pub(crate) enum Tell {
+    Declare {
+        session: u64,
+        what: Declare,
+    },
+    Append {
+        session: u64,
+        diagram: u32,
+        /// Number of the first value's row in the catalog; the others follow.
+        row: i64,
+        step: i64,
+        t: f64,
+        values: Vec<(u32, f64)>,
+    },
+    /// A point that was told has another value.
+    Amend {
+        session: u64,
+        /// Diagram, curve and row.
+        at: (u32, u32, i64),
+        t: f64,
+        value: f64,
+    },
+    Applied {
+        session: u64,
+        id: u64,
+        step: i64,
+        code: u32,
+        text: String,
+    },
+    Message {
+        session: u64,
+        level: u8,
+        step: i64,
+        text: String,
+    },
+}
+
+impl Effect {
+    /// Whether a file goes that the row before pointed to.
+    pub fn frees(&self) -> bool {
+        matches!(self, Effect::DeleteFile(_))
+    }
+}

@@ -1,0 +1,349 @@
+//! The owner of a run as a machine: events in, actions out. It decides everything there is to decide about
+//! sessions, steps, files, groups and whoever waits, and it touches nothing: no file, no clock, no memory of
+//! a rank, no catalog. So what it does can be tried over any order of events.
+//!
+//! ```text
+//!   Record, Done, Committed, ... --> handle(now, event) --> Work, Commit, Free, Answer, ...
+//!        ^                                                          |
+//!        +------- driver: rings, catalog, files, clock <------------+
+//! ```
+//!
+//! - an item that a rank was promised stays in its ring until [`Action::Release`], which follows its commit;
+//! - a block goes back by [`Action::Free`] only when no work names it;
+//! - each request is answered once.
+
+mod absent;
+mod dropping;
+mod endings;
+mod event;
+mod figures;
+mod files;
+mod group;
+mod item;
+mod known;
+mod pieces;
+mod records;
+mod session;
+mod steps;
+
+pub use absent::{Absence, ELSEWHERE};
+pub(super) use event::{Action, Bytes, Commit, Done, Event, FileState, Key, Now, Part, Sealed, Ticket, Work};
+pub(super) use figures::Figures;
+pub(super) use item::{Effect, Item, Tell};
+pub(super) use session::{Adopted, Session};
+
+use files::Files;
+use forebay_types::{Code, Error};
+use group::Ailing;
+use known::Known;
+use records::{Arriving, Read};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::time::Duration;
+use steps::Step;
+
+/// Most acts of steering that wait for a full disk, with everything else in their group.
+const ACTS: usize = 100_000;
+/// How long a living rank may take to come to the successor of a dead owner.
+const COMING: Duration = Duration::from_secs(30);
+
+/// Somebody who waits until something is durable.
+struct Waiter {
+    session: u64,
+    seq: u64,
+    what: Wait,
+}
+
+enum Wait {
+    Step(i64),
+    /// All steps this session takes part in.
+    All,
+    Close,
+}
+
+/// A step that was given up.
+struct GivenUp {
+    step: i64,
+    why: Error,
+    /// Ranks whose attempt at it that was.
+    ranks: BTreeSet<u32>,
+}
+
+/// What a machine is told once.
+pub(super) struct Birth {
+    pub run_id: String,
+    /// The run's directory, for people.
+    pub dir: String,
+    /// Number of the last act of steering.
+    pub last_act: u64,
+    /// Steps that are listed, and those of them that are damaged.
+    pub listed: (Vec<i64>, Vec<i64>),
+    /// Bytes of the store's own buffer.
+    pub overflow: u64,
+    /// How long a closing waits for a disk that has no room.
+    pub closing: Duration,
+    /// How long a catalog that fails is tried again.
+    pub hiccup: Duration,
+    /// How long a file is.
+    pub files: Duration,
+    /// How long ranks that have not come are waited for.
+    pub late_ranks: Duration,
+    /// The pause before a disk is tried again.
+    pub patience: Duration,
+}
+
+/// See the head of the file.
+pub(super) struct Machine {
+    run_id: String,
+    dir: String,
+    last_act: u64,
+    overflow: u64,
+    closing: Duration,
+    hiccup: Duration,
+    files_limit: Duration,
+    late_ranks: Duration,
+    patience: Duration,
+    sessions: BTreeMap<u64, Session>,
+    steps: BTreeMap<i64, Step>,
+    files: Files,
+    known: Known,
+    /// What is read and goes into the catalog next.
+    group: Vec<Item>,
+    /// The group before it is on its way there.
+    committing: bool,
+    /// Set while a group cannot be committed.
+    ailing: Option<Ailing>,
+    /// Since when nothing gets on for want of room on the disk, and what.
+    waits: Option<(Now, Error)>,
+    /// What is to be written and waits for its bytes, and the records whose bytes have not come.
+    arriving: Vec<Arriving>,
+    comes: HashSet<Ticket>,
+    given_up: VecDeque<GivenUp>,
+    /// Why steps that a dead program left are not kept.
+    not_recovered: Vec<Error>,
+    /// Ranks that have left, with how: they closed the run, or are gone.
+    left: BTreeMap<u32, Absence>,
+    lacking_since: Option<Now>,
+    /// Whether the ranks that are there were told whom they wait for.
+    remarked: bool,
+    flushers: Vec<u64>,
+    waiters: Vec<Waiter>,
+    stopping: bool,
+    /// Why nothing more is accepted: the run is another owner's, its disk fails for good, or it was abandoned.
+    lost: Option<Error>,
+    figures: Figures,
+    now: Now,
+    out: Vec<Action>,
+}
+
+impl Machine {
+    pub fn new(birth: Birth) -> Machine {
+        let Birth { run_id, dir, last_act, listed: (steps, damaged), overflow, .. } = birth;
+        Machine {
+            run_id,
+            dir,
+            last_act,
+            overflow,
+            closing: birth.closing,
+            hiccup: birth.hiccup,
+            files_limit: birth.files,
+            late_ranks: birth.late_ranks,
+            patience: birth.patience,
+            sessions: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            files: Files::default(),
+            known: Known::new(steps, damaged),
+            group: Vec::new(),
+            committing: false,
+            ailing: None,
+            waits: None,
+            arriving: Vec::new(),
+            comes: HashSet::new(),
+            given_up: VecDeque::new(),
+            not_recovered: Vec::new(),
+            left: BTreeMap::new(),
+            lacking_since: None,
+            remarked: false,
+            flushers: Vec::new(),
+            waiters: Vec::new(),
+            stopping: false,
+            lost: None,
+            figures: Figures::default(),
+            now: Now::ZERO,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one event; what is to be done goes behind what is in `out`, in its order.
+    pub fn handle(&mut self, now: Now, event: Event, out: &mut Vec<Action>) {
+        self.now = now;
+        std::mem::swap(&mut self.out, out);
+        self.take(event);
+        std::mem::swap(&mut self.out, out);
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Record { session, position, seq, record, bytes, block } => {
+                self.take_record(Read { session, position, seq, record, bytes, block });
+            }
+            Event::Unreadable { session, position, error } => self.unreadable(session, position, error),
+            Event::Turn => self.turn(),
+            Event::Committed { group, effects } => {
+                self.committed(group, effects);
+                self.get_on();
+            }
+            Event::NotCommitted { group, error } => self.not_committed(group, error),
+            Event::Written { id, ticket } => self.written(id, ticket),
+            Event::Done(done) => {
+                self.work_done(*done);
+                self.write_on();
+            }
+            Event::Described { step, facts } => {
+                self.described(step, facts);
+                self.write_on();
+            }
+            Event::Arrived(ticket) => self.arrived(ticket),
+            Event::Enter(session) => drop(self.sessions.insert(session.number, *session)),
+            Event::Resumed { session } => {
+                if let Some(adopted) = self.sessions.get_mut(&session).and_then(|s| s.adopted.as_mut()) {
+                    adopted.waiting = None;
+                }
+            }
+            Event::Broken { session, error } => self.is_broken(session, error),
+            Event::Empty { session } => {
+                if let Some(s) = self.sessions.get_mut(&session) {
+                    s.empty = true;
+                }
+            }
+            Event::Hung { session } => self.hang(session),
+            Event::Seen { session, lives, left } => self.look_at(session, lives, left),
+            Event::Absent { rank, absence } => self.note_absent(rank, absence),
+            Event::Request { session, seq, ask } => self.later(session, seq, ask),
+            Event::Steer { ticket, who, act } => self.steer(ticket, who, act),
+            Event::Steered { id, step, code, text } => self.group.push(Item::Ended { id, step, code, text }),
+            Event::Flush { ticket } => self.flushers.push(ticket),
+            Event::Listed { steps, damaged } => self.known = Known::new(steps, damaged),
+            Event::Close => {
+                self.stopping = true;
+                let all: Vec<u64> = self.sessions.keys().copied().collect();
+                all.into_iter().for_each(|session| self.hang(session));
+            }
+            Event::Lose(error) => self.lose(error),
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.out.push(action);
+    }
+
+    /// A round of reading is over.
+    fn turn(&mut self) {
+        self.lose_arriving();
+        self.wake_deferred();
+        if !self.commit() {
+            self.get_on();
+        }
+    }
+
+    /// What follows when nothing is on its way into the catalog.
+    fn get_on(&mut self) {
+        self.finish_complete_steps();
+        self.answer_waiters();
+        self.end_sessions();
+        self.refuse_closings();
+        self.commit();
+        self.write_on();
+    }
+
+    /// A ring is damaged: what is behind it cannot be read.
+    fn is_broken(&mut self, session: u64, error: Error) {
+        if let Some(s) = self.sessions.get_mut(&session) {
+            (s.broken, s.hung) = (true, true);
+            self.late(session, error);
+        }
+    }
+
+    /// Nothing more will come from a rank; what it has published is yet to be read.
+    fn hang(&mut self, session: u64) {
+        if let Some(s) = self.sessions.get_mut(&session).filter(|s| !s.hung) {
+            (s.hung, s.empty) = (true, false);
+        }
+    }
+
+    /// Ends a session whose rank is gone without its connection saying so: it never came after the owner's
+    /// death, or a child of it keeps the connection open.
+    fn look_at(&mut self, session: u64, lives: bool, left: bool) {
+        let Some(s) = self.sessions.get_mut(&session).filter(|s| !s.hung) else { return };
+        s.dead = !lives;
+        let waited = s.adopted.as_ref().and_then(|a| a.waiting);
+        let late = waited.is_some_and(|since| self.now.saturating_sub(since) > COMING);
+        if late || waited.is_some() && left || !lives {
+            // In this order: what the rank publishes and finds open will be read.
+            self.act(Action::Fence { session });
+            self.hang(session);
+        }
+    }
+
+    fn steer(&mut self, ticket: u64, who: String, act: forebay_types::watch::Act) {
+        let result = match self.group.len() > ACTS && self.ailing.is_some() {
+            true => Err(Error::new(
+                Code::Full,
+                "the disk of the run is full and too many acts wait for it; make room",
+            )),
+            false => {
+                self.last_act += 1;
+                self.group.push(Item::Asked { id: self.last_act, who, act });
+                Ok(self.last_act)
+            }
+        };
+        self.act(Action::Reply { ticket, result });
+    }
+}
+
+/// What the driver may ask.
+impl Machine {
+    /// Whether a session's ring is to be read now.
+    pub fn reads(&self, session: u64) -> bool {
+        self.sessions.get(&session).is_some_and(Session::is_readable)
+    }
+
+    /// A session.
+    pub fn session(&self, session: u64) -> Option<&Session> {
+        self.sessions.get(&session)
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    /// The session by which a rank writes the run now.
+    pub fn holder(&self, rank: u32) -> Option<&Session> {
+        self.sessions.values().find(|s| s.rank == rank && !s.hung && !s.clean)
+    }
+
+    /// Whether nothing more is to be done.
+    pub fn is_over(&self) -> bool {
+        self.stopping && (self.is_drained() || self.lost.is_some())
+    }
+
+    /// When something is to be tried again, if nothing happens before.
+    pub fn wake(&self) -> Option<Now> {
+        self.ailing.map(|a| a.next).into_iter().chain(self.files.wake()).min()
+    }
+
+    /// What everything waits for.
+    pub fn waits_for(&self) -> Option<&str> {
+        self.waits.as_ref().map(|(_, e)| e.text())
+    }
+
+    /// Why steps that a dead program left are not kept.
+    pub fn not_recovered(&self) -> &[Error] {
+        &self.not_recovered
+    }
+
+    /// The figures.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+}

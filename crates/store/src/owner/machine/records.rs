@@ -1,0 +1,442 @@
+//! Records of the ranks: blocks of steps go to their files, small records into the group, large data sets
+//! hold their session until they are stored.
+
+use super::event::{Action, Bytes, Key, Part, Ticket};
+use super::item::Item;
+use super::session::Keep;
+use super::steps::{Held, Step};
+use super::{GivenUp, Machine};
+use crate::stepfile::Facts;
+use forebay_types::control::Ask;
+use forebay_types::record::{Payload, Record, StepBlock};
+use forebay_types::{Code, Error, Result, Shape};
+use std::collections::BTreeSet;
+
+/// Errors of given-up steps kept for `Ask::WaitStep`.
+const GIVEN_UP: usize = 256;
+
+/// A record that was read.
+pub(super) struct Read<'a> {
+    pub session: u64,
+    pub position: u64,
+    pub seq: u64,
+    pub record: Record<'a>,
+    pub bytes: &'a [u8],
+    /// Of the block that it names: whether its bytes are there.
+    pub block: Option<Result<bool>>,
+}
+
+/// What is to be written, and waits for its bytes.
+pub(super) enum Arriving {
+    Part(i64, Part),
+    Put(Part, i64, Box<Facts>),
+}
+
+impl Arriving {
+    fn ticket(&self) -> Ticket {
+        match self {
+            Arriving::Part(_, part) | Arriving::Put(part, ..) => part.ticket,
+        }
+    }
+
+    fn is_of(&self, step: i64) -> bool {
+        matches!(self, Arriving::Part(of, _) if *of == step)
+    }
+}
+
+impl Machine {
+    pub(super) fn take_record(&mut self, r: Read) {
+        let Some(s) = self.sessions.get_mut(&r.session) else { return };
+        let (n, seq) = (r.session, r.seq);
+        s.empty = false;
+        s.seen = s.seen.max(seq);
+        s.replaying = s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
+        let keep = match r.record {
+            Record::StepBegin { .. }
+            | Record::StepBlock(_)
+            | Record::StepEnd { .. }
+            | Record::StepDiscard { .. }
+            | Record::StepEarly { .. } => self.take_step_record(n, seq, r.record, r.block),
+            Record::Put { payload: Payload::Block(block), .. } if seq <= s.applied => {
+                self.act(Action::Free { session: n, block });
+                Keep::Group
+            }
+            _ if seq <= s.applied => Keep::Group,
+            Record::Put { payload: Payload::Block(_), .. } => {
+                self.take_large_put(&r);
+                Keep::Put(seq)
+            }
+            _ => {
+                let item = Item::Record { session: n, seq, bytes: r.bytes.to_vec() };
+                match When::of(&r.record) {
+                    When::Group => self.group.push(item),
+                    When::AfterSteps { leaves } => {
+                        s.leaving = leaves.then_some(self.now).or(s.leaving);
+                        s.deferred = Some(item);
+                    }
+                    When::AtOnce(_) if s.recovered => {}
+                    // A predecessor has dropped one; the rank asks again if that was not enough.
+                    When::AtOnce(Ask::DropOldest) if s.replaying => {
+                        self.answer(n, seq, Ok(serde_json::Value::Null));
+                    }
+                    When::AtOnce(ask) => self.later(n, seq, ask),
+                }
+                Keep::Group
+            }
+        };
+        if let Some(s) = self.sessions.get_mut(&n) {
+            s.kept.push_back((r.position, keep));
+        }
+    }
+
+    pub(super) fn unreadable(&mut self, n: u64, position: u64, error: Error) {
+        if let Some(s) = self.sessions.get_mut(&n) {
+            s.empty = false;
+            s.kept.push_back((position, Keep::Group));
+            self.late(n, error);
+        }
+    }
+
+    /// A large data set outside steps: its session waits until it is stored.
+    fn take_large_put(&mut self, r: &Read) {
+        let Record::Put { payload: Payload::Block(block), name, set, meta, unit, .. } = r.record else {
+            return;
+        };
+        let (ticket, bytes) = ((r.session, r.seq), r.bytes.to_vec());
+        let offset = Shape::new(&vec![0; meta.shape.rank()]);
+        let made = meta.bytes().and_then(|len| Ok((len, offset?)));
+        let there = r.block.clone().unwrap_or_else(|| Err(Error::internal("a block nobody looked at")));
+        let (there, (len, offset)) = match there.and_then(|there| Ok((there, made?))) {
+            Ok(found) => found,
+            Err(error) => {
+                return self.group.push(Item::Failed { session: r.session, seq: r.seq, bytes, error });
+            }
+        };
+        if let Some(s) = self.sessions.get_mut(&r.session) {
+            s.put = Some(Item::Record { session: r.session, seq: r.seq, bytes });
+        }
+        let facts = Facts { run_id: self.run_id.clone(), set: Some((set, 0)), ..Facts::default() };
+        let part = Part {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            meta,
+            rank: 0,
+            offset,
+            local: meta.shape,
+            from: 0,
+            len,
+            bytes: Bytes::Block(block),
+            ticket,
+        };
+        match there {
+            true => self.files.put(part, set, Box::new(facts)),
+            false => {
+                self.act(Action::Await { ticket, block });
+                self.arriving.push(Arriving::Put(part, set, Box::new(facts)));
+            }
+        }
+    }
+
+    fn take_step_record(&mut self, n: u64, seq: u64, record: Record, block: Option<Result<bool>>) -> Keep {
+        let replaying = self.sessions.get(&n).is_some_and(|s| s.replaying);
+        // A predecessor gives blocks back when a step is discarded or dropped, and such a step is read again
+        // while the ring holds what came before it: that it lacks them is no loss.
+        let known = replaying && matches!(record, Record::StepBlock(_));
+        let (step, outcome) = match record {
+            Record::StepBegin { step, time } => (step, self.begin_step(n, step, time)),
+            Record::StepBlock(b) => (b.step, self.take_block((n, seq), &b, block)),
+            Record::StepEnd { step, blocks } => (step, self.end_step(n, step, blocks)),
+            Record::StepDiscard { step } => {
+                self.discard_step(n, step);
+                (step, Ok(()))
+            }
+            Record::StepEarly { step } => (step, self.let_go_early(n, step)),
+            _ => (0, Ok(())),
+        };
+        if let Err(e) = outcome {
+            let e = e.within(format!("step {step} is given up"));
+            match self.steps.contains_key(&step) {
+                true if known => self.tear(step, e),
+                true => self.spoil(step, e),
+                false => self.late(n, e),
+            }
+        }
+        Keep::Step(step, seq)
+    }
+
+    fn refused(&mut self, n: u64, step: i64) -> Option<Error> {
+        self.sessions.get_mut(&n)?.refused.remove(&step)
+    }
+
+    fn refuse(&mut self, n: u64, step: i64, why: Error) {
+        if let Some(s) = self.sessions.get_mut(&n) {
+            s.refused.insert(step, why);
+        }
+    }
+
+    fn discard_step(&mut self, n: u64, step: i64) {
+        let mine = self.refused(n, step).is_none();
+        let rank = self.sessions.get(&n).map_or(0, |s| s.rank);
+        if mine && self.steps.get(&step).is_some_and(|k| k.has(n)) {
+            let text = format!("step {step} was discarded by rank {rank}");
+            self.give_up(step, Error::new(Code::Cancelled, text));
+        }
+    }
+
+    fn begin_step(&mut self, n: u64, step: i64, time: f64) -> Result<()> {
+        let Some((rank, size)) = self.sessions.get(&n).map(|s| (s.rank, s.size)) else { return Ok(()) };
+        let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(n));
+        if self.known.is_listed(step) || again {
+            let text = match self.known.is_damaged(step) {
+                true => format!(
+                    "step {step} exists and is damaged; go back with a restart, or drop the step, and its number is free"
+                ),
+                false => format!("step {step} exists already; a step is written once, choose another number"),
+            };
+            self.refuse(n, step, Error::new(Code::Conflict, text));
+            return Ok(());
+        }
+        // Another rank's attempt at this step has failed meanwhile: this is the same attempt.
+        let failed = self.given_up.iter_mut().find(|g| g.step == step && !g.ranks.contains(&rank));
+        if let Some(g) = failed {
+            g.ranks.insert(rank);
+            let why = g.why.clone();
+            self.refuse(n, step, why);
+            return Ok(());
+        }
+        let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
+        if let Err(e) = known.begin(rank, n) {
+            self.refuse(n, step, e);
+        }
+        Ok(())
+    }
+
+    /// A rank ends a step. One that was refused is not the one of that number that is on its way.
+    fn end_step(&mut self, n: u64, step: i64, blocks: u32) -> Result<()> {
+        let Some((rank, replaying)) = self.sessions.get(&n).map(|s| (s.rank, s.replaying)) else {
+            return Ok(());
+        };
+        if let Some(e) = self.refused(n, step) {
+            // What a rank discarded on purpose is nobody's error.
+            if !replaying && e.code() != Code::Cancelled {
+                self.late(n, e);
+            }
+            return Ok(());
+        }
+        match self.steps.get_mut(&step) {
+            Some(known) if known.has(n) => {
+                let parts = known.end(rank, blocks)?;
+                self.write(step, parts);
+            }
+            _ => self.miss(n, step),
+        }
+        Ok(())
+    }
+
+    fn take_block(&mut self, ticket: Ticket, b: &StepBlock, block: Option<Result<bool>>) -> Result<()> {
+        let n = ticket.0;
+        let Some(s) = self.sessions.get(&n) else { return Ok(()) };
+        let (rank, refused) = (s.rank, s.refused.contains_key(&b.step));
+        let mine = !refused && self.steps.get(&b.step).is_some_and(|k| k.has(n));
+        if !mine {
+            // The step was refused or given up: its blocks go back at once.
+            self.miss(n, b.step);
+            if let Payload::Block(block) = b.payload {
+                self.act(Action::Free { session: n, block });
+            }
+            return Ok(());
+        }
+        let bytes = match b.payload {
+            Payload::Inline(_) => Bytes::Kept,
+            Payload::Block(r) => {
+                match block {
+                    Some(Ok(true)) | None => {}
+                    Some(Ok(false)) => {
+                        self.comes.insert(ticket);
+                        self.act(Action::Await { ticket, block: r });
+                    }
+                    Some(Err(e)) => return Err(e),
+                }
+                Bytes::Block(r)
+            }
+        };
+        let Some(step) = self.steps.get_mut(&b.step) else { return Ok(()) };
+        match bytes {
+            Bytes::Block(block) => drop(step.held.insert(ticket, Held { block, released: false })),
+            Bytes::Kept => {
+                step.kept.push(ticket);
+                self.out.push(Action::Keep { ticket, from: None });
+            }
+        }
+        let parts = step.block(rank, b, bytes, ticket)?;
+        self.write(b.step, parts);
+        Ok(())
+    }
+
+    /// Parts of a step go to its file as soon as their bytes are there.
+    fn write(&mut self, step: i64, parts: Vec<Part>) {
+        for part in parts {
+            match matches!(part.bytes, Bytes::Block(_)) && self.comes.contains(&part.ticket) {
+                true => self.arriving.push(Arriving::Part(step, part)),
+                false => self.files.push(step, part),
+            }
+        }
+    }
+
+    /// The bytes of a block are there.
+    pub(super) fn arrived(&mut self, ticket: Ticket) {
+        self.comes.remove(&ticket);
+        let ready: Vec<Arriving> = self.arriving.extract_if(.., |a| a.ticket() == ticket).collect();
+        for part in ready {
+            match part {
+                Arriving::Part(step, part) => self.files.push(step, part),
+                Arriving::Put(part, set, facts) => self.files.put(part, set, facts),
+            }
+        }
+    }
+
+    /// Whether bytes of a step are still on their way.
+    pub(super) fn is_arriving(&self, step: i64) -> bool {
+        self.arriving.iter().any(|a| a.is_of(step))
+    }
+
+    /// What waits for bytes that will never come is given up.
+    pub(super) fn lose_arriving(&mut self) {
+        let gone = |n: u64| self.sessions.get(&n).is_none_or(|s| s.hung);
+        let lost: Vec<Arriving> = self.arriving.extract_if(.., |a| gone(a.ticket().0)).collect();
+        for part in lost {
+            let text = "the bytes of it did not arrive: the rank on another host, or the line to it, is gone";
+            match part {
+                Arriving::Part(step, _) => {
+                    let text = format!("step {step} is given up: {text}");
+                    self.spoil(step, Error::new(Code::ServerLost, text));
+                }
+                Arriving::Put(part, ..) => {
+                    let why = Error::new(Code::ServerLost, format!("the data set {:?}: {text}", part.name));
+                    self.put_done(part.ticket.0, part.ticket.1, Err(why));
+                }
+            }
+        }
+    }
+
+    /// A record of a step whose beginning is not in the ring any more: blocks of it were let go before
+    /// it was complete, and the owner that had written them is dead.
+    fn miss(&mut self, n: u64, step: i64) {
+        let Some(s) = self.sessions.get(&n) else { return };
+        let told = self.given_up.iter().any(|g| g.step == step) || s.refused.contains_key(&step);
+        if s.replaying && !told && !self.known.is_listed(step) {
+            let rank = s.rank;
+            let text = format!(
+                "step {step} is lost: it was larger than the buffers and the owner died before it was on disk; take it again, or open the run with a larger buffer"
+            );
+            let why = Error::new(Code::ServerLost, text);
+            self.give_up(step, why.clone());
+            if !self.given_up.iter().any(|g| g.step == step) {
+                self.remember_given_up(step, why, [rank].into());
+            }
+        }
+    }
+
+    fn let_go_early(&mut self, n: u64, step: i64) -> Result<()> {
+        if self.sessions.get(&n).is_none_or(|s| s.refused.contains_key(&step)) {
+            return Ok(());
+        }
+        let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
+        for (ticket, block) in known.early(n, self.overflow, |ticket| self.comes.contains(&ticket))? {
+            self.out.push(Action::Keep { ticket, from: Some(block) });
+            if let Some(h) = known.held.get_mut(&ticket).filter(|h| !h.released) {
+                h.released = true;
+                self.out.push(Action::Free { session: n, block });
+            }
+        }
+        for ticket in self.files.hurry(step) {
+            self.let_go(step, ticket);
+        }
+        Ok(())
+    }
+
+    /// Gives a step up for a fault in it. That stays in the log of the run, and what a dead program left
+    /// is not recovered then.
+    pub(super) fn spoil(&mut self, step: i64, why: Error) {
+        let Some(known) = self.steps.get(&step) else { return };
+        let sessions = known.sessions();
+        if sessions.iter().any(|n| self.sessions.get(n).is_some_and(|s| s.recovered)) {
+            self.not_recovered.push(why.clone());
+        }
+        if let Some(session) = sessions.first() {
+            let text = why.text().to_owned();
+            self.group.push(Item::GivenUp { session: *session, step, text });
+        }
+        self.tear(step, why);
+    }
+
+    /// Gives a step up: all ranks that take part hear of it at their next call.
+    pub(super) fn tear(&mut self, step: i64, why: Error) {
+        let Some(known) = self.steps.get(&step) else { return };
+        let mut said = false;
+        for session in known.sessions() {
+            if !self.sessions.get(&session).is_some_and(|s| s.hears()) {
+                continue;
+            }
+            if !std::mem::replace(&mut said, true) {
+                self.out.push(Action::Say { session, level: 3, step: -1, text: why.text().to_owned() });
+            }
+            self.out.push(Action::Late { session, error: why.clone() });
+        }
+        self.give_up(step, why);
+    }
+
+    /// Gives a step up: its blocks go back, its file goes, whoever waits is told why.
+    pub(super) fn give_up(&mut self, step: i64, why: Error) {
+        let Some(known) = self.steps.remove(&step) else { return };
+        self.arriving.retain(|a| !a.is_of(step));
+        let ranks = known.begun();
+        for (ticket, h) in known.held.into_iter().filter(|(_, h)| !h.released) {
+            self.comes.remove(&ticket);
+            let free = self.files.free(ticket, h.block);
+            self.out.extend(free);
+        }
+        self.forget(known.kept);
+        self.discard(Key::Step(step));
+        self.figures.discarded += 1;
+        self.remember_given_up(step, why, ranks);
+    }
+
+    fn remember_given_up(&mut self, step: i64, why: Error, ranks: BTreeSet<u32>) {
+        if self.given_up.len() == GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(GivenUp { step, why, ranks });
+    }
+
+    /// Something acknowledged is not kept, or not done.
+    pub(super) fn late(&mut self, session: u64, error: Error) {
+        self.act(Action::Say { session, level: 3, step: -1, text: error.text().to_owned() });
+        self.act(Action::Late { session, error });
+    }
+}
+
+/// When a small record takes effect.
+enum When {
+    /// With its group, in the catalog.
+    Group,
+    /// Its answer depends on the steps before it; at closing the mark "finished" must come after the
+    /// steps, each of which takes it away.
+    AfterSteps { leaves: bool },
+    /// It has nothing to do with the catalog, and must not wait for a disk that is full.
+    AtOnce(Ask),
+}
+
+impl When {
+    fn of(record: &Record) -> When {
+        let Record::Ask { json } = record else { return When::Group };
+        match serde_json::from_str(json) {
+            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. } | Ask::DropStep { .. }) => {
+                When::AfterSteps { leaves: false }
+            }
+            Ok(Ask::Close { .. }) => When::AfterSteps { leaves: true },
+            Ok(ask @ (Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats)) => When::AtOnce(ask),
+            _ => When::Group,
+        }
+    }
+}

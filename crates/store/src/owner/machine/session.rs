@@ -1,0 +1,132 @@
+//! One rank's session as the machine knows it: how far it is in custody.
+
+use super::event::Now;
+use super::item::Item;
+use forebay_types::{Error, Result};
+use std::collections::{HashMap, VecDeque};
+
+/// Why a stretch of the ring cannot be given back yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Until the group it is in is committed.
+    Group,
+    /// Until its step is committed or given up, or the block is written and let go early.
+    Step(i64, u64),
+    /// Until the large data set is in its file and in the catalog.
+    Put(u64),
+}
+
+/// What an adopted session has beside an ordinary one.
+pub(crate) struct Adopted {
+    /// Up to this position of the ring the predecessor may have read.
+    pub replay_end: u64,
+    /// Since when its rank is waited for; `None` once it has come.
+    pub waiting: Option<Now>,
+}
+
+/// See the head of the file.
+#[derive(Default)]
+pub(crate) struct Session {
+    pub number: u64,
+    pub rank: u32,
+    pub size: u32,
+    /// The rank's process.
+    pub pid: u32,
+    /// Left over by an owner that died, and its rank is gone, too.
+    pub recovered: bool,
+    /// Left over by an owner that died, and its rank goes on.
+    pub adopted: Option<Adopted>,
+    /// The record being read may have been read by the predecessor.
+    pub replaying: bool,
+    /// Small records up to this number are committed.
+    pub applied: u64,
+    /// Last record read.
+    pub seen: u64,
+    /// What the rank was told to be applied.
+    pub told: u64,
+    /// Nothing was in its ring when that was looked at last.
+    pub empty: bool,
+    /// Its process was gone when that was looked at last.
+    pub dead: bool,
+    /// The rank's socket is closed: nothing more will come.
+    pub hung: bool,
+    /// The last session there was when it hung up: later ones belong to a later life of the program and
+    /// do not end its steps.
+    pub mates: Option<u64>,
+    /// It hung up, is read to its end, and waits at most for steps that living ranks may end.
+    pub settled: bool,
+    /// Since when the rank has asked to leave: it begins and ends no more steps.
+    pub leaving: Option<Now>,
+    /// The rank said good-bye, and was answered.
+    pub clean: bool,
+    /// Its end is in the group.
+    pub closing: bool,
+    /// Its ring is damaged; it is read no more.
+    pub broken: bool,
+    /// Nothing is read until this large data set is stored.
+    pub put: Option<Item>,
+    /// Nothing is read until the steps before this request are durable.
+    pub deferred: Option<Item>,
+    /// Stretches of the ring in order: position behind, and what keeps them.
+    pub kept: VecDeque<(u64, Keep)>,
+    /// Steps this session may not write, with the reason.
+    pub refused: HashMap<i64, Error>,
+    /// What conditional puts did.
+    pub versions: VecDeque<(u64, Result<u64>)>,
+}
+
+/// Most outcomes of conditional puts kept for `Ask::Version`.
+const VERSIONS: usize = 256;
+
+impl Session {
+    /// Whether its ring may be read now.
+    pub fn is_readable(&self) -> bool {
+        self.put.is_none() && self.deferred.is_none() && !self.broken
+    }
+
+    /// Whether nothing more of it is to be read.
+    pub fn is_read(&self) -> bool {
+        self.broken || self.is_readable() && self.empty
+    }
+
+    /// Whether it can end no step any more.
+    pub fn is_over(&self) -> bool {
+        self.leaving.is_some() || (self.hung || self.clean) && self.is_read()
+    }
+
+    /// Whether somebody is there who hears.
+    pub fn hears(&self) -> bool {
+        !self.recovered && !self.hung
+    }
+
+    /// How far the ring can be given back now, if further than before.
+    pub fn release(&mut self, stays: impl Fn(i64, u64) -> bool) -> Option<u64> {
+        let putting = self.put.as_ref().map(Item::seq);
+        let mut up_to = None;
+        while let Some((position, keep)) = self.kept.front() {
+            let keeps = match *keep {
+                Keep::Group => false,
+                Keep::Step(step, seq) => stays(step, seq),
+                Keep::Put(seq) => putting == Some(seq),
+            };
+            if keeps {
+                break;
+            }
+            up_to = Some(*position);
+            self.kept.pop_front();
+        }
+        up_to
+    }
+
+    pub fn note_version(&mut self, seq: u64, outcome: Result<u64>) {
+        if self.versions.len() == VERSIONS {
+            self.versions.pop_front();
+        }
+        self.versions.push_back((seq, outcome));
+    }
+
+    pub fn version(&self, seq: u64) -> Result<u64> {
+        let found = self.versions.iter().find(|v| v.0 == seq).map(|v| v.1.clone());
+        found.unwrap_or_else(|| Err(Error::bad(format!("record {seq} was no conditional put, or long ago"))))
+    }
+}
