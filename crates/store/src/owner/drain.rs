@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes on their way.
 pub(super) enum Data {
@@ -32,6 +32,7 @@ impl Data {
 pub(super) struct Job {
     pub id: u64,
     pub key: Key,
+    pub behind: Option<u64>,
     pub file: String,
     pub parts: Vec<(Arc<Part>, Data)>,
     pub facts: Option<Box<Facts>>,
@@ -65,13 +66,20 @@ pub(super) struct Drain<F: Fn(Report)> {
 
 impl<F: Fn(Report)> Drain<F> {
     pub fn run(self) {
-        let mut files = BTreeMap::new();
+        let (mut files, mut failed) = (BTreeMap::new(), None);
         while let Ok(order) = self.orders.recv() {
             if self.abandoned.load(Ordering::SeqCst) {
                 return;
             }
             match order {
-                Order::Write(job) => (self.tell)(Report::Done(Box::new(self.work(&mut files, *job)))),
+                Order::Write(job) => {
+                    let done = match job.behind.is_some() && job.behind == failed {
+                        true => skipped(job.id),
+                        false => self.work(&mut files, *job),
+                    };
+                    failed = done.result.is_err().then_some(done.id);
+                    (self.tell)(Report::Done(Box::new(done)));
+                }
                 Order::Discard(key) => drop(files.remove(&key)),
                 Order::Stop => return,
             }
@@ -118,6 +126,12 @@ impl<F: Fn(Report)> Drain<F> {
             Key::Put(_) => Sealed::of_put(&job.file, &manifest)?,
         }))
     }
+}
+
+/// A work that is not done, for the one before it failed.
+fn skipped(id: u64) -> Done {
+    let result = Err(Error::internal("the work before it failed"));
+    Done { id, written: 0, result, file: FileState::Sound, took: Duration::ZERO, bytes: 0 }
 }
 
 impl Part {

@@ -59,6 +59,8 @@ pub(crate) struct Part {
 pub(crate) struct Work {
     pub id: u64,
     pub key: Key,
+    /// The work of the same file that is done first; if that fails, this one is not done.
+    pub behind: Option<u64>,
     /// Its name in the run.
     pub file: String,
     pub parts: Vec<Arc<Part>>,

@@ -7,8 +7,9 @@
 //! a step that is larger than the buffers gives its blocks back as soon as they are written (*early*). From
 //! then on its file is all there is.
 //!
-//! One work is under way at a time, of the oldest file that has something to do. So many steps have open files
-//! at once; what comes of more waits in its blocks until the step is complete, or until a rank needs the room.
+//! The oldest file that has something to do is written on; the next work waits behind the one that is done, so
+//! that nobody waits for a message between two. So many steps have open files at once; what comes of more waits
+//! in its blocks until the step is complete, or until a rank needs the room.
 //!
 //! | what goes wrong | what becomes of the file | the other files |
 //! | --- | --- | --- |
@@ -20,7 +21,7 @@
 //! Nothing that was acknowledged is dropped while its bytes are in memory.
 
 use super::Machine;
-use super::event::{Action, Done, FileState, Key, Now, Part, Sealed, Ticket, Work};
+use super::event::{Action, Done, FileState, Key, Now, Part, Sealed, Stored, Ticket, Work};
 use super::item::Item;
 use crate::fault::{Fault, amount};
 use crate::stepfile::Facts;
@@ -31,7 +32,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Most steps whose files are open at once.
-const OPEN_FILES: usize = 32;
+const OPEN_FILES: usize = if cfg!(test) { 3 } else { 32 };
+/// Most works that are under way: one that is done, and the next.
+const FLIGHTS: usize = 2;
 /// The pause between two attempts grows up to so many times the first one.
 const LONGEST: u32 = 100;
 
@@ -46,6 +49,8 @@ struct File {
     rest: VecDeque<Arc<Part>>,
     done: Vec<Arc<Part>>,
     facts: Option<Box<Facts>>,
+    /// Its end is under way.
+    sealing: bool,
     /// There is something of it on the disk.
     is_open: bool,
     early: bool,
@@ -79,7 +84,7 @@ struct Flight {
 #[derive(Default)]
 pub(crate) struct Files {
     all: BTreeMap<Key, File>,
-    flight: Option<Flight>,
+    flights: VecDeque<Flight>,
     /// Works and files, counted.
     works: u64,
     count: u64,
@@ -106,9 +111,10 @@ impl File {
         !self.is_open && !self.early && self.facts.is_none()
     }
 
-    /// Whether there is something to do.
+    /// Whether there is something to do. (One that failed is tried even if nothing of it is left: others wait
+    /// for it to be well.)
     fn is_due(&self) -> bool {
-        self.facts.is_some() || !self.rest.is_empty()
+        !self.sealing && (self.facts.is_some() || !self.rest.is_empty() || self.ailing.is_some())
     }
 
     /// Bytes that are yet to be written.
@@ -183,6 +189,7 @@ impl Files {
                 rest: VecDeque::new(),
                 done: Vec::new(),
                 facts: None,
+                sealing: false,
                 is_open: false,
                 early: false,
                 gone: false,
@@ -227,24 +234,20 @@ impl Files {
     pub fn has_begun(&self, step: i64) -> bool {
         let key = Key::Step(step);
         self.full == Some(key)
-            || self.flight.as_ref().is_some_and(|f| f.key == key)
+            || self.flights.iter().any(|f| f.key == key)
             || self.all.get(&key).is_some_and(|f| f.is_open || f.gone)
-    }
-
-    /// Whether the part of this record is being written.
-    fn is_in_flight(&self, ticket: Ticket) -> bool {
-        self.flight.as_ref().is_some_and(|f| f.parts.iter().any(|p| p.ticket == ticket))
     }
 
     /// Gives a block back when nobody reads it any more: at once, if so.
     pub fn free(&mut self, ticket: Ticket, block: HeldBlock) -> Option<Action> {
-        if self.is_in_flight(ticket)
-            && let Some(flight) = &mut self.flight
-        {
-            flight.frees.push((ticket.0, block));
-            return None;
+        let reads = |f: &&mut Flight| f.parts.iter().any(|p| p.ticket == ticket);
+        match self.flights.iter_mut().find(reads) {
+            Some(flight) => {
+                flight.frees.push((ticket.0, block));
+                None
+            }
+            None => Some(Action::Free { session: ticket.0, block }),
         }
-        Some(Action::Free { session: ticket.0, block })
     }
 
     /// When something is to be tried again.
@@ -265,71 +268,102 @@ impl Files {
     }
 }
 
+#[cfg(test)]
+impl Files {
+    /// What there is, for a story that fails.
+    pub fn state(&self) -> String {
+        let file = |(key, f): (&Key, &File)| {
+            format!(
+                "{key:?} {} parts, open {}, sealing {}, ailing {:?}",
+                f.rest.len(),
+                f.is_open,
+                f.sealing,
+                f.ailing.map(|a| a.next)
+            )
+        };
+        let files: Vec<String> = self.all.iter().map(file).collect();
+        let flights: Vec<u64> = self.flights.iter().map(|f| f.id).collect();
+        format!("{files:?}, flights {flights:?}, full {:?}", self.full)
+    }
+}
+
 impl Machine {
-    /// Has the next work done, if none is under way.
+    /// Has the next work done, if there is one.
     pub(super) fn write_on(&mut self) {
-        if self.files.flight.is_some() || self.lost.is_some() {
-            return;
+        while self.files.flights.len() < FLIGHTS && self.lost.is_none() {
+            let Some(key) = self.files.next(self.now) else { return };
+            let Some(file) = self.files.all.get_mut(&key) else { return };
+            let facts = file.facts.clone();
+            (file.is_open, file.sealing) = (true, facts.is_some());
+            let parts: Vec<Arc<Part>> = file.rest.drain(..).collect();
+            self.files.works += 1;
+            let (id, name, tell_each) = (self.files.works, file.name.clone(), file.early);
+            let behind = self.files.flights.back().filter(|f| f.key == key && !f.cancelled).map(|f| f.id);
+            let work = Work { id, key, behind, file: name, parts: parts.clone(), facts, tell_each };
+            let flight = Flight { id, key, parts, told: 0, cancelled: false, frees: Vec::new() };
+            self.files.flights.push_back(flight);
+            self.act(Action::Work(Box::new(work)));
         }
-        let Some(key) = self.files.next(self.now) else { return };
-        let Some(file) = self.files.all.get_mut(&key) else { return };
-        file.is_open = true;
-        let parts: Vec<Arc<Part>> = file.rest.drain(..).collect();
-        self.files.works += 1;
-        let id = self.files.works;
-        let (name, facts) = (file.name.clone(), file.facts.clone());
-        let work = Work { id, key, file: name, parts: parts.clone(), facts, tell_each: file.early };
-        self.files.flight = Some(Flight { id, key, parts, told: 0, cancelled: false, frees: Vec::new() });
-        self.act(Action::Work(Box::new(work)));
     }
 
     /// A part of an early step is in its file.
     pub(super) fn written(&mut self, id: u64, ticket: Ticket) {
-        let Some(flight) = self.files.flight.as_mut().filter(|f| f.id == id && !f.cancelled) else { return };
+        let flight = self.files.flights.iter_mut().find(|f| f.id == id && !f.cancelled);
+        let Some(flight) = flight else { return };
         flight.told += 1;
-        if let Some(file) = self.files.all.get_mut(&flight.key) {
+        let key = flight.key;
+        if let Some(file) = self.files.all.get_mut(&key) {
             file.gone = true;
         }
-        if let Key::Step(step) = flight.key {
+        if let Key::Step(step) = key {
             self.let_go(step, ticket);
         }
     }
 
     /// A work has ended.
     pub(super) fn work_done(&mut self, done: Done) {
-        let Some(flight) = self.files.flight.take_if(|f| f.id == done.id) else { return };
+        let Some(at) = self.files.flights.iter().position(|f| f.id == done.id) else { return };
+        let Some(flight) = self.files.flights.remove(at) else { return };
         self.figures.hidden += done.took;
         self.figures.written += done.bytes;
         for (session, block) in flight.frees {
             self.act(Action::Free { session, block });
         }
-        let Some(file) = self.files.all.get_mut(&flight.key).filter(|_| !flight.cancelled) else { return };
+        let key = flight.key;
+        let Some(file) = self.files.all.get_mut(&key).filter(|_| !flight.cancelled) else { return };
         let mut let_go = Vec::new();
-        for (i, part) in flight.parts.iter().enumerate().skip(flight.told) {
-            match i < done.written {
+        for part in flight.parts.iter().take(done.written).skip(flight.told) {
+            match file.early {
                 // It became early while it was written.
-                true if file.early => {
+                true => {
                     file.gone = true;
                     let_go.push(part.ticket);
                 }
-                true => file.done.push(part.clone()),
-                false => break,
+                false => file.done.push(part.clone()),
             }
         }
-        for part in flight.parts[done.written.min(flight.parts.len())..].iter().rev() {
-            file.rest.push_front(part.clone());
+        if done.result.is_err() {
+            // The work behind it is not done either: what it has comes again, in its order.
+            let mut again: VecDeque<Arc<Part>> = flight.parts.iter().skip(done.written).cloned().collect();
+            for behind in self.files.flights.iter_mut().filter(|f| f.key == key && !f.cancelled) {
+                behind.cancelled = true;
+                again.extend(behind.parts.iter().cloned());
+            }
+            again.append(&mut file.rest);
+            file.rest = again;
+            file.sealing = false;
         }
-        if let Key::Step(step) = flight.key {
+        if let Key::Step(step) = key {
             let_go.into_iter().for_each(|ticket| self.let_go(step, ticket));
         }
         match done.result {
-            Ok(None) => self.is_well(flight.key),
+            Ok(None) => self.is_well(key),
             Ok(Some(sealed)) => {
-                let file = self.files.all.remove(&flight.key);
-                self.was_ailing(flight.key, file.as_ref().is_some_and(|f| f.ailing.is_some()));
-                self.sealed(flight.key, sealed, file.map(|f| f.name).unwrap_or_default());
+                let file = self.files.all.remove(&key);
+                self.was_ailing(key, file.as_ref().is_some_and(|f| f.ailing.is_some()));
+                self.sealed(key, sealed, file.map(|f| f.name).unwrap_or_default());
             }
-            Err(e) => self.is_ill(flight.key, e, done.file),
+            Err(e) => self.is_ill(key, e, done.file),
         }
     }
 
@@ -425,9 +459,7 @@ impl Machine {
 
     /// A file is not needed any more: what is written of it goes.
     pub(super) fn discard(&mut self, key: Key) {
-        if let Some(flight) = self.files.flight.as_mut().filter(|f| f.key == key) {
-            flight.cancelled = true;
-        }
+        self.files.flights.iter_mut().filter(|f| f.key == key).for_each(|f| f.cancelled = true);
         let Some(file) = self.files.all.remove(&key) else { return };
         if file.is_open {
             self.act(Action::Discard(key));
@@ -442,6 +474,6 @@ impl Sealed {
     pub fn of_put(file: &str, manifest: &crate::stepfile::Manifest) -> Result<Sealed> {
         let entry = manifest.data.first().ok_or_else(|| Error::internal("a file without its data set"))?;
         let crc = entry.pieces.first().map_or(0, |p| p.crc32c);
-        Ok(Sealed::Put(super::event::Stored { file: file.to_owned(), offset: entry.offset, crc }))
+        Ok(Sealed::Put(Stored { file: file.to_owned(), offset: entry.offset, crc }))
     }
 }

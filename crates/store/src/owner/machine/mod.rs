@@ -24,6 +24,8 @@ mod known;
 mod pieces;
 mod records;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod steps;
 
 pub use absent::{Absence, ELSEWHERE};
@@ -297,6 +299,32 @@ impl Machine {
             }
         };
         self.act(Action::Reply { ticket, result });
+    }
+}
+
+#[cfg(test)]
+impl Machine {
+    /// What there is, for a story that fails.
+    fn state(&self) -> String {
+        let session = |s: &Session| {
+            let Session { number, hung, empty, settled, closing, .. } = s;
+            let held = (s.put.is_some(), s.deferred.is_some(), s.mates);
+            format!(
+                "session {number}: hung {hung}, empty {empty}, settled {settled}, closing {closing}, {held:?}"
+            )
+        };
+        let step = |k: &Step| {
+            let lacking: Vec<u32> = k.lacking().collect();
+            format!("step {}: of {:?}, lacks {lacking:?}, finishing {}", k.step, k.sessions(), k.finishing)
+        };
+        let sessions: Vec<String> = self.sessions.values().map(session).collect();
+        let steps: Vec<String> = self.steps.values().map(step).collect();
+        let (group, arriving) = (self.group.len(), self.arriving.len());
+        let ailing = (self.ailing.is_some(), self.committing);
+        format!(
+            "{sessions:?} {steps:?}; group of {group}, {ailing:?}, {arriving} arrive; {}",
+            self.files.state()
+        )
     }
 }
 

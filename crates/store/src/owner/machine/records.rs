@@ -42,6 +42,11 @@ impl Arriving {
     fn is_of(&self, step: i64) -> bool {
         matches!(self, Arriving::Part(of, _) if *of == step)
     }
+
+    /// Whether it is of the same piece as a part that came after it.
+    fn is_before(&self, step: i64, part: &Part) -> bool {
+        matches!(self, Arriving::Part(of, p) if *of == step && p.rank == part.rank && p.name == part.name)
+    }
 }
 
 impl Machine {
@@ -68,11 +73,13 @@ impl Machine {
             }
             _ => {
                 let item = Item::Record { session: n, seq, bytes: r.bytes.to_vec() };
+                let mut keep = Keep::Group;
                 match When::of(&r.record) {
                     When::Group => self.group.push(item),
                     When::AfterSteps { leaves } => {
                         s.leaving = leaves.then_some(self.now).or(s.leaving);
                         s.deferred = Some(item);
+                        keep = Keep::Deferred(seq);
                     }
                     When::AtOnce(_) if s.recovered => {}
                     // A predecessor has dropped one; the rank asks again if that was not enough.
@@ -81,7 +88,7 @@ impl Machine {
                     }
                     When::AtOnce(ask) => self.later(n, seq, ask),
                 }
-                Keep::Group
+                keep
             }
         };
         if let Some(s) = self.sessions.get_mut(&n) {
@@ -131,6 +138,7 @@ impl Machine {
         match there {
             true => self.files.put(part, set, Box::new(facts)),
             false => {
+                self.comes.insert(ticket);
                 self.act(Action::Await { ticket, block });
                 self.arriving.push(Arriving::Put(part, set, Box::new(facts)));
             }
@@ -217,8 +225,10 @@ impl Machine {
             return Ok(());
         };
         if let Some(e) = self.refused(n, step) {
-            // What a rank discarded on purpose is nobody's error.
-            if !replaying && e.code() != Code::Cancelled {
+            // What a rank discarded on purpose is nobody's error, nor is a step that the predecessor has listed.
+            // One that was given up meanwhile is told to this rank, too.
+            let listed = replaying && e.code() == Code::Conflict;
+            if !listed && e.code() != Code::Cancelled {
                 self.late(n, e);
             }
             return Ok(());
@@ -273,10 +283,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Parts of a step go to its file as soon as their bytes are there.
+    /// Parts of a step go to its file as soon as their bytes are there, and those of a piece in their order.
     fn write(&mut self, step: i64, parts: Vec<Part>) {
         for part in parts {
-            match matches!(part.bytes, Bytes::Block(_)) && self.comes.contains(&part.ticket) {
+            let waits = matches!(part.bytes, Bytes::Block(_)) && self.comes.contains(&part.ticket);
+            match waits || self.arriving.iter().any(|a| a.is_before(step, &part)) {
                 true => self.arriving.push(Arriving::Part(step, part)),
                 false => self.files.push(step, part),
             }
@@ -285,11 +296,13 @@ impl Machine {
 
     /// The bytes of a block are there.
     pub(super) fn arrived(&mut self, ticket: Ticket) {
-        self.comes.remove(&ticket);
-        let ready: Vec<Arriving> = self.arriving.extract_if(.., |a| a.ticket() == ticket).collect();
-        for part in ready {
+        if !self.comes.remove(&ticket) {
+            return;
+        }
+        for part in std::mem::take(&mut self.arriving) {
             match part {
-                Arriving::Part(step, part) => self.files.push(step, part),
+                part if self.comes.contains(&part.ticket()) => self.arriving.push(part),
+                Arriving::Part(step, part) => self.write(step, vec![part]),
                 Arriving::Put(part, set, facts) => self.files.put(part, set, facts),
             }
         }
@@ -305,6 +318,7 @@ impl Machine {
         let gone = |n: u64| self.sessions.get(&n).is_none_or(|s| s.hung);
         let lost: Vec<Arriving> = self.arriving.extract_if(.., |a| gone(a.ticket().0)).collect();
         for part in lost {
+            self.comes.remove(&part.ticket());
             let text = "the bytes of it did not arrive: the rank on another host, or the line to it, is gone";
             match part {
                 Arriving::Part(step, _) => {
@@ -323,16 +337,21 @@ impl Machine {
     /// it was complete, and the owner that had written them is dead.
     fn miss(&mut self, n: u64, step: i64) {
         let Some(s) = self.sessions.get(&n) else { return };
+        // Its beginning may have been read by a predecessor, whatever of it comes now.
+        let inherited = s.recovered || s.adopted.is_some();
         let told = self.given_up.iter().any(|g| g.step == step) || s.refused.contains_key(&step);
-        if s.replaying && !told && !self.known.is_listed(step) {
-            let rank = s.rank;
+        if inherited && !told && !self.known.is_listed(step) {
+            let (rank, hears) = (s.rank, s.hears());
             let text = format!(
-                "step {step} is lost: it was larger than the buffers and the owner died before it was on disk; take it again, or open the run with a larger buffer"
+                "step {step} is lost: it was larger than the buffers, or given up, and the owner died before it was on disk; take it again, or open the run with a larger buffer"
             );
             let why = Error::new(Code::ServerLost, text);
             self.give_up(step, why.clone());
             if !self.given_up.iter().any(|g| g.step == step) {
-                self.remember_given_up(step, why, [rank].into());
+                self.remember_given_up(step, why.clone(), [rank].into());
+            }
+            if hears {
+                self.late(n, why);
             }
         }
     }

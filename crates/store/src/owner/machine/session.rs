@@ -14,6 +14,8 @@ pub(crate) enum Keep {
     Step(i64, u64),
     /// Until the large data set is in its file and in the catalog.
     Put(u64),
+    /// Until the request goes into a group: a successor finds it nowhere else.
+    Deferred(u64),
 }
 
 /// What an adopted session has beside an ordinary one.
@@ -102,12 +104,14 @@ impl Session {
     /// How far the ring can be given back now, if further than before.
     pub fn release(&mut self, stays: impl Fn(i64, u64) -> bool) -> Option<u64> {
         let putting = self.put.as_ref().map(Item::seq);
+        let deferred = self.deferred.as_ref().map(Item::seq);
         let mut up_to = None;
         while let Some((position, keep)) = self.kept.front() {
             let keeps = match *keep {
                 Keep::Group => false,
                 Keep::Step(step, seq) => stays(step, seq),
                 Keep::Put(seq) => putting == Some(seq),
+                Keep::Deferred(seq) => deferred == Some(seq),
             };
             if keeps {
                 break;

@@ -1,0 +1,265 @@
+//! A model of a rank: a ring with a release mark, a few blocks, and a program that puts, takes snapshots and
+//! asks. It keeps the promises of a client, and remembers what it was promised.
+
+use super::Rng;
+use forebay_types::codec::Writer;
+use forebay_types::control::Ask;
+use forebay_types::record::{HeldBlock, Payload, Place, Record, StepBlock};
+use forebay_types::{ArrayMeta, DType, Shape};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Records that a ring holds before its rank has to wait.
+pub const RING: usize = 24;
+/// Blocks of a rank.
+pub const BLOCKS: usize = 5;
+/// Elements of a rank's piece.
+const PIECE: u64 = 8;
+
+/// One entry of the table of blocks.
+#[derive(Clone, Copy, Default)]
+pub struct Entry {
+    pub made: u32,
+    /// The record that gave it into custody.
+    pub of: Option<u64>,
+    pub there: bool,
+}
+
+/// What a rank has put of a step.
+#[derive(Clone, Default)]
+pub struct Attempt {
+    pub blocks: BTreeSet<u64>,
+    pub ended: bool,
+    pub discarded: bool,
+    /// It is larger than the buffers: its file is all there is of it.
+    pub early: bool,
+}
+
+/// What a rank asked and was not answered.
+#[derive(Clone)]
+pub struct Asked {
+    pub seq: u64,
+    pub ask: Ask,
+}
+
+pub struct Rank {
+    pub session: u64,
+    pub rank: u32,
+    pub size: u32,
+    pub alive: bool,
+    /// Its end of the connection is closed.
+    pub gone: bool,
+    pub clean: bool,
+    /// Records from the release mark on: position behind, number, bytes.
+    pub ring: VecDeque<(u64, u64, Vec<u8>)>,
+    pub published: u64,
+    pub released: u64,
+    /// Position up to which the owner has read.
+    pub read: u64,
+    pub fenced: bool,
+    pub broken: bool,
+    pub seq: u64,
+    pub blocks: [Entry; BLOCKS],
+    /// Small puts, by number: their bytes are the number.
+    pub small: BTreeSet<u64>,
+    pub large: BTreeMap<u64, usize>,
+    pub attempts: BTreeMap<i64, Attempt>,
+    /// Errors that came late.
+    pub late: Vec<String>,
+    pub asked: Option<Asked>,
+    /// Requests that were answered, and whether they ask for nothing that is kept.
+    pub answered: BTreeMap<u64, bool>,
+    /// Bytes of its blocks come later than their records.
+    pub far: bool,
+    pub drops: bool,
+    open: Option<i64>,
+    early: bool,
+    next_step: i64,
+    last_step: i64,
+    began: bool,
+}
+
+impl Rank {
+    pub fn new(session: u64, rank: u32, size: u32, last_step: i64, rng: &mut Rng) -> Rank {
+        Rank {
+            session,
+            rank,
+            size,
+            alive: true,
+            gone: false,
+            clean: false,
+            ring: VecDeque::new(),
+            published: 0,
+            released: 0,
+            read: 0,
+            fenced: false,
+            broken: false,
+            seq: 0,
+            blocks: [Entry::default(); BLOCKS],
+            small: BTreeSet::new(),
+            large: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            late: Vec::new(),
+            asked: None,
+            answered: BTreeMap::new(),
+            far: rng.one_in(6),
+            drops: rng.one_in(4),
+            open: None,
+            early: false,
+            next_step: 0,
+            last_step,
+            began: false,
+        }
+    }
+
+    fn publish(&mut self, record: &Record) -> u64 {
+        self.seq += 1;
+        let mut w = Writer::new();
+        record.encode(self.seq, &mut w);
+        self.published += 64;
+        self.ring.push_back((self.published, self.seq, w.finish()));
+        self.seq
+    }
+
+    pub fn ask(&mut self, ask: Ask) {
+        let json = serde_json::to_string(&ask).unwrap();
+        let seq = self.publish(&Record::Ask { json: &json });
+        self.asked = Some(Asked { seq, ask });
+    }
+
+    fn block(&mut self, bytes: u64) -> Option<HeldBlock> {
+        let index = self.blocks.iter().position(|b| b.of.is_none())?;
+        let entry = &mut self.blocks[index];
+        entry.made += 1;
+        entry.of = Some(self.seq + 1);
+        entry.there = !self.far;
+        Some(HeldBlock { segment: 0, index: index as u32, made: entry.made, bytes })
+    }
+
+    /// Whether it can say anything now.
+    pub fn is_free(&self) -> bool {
+        self.alive && !self.fenced && self.asked.is_none() && self.ring.len() < RING
+    }
+
+    /// Whether its program is over.
+    pub fn is_over(&self) -> bool {
+        !self.alive || self.clean || self.fenced
+    }
+
+    /// Does the next thing; says what for the story.
+    pub fn act(&mut self, rng: &mut Rng) -> String {
+        if let Some(step) = self.open {
+            return self.act_within(step, rng);
+        }
+        if !self.began {
+            self.began = true;
+            if rng.one_in(2) {
+                self.ask(Ask::Restart { tag: None, strict: false });
+                return "asks to go back".into();
+            }
+        }
+        if self.next_step > self.last_step {
+            self.ask(Ask::Close { finished: true });
+            return "asks to close".into();
+        }
+        match rng.below(12) {
+            0..=3 => self.put_small(),
+            4 => self.put_large().unwrap_or_else(|| "has no block".into()),
+            5 => {
+                self.ask(Ask::Flush);
+                "asks to flush".into()
+            }
+            6 if self.next_step > 0 => {
+                self.ask(Ask::WaitStep { step: self.next_step - 1 });
+                format!("waits for step {}", self.next_step - 1)
+            }
+            7 if rng.one_in(6) => {
+                self.ask(Ask::Checkpoint { tag: None });
+                "asks for a checkpoint".into()
+            }
+            8 if rng.one_in(8) => {
+                self.ask(if rng.one_in(2) { Ask::Stats } else { Ask::Version { seq: 1 } });
+                "asks for figures".into()
+            }
+            9 if rng.one_in(12) => {
+                self.publish(&Record::Message { level: 1, step: -1, text: "hello" });
+                "says hello".into()
+            }
+            _ => self.begin(),
+        }
+    }
+
+    fn begin(&mut self) -> String {
+        let step = self.next_step;
+        self.publish(&Record::StepBegin { step, time: f64::NAN });
+        self.attempts.insert(step, Attempt::default());
+        (self.open, self.early) = (Some(step), false);
+        format!("begins step {step}")
+    }
+
+    fn act_within(&mut self, step: i64, rng: &mut Rng) -> String {
+        let attempt = self.attempts[&step].clone();
+        let have = attempt.blocks.len() as u64;
+        if have >= 2 {
+            if rng.one_in(20) {
+                self.publish(&Record::StepDiscard { step });
+                self.attempts.get_mut(&step).unwrap().discarded = true;
+                (self.open, self.next_step) = (None, step + 1);
+                return format!("discards step {step}");
+            }
+            self.publish(&Record::StepEnd { step, blocks: have as u32 });
+            self.attempts.get_mut(&step).unwrap().ended = true;
+            (self.open, self.next_step) = (None, step + 1);
+            return format!("ends step {step}");
+        }
+        // One array in two parts, at places in a whole, or behind one another in every third step.
+        let half = PIECE / 2;
+        let appended = step % 3 == 2;
+        let (at, whole) = (u64::from(self.rank) * PIECE, u64::from(self.size) * PIECE);
+        let shape = |n: u64| Shape::new(&[n]).unwrap();
+        let place = match appended {
+            true => Place::Append,
+            false => Place::At { offset: shape(at), global: shape(whole) },
+        };
+        let meta = ArrayMeta::new(DType::U8, shape(PIECE));
+        let inline = [0u8; PIECE as usize];
+        let payload = match rng.one_in(4) {
+            true => Payload::Inline(&inline[..half as usize]),
+            false => match self.block(half) {
+                Some(block) => Payload::Block(block),
+                None if !self.early => {
+                    self.early = true;
+                    self.publish(&Record::StepEarly { step });
+                    self.attempts.get_mut(&step).unwrap().early = true;
+                    return format!("has no room for step {step}");
+                }
+                None if self.drops => {
+                    self.ask(Ask::DropOldest);
+                    return "asks to drop the oldest step".into();
+                }
+                None => return String::new(),
+            },
+        };
+        let b = StepBlock { step, name: "x", unit: "", meta, place, part: have * half, payload };
+        let seq = self.publish(&Record::StepBlock(b));
+        self.attempts.get_mut(&step).unwrap().blocks.insert(seq);
+        format!("puts part {have} of step {step}")
+    }
+
+    fn put_small(&mut self) -> String {
+        let bytes = (self.seq + 1).to_le_bytes();
+        let meta = ArrayMeta::new(DType::U8, Shape::new(&[8]).unwrap());
+        let (name, unit, attrs, payload) = ("s", "", "", Payload::Inline(&bytes));
+        let seq = self.publish(&Record::Put { name, set: 0, meta, unit, attrs, if_version: None, payload });
+        self.small.insert(seq);
+        "puts a small one".into()
+    }
+
+    fn put_large(&mut self) -> Option<String> {
+        let block = self.block(PIECE)?;
+        let meta = ArrayMeta::new(DType::U8, Shape::new(&[PIECE]).unwrap());
+        let (name, unit, attrs, payload) = ("l", "", "", Payload::Block(block));
+        let seq = self.publish(&Record::Put { name, set: 0, meta, unit, attrs, if_version: None, payload });
+        self.large.insert(seq, block.index as usize);
+        Some("puts a large one".into())
+    }
+}

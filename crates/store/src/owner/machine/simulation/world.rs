@@ -1,0 +1,848 @@
+//! A model of everything around the machine: rings, catalog, files, clock, deaths. After each action the
+//! promises are held against it.
+
+use super::rank::{RING, Rank};
+use super::{Count, Rng};
+use crate::catalog::SessionRow;
+use crate::owner::machine::event::Stored;
+use crate::owner::machine::*;
+use crate::stepfile::{Facts, Manifest};
+use forebay_types::control::Ask;
+use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
+use forebay_types::watch::Act;
+use forebay_types::{Code, Error, Result};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// What the disk does at present.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Disk {
+    Well,
+    Full,
+    Fails,
+}
+
+/// What the drain is to do, one after the other.
+enum Order {
+    Write(Work),
+    Discard(Key),
+}
+
+/// A catalog: what is committed.
+#[derive(Clone, Default)]
+struct Catalog {
+    sessions: BTreeMap<u64, SessionRow>,
+    applied: BTreeMap<u64, u64>,
+    steps: BTreeSet<i64>,
+    small: BTreeSet<Ticket>,
+    large: BTreeSet<Ticket>,
+    answers: BTreeMap<Ticket, std::result::Result<String, String>>,
+    last_act: u64,
+}
+
+pub struct World {
+    pub rng: Rng,
+    pub story: Vec<String>,
+    pub count: Count,
+    now: Duration,
+    machine: Option<Machine>,
+    pub ranks: BTreeMap<u64, Rank>,
+    catalog: Catalog,
+    /// What of it survives the loss of power.
+    durable: Catalog,
+    /// Files in the making, and those under their names: the parts in them, in order.
+    open: BTreeMap<Key, Vec<Ticket>>,
+    named: BTreeMap<Key, Vec<Ticket>>,
+    works: VecDeque<Order>,
+    failed: Option<u64>,
+    kept: BTreeSet<Ticket>,
+    awaited: Vec<(Ticket, HeldBlock)>,
+    disk: Disk,
+    trouble: bool,
+    size: u32,
+    sessions: u64,
+    resumes: Vec<u64>,
+    /// How far each session was applied when this owner came: what is behind that is in its ring.
+    births: BTreeMap<u64, u64>,
+    replies: BTreeSet<u64>,
+    asked: u64,
+    /// No more faults: everything has to come to its end.
+    calm: bool,
+}
+
+fn fails(what: &str, disk: Disk) -> Error {
+    match disk {
+        Disk::Full => Error::new(Code::Full, format!("{what}: no room")),
+        _ => Error::new(Code::Io, format!("{what}: it fails")),
+    }
+}
+
+macro_rules! law {
+    ($world:expr, $holds:expr, $($text:tt)*) => {
+        if !$holds { $world.violated(format!($($text)*)); }
+    };
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut rng = Rng(seed);
+        let size = 1 + rng.below(3) as u32;
+        let mut world = World {
+            rng,
+            story: Vec::new(),
+            count: Count::default(),
+            now: Duration::from_secs(1),
+            machine: None,
+            ranks: BTreeMap::new(),
+            catalog: Catalog::default(),
+            durable: Catalog::default(),
+            open: BTreeMap::new(),
+            named: BTreeMap::new(),
+            works: VecDeque::new(),
+            failed: None,
+            kept: BTreeSet::new(),
+            awaited: Vec::new(),
+            disk: Disk::Well,
+            trouble: false,
+            size,
+            sessions: 0,
+            resumes: Vec::new(),
+            births: BTreeMap::new(),
+            replies: BTreeSet::new(),
+            asked: 0,
+            calm: false,
+        };
+        world.trouble = world.rng.one_in(2);
+        world
+    }
+
+    fn violated(&self, what: String) -> ! {
+        let story: Vec<&str> = self.story.iter().rev().take(80).rev().map(String::as_str).collect();
+        panic!("{}\n{what}", story.join("\n"));
+    }
+
+    fn tell(&mut self, what: String) {
+        if !what.is_empty() {
+            self.story.push(format!("{:9.3} {what}", self.now.as_secs_f64()));
+        }
+    }
+
+    /// An owner begins: the first one, or the successor of one that died.
+    fn open(&mut self) {
+        let birth = Birth {
+            run_id: "r".into(),
+            dir: "r.fb".into(),
+            last_act: self.catalog.last_act,
+            listed: (self.catalog.steps.iter().copied().collect(), Vec::new()),
+            overflow: 16,
+            closing: Duration::from_secs(3600),
+            hiccup: Duration::from_secs(3600),
+            files: Duration::from_secs(3600),
+            late_ranks: Duration::from_secs(60),
+            patience: Duration::from_millis(100),
+        };
+        self.tell("an owner opens the run".into());
+        self.machine = Some(Machine::new(birth));
+        // Files that are whole and have no row are listed; those of data sets go.
+        let whole: Vec<Key> = self.named.keys().copied().collect();
+        for key in whole {
+            match key {
+                Key::Step(step) if !self.catalog.steps.contains(&step) => self.list(step),
+                _ => {}
+            }
+        }
+        self.durable = self.catalog.clone();
+        let (steps, damaged) = (self.catalog.steps.iter().copied().collect(), Vec::new());
+        self.feed(Event::Listed { steps, damaged });
+        for row in self.catalog.sessions.clone().into_values() {
+            let Some(rank) = self.ranks.get_mut(&row.session) else { continue };
+            rank.read = rank.released;
+            let applied = self.catalog.applied.get(&row.session).copied().unwrap_or(0);
+            self.births.insert(row.session, applied);
+            let mut s = Session {
+                number: row.session,
+                rank: row.rank,
+                size: row.size,
+                pid: 1000 + row.session as u32,
+                applied,
+                seen: applied,
+                ..Session::default()
+            };
+            match rank.alive && !rank.fenced {
+                true => {
+                    let replay_end = rank.published;
+                    s.adopted = Some(Adopted { replay_end, waiting: Some(self.now) });
+                    self.resumes.push(row.session);
+                }
+                false => {
+                    rank.fenced = true;
+                    (s.recovered, s.hung) = (true, true);
+                }
+            }
+            self.feed(Event::Enter(Box::new(s)));
+        }
+    }
+
+    /// A program starts: all its ranks.
+    fn start(&mut self, last_step: i64) {
+        for rank in 0..self.size {
+            self.sessions += 1;
+            let (session, size) = (self.sessions, self.size);
+            let row = SessionRow { session, rank, size, segment: String::new() };
+            self.catalog.sessions.insert(session, row.clone());
+            self.durable.sessions.insert(session, row);
+            let model = Rank::new(session, rank, size, last_step, &mut self.rng);
+            self.ranks.insert(session, model);
+            let pid = 1000 + session as u32;
+            let s = Session { number: session, rank, size, pid, ..Session::default() };
+            self.feed(Event::Enter(Box::new(s)));
+        }
+        self.tell(format!("a program of {} ranks starts", self.size));
+    }
+
+    fn kill_owner(&mut self) {
+        self.tell("the owner dies".into());
+        self.machine = None;
+        // What the drain was doing is done, or not.
+        if let Some(Order::Write(work)) = self.works.pop_front()
+            && (work.behind.is_none() || work.behind != self.failed)
+            && self.rng.one_in(2)
+        {
+            work.parts.iter().for_each(|part| self.write(work.key, part));
+            drop(self.seal(&work));
+        }
+        self.works.clear();
+        self.open.clear();
+        self.kept.clear();
+        self.awaited.clear();
+        self.resumes.clear();
+        self.replies.clear();
+        self.failed = None;
+    }
+
+    fn kill_rank(&mut self, session: u64) {
+        let Some(rank) = self.ranks.get_mut(&session).filter(|r| r.alive) else { return };
+        rank.alive = false;
+        let number = rank.rank;
+        self.tell(format!("rank {number} (session {session}) dies"));
+    }
+
+    /// Gives the machine an event and carries out what it says.
+    fn feed(&mut self, event: Event) {
+        let mut follows: VecDeque<Event> = VecDeque::new();
+        self.step(event, &mut follows);
+        while let Some(event) = follows.pop_front() {
+            self.step(event, &mut follows);
+        }
+    }
+
+    fn step(&mut self, event: Event, follows: &mut VecDeque<Event<'static>>) {
+        let Some(mut machine) = self.machine.take() else { return };
+        self.count.event(&event);
+        let mut actions = Vec::new();
+        machine.handle(self.now, event, &mut actions);
+        self.machine = Some(machine);
+        for action in actions {
+            self.count.action(&action);
+            self.carry_out(action, follows);
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, follows: &mut VecDeque<Event<'static>>) {
+        match action {
+            Action::Work(work) => {
+                for part in &work.parts {
+                    self.check_there(part);
+                }
+                self.works.push_back(Order::Write(*work));
+            }
+            Action::Discard(key) => self.works.push_back(Order::Discard(key)),
+            Action::Commit { group, how } => {
+                let ill = self.disk != Disk::Well && !self.rng.one_in(4);
+                follows.push_back(match ill {
+                    true => Event::NotCommitted { group, error: fails("the catalog", self.disk) },
+                    false => {
+                        let effects = self.commit(&group);
+                        if how == Commit::Durable {
+                            self.durable = self.catalog.clone();
+                        }
+                        Event::Committed { group, effects }
+                    }
+                });
+            }
+            Action::Describe { step, .. } => {
+                let ill = self.disk == Disk::Fails && self.rng.one_in(4);
+                let facts = match ill {
+                    true => Err(fails("the catalog", self.disk)),
+                    false => Ok(Box::new(Facts { step, ..Facts::default() })),
+                };
+                follows.push_back(Event::Described { step, facts });
+            }
+            Action::Release { session, position } => self.release(session, position),
+            Action::Free { session, block } => self.free(session, block),
+            Action::Keep { ticket, from } => {
+                if let Some(block) = from {
+                    self.check_block(ticket, &block);
+                }
+                law!(self, self.kept.insert(ticket), "the bytes of {ticket:?} are kept twice");
+            }
+            Action::Forget(tickets) => {
+                for ticket in tickets {
+                    law!(self, self.kept.remove(&ticket), "the bytes of {ticket:?} are forgotten twice");
+                }
+            }
+            Action::Await { ticket, block } => self.awaited.push((ticket, block)),
+            Action::Answer { session, seq, result } => self.answer(session, seq, result),
+            Action::Stats { session, seq } | Action::Overflow { session, seq, .. } => {
+                self.answer(session, seq, Ok(json!(null)));
+            }
+            Action::Pass { session, seq, .. } => self.answer(session, seq, Err(Error::bad("nobody knows"))),
+            Action::Reply { ticket, .. } => {
+                law!(self, self.replies.remove(&ticket), "request {ticket} is replied to twice");
+            }
+            Action::Late { session, error } => {
+                if let Some(rank) = self.ranks.get_mut(&session) {
+                    rank.late.push(error.text().to_owned());
+                    let text = format!("rank {} (session {session}) hears: {}", rank.rank, error.text());
+                    self.tell(text);
+                }
+            }
+            Action::Fence { session } => {
+                if let Some(rank) = self.ranks.get_mut(&session) {
+                    rank.fenced = true;
+                }
+            }
+            Action::Leave { session, .. } => {
+                let rank = self.ranks.get_mut(&session);
+                if let Some(rank) = rank {
+                    rank.fenced = true;
+                    let left = rank.ring.iter().filter(|r| r.0 > rank.released).count();
+                    let broken = rank.broken;
+                    law!(self, left == 0 || broken, "session {session} ends with {left} records in its ring");
+                }
+                self.tell(format!("session {session} is over"));
+            }
+            Action::Lost(error) => self.violated(format!("the store is lost: {error}")),
+            Action::Durable { step, .. } => {
+                law!(self, self.durable.steps.contains(&step), "step {step} is called durable and is not");
+            }
+            Action::Aside(steps) => {
+                steps.iter().for_each(|step| drop(self.named.remove(&Key::Step(*step))));
+            }
+            Action::Settle
+            | Action::Applied { .. }
+            | Action::Remark { .. }
+            | Action::Say { .. }
+            | Action::Trouble(_)
+            | Action::Tell(_)
+            | Action::DeleteFile(_)
+            | Action::Dropped(_) => {}
+        }
+    }
+
+    /// The bytes of a part are where it says.
+    fn check_there(&self, part: &Part) {
+        match part.bytes {
+            Bytes::Kept => law!(self, self.kept.contains(&part.ticket), "nobody keeps {:?}", part.ticket),
+            Bytes::Block(block) => self.check_block(part.ticket, &block),
+        }
+    }
+
+    fn check_block(&self, ticket: Ticket, block: &HeldBlock) {
+        let Some(rank) = self.ranks.get(&ticket.0) else { return };
+        let entry = rank.blocks[block.index as usize];
+        law!(
+            self,
+            entry.made == block.made && entry.of == Some(ticket.1) && entry.there,
+            "{ticket:?} names a block that was given back, or has not come"
+        );
+    }
+
+    fn free(&mut self, session: u64, block: HeldBlock) {
+        for order in &self.works {
+            let Order::Write(work) = order else { continue };
+            let named = |p: &std::sync::Arc<Part>| p.ticket.0 == session && p.bytes == Bytes::Block(block);
+            let done = self.open.get(&work.key).cloned().unwrap_or_default();
+            let reads = work.parts.iter().any(|p| named(p) && !done.contains(&p.ticket));
+            law!(self, !reads, "a block of session {session} is given back while {:?} needs it", work.key);
+        }
+        let Some(rank) = self.ranks.get_mut(&session) else { return };
+        let entry = &mut rank.blocks[block.index as usize];
+        if entry.made == block.made {
+            // A successor gives back again what its predecessor had given back.
+            entry.of = None;
+        }
+    }
+
+    /// A ring is given back: what was promised of these records holds without it.
+    fn release(&mut self, session: u64, position: u64) {
+        let Some(rank) = self.ranks.get(&session) else { return };
+        law!(self, position <= rank.read, "a ring is given back that was not read");
+        let applied = self.catalog.applied.get(&session).copied().unwrap_or(0);
+        for (at, seq, bytes) in rank.ring.iter().filter(|r| r.0 <= position) {
+            let Ok((_, record)) = Record::decode(bytes) else { continue };
+            let ticket = (session, *seq);
+            let holds = match record {
+                Record::Put { payload: Payload::Inline(_), .. } => self.catalog.small.contains(&ticket),
+                Record::Put { .. } => {
+                    let far = rank.far && !rank.alive;
+                    far || self.catalog.large.contains(&ticket)
+                        || rank.late.iter().any(|t| t.contains("\"l\""))
+                }
+                Record::StepBlock(StepBlock { step, .. }) | Record::StepEnd { step, .. } => {
+                    self.is_settled(session, step, *seq)
+                }
+                Record::Ask { .. } => {
+                    *seq <= applied || rank.asked.as_ref().is_none_or(|a| a.seq != *seq) || !rank.alive
+                }
+                _ => true,
+            };
+            law!(self, holds, "session {session} loses record {seq} at {at}: {record:?}");
+        }
+        if let Some(rank) = self.ranks.get_mut(&session) {
+            rank.released = position;
+            while rank.ring.front().is_some_and(|r| r.0 <= position) {
+                rank.ring.pop_front();
+            }
+        }
+    }
+
+    /// Whether a record of a step is not needed any more: the step is listed or was given up and told, or
+    /// the part is in a file that is all there will be of it.
+    fn is_settled(&self, session: u64, step: i64, seq: u64) -> bool {
+        let Some(rank) = self.ranks.get(&session) else { return true };
+        // A dead rank hears nothing; then those hear that live.
+        let hears = |r: &&Rank| r.session == session || !rank.alive;
+        let named = format!("step {step} ");
+        let told = self.life_of(session).filter(hears).any(|r| r.late.iter().any(|t| t.contains(&named)));
+        let written = self.open.get(&Key::Step(step)).is_some_and(|f| f.contains(&(session, seq)));
+        let kept = self.kept.contains(&(session, seq));
+        // Another rank has discarded it, or this one.
+        let discarded = self.ranks.values().any(|r| r.attempts.get(&step).is_some_and(|a| a.discarded));
+        let dropped = self.ranks.values().any(|r| r.drops);
+        // What did not arrive is in a rank's own segment, on its host.
+        let far = self.life_of(session).any(|r| r.far && !r.alive);
+        let alone = far || !self.was_ended_by_all(session, step);
+        let early = rank.attempts.get(&step).is_some_and(|a| a.early);
+        // It hears when it ends the step that this attempt of all ranks has failed.
+        let session = self.machine.as_ref().and_then(|m| m.session(session));
+        let refused = session.is_some_and(|s| s.refused.contains_key(&step));
+        self.catalog.steps.contains(&step)
+            || early
+            || refused
+            || told
+            || written
+            || kept
+            || discarded
+            || dropped
+            || alone && !rank.alive
+    }
+
+    /// The ranks of the program that a session is of.
+    fn life_of(&self, session: u64) -> impl Iterator<Item = &Rank> {
+        let first = (session - 1) / u64::from(self.size) * u64::from(self.size) + 1;
+        self.ranks.range(first..first + u64::from(self.size)).map(|(_, r)| r)
+    }
+
+    /// Whether all ranks of a program have ended a step.
+    fn was_ended_by_all(&self, session: u64, step: i64) -> bool {
+        self.life_of(session).all(|r| r.attempts.get(&step).is_some_and(|a| a.ended))
+    }
+
+    fn answer(&mut self, session: u64, seq: u64, result: Result<serde_json::Value>) {
+        let Some(rank) = self.ranks.get_mut(&session) else { return };
+        if !rank.alive {
+            return;
+        }
+        let asked = rank.asked.take_if(|a| a.seq == seq);
+        let number = rank.rank;
+        // A successor that reads a question again answers it again; the client has heard the first answer.
+        let again =
+            rank.answered.get(&seq).is_some_and(|at_once| *at_once) && self.births.contains_key(&session);
+        if let Some(asked) = &asked {
+            rank.answered.insert(seq, matches!(asked.ask, Ask::Stats | Ask::DropOldest));
+        }
+        law!(self, again || asked.is_some(), "request {seq} of session {session} is answered twice");
+        let Some(asked) = asked else { return };
+        self.tell(format!("rank {number} (session {session}) is answered {:?}: {result:?}", asked.ask));
+        match (&asked.ask, &result) {
+            (Ask::WaitStep { step }, Ok(_)) => {
+                law!(
+                    self,
+                    self.durable.steps.contains(step),
+                    "step {step} was waited for and is not durable"
+                );
+            }
+            (Ask::Flush, Ok(_)) => {
+                let rank = &self.ranks[&session];
+                let missing =
+                    rank.small.iter().find(|n| **n < seq && !self.durable.small.contains(&(session, **n)));
+                law!(self, missing.is_none(), "record {missing:?} was flushed and is not durable");
+            }
+            (Ask::Close { .. }, Ok(_)) => {
+                let rank = self.ranks.get_mut(&session).unwrap();
+                (rank.clean, rank.gone, rank.alive) = (true, true, false);
+                self.feed(Event::Hung { session });
+            }
+            _ => {}
+        }
+    }
+
+    /// What a group does in the catalog.
+    fn commit(&mut self, group: &[Item]) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for item in group {
+            if let Some((session, seq)) = item.source() {
+                let applied = self.catalog.applied.entry(session).or_default();
+                law!(
+                    self,
+                    seq > *applied || matches!(item, Item::Closed { .. }),
+                    "record {seq} takes effect twice"
+                );
+                *applied = seq.max(*applied);
+            }
+            match item {
+                Item::Record { session, seq, bytes } => self.record(*session, *seq, bytes, &mut effects),
+                Item::Stored { session, seq, .. } => drop(self.catalog.large.insert((*session, *seq))),
+                Item::Failed { session, error, .. } => {
+                    effects.push(Effect::Late { session: *session, error: error.clone() });
+                }
+                Item::Closed { session, .. } => {
+                    self.catalog.sessions.remove(session);
+                    effects.push(Effect::Closed { session: *session });
+                }
+                Item::Step { manifest, .. } => {
+                    self.list(manifest.step);
+                    effects.push(Effect::Listed { step: manifest.step, time: None });
+                }
+                Item::Asked { id, .. } => self.catalog.last_act = *id,
+                Item::GivenUp { .. } | Item::Ended { .. } => {}
+            }
+        }
+        effects
+    }
+
+    fn record(&mut self, session: u64, seq: u64, bytes: &[u8], effects: &mut Vec<Effect>) {
+        let Ok((_, record)) = Record::decode(bytes) else { return };
+        match record {
+            Record::Put { .. } => drop(self.catalog.small.insert((session, seq))),
+            Record::Message { level, step, text } => {
+                let text = text.to_owned();
+                effects.push(Effect::Tell(Tell::Message { session, level, step, text }));
+            }
+            Record::Ask { json } => match serde_json::from_str(json).unwrap() {
+                Ask::Restart { .. } => {
+                    let back = self.catalog.steps.last().copied();
+                    effects.push(Effect::WentBack { aside: Vec::new() });
+                    self.keep(session, seq, json!({ "step": back }), effects);
+                }
+                Ask::Checkpoint { .. } => self.keep(session, seq, json!(1), effects),
+                ask => effects.push(Effect::Later { session, seq, ask }),
+            },
+            _ => {}
+        }
+    }
+
+    fn keep(&mut self, session: u64, seq: u64, value: serde_json::Value, effects: &mut Vec<Effect>) {
+        self.catalog.answers.insert((session, seq), Ok(value.to_string()));
+        effects.push(Effect::Answer { session, seq, result: Ok(value) });
+    }
+
+    /// A step gets its row: it must be whole.
+    fn list(&mut self, step: i64) {
+        let parts = self.named.get(&Key::Step(step)).cloned().unwrap_or_default();
+        let mut of: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for (session, seq) in parts {
+            of.entry(session).or_default().insert(seq);
+        }
+        law!(
+            self,
+            of.len() == self.size as usize,
+            "step {step} is listed with {} of {} ranks",
+            of.len(),
+            self.size
+        );
+        for (session, parts) in of {
+            let attempt = &self.ranks[&session].attempts[&step];
+            law!(
+                self,
+                attempt.ended && !attempt.discarded && attempt.blocks == parts,
+                "step {step} is listed with {parts:?} of session {session}, which put {:?}",
+                attempt.blocks
+            );
+        }
+        self.catalog.steps.insert(step);
+        self.tell(format!("step {step} is listed"));
+    }
+
+    /// Writes a part; those of a rank must come in order.
+    fn write(&mut self, key: Key, part: &Part) {
+        // (What is kept by a record was handed over with the work.)
+        if let (Bytes::Block(block), true) = (part.bytes, self.machine.is_some()) {
+            self.check_block(part.ticket, &block);
+        }
+        let file = self.open.get(&key).cloned().unwrap_or_default();
+        law!(self, !file.contains(&part.ticket), "{:?} is written twice into {key:?}", part.ticket);
+        let before = file.iter().filter(|t| t.0 == part.ticket.0).count() as u64;
+        let due = matches!(key, Key::Put(_)) || before * 4 == part.from;
+        law!(self, due, "part {} of rank {} of {key:?} comes out of order", part.from, part.rank);
+        self.open.entry(key).or_default().push(part.ticket);
+    }
+
+    fn seal(&mut self, work: &Work) -> Option<Sealed> {
+        work.facts.as_ref()?;
+        let file = self.open.remove(&work.key).unwrap_or_default();
+        self.named.insert(work.key, file);
+        Some(match work.key {
+            Key::Step(step) => Sealed::Step(Box::new(Manifest { step, ..Manifest::default() })),
+            Key::Put(_) => Sealed::Put(Stored { file: work.file.clone(), offset: 0, crc: 0 }),
+        })
+    }
+
+    /// The drain does its next work, or fails at it.
+    fn drain(&mut self) {
+        let work = match self.works.pop_front() {
+            Some(Order::Write(work)) => work,
+            Some(Order::Discard(key)) => return drop(self.open.remove(&key)),
+            None => return,
+        };
+        let id = work.id;
+        let took = Duration::from_millis(1);
+        if work.behind.is_some() && work.behind == self.failed {
+            self.failed = Some(id);
+            let result = Err(Error::internal("the work before it failed"));
+            let done = Done { id, written: 0, result, file: FileState::Sound, took, bytes: 0 };
+            return self.feed(Event::Done(Box::new(done)));
+        }
+        let ill = self.disk != Disk::Well && !self.rng.one_in(4);
+        let most = match ill {
+            true => self.rng.below(work.parts.len() as u64 + 1) as usize,
+            false => work.parts.len(),
+        };
+        let parts = work.parts.clone();
+        let (key, tell_each) = (work.key, work.tell_each);
+        // It stays the first until it is done: its blocks must not come back before.
+        self.works.push_front(Order::Write(work));
+        for part in parts.iter().take(most) {
+            self.write(key, part);
+            if tell_each {
+                self.feed(Event::Written { id, ticket: part.ticket });
+            }
+        }
+        let Some(Order::Write(work)) = self.works.pop_front() else { return };
+        self.failed = ill.then_some(id);
+        let (result, file) = match ill {
+            true => {
+                let lost = self.rng.one_in(4);
+                let state = match (self.open.contains_key(&work.key), lost) {
+                    (false, _) => FileState::None,
+                    (true, true) if self.disk == Disk::Fails => FileState::Unsound,
+                    _ => FileState::Sound,
+                };
+                (Err(fails("the disk", self.disk)), state)
+            }
+            false => (Ok(self.seal(&work)), FileState::Sound),
+        };
+        self.feed(Event::Done(Box::new(Done { id, written: most, result, file, took, bytes: 0 })));
+    }
+
+    /// The owner reads some records of a ring.
+    fn read(&mut self, session: u64, most: u64) {
+        for _ in 0..most {
+            let reads = self.machine.as_ref().is_some_and(|m| m.reads(session));
+            let Some(rank) = self.ranks.get_mut(&session).filter(|_| reads) else { return };
+            let Some((position, _, bytes)) = rank.ring.iter().find(|r| r.0 > rank.read).cloned() else {
+                return self.feed(Event::Empty { session });
+            };
+            rank.read = position;
+            let (seq, record) = Record::decode(&bytes).unwrap();
+            let payload = match &record {
+                Record::Put { payload, .. } | Record::StepBlock(StepBlock { payload, .. }) => Some(*payload),
+                _ => None,
+            };
+            let block = match payload {
+                Some(Payload::Block(b)) => {
+                    let entry = rank.blocks[b.index as usize];
+                    Some(match entry.made == b.made && entry.of == Some(seq) {
+                        true => Ok(entry.there),
+                        false => Err(Error::new(Code::Corrupt, "a record names another use of its block")),
+                    })
+                }
+                _ => None,
+            };
+            self.feed(Event::Record { session, position, seq, record, bytes: &bytes, block });
+        }
+    }
+
+    /// One thing happens.
+    fn tick(&mut self) {
+        self.now += Duration::from_millis(self.rng.below(20));
+        let sessions: Vec<u64> = self.ranks.keys().copied().collect();
+        let Some(session) = self.rng.one_of(&sessions) else { return };
+        match self.rng.below(100) {
+            0..=34 => {
+                if let Some(rank) = self.ranks.get_mut(&session).filter(|r| r.is_free() && !r.is_over()) {
+                    let did = rank.act(&mut self.rng);
+                    let number = rank.rank;
+                    if !did.is_empty() {
+                        self.tell(format!("rank {number} (session {session}) {did}"));
+                    }
+                }
+            }
+            35..=59 => {
+                let most = 1 + self.rng.below(8);
+                self.read(session, most);
+            }
+            60..=74 => self.feed(Event::Turn),
+            75..=89 => self.drain(),
+            90..=91 => self.look(session),
+            92 => self.arrive(),
+            93 => self.now += Duration::from_millis(self.rng.below(400)),
+            94 => self.ask_around(),
+            95 => self.resume(session),
+            _ if self.calm => self.feed(Event::Turn),
+            96 => {
+                if self.trouble {
+                    self.disk = self.rng.one_of(&[Disk::Well, Disk::Full, Disk::Fails, Disk::Well]).unwrap();
+                }
+            }
+            97 if self.rng.one_in(12) => self.kill_rank(session),
+            98 if self.rng.one_in(12) => {
+                self.kill_owner();
+                self.open();
+            }
+            _ => {}
+        }
+    }
+
+    /// A look at a rank; the closed connection of a dead one.
+    fn look(&mut self, session: u64) {
+        let Some(rank) = self.ranks.get_mut(&session) else { return };
+        if !rank.alive && !rank.gone && self.rng.one_in(2) {
+            rank.gone = true;
+            return self.feed(Event::Hung { session });
+        }
+        let (lives, left) = (rank.alive, false);
+        self.feed(Event::Seen { session, lives, left });
+    }
+
+    fn arrive(&mut self) {
+        let ranks = &mut self.ranks;
+        for rank in ranks.values_mut().filter(|r| r.alive) {
+            rank.blocks.iter_mut().for_each(|b| b.there |= b.of.is_some());
+        }
+        let there = |(ticket, b): &mut (Ticket, HeldBlock)| {
+            ranks.get(&ticket.0).is_none_or(|r| {
+                let entry = r.blocks[b.index as usize];
+                entry.made != b.made || entry.of.is_none() || entry.there
+            })
+        };
+        let arrived: Vec<Ticket> = self.awaited.extract_if(.., there).map(|a| a.0).collect();
+        arrived.into_iter().for_each(|ticket| self.feed(Event::Arrived(ticket)));
+    }
+
+    /// Others ask the owner.
+    fn ask_around(&mut self) {
+        self.asked += 1;
+        let ticket = self.asked;
+        self.replies.insert(ticket);
+        match self.rng.one_in(2) {
+            true => self.feed(Event::Flush { ticket }),
+            false => {
+                self.feed(Event::Steer { ticket, who: "me".into(), act: Act::Run });
+                self.feed(Event::Steered { id: ticket, step: 0, code: 0, text: String::new() });
+            }
+        }
+    }
+
+    /// The rank of an adopted session comes, with what it has asked.
+    fn resume(&mut self, session: u64) {
+        if self.resumes.extract_if(.., |n| *n == session).count() == 0 {
+            return;
+        }
+        let Some(rank) = self.ranks.get(&session).filter(|r| r.alive && !r.fenced) else { return };
+        let asked = rank.asked.clone();
+        let awaited = |s: &&Session| !s.hung && s.adopted.as_ref().is_some_and(|a| a.waiting.is_some());
+        if self.machine.as_ref().and_then(|m| m.session(session)).filter(awaited).is_none() {
+            return;
+        }
+        let applied = self.births.get(&session).copied().unwrap_or(0);
+        self.feed(Event::Resumed { session });
+        let Some(asked) = asked.filter(|a| a.seq <= applied) else { return };
+        match self.catalog.answers.get(&(session, asked.seq)).cloned() {
+            Some(kept) => {
+                let result = kept.map(|text| serde_json::from_str(&text).unwrap()).map_err(Error::bad);
+                self.answer(session, asked.seq, result);
+            }
+            None => self.feed(Event::Request { session, seq: asked.seq, ask: asked.ask }),
+        }
+    }
+
+    /// A whole story.
+    pub fn run(&mut self) {
+        self.open();
+        let lives = 1 + self.rng.below(3) as i64;
+        for life in 1..=lives {
+            let last_step = life * 3 + self.rng.below(6) as i64;
+            self.start(last_step);
+            for _ in 0..1500 {
+                self.tick();
+            }
+            // The rest of a program goes when one of its ranks has gone.
+            if life < lives || self.ranks.values().any(|r| !r.alive) {
+                let alive: Vec<u64> =
+                    self.ranks.values().filter(|r| !r.is_over()).map(|r| r.session).collect();
+                alive.into_iter().for_each(|session| self.kill_rank(session));
+            }
+        }
+        self.come_to_rest();
+    }
+
+    /// The faults stop: all is drained and everybody answered.
+    fn come_to_rest(&mut self) {
+        (self.calm, self.disk) = (true, Disk::Well);
+        self.tell("the faults stop".into());
+        for round in 0..20_000 {
+            self.tick();
+            if round % 50 == 0 {
+                self.now += Duration::from_secs(1);
+                let sessions: Vec<u64> = self.ranks.keys().copied().collect();
+                for session in sessions {
+                    self.look(session);
+                    self.resume(session);
+                }
+                let over = self.ranks.values().all(Rank::is_over);
+                if over && self.machine.as_ref().is_some_and(Machine::is_drained) && self.works.is_empty() {
+                    return self.check_rest();
+                }
+            }
+        }
+        let stuck: Vec<String> = self
+            .ranks
+            .values()
+            .filter(|r| !r.is_over())
+            .map(|r| {
+                format!(
+                    "session {} has {} of {RING} records and asks {:?}",
+                    r.session,
+                    r.ring.len(),
+                    r.asked.as_ref().map(|a| &a.ask)
+                )
+            })
+            .collect();
+        let machine = self.machine.as_ref().map(Machine::state).unwrap_or_default();
+        self.violated(format!("no rest: {stuck:?}, {} works; {machine}", self.works.len()));
+    }
+
+    fn check_rest(&mut self) {
+        self.feed(Event::Turn);
+        law!(self, self.kept.is_empty(), "bytes are kept for ever: {:?}", self.kept);
+        law!(self, self.open.is_empty(), "files stay open: {:?}", self.open.keys());
+        law!(self, self.replies.is_empty(), "nobody replied to {:?}", self.replies);
+        for rank in self.ranks.values().filter(|r| r.clean) {
+            let held = rank.blocks.iter().filter(|b| b.of.is_some()).count();
+            law!(self, held == 0, "session {} holds {held} blocks for ever", rank.session);
+        }
+    }
+}
