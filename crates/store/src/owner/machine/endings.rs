@@ -131,7 +131,7 @@ impl Machine {
             if let Some(s) = self.sessions.get_mut(&n) {
                 s.settled = s.hung;
             }
-            if !self.steps.values().any(|k| k.has(n)) {
+            if !self.steps.values().any(|k| k.has(n)) && !self.files.owes(n) {
                 let Some(s) = self.sessions.get_mut(&n) else { continue };
                 s.closing = true;
                 self.group.push(Item::Closed { session: n, seq: s.seen });

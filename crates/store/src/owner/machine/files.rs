@@ -250,6 +250,12 @@ impl Files {
         }
     }
 
+    /// Whether blocks of a session go back when a work has ended: till then their records stay in the ring,
+    /// where a successor finds them.
+    pub fn owes(&self, session: u64) -> bool {
+        self.flights.iter().any(|f| f.frees.iter().any(|(of, _)| *of == session))
+    }
+
     /// When something is to be tried again.
     pub fn wake(&self) -> Option<Now> {
         let tried = self.all.iter().filter(|(key, _)| self.full.is_none_or(|full| full == **key));
@@ -326,8 +332,10 @@ impl Machine {
         let Some(flight) = self.files.flights.remove(at) else { return };
         self.figures.hidden += done.took;
         self.figures.written += done.bytes;
-        for (session, block) in flight.frees {
-            self.act(Action::Free { session, block });
+        if !flight.frees.is_empty() {
+            let free = flight.frees.into_iter().map(|(session, block)| Action::Free { session, block });
+            self.out.extend(free);
+            self.release_rings();
         }
         let key = flight.key;
         let Some(file) = self.files.all.get_mut(&key).filter(|_| !flight.cancelled) else { return };

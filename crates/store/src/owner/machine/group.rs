@@ -191,10 +191,11 @@ impl Machine {
         if !self.group.is_empty() || self.committing {
             return; // what is read and not committed stays
         }
-        let steps = &self.steps;
+        let (steps, files) = (&self.steps, &self.files);
         for (n, s) in &mut self.sessions {
+            let owes = files.owes(*n);
             let up_to = s.release(|step, seq| {
-                steps.get(&step).is_some_and(|k| {
+                owes || steps.get(&step).is_some_and(|k| {
                     k.has(*n) && !(k.is_early(*n) && k.held.get(&(*n, seq)).is_none_or(|h| h.released))
                 })
             });

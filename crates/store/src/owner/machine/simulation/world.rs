@@ -118,7 +118,7 @@ impl World {
     }
 
     fn violated(&self, what: String) -> ! {
-        let story: Vec<&str> = self.story.iter().rev().take(80).rev().map(String::as_str).collect();
+        let story: Vec<&str> = self.story.iter().rev().take(120).rev().map(String::as_str).collect();
         panic!("{}\n{what}", story.join("\n"));
     }
 
@@ -424,7 +424,7 @@ impl World {
         // What did not arrive is in a rank's own segment, on its host.
         let far = self.life_of(session).any(|r| r.far && !r.alive);
         let alone = far || !self.was_ended_by_all(session, step);
-        let early = rank.attempts.get(&step).is_some_and(|a| a.early);
+        let early = self.life_of(session).any(|r| r.attempts.get(&step).is_some_and(|a| a.early));
         // It hears when it ends the step that this attempt of all ranks has failed.
         let session = self.machine.as_ref().and_then(|m| m.session(session));
         let refused = session.is_some_and(|s| s.refused.contains_key(&step));
