@@ -14,6 +14,7 @@
 
 use super::intake::Intake;
 use super::overflow::{find, is_used};
+use super::rests::{self, Fate, Rest};
 use super::session::Session;
 use super::sink::Sink;
 use super::{Attach, Owner};
@@ -96,31 +97,44 @@ pub(crate) fn spare_the_living(layout: &crate::layout::Layout) -> Result<()> {
 
 impl Intake {
     /// Takes what an earlier owner left: sessions of living ranks go on if there is somebody to hear
-    /// them, others are fenced and read to their end.
-    pub(super) fn inherit(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<()> {
-        for row in catalog::open_sessions(self.catalog.conn())? {
-            let Ok(segment) = find(&self.layout, &row.segment) else {
-                self.catalog.transaction(|tx| catalog::close_session(tx, row.session))?;
-                continue;
-            };
+    /// them, others are fenced and read to their end. What is lost is closed with a message, and told.
+    pub(super) fn inherit(
+        &mut self,
+        rests: Vec<Rest>,
+        hears: Option<&Arc<dyn Sink>>,
+    ) -> Result<Vec<rests::Told>> {
+        let lost = rests.iter().any(|r| !matches!(r.fate, Fate::Here { .. }));
+        let told = match lost {
+            true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests))?,
+            false => Vec::new(),
+        };
+        for Rest { row, fate } in rests {
+            let Fate::Here { segment, overflow } = fate else { continue };
+            overflow.iter().for_each(|s| self.figures.take(s, &self.layout));
             let applied = catalog::applied(self.catalog.conn(), row.session)?;
             match hears.filter(|_| lives(&segment)) {
-                Some(sink) => self.adopt(row, segment, sink.clone(), applied)?,
+                Some(sink) => self.adopt(row, (segment, overflow), sink.clone(), applied)?,
                 None => {
                     segment.word(word::CLOSED).store(1, Ordering::SeqCst);
                     let mut s = Session::new(row, segment, Arc::new(super::Deaf), applied);
                     s.recovered = true;
                     s.hung = true;
                     s.consumer.rewind();
-                    s.overflow = self.overflows_of(&s.row);
+                    s.overflow = overflow;
                     self.sessions.insert(s.row.session, s);
                 }
             }
         }
-        Ok(())
+        Ok(told)
     }
 
-    fn adopt(&mut self, row: SessionRow, segment: Segment, sink: Arc<dyn Sink>, applied: u64) -> Result<()> {
+    fn adopt(
+        &mut self,
+        row: SessionRow,
+        (segment, overflow): (Segment, Vec<Segment>),
+        sink: Arc<dyn Sink>,
+        applied: u64,
+    ) -> Result<()> {
         self.downs.open(row.session, &segment);
         let replay_end = segment.published(forebay_arena::Direction::Up);
         let mut s = Session::new(row, segment, sink, applied);
@@ -129,7 +143,7 @@ impl Intake {
         for (seq, outcome) in catalog::answers(self.catalog.conn(), s.row.session)? {
             s.note_version(seq, outcome.map(|text| text.parse().unwrap_or(0)));
         }
-        s.overflow = self.overflows_of(&s.row);
+        s.overflow = overflow;
         self.sessions.insert(s.row.session, s);
         Ok(())
     }

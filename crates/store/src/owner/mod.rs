@@ -25,6 +25,7 @@ mod open;
 mod overflow;
 mod pieces;
 mod reading;
+mod rests;
 mod session;
 mod sink;
 mod steps;
@@ -41,6 +42,7 @@ pub use sink::{Deaf, Sink};
 use crate::catalog;
 use crate::layout::Layout;
 use crate::lock::Lock;
+use crate::site::Site;
 use apply::Item;
 use down::Downs;
 use forebay_arena::{Doorbell, Segment, place};
@@ -164,8 +166,11 @@ impl Owner {
             let run_id = intake.run_id.clone();
             let mark = mark(intake.layout.root());
             let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
-            let row =
-                intake.catalog.transaction(|tx| catalog::open_session(tx, rank, size, &program, segment))?;
+            let row = intake.catalog.transaction(|tx| {
+                let row = catalog::open_session(tx, rank, size, &program, segment)?;
+                catalog::set_site(tx, row.session, &Site::here())?;
+                Ok(row)
+            })?;
             Ok(RunOpened {
                 run_id: run_id.clone(),
                 session: row.session,
@@ -185,6 +190,9 @@ impl Owner {
             let row = row.ok_or_else(|| Error::bad(format!("session {} was not admitted", what.session)))?;
             if intake.sessions.contains_key(&what.session) {
                 return Err(Error::bad(format!("session {} is attached already", what.session)));
+            }
+            if let Some(site) = Site::of_segment(&what.segment, &row.segment, intake.layout.root()) {
+                intake.catalog.transaction(|tx| catalog::set_site(tx, row.session, &site))?;
             }
             what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
             what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);

@@ -7,6 +7,7 @@ use super::drain::{Drain, Means};
 use super::dropping::Turn;
 use super::intake::{Command, Ends, Intake};
 use super::overflow;
+use super::rests::{self, Rest};
 use super::session::Session;
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
@@ -17,7 +18,7 @@ use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
 use forebay_arena::{Doorbell, process};
-use forebay_types::control::Mode;
+use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -54,6 +55,8 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Hears how many of the bytes that a predecessor left in shared memory are written.
     pub progress: Option<Progress>,
+    /// What becomes of data in memory that this process does not reach.
+    pub elsewhere: Elsewhere,
     /// Hears what this waits for while it is written, and what of it cannot be kept.
     pub says: Option<Says>,
 }
@@ -73,6 +76,7 @@ impl Default for Options {
             late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
             progress: None,
+            elsewhere: Elsewhere::Refuse,
             says: None,
         }
     }
@@ -126,10 +130,21 @@ impl Owner {
         if options.adopt.is_none() {
             spare_the_living(&layout)?;
         }
-        // Those are of an earlier life.
-        drop(layout.take_absent());
         // Somebody may have made or changed it before the lock was ours.
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
+        let rests = match fresh {
+            true => Vec::new(),
+            false => match rests::look(&layout, lock.before(), options.elsewhere) {
+                Ok(rests) => rests,
+                Err(e) => {
+                    // It tells the next one where those are of which the catalog does not.
+                    lock.untouched();
+                    return Err(e);
+                }
+            },
+        };
+        // Those are of an earlier life.
+        drop(layout.take_absent());
         let catalog = match fresh {
             true => {
                 wipe(&*options.disk, &layout)?;
@@ -138,7 +153,7 @@ impl Owner {
             false => options.while_full(&layout, || Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
-        if !fresh && let Err(e) = owner.take_over(&options) {
+        if !fresh && let Err(e) = owner.take_over(rests, &options) {
             // What the threads died of says more than that they are gone.
             return Err(owner.close().err().unwrap_or(e));
         }
@@ -147,19 +162,26 @@ impl Owner {
 
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
-    fn take_over(&self, options: &Options) -> Result<()> {
-        let (adopt, progress) = (options.adopt.clone(), options.progress.as_ref());
-        let (lives, total) = self.ask(move |intake| -> Result<(bool, u64)> {
+    fn take_over(&self, rests: Vec<Rest>, options: &Options) -> Result<()> {
+        let (adopt, progress, elsewhere) =
+            (options.adopt.clone(), options.progress.as_ref(), options.elsewhere);
+        let say = |lines: Vec<String>| {
+            let Some(says) = &options.says else { return };
+            lines.iter().for_each(|line| says(&format!("{}: {line}", self.dir().display())));
+        };
+        let (lives, total, told) = self.ask(move |intake| -> Result<(bool, u64, Vec<String>)> {
             intake.sweep_unfinished();
             intake.sweep_dropped()?;
-            intake.inherit(adopt.as_ref())?;
+            let mut told = intake.take_rests(rests, adopt.as_ref())?;
             let lives = intake.sessions.values().any(|s| s.adopted.is_some());
             if lives {
                 // Before anything is read: later there are files that the drain is writing.
-                intake.sweep()?;
+                told.extend(intake.sweep(elsewhere)?);
             }
-            Ok((lives, intake.sessions.values().map(Session::held_bytes).sum()))
+            Ok((lives, intake.sessions.values().map(Session::held_bytes).sum(), told))
         })??;
+        say(told);
+        let known = self.not_recovered()?.len();
         if lives {
             return Ok(());
         }
@@ -180,11 +202,14 @@ impl Owner {
             std::thread::sleep(Duration::from_millis(1));
         }
         if let Some(says) = &options.says {
-            self.not_recovered()?.iter().for_each(|e| says(e.text()));
+            self.not_recovered()?.iter().skip(known).for_each(|e| says(e.text()));
         }
         self.ask(|intake| intake.catalog.transaction(|tx| catalog::begin_life(tx)))??;
         match self.is_idle()? {
-            true => self.ask(|intake| intake.sweep())?,
+            true => {
+                say(self.ask(move |intake| intake.sweep(elsewhere))??);
+                Ok(())
+            }
             // A file without a row is one that is being written.
             false => Ok(()),
         }
@@ -210,6 +235,15 @@ impl Owner {
 }
 
 impl Intake {
+    /// What dead owners have left in memory; gives what is to be told of it at once. What was there by all
+    /// that was promised, and is not, is a fault of this opening, too.
+    fn take_rests(&mut self, rests: Vec<Rest>, hears: Option<&Arc<dyn Sink>>) -> Result<Vec<String>> {
+        let told = self.inherit(rests, hears)?;
+        let faults = told.iter().filter(|t| t.is_fault);
+        self.not_recovered.extend(faults.map(|t| Error::new(Code::NotFound, t.text.clone())));
+        Ok(told.into_iter().map(|t| t.text).collect())
+    }
+
     /// Unfinished files of an owner that is dead, before anything is written again.
     fn sweep_unfinished(&self) {
         for path in files(&self.layout.steps()).into_iter().chain(files(&self.layout.data())) {
@@ -220,9 +254,9 @@ impl Intake {
     }
 
     /// Files without a row: finished steps are listed, data sets that nobody needs go, what is neither is
-    /// put aside.
-    fn sweep(&mut self) -> Result<()> {
-        self.sweep_segments();
+    /// put aside. Gives what is to be told of it.
+    fn sweep(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
+        let freed = self.sweep_segments(elsewhere)?;
         let dropped = catalog::dropped(self.catalog.conn())?;
         for path in files(&self.layout.steps()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -253,7 +287,7 @@ impl Intake {
                 false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
-        Ok(())
+        Ok(freed)
     }
 }
 
