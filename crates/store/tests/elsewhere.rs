@@ -115,7 +115,7 @@ fn data_given_up_stand_in_the_log_of_the_run_and_their_memory_is_freed_at_home()
     std::fs::remove_file(&home).unwrap();
     let (done, said) = recovered(&run, Elsewhere::Abandon);
     assert_eq!(done.unwrap(), Some(0));
-    assert!(said.contains("given up") && said.contains("n17"), "{said}");
+    assert!(said.contains("given up: 1 session") && said.contains("n17"), "{said}");
     let (_, level, text) = messages(&run).pop().unwrap();
     assert!(level == 2 && text.contains("given up") && text.contains("n17"), "{level}: {text}");
     assert_eq!(ended(&run), Some(Ended::Abandoned));

@@ -1,6 +1,7 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
+use super::leftover::{Leftover, leftovers};
 use super::out::{Out, Unit, bar, bytes};
 use forebay::{Code, Elsewhere, Error, Result, run_dir};
 use forebay_arena::place;
@@ -195,8 +196,18 @@ impl Compact {
 }
 
 impl Recover {
-    /// Does it.
+    /// Does it, and names what is left of other runs.
     pub fn run(&self, out: &Out) -> Result<()> {
+        let done = self.recover(out);
+        if !out.json {
+            for line in leftovers(false).iter().filter_map(Leftover::line) {
+                eprintln!("forebay: still in shared memory: {line}");
+            }
+        }
+        done
+    }
+
+    fn recover(&self, out: &Out) -> Result<()> {
         let elsewhere = if self.abandon { Elsewhere::Abandon } else { place::elsewhere()? };
         if let Some(run) = self.run.as_deref().filter(|run| run.contains("://")) {
             let count = forebay::recover_far(run, elsewhere)?;

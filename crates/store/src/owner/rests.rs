@@ -187,7 +187,7 @@ fn refusal<'a>(
     Error::new(
         Code::Conflict,
         format!(
-            "the run {dir} cannot be gone on with from here: a program that was killed left data in memory, {}. On disk the run {reached}. Open it there, or say `forebay recover {dir}` there, and nothing is lost; or give those data up: elsewhere=\"abandon\" when it is opened, FOREBAY_ELSEWHERE=abandon, or `forebay recover --abandon {dir}`",
+            "the run {dir} cannot be gone on with from here: a program that was killed left data in memory, {}. On disk the run {reached}. Open it there, or say `forebay recover {dir}` there, and nothing is lost; or give those data up: with the option elsewhere, \"abandon\", when it is opened, by FOREBAY_ELSEWHERE=abandon, or `forebay recover --abandon {dir}`",
             places.join("; ")
         ),
     )
@@ -247,26 +247,26 @@ impl Loss {
     }
 
     fn tell(&self, n: usize, here: &Site, conn: &Connection) -> Told {
-        let who = sessions(n);
+        let who = format!(
+            "{} of a program that was killed had {}",
+            sessions(n),
+            if n == 1 { "its" } else { "their" }
+        );
         let lost = format!("what was put and not yet on disk then is lost; the run {}", reached(conn));
         let text = match self {
             Loss::Emptied(site) => format!(
-                "{who} of a program that was killed had its data in {}, and they are there no more: somebody has emptied it; {lost}",
+                "{who} data in {}, and they are there no more: somebody has emptied it; {lost}",
                 site.directory.display()
             ),
             Loss::Restarted(site) => {
-                format!(
-                    "{who} of a program that was killed had its data in the memory of {}, which was started anew since; {lost}",
-                    site.host
-                )
+                format!("{who} data in the memory of {}, which was started anew since; {lost}", site.host)
             }
-            Loss::Untold => format!(
-                "{who} of a program that was killed may have left data in memory, and nothing says where; they are not here; {lost}"
-            ),
-            Loss::Elsewhere(_) | Loss::Closed(..) => format!(
-                "given up: data in memory that {who} of a program that was killed left {}; {lost}",
-                self.place(here)
-            ),
+            Loss::Untold => {
+                format!("{who} last data in memory, and nothing says where; they are not here; {lost}")
+            }
+            Loss::Elsewhere(_) | Loss::Closed(..) => {
+                format!("given up: {who} data {}; {lost}", self.place(here))
+            }
         };
         Told { ended: self.ended(), text, is_fault: matches!(self, Loss::Emptied(_)) }
     }
