@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Place
-from places import ended, run
+from places import ended
 
 WRITE = """
 import os, signal, sys, numpy as np, forebay as fb
@@ -82,7 +83,7 @@ def test_what_lies_elsewhere_is_given_up_on_demand_and_freed_at_home(
     out, err = opened(place, (), run_dir)
     assert out.startswith("[0") and "freed" in err
     assert not place.segments()
-    code = "import sys, forebay as fb; r = fb.open(sys.argv[1], 'r'); print(r.sql('select text from fb_messages'))"
+    code = "import sys, forebay as fb; r = fb.open(sys.argv[1], 'r'); print(r.sql('select text from fb_messages')['text'])"
     assert "given up" in place.run_python(code, run_dir)
 
 
@@ -96,9 +97,11 @@ def test_memory_of_a_deleted_run_is_named_by_status_recover_and_doctor_which_fre
     place: Place, run_dir: Path
 ) -> None:
     killed(place, run_dir)
-    run(["rm", "-r", run_dir])
-    assert f"of the run {run_dir}, which is no more there" in place.command("status")
-    assert f"of the run {run_dir}, which is no more there" in place.command("doctor")
+    shutil.rmtree(run_dir)
+    other = run_dir.with_name("other.fb")
+    place.run_python("import sys, forebay as fb; fb.open(sys.argv[1]).close()", other)
+    for words in (("status",), ("doctor",), ("recover", other)):
+        assert f"of the run {run_dir}, which is no more there" in place.command(*words), words
     assert place.segments()
     assert "freed" in place.command("doctor", "--clean")
     assert not place.segments()

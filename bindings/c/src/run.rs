@@ -59,7 +59,8 @@ static OWNERS: AtomicU64 = AtomicU64::new(1);
 ///
 /// `mode` is "r" (read), "r+" (must exist), "a" (created when absent), "w" (created anew), "x" (must
 /// not exist). `opts` may be NULL. Close it with fb_run_close. Fails with FB_NOT_FOUND, FB_CONFLICT
-/// (mode "x", another process writes it, or data of it lie elsewhere), FB_VERSION_MISMATCH, FB_READ_ONLY, FB_BAD_ARGUMENT.
+/// (mode "x", another process writes it, or data of it lie elsewhere), FB_VERSION_MISMATCH, FB_READ_ONLY,
+/// FB_BAD_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_run_open(
     place: *const c_char,

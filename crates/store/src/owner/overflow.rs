@@ -126,9 +126,12 @@ impl Intake {
     }
 }
 
-/// Whether nothing in the log of a segment waits to be read.
+/// Whether nothing in the log of a segment waits to be read, or nobody can read it any more.
 fn is_read(path: &Path) -> bool {
-    Segment::open(path).is_ok_and(|s| s.published(Direction::Up) == s.released(Direction::Up))
+    match Segment::open(path) {
+        Ok(s) => s.published(Direction::Up) == s.released(Direction::Up),
+        Err(e) => e.code() == Code::Corrupt,
+    }
 }
 
 /// What ends the names of a run's segments: a copy of its directory has the same identity, may be open

@@ -6,6 +6,7 @@
 //! | is there | reads it to its end, or on if its rank lives |
 //! | is there, and descriptors or memory do not suffice to open it | fails, and closes nothing |
 //! | is not in the very directory where it was made, or the host was started anew | closes the session and says what may be lost |
+//! | is there, and nobody can read it any more | closes the session and says what is lost |
 //! | was made elsewhere (another host, another `/dev/shm`), or is another user's | fails and says where; or gives it up, where that was asked for |
 //!
 //! Sessions of runs of earlier versions do not say where their segments were made. Then `LOCK` tells the host
@@ -49,6 +50,8 @@ pub(super) enum Loss {
     Restarted(Site),
     /// Nothing says where it was.
     Untold,
+    /// It is here, and so damaged that nobody can read it.
+    Damaged(PathBuf, String),
     /// It lies elsewhere and is given up.
     Elsewhere(Site),
     /// It is here, and of another user, or made by a version that this one does not read; it is given up.
@@ -87,6 +90,9 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
             }
             Look::Void => Fate::Void,
             Look::Nowhere => Fate::Lost(absent(site.or(before.as_ref()), &here)),
+            Look::Closed(path, e) if e.code() == Code::Corrupt => {
+                Fate::Lost(Loss::Damaged(path, e.text().to_owned()))
+            }
             // Another user's, or of another version: what can be done about that is not to be done here.
             Look::Closed(path, e) if is_for_others(&e) => Fate::Lost(Loss::Closed(path, e.text().to_owned())),
             Look::Closed(_, e) => return Err(unreachable(layout, e)),
@@ -156,7 +162,7 @@ fn is_unfinished(path: &Path) -> bool {
 }
 
 fn is_for_others(e: &Error) -> bool {
-    matches!(e.code(), Code::ReadOnly | Code::Refused | Code::Corrupt | Code::VersionMismatch)
+    matches!(e.code(), Code::ReadOnly | Code::Refused | Code::VersionMismatch)
 }
 
 fn unreachable(layout: &Layout, e: Error) -> Error {
@@ -224,6 +230,7 @@ impl Loss {
                 }
             }
             Loss::Untold => "nobody knows where".into(),
+            Loss::Damaged(path, _) => format!("in {}", path.display()),
             Loss::Emptied(site) | Loss::Restarted(site) | Loss::Elsewhere(site) => {
                 let (dir, user) = match site.directory.as_os_str().is_empty() {
                     true => ("shared memory".into(), String::new()),
@@ -258,6 +265,9 @@ impl Loss {
                 "{who} data in {}, and they are there no more: somebody has emptied it; {lost}",
                 site.directory.display()
             ),
+            Loss::Damaged(path, why) => {
+                format!("{who} data in {}, and they cannot be read any more ({why}); {lost}", path.display())
+            }
             Loss::Restarted(site) => {
                 format!("{who} data in the memory of {}, which was started anew since; {lost}", site.host)
             }
@@ -268,7 +278,7 @@ impl Loss {
                 format!("given up: {who} data {}; {lost}", self.place(here))
             }
         };
-        Told { ended: self.ended(), text, is_fault: matches!(self, Loss::Emptied(_)) }
+        Told { ended: self.ended(), text, is_fault: matches!(self, Loss::Emptied(_) | Loss::Damaged(..)) }
     }
 }
 
