@@ -50,20 +50,20 @@ impl Site {
         }
     }
 
-    /// That of a segment which its rank has made in another directory than this process makes its own, nor in
-    /// the run's: a rank may be in a container, and its owner outside.
-    pub fn of_segment(segment: &Segment, name: &str, run: &Path) -> Option<Site> {
-        let stat = rustix::fs::fstat(segment.fd()).ok()?;
+    /// That of a segment which may have been made in another directory than this process makes its own, and the
+    /// run's: a rank may be in a container, and its owner outside.
+    pub fn of_segment(segment: &Segment, name: &str, run: &Path) -> Site {
+        let Ok(stat) = rustix::fs::fstat(segment.fd()) else { return Site::here() };
         let is_in = |dir: &Path| identity(&dir.join(name)) == Some((stat.st_dev, stat.st_ino));
         let here = Site::here();
         if is_in(&here.directory) || is_in(run) {
-            return None;
+            return here;
         }
         let link = std::fs::read_link(format!("/proc/self/fd/{}", segment.fd().as_raw_fd())).ok();
         let directory = link.as_deref().and_then(Path::parent).filter(|dir| is_in(dir));
         let directory = directory.map(Path::to_owned).unwrap_or_default();
         let (device, inode) = identity(&directory).unwrap_or((stat.st_dev, 0));
-        Some(Site { directory, device, inode, ..here })
+        Site { directory, device, inode, ..here }
     }
 
     /// What `LOCK` says of the last owner; it does not know the directory.

@@ -211,6 +211,20 @@ fn a_segment_that_nobody_finished_making_held_nothing() {
 }
 
 #[test]
+fn a_session_that_died_before_its_segment_came_into_custody_held_nothing_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    std::fs::remove_file(segment(&rank)).unwrap();
+    let conn = Connection::open(catalog_of(&run)).unwrap();
+    conn.execute("UPDATE fb_custody SET site = NULL", ()).unwrap();
+    drop(conn);
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
+    assert_eq!((messages(&run), ended(&run)), (vec![], Some(Ended::Read)));
+}
+
+#[test]
 fn a_segment_whose_session_was_closed_unseen_stays_until_it_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");

@@ -46,6 +46,13 @@ fn is_there(conn: &Connection) -> Result<bool> {
     conn.query_row(sql, (), |_| Ok(())).optional().map(|found| found.is_some()).map_err(failed)
 }
 
+/// A session is admitted: until its segment is in custody, and its site noted, nothing of it is acknowledged.
+pub fn admit(conn: &Connection, session: u64) -> Result<()> {
+    conn.execute("INSERT OR IGNORE INTO fb_custody(session) VALUES(?1)", [session as i64])
+        .map(|_| ())
+        .map_err(failed)
+}
+
 /// Notes where the segments of a session lie.
 pub fn set_site(conn: &Connection, session: u64, site: &Site) -> Result<()> {
     let text = serde_json::to_string(site).map_err(|e| Error::internal(e.to_string()))?;
@@ -57,10 +64,10 @@ pub fn set_site(conn: &Connection, session: u64, site: &Site) -> Result<()> {
         .map_err(failed)
 }
 
-/// The same for one session, or all, that were not closed and of which nothing was noted.
+/// The same for one session, or all, that were not closed and of which nothing at all was noted.
 pub fn suppose_site(conn: &Connection, session: Option<u64>, site: &Site) -> Result<()> {
-    let sql = "SELECT session FROM fb_sessions LEFT JOIN fb_custody USING(session)
-               WHERE closed IS NULL AND site IS NULL AND (?1 IS NULL OR session = ?1)";
+    let sql = "SELECT session FROM fb_sessions WHERE closed IS NULL AND (?1 IS NULL OR session = ?1)
+               AND session NOT IN (SELECT session FROM fb_custody)";
     let unknown: Vec<i64> = conn
         .prepare(sql)
         .and_then(|mut s| s.query_map([session.map(|n| n as i64)], |r| r.get(0))?.collect())
@@ -68,19 +75,21 @@ pub fn suppose_site(conn: &Connection, session: Option<u64>, site: &Site) -> Res
     unknown.into_iter().try_for_each(|n| set_site(conn, n as u64, site))
 }
 
-/// Where the segments of the sessions lie that were not closed, as far as that was noted.
-pub fn sites(conn: &Connection) -> Result<BTreeMap<u64, Site>> {
+/// Where the segments of the sessions lie that were not closed, as far as that was noted; `None`: the session
+/// was admitted, and its segment never came into custody.
+pub fn sites(conn: &Connection) -> Result<BTreeMap<u64, Option<Site>>> {
     if !is_there(conn)? {
         return Ok(BTreeMap::new());
     }
     let sql = "SELECT session, site FROM fb_custody JOIN fb_sessions USING(session)
-               WHERE closed IS NULL AND site IS NOT NULL";
-    let rows: Vec<(i64, String)> = conn
+               WHERE closed IS NULL";
+    let rows: Vec<(i64, Option<String>)> = conn
         .prepare(sql)
         .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
         .map_err(failed)?;
     // One that makes no sense says nothing.
-    Ok(rows.into_iter().filter_map(|(n, text)| Some((n as u64, serde_json::from_str(&text).ok()?))).collect())
+    let site = |text: Option<String>| text.map(|t| serde_json::from_str(&t)).transpose().ok();
+    Ok(rows.into_iter().filter_map(|(n, text)| Some((n as u64, site(text)?))).collect())
 }
 
 /// Notes how a session ended, in the transaction that closes it.

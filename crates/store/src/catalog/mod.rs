@@ -26,7 +26,7 @@ pub(crate) use anew::{
     Health, begin, faults, faults_of_tables, fill_up_facts, go_on, known_id, list_unlisted_tables, look,
     make_room_for_facts, open_damaged, replace,
 };
-pub use custody::{Ended, ended, set_site, sites, suppose_site};
+pub use custody::{Ended, admit, ended, set_site, sites, suppose_site};
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,

@@ -168,7 +168,7 @@ impl Owner {
             let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
             let row = intake.catalog.transaction(|tx| {
                 let row = catalog::open_session(tx, rank, size, &program, segment)?;
-                catalog::set_site(tx, row.session, &Site::here())?;
+                catalog::admit(tx, row.session)?;
                 Ok(row)
             })?;
             Ok(RunOpened {
@@ -191,9 +191,9 @@ impl Owner {
             if intake.sessions.contains_key(&what.session) {
                 return Err(Error::bad(format!("session {} is attached already", what.session)));
             }
-            if let Some(site) = Site::of_segment(&what.segment, &row.segment, intake.layout.root()) {
-                intake.catalog.transaction(|tx| catalog::set_site(tx, row.session, &site))?;
-            }
+            // Who survives the loss of power need not know where memory was.
+            let site = Site::of_segment(&what.segment, &row.segment, intake.layout.root());
+            intake.catalog.lazy_transaction(|tx| catalog::set_site(tx, row.session, &site), |_| true)?;
             what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
             what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
             what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);

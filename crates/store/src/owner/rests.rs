@@ -35,7 +35,7 @@ pub(super) struct Rest {
 pub(super) enum Fate {
     /// Its log is here.
     Here { segment: Segment, overflow: Vec<Segment> },
-    /// It never had one that was complete: nothing was acknowledged.
+    /// It never had one that was complete and in custody: nothing was acknowledged.
     Void,
     /// Its log cannot be read any more, or is given up.
     Lost(Loss),
@@ -83,12 +83,13 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
     let (here, before) = (Site::here(), before.map(Site::of_holder));
     let mut rests = Vec::new();
     for row in catalog::open_sessions(&conn)? {
-        let site = sites.get(&row.session);
+        let (known, site) = (sites.get(&row.session), sites.get(&row.session).and_then(Option::as_ref));
         let fate = match search(layout, site, &here, &row.segment) {
             Look::There(segment) => {
                 Fate::Here { segment, overflow: overflows(layout, site, &here, &run_id, &row)? }
             }
             Look::Void => Fate::Void,
+            Look::Nowhere if known.is_some_and(Option::is_none) => Fate::Void,
             Look::Nowhere => Fate::Lost(absent(site.or(before.as_ref()), &here)),
             Look::Closed(path, e) if e.code() == Code::Corrupt => {
                 Fate::Lost(Loss::Damaged(path, e.text().to_owned()))
