@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 import struct
 import subprocess
 import urllib.error
@@ -165,6 +167,35 @@ def check_lost(home: Home, agent: Agent, program: Path, run_path: Path, owner: s
     assert out == "done\n"
     assert err.count("has complete steps up to 1") == 1, err
     assert "fb_restart" in err
+
+
+def check_elsewhere(home: Home, program: Path, run_path: Path) -> None:
+    """Data left where the next program does not see them are refused, and given up when it says so."""
+    first, moved, other = (run_path.with_name(name) for name in ("first", "moved", "other"))
+
+    def has(what: str, segments: Path, status: int = 0, **variables: str) -> str:
+        segments.mkdir(exist_ok=True)
+        env = {**home.env, "FOREBAY_SHM_DIR": str(segments), **variables}
+        out, err = ended(home.start(program, run_path, what, env=env), status)
+        assert status != 0 or out == "done\n"
+        return err
+
+    has("perhaps", first)
+    has("write", first, -signal.SIGKILL)
+    # The directory is there no more under the name that was noted.
+    first.rename(moved)
+    has("refuse", other)
+    assert "left data in memory" in has("usual", other, 1)
+    # At home again nothing was lost by that.
+    moved.rename(first)
+    assert not has("usual", other)
+    assert not list(first.iterdir())
+    has("write", first, -signal.SIGKILL)
+    first.rename(moved)
+    assert "given up" in has("abandon", other)
+    has("write", first, -signal.SIGKILL)
+    shutil.rmtree(first)
+    assert "given up" in has("usual", other, FOREBAY_ELSEWHERE="abandon")
 
 
 def check_apart(home: Home, program: Path, run_path: Path) -> None:

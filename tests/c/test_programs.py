@@ -11,6 +11,7 @@ from alike import (
     at_owner,
     check_apart,
     check_damage,
+    check_elsewhere,
     check_ending,
     check_histories,
     check_lost,
@@ -202,6 +203,12 @@ def test_who_waits_for_a_lost_store_is_told_and_a_second_start_says_what_there_i
 ) -> None:
     flags = ["-std=c++17"] if source.endswith("pp") else []
     check_lost(home, agent, kit.compile(PROGRAMS / source, *flags), run_path, owner)
+
+
+def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
+    kit: Kit, home: Home, run_path: Path
+) -> None:
+    check_elsewhere(home, kit.compile(PROGRAMS / "elsewhere.c"), run_path)
 
 
 def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(

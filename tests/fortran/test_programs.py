@@ -13,6 +13,7 @@ from alike import (
     at_owner,
     check_apart,
     check_damage,
+    check_elsewhere,
     check_ending,
     check_histories,
     check_lost,
@@ -76,6 +77,12 @@ def test_who_waits_for_a_lost_store_is_told_and_a_second_start_says_what_there_i
     fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
 ) -> None:
     check_lost(home, agent, fortran.compile(PROGRAMS / "damage.f90"), run_path, owner)
+
+
+def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
+    fortran: Fortran, home: Home, run_path: Path
+) -> None:
+    check_elsewhere(home, fortran.compile(PROGRAMS / "elsewhere.f90"), run_path)
 
 
 RANKS = """

@@ -46,7 +46,7 @@ typedef enum fb_status {
     FB_OK = 0,
     /* The run, data set, step, table, service or file named does not exist. */
     FB_NOT_FOUND = 1,
-    /* Somebody was faster: the step exists, the version moved on, or another process owns the run. */
+    /* Somebody was faster: the step exists, the version moved on, another process owns the run, or data of it lie in memory elsewhere. */
     FB_CONFLICT = 2,
     /* A value, type, shape or name is not acceptable; nothing was sent or stored. */
     FB_BAD_ARGUMENT = 3,
@@ -206,6 +206,10 @@ typedef struct {
        call fails with it, or fb_flush, or fb_run_close), "warn" (a line on standard error), "ignore"
        (it is counted in fb_stats and shown on the page). fb_snapshot_wait fails with it always. */
     const char *late;
+    /* What becomes of data that a program which was killed left in memory elsewhere (on another host, in another
+       /dev/shm, of another user): "refuse" (the opening fails and says where they lie), "abandon" (they are
+       given up, and the run goes on from its last step on disk); NULL: FOREBAY_ELSEWHERE, else "refuse". */
+    const char *elsewhere;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */
@@ -259,7 +263,8 @@ typedef struct {
 
    `mode` is "r" (read), "r+" (must exist), "a" (created when absent), "w" (created anew), "x" (must
    not exist). `opts` may be NULL. Close it with fb_run_close. Fails with FB_NOT_FOUND, FB_CONFLICT
-   (mode "x", or another process writes it), FB_VERSION_MISMATCH, FB_READ_ONLY, FB_BAD_ARGUMENT. */
+   (mode "x", another process writes it, or data of it lie elsewhere), FB_VERSION_MISMATCH, FB_READ_ONLY,
+   FB_BAD_ARGUMENT. */
 fb_status fb_run_open(const char *place, const char *mode, const fb_open_opts *opts, fb_run **run);
 
 /* Drains and closes a run, and frees it with its snapshots, tables and diagrams. NULL is nothing.

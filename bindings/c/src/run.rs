@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::{Code, Error, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
+use forebay::{Code, Elsewhere, Error, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -35,6 +35,10 @@ pub struct fb_open_opts {
     /// call fails with it, or fb_flush, or fb_run_close), "warn" (a line on standard error), "ignore"
     /// (it is counted in fb_stats and shown on the page). fb_snapshot_wait fails with it always.
     pub late: *const c_char,
+    /// What becomes of data that a program which was killed left in memory elsewhere (on another host, in another
+    /// /dev/shm, of another user): "refuse" (the opening fails and says where they lie), "abandon" (they are
+    /// given up, and the run goes on from its last step on disk); NULL: FOREBAY_ELSEWHERE, else "refuse".
+    pub elsewhere: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -55,7 +59,8 @@ static OWNERS: AtomicU64 = AtomicU64::new(1);
 ///
 /// `mode` is "r" (read), "r+" (must exist), "a" (created when absent), "w" (created anew), "x" (must
 /// not exist). `opts` may be NULL. Close it with fb_run_close. Fails with FB_NOT_FOUND, FB_CONFLICT
-/// (mode "x", or another process writes it), FB_VERSION_MISMATCH, FB_READ_ONLY, FB_BAD_ARGUMENT.
+/// (mode "x", another process writes it, or data of it lie elsewhere), FB_VERSION_MISMATCH, FB_READ_ONLY,
+/// FB_BAD_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_run_open(
     place: *const c_char,
@@ -86,6 +91,9 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
     }
     if let Some(late) = given::optional_text(opts.late, "late")? {
         options.late = LateErrors::parse(late)?;
+    }
+    if let Some(elsewhere) = given::optional_text(opts.elsewhere, "elsewhere")? {
+        options.elsewhere = Some(Elsewhere::parse(elsewhere)?);
     }
     if let Some(program) = given::optional_text(opts.program, "program")? {
         options.program = Some(program.to_owned());

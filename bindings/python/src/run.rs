@@ -1,8 +1,8 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Column, LateErrors, Level, Mode, OpenOptions, PutOptions, Selection, Slice, TableOptions, Target,
-    WhenFull,
+    Column, Elsewhere, LateErrors, Level, Mode, OpenOptions, PutOptions, Selection, Slice, TableOptions,
+    Target, WhenFull,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -69,7 +69,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -82,6 +82,7 @@ impl Run {
         size: Option<u32>,
         scratch: bool,
         program: Option<String>,
+        elsewhere: Option<&str>,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -92,6 +93,7 @@ impl Run {
             size,
             scratch,
             program,
+            elsewhere: elsewhere.map(Elsewhere::parse).transpose().map_err(raise)?,
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;

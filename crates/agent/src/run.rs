@@ -364,6 +364,7 @@ impl Run {
             scratch: open.scratch,
             adopt,
             late_ranks: place::late_ranks()?,
+            elsewhere: open.elsewhere,
             says: Some(self.says(shared)),
             ..forebay_store::Options::default()
         };

@@ -113,6 +113,7 @@ mod tests {
             full: WhenFull::Block,
             scratch: false,
             buffer: 1 << 20,
+            elsewhere: Default::default(),
             program: "test".into(),
         }
     }

@@ -11,8 +11,10 @@
 //! | `FOREBAY_SILENCE` | 10 | seconds without a word after which a process on another host is lost |
 //! | `FOREBAY_EXE` | none | the `forebay` program |
 //! | `FOREBAY_LATE_RANKS` | 60 | seconds that a snapshot waits for ranks that have not opened the run |
+//! | `FOREBAY_ELSEWHERE` | `refuse` | what an opening does about data in memory that it does not reach |
 
 use crate::Segment;
+use forebay_types::control::Elsewhere;
 use forebay_types::{Code, Error, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -32,6 +34,13 @@ pub mod kind {
 /// How long a snapshot waits for ranks that have not opened the run.
 pub fn late_ranks() -> Result<Duration> {
     seconds("FOREBAY_LATE_RANKS", 60)
+}
+
+/// What an opening does about data in memory that it does not reach, if its program does not say.
+pub fn elsewhere() -> Result<Elsewhere> {
+    let Some(text) = variable("FOREBAY_ELSEWHERE") else { return Ok(Elsewhere::default()) };
+    Elsewhere::parse(text.to_string_lossy().trim())
+        .map_err(|e| e.within("the environment variable FOREBAY_ELSEWHERE"))
 }
 
 /// How long a process on another host may be silent before it is lost. A network that is cut for
@@ -75,7 +84,7 @@ pub fn runtime_dir() -> Result<PathBuf> {
     let dir = variable("FOREBAY_RUNTIME_DIR")
         .or_else(|| variable("XDG_RUNTIME_DIR").filter(|d| d.is_dir()).map(|d| d.join("forebay")))
         .unwrap_or_else(|| PathBuf::from(format!("/tmp/forebay-{}", uid())));
-    private_dir(&dir).map_err(|e| elsewhere(&e, "FOREBAY_RUNTIME_DIR"))?;
+    private_dir(&dir).map_err(|e| with_remedy(&e, "FOREBAY_RUNTIME_DIR"))?;
     Ok(dir)
 }
 
@@ -89,12 +98,12 @@ pub fn home() -> Result<PathBuf> {
             )
         },
     )?;
-    private_dir(&dir).map_err(|e| elsewhere(&e, "FOREBAY_HOME"))?;
+    private_dir(&dir).map_err(|e| with_remedy(&e, "FOREBAY_HOME"))?;
     Ok(dir)
 }
 
 /// A directory that cannot be made, with what to do about it.
-fn elsewhere(e: &Error, variable: &str) -> Error {
+fn with_remedy(e: &Error, variable: &str) -> Error {
     let text = e.text();
     match text.contains("; ") {
         true => e.clone(),

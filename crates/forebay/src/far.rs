@@ -10,6 +10,7 @@ use forebay_arena::place;
 use forebay_client::remote::{Far, FarReader};
 use forebay_link::Wire;
 use forebay_link::net::{Address, Keys};
+use forebay_types::control::Elsewhere;
 use forebay_types::reading::Question;
 use forebay_types::{Code, Error, Result};
 
@@ -43,6 +44,7 @@ impl Place {
             url: format!("{address}/{name}"),
             name,
             patience: place::line_patience()?,
+            elsewhere: place::elsewhere()?,
         }))
     }
 }
@@ -86,8 +88,8 @@ pub fn send_rest(far: &Far) -> Result<usize> {
 }
 
 /// The same for a run by its address: what `forebay recover` does.
-pub fn recover(text: &str) -> Result<usize> {
-    let far = there(text)?;
+pub fn recover(text: &str, elsewhere: Elsewhere) -> Result<usize> {
+    let far = Far { elsewhere, ..there(text)? };
     if !forebay_client::remote::any_rest() {
         return Ok(0);
     }

@@ -46,7 +46,7 @@ pub use forebay_client::run::{
     Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View, Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows};
-pub use forebay_types::control::{Column, LateErrors, Mode, PageLinks, Target, WhenFull};
+pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{

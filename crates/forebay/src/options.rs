@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_types::control::{LateErrors, WhenFull};
+use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
 use forebay_types::{Error, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
@@ -23,6 +23,9 @@ pub struct OpenOptions {
     pub scratch: bool,
     /// Name of the program, for people; the executable's name when not given.
     pub program: Option<String>,
+    /// What becomes of data that a program which was killed left in memory elsewhere: on another host, in
+    /// another `/dev/shm`, of another user. What `FOREBAY_ELSEWHERE` says when not given, else refused.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 impl Default for OpenOptions {
@@ -35,6 +38,7 @@ impl Default for OpenOptions {
             size: None,
             scratch: false,
             program: None,
+            elsewhere: None,
         }
     }
 }

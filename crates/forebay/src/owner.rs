@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_agent::{Embedded, EmbeddedOptions};
+use forebay_arena::place;
 use forebay_client::remote::Far;
 use forebay_client::run::{Session, Successor};
 use forebay_link::Wire;
@@ -56,7 +57,7 @@ pub fn session(
     let path = dir.to_str().ok_or_else(|| {
         Error::bad(format!("the path {} is not UTF-8; choose another name for the run", dir.display()))
     })?;
-    let mut request = request(path, mode, options, (rank, size));
+    let mut request = request(path, mode, options, (rank, size))?;
     let new = mode == Mode::Create && !dir.join(layout::CATALOG).exists();
     let mut lost: Option<Instant> = None;
     loop {
@@ -141,10 +142,11 @@ pub fn session_from_afar(
     options: &OpenOptions,
     rank_and_size: (u32, u32),
 ) -> Result<Session> {
+    let request = request(&far.url, mode, options, rank_and_size)?;
+    let far = &Far { elsewhere: request.elsewhere, ..far.clone() };
     if !matches!(mode, Mode::Write | Mode::Create) {
         crate::far::send_rest(far)?;
     }
-    let request = request(&far.url, mode, options, rank_and_size);
     let mut lost: Option<Instant> = None;
     let session = loop {
         let tried = match forebay_client::remote::start(far.clone()) {
@@ -173,8 +175,8 @@ pub fn session_from_afar(
     Ok(session)
 }
 
-fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u32)) -> OpenRun {
-    OpenRun {
+fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u32)) -> Result<OpenRun> {
+    Ok(OpenRun {
         path: path.to_owned(),
         mode,
         rank,
@@ -183,7 +185,8 @@ fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u3
         scratch: options.scratch,
         buffer: options.buffer,
         program: options.program.clone().unwrap_or_else(program),
-    }
+        elsewhere: options.elsewhere.map_or_else(place::elsewhere, Ok)?,
+    })
 }
 
 /// A session at an agent goes on at another one when the agent dies. All ranks start it through the same

@@ -5,6 +5,7 @@ mod cli;
 mod closing;
 mod deaths;
 mod deleted;
+mod elsewhere;
 mod full;
 mod lost;
 mod network;

@@ -17,7 +17,7 @@ use crate::layout::{Layout, with_end};
 use crate::lock::Lock;
 use crate::owner::{Options, Owner, Says, files};
 use crate::reader::Reader;
-use forebay_types::control::Mode;
+use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,24 +34,30 @@ fn unheard() -> Progress {
 /// Finishes what an owner that died left behind; says which step is the last one now. Refused
 /// while another process holds the run.
 pub fn recover(dir: &Path) -> Result<Option<i64>> {
-    recover_with(dir, &unheard(), None)
+    recover_with(dir, Elsewhere::Refuse, &unheard(), None)
 }
 
-/// The same; what lay in shared memory is counted in bytes, and `says` hears what this waits for. A step
-/// that was there and could not be kept is an error; everything else is recovered then all the same.
-pub fn recover_with(dir: &Path, progress: &Progress, says: Option<Says>) -> Result<Option<i64>> {
+/// The same; what lay in shared memory is counted in bytes, and `says` hears what this waits for. What was
+/// there and could not be kept is an error; everything else is recovered then all the same.
+pub fn recover_with(
+    dir: &Path,
+    elsewhere: Elsewhere,
+    progress: &Progress,
+    says: Option<Says>,
+) -> Result<Option<i64>> {
     let progress = Some(progress.clone());
-    let owner = Owner::open(dir, Options { mode: Mode::ReadWrite, progress, says, ..Options::default() })?;
+    let mode = Mode::ReadWrite;
+    let owner = Owner::open(dir, Options { mode, elsewhere, progress, says, ..Options::default() })?;
     let not_recovered = owner.not_recovered()?;
     owner.close()?;
     match not_recovered.first() {
         None => Ok(Reader::open(dir)?.last_step()?.map(|s| s.step)),
         Some(e) => {
             let text = format!(
-                "{}: {} of the steps that were left could not be kept, everything else is recovered: {}",
+                "{}: not all that was left could be kept, everything else is recovered: {}{}",
                 dir.display(),
-                not_recovered.len(),
-                e.text()
+                e.text(),
+                if not_recovered.len() > 1 { "; and more" } else { "" }
             );
             Err(Error::new(e.code(), text))
         }
@@ -61,16 +67,17 @@ pub fn recover_with(dir: &Path, progress: &Progress, says: Option<Says>) -> Resu
 /// Drops unfinished and unreferenced files and the gaps in the catalog; says how many bytes that
 /// saved. Refused while another process holds the run.
 pub fn compact(dir: &Path) -> Result<u64> {
-    compact_with(dir, &unheard())
+    compact_with(dir, Elsewhere::Refuse, &unheard())
 }
 
 /// The same; what a dead program left, and then the catalog that is written anew, are counted in bytes.
-pub fn compact_with(dir: &Path, progress: &Progress) -> Result<u64> {
+pub fn compact_with(dir: &Path, elsewhere: Elsewhere, progress: &Progress) -> Result<u64> {
     let before = size_of(dir);
     let disk: Arc<dyn Disk> = Arc::new(System);
     let layout = Layout::new(dir);
     let heard = Some(progress.clone());
-    Owner::open(dir, Options { mode: Mode::ReadWrite, progress: heard, ..Options::default() })?.close()?;
+    let options = Options { mode: Mode::ReadWrite, elsewhere, progress: heard, ..Options::default() };
+    Owner::open(dir, options)?.close()?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
     let catalog = Catalog::open(&disk, &layout, lock.fence())?;
     let size = |path: PathBuf| path.metadata().map_or(0, |m| m.len());

@@ -19,6 +19,7 @@ mod located;
 pub mod lock;
 pub mod owner;
 mod reader;
+mod site;
 pub mod stepfile;
 
 pub use care::{
@@ -28,3 +29,4 @@ pub use care::{
 pub use located::{Array, Located};
 pub use owner::{Absence, Attach, Deaf, ELSEWHERE, Options, Orphan, Owner, Says, Sink, has_living_ranks};
 pub use reader::{Reader, shape_of};
+pub use site::Site;

@@ -49,6 +49,8 @@ pub struct Lock {
     disk: Arc<dyn Disk>,
     file: File,
     holder: Holder,
+    before: Option<Holder>,
+    unused: bool,
 }
 
 impl Lock {
@@ -75,9 +77,9 @@ impl Lock {
             }
         };
         let before = read(&mut file);
-        let fence = before.map_or(0, |h| h.fence).max(least) + 1;
+        let fence = before.as_ref().map_or(0, |h| h.fence).max(least) + 1;
         let holder = Holder::ourselves(fence);
-        let mut lock = Lock { disk: disk.clone(), file, holder };
+        let mut lock = Lock { disk: disk.clone(), file, holder, before, unused: false };
         lock.write().map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
         Ok(lock)
     }
@@ -85,6 +87,16 @@ impl Lock {
     /// The fencing number of this ownership.
     pub fn fence(&self) -> u64 {
         self.holder.fence
+    }
+
+    /// Who had it last, if that is known.
+    pub fn before(&self) -> Option<&Holder> {
+        self.before.as_ref()
+    }
+
+    /// Gives it back as it was found: nothing was done with it.
+    pub fn untouched(mut self) {
+        self.unused = true;
     }
 
     fn write(&mut self) -> std::io::Result<()> {
@@ -98,8 +110,17 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        self.holder.pid = 0;
-        let _ = self.write();
+        match (self.unused, self.before.take()) {
+            (false, _) => {
+                self.holder.pid = 0;
+                let _ = self.write();
+            }
+            (true, Some(before)) => {
+                self.holder = before;
+                let _ = self.write();
+            }
+            (true, None) => drop(self.disk.cut(self.file.as_fd(), 0)),
+        }
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -321,7 +321,8 @@ fn an_opening_that_waits_for_room_says_for_which_file_and_how_much() {
     let quiet: PathBuf = dir.path().join("quiet.fb");
     let _rank = left(&quiet, |rank| rank.step(0, &f64s(N, 0)));
     let nothing = |text: &str| panic!("{text}");
-    recover_with(&quiet, &(Arc::new(|_, _| {}) as forebay_store::Progress), Some(Arc::new(nothing))).unwrap();
+    let progress = Arc::new(|_, _| {}) as forebay_store::Progress;
+    recover_with(&quiet, Default::default(), &progress, Some(Arc::new(nothing))).unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A damaged run keeps what can be read of it, says what cannot, and goes on: catalogs with broken
 //! pages, flipped bits, files that are gone.
 
-use crate::common::{Rank, f64s, shape};
+use crate::common::{Rank, f64s, recover_without_memory, shape};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, Mode, Restarted, TableInfo};
@@ -144,7 +144,7 @@ fn a_broken_page_costs_the_rows_in_it_and_nothing_else_and_the_log_moves_along()
     assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
     assert!(repair(&run).unwrap().is_whole(), "what is missing is said once");
     // The segment of this rank is gone; the session is over at the next opening.
-    recover(&run).unwrap();
+    recover_without_memory(&run).unwrap();
     assert_eq!(rows(&run, "t").len(), saved.len());
 }
 
@@ -177,7 +177,7 @@ fn a_single_fault_of_the_catalog_is_found_and_when_no_row_is_hit_none_is_lost() 
     let (_keep, run) = scratch();
     let run = crashed(&run);
     let catalog = run.join("catalog.sqlite");
-    recover(&run).unwrap();
+    recover_without_memory(&run).unwrap();
     // The count of free pages in the header.
     std::fs::OpenOptions::new().write(true).open(&catalog).unwrap().write_all_at(&[0, 0, 0, 7], 36).unwrap();
     let faults = verify(&run).unwrap().faults;

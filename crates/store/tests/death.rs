@@ -2,7 +2,8 @@
 //! acknowledged is all there afterwards, and nothing half.
 
 use crate::common::{Rank, f64s, wait_for};
-use forebay_store::{Options, Owner, Reader, compact, recover, repair, verify};
+use forebay_arena::place;
+use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, TableInfo};
 use forebay_types::record::{Cell, Place, Record};
@@ -195,10 +196,10 @@ fn a_segment_whose_session_is_over_goes_at_the_next_opening() {
     let id = owner.run_id().to_owned();
     owner.close().unwrap();
     // As if the owner had died between the end of the session in the catalog and that of its names.
-    let name = |kind: &str, session: &str| {
-        forebay_arena::place::segment_path(&forebay_arena::place::segment_name(&[kind, &id, session]))
-    };
-    let left = [name("run", "1"), name("over", "1-1"), name("over", "1-2")];
+    let conn = catalog::open_read_only(&run.join("catalog.sqlite")).unwrap();
+    let own = catalog::segment_of(&conn, 1).unwrap().unwrap();
+    let over = own.replace(&format!("-run-{id}-"), &format!("-over-{id}-"));
+    let left = [own, format!("{over}-1"), format!("{over}-2")].map(|name| place::segment_path(&name));
     for path in &left {
         std::fs::write(path, b"left").unwrap();
     }

@@ -3,6 +3,7 @@
 //! acknowledged is there afterwards, nothing half is listed, and errors name what they cost.
 
 use crate::common::faults::{Fault, FaultyDisk, KINDS, plant, scratch};
+use crate::common::recover_without_memory;
 use crate::common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, recover};
 use forebay_types::Error;
@@ -224,7 +225,7 @@ fn power_lost_at_any_place_leaves_what_was_acknowledged_as_durable() {
         if !run.join("catalog.sqlite").exists() && l.acknowledged == 0 {
             return; // there is no run yet
         }
-        match recover(&run) {
+        match recover_without_memory(&run) {
             Ok(_) => check(&run, &acts, l.acknowledged, l.begun, &what),
             // A catalog that was being made when nothing was promised yet.
             Err(e) if l.begun == 0 => {

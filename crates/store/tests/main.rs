@@ -6,6 +6,7 @@ mod backlog;
 mod care;
 mod common;
 mod death;
+mod elsewhere;
 mod faults;
 mod golden;
 mod model;

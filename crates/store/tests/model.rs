@@ -2,6 +2,7 @@
 //! place, and after the death of the owner at a random one.
 
 use crate::common::faults::{Fault, FaultyDisk, plant, scratch};
+use crate::common::recover_without_memory;
 use crate::common::script::{Act, Driver, Model, check, read};
 use forebay_store::{Options, Owner, Reader, recover};
 use proptest::prelude::*;
@@ -56,7 +57,7 @@ proptest! {
             let dir = scratch();
             let run = dir.path().join("r.fb");
             plant(&l.tree, dir.path());
-            recover(&run).unwrap();
+            recover_without_memory(&run).unwrap();
             check(&run, &acts, l.acknowledged, l.begun, &format!("place {}, {}", l.place, l.what));
         }
     }

@@ -6,8 +6,8 @@
 
 use crate::common::faults::{plant, scratch};
 use crate::common::power::{Image, Noting};
-use crate::common::{Rank, f64s};
-use forebay_store::{Options, Owner, Reader, recover, verify};
+use crate::common::{Rank, f64s, recover_without_memory};
+use forebay_store::{Options, Owner, Reader, verify};
 use forebay_types::Selection;
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, TableInfo};
@@ -201,7 +201,7 @@ fn look(image: &Image, states: &[State]) -> Option<String> {
     let dir = scratch();
     let run = dir.path().join("r.fb");
     plant(&image.tree, dir.path());
-    if let Err(e) = recover(&run) {
+    if let Err(e) = recover_without_memory(&run) {
         return (image.durable > 0).then(|| e.to_string());
     }
     let found = State::of(&run);

@@ -173,6 +173,30 @@ impl LateErrors {
     }
 }
 
+/// What an opening for writing does when dead programs left data in memory that this process does not
+/// reach: on another host, in another `/dev/shm`, of another user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Elsewhere {
+    /// It fails and names the place: there the data are written, or here given up.
+    #[default]
+    Refuse,
+    /// It gives them up and goes on from the last durable step.
+    Abandon,
+}
+
+impl Elsewhere {
+    /// Reads `refuse` or `abandon`.
+    pub fn parse(text: &str) -> crate::Result<Elsewhere> {
+        match text {
+            "refuse" => Ok(Elsewhere::Refuse),
+            "abandon" => Ok(Elsewhere::Abandon),
+            _ => Err(crate::Error::bad(format!(
+                "{text:?} is not what can be done with data that lie elsewhere; use \"refuse\" or \"abandon\""
+            ))),
+        }
+    }
+}
+
 /// What a rank asks over the owner's socket, one connection a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RunRequest {
@@ -214,6 +238,9 @@ pub struct OpenRun {
     pub buffer: u64,
     /// Name of the program, for people.
     pub program: String,
+    /// What becomes of data in memory that the owner does not reach.
+    #[serde(default)]
+    pub elsewhere: Elsewhere,
 }
 
 /// How a rank goes on with its session at the successor of its owner.

@@ -47,6 +47,7 @@ class Run:
         size: int | None,
         scratch: bool,
         program: str | None,
+        elsewhere: str | None,
     ) -> Run: ...
     @property
     def path(self) -> str: ...

@@ -460,6 +460,7 @@ def open(
     rank: int | None = None,
     size: int | None = None,
     scratch: bool = False,
+    elsewhere: Literal["refuse", "abandon"] | None = None,
 ) -> Run:
     """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``, ``"fb://host:port/two_stream"`` a run
     that the agent on another host keeps (``forebay up --listen``).
@@ -472,13 +473,17 @@ def open(
     was acknowledged earlier: the next call raises it (or ``flush``, or ``close``), or it is a ``RuntimeWarning``,
     or it is only counted and shown on the page; waiting for a snapshot raises its error always. ``rank``,
     ``size``: from the launcher's environment if not given. ``scratch``: the run is deleted when it is closed.
+    ``elsewhere``: what becomes of data that a program which was killed left in memory elsewhere, that is on another
+    host, in another ``/dev/shm`` or of another user: ``refuse`` raises ``Conflict`` and says where they lie,
+    ``abandon`` gives them up and goes on from the last step on disk; if not given ``FOREBAY_ELSEWHERE``, else
+    ``refuse``.
 
-    Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; or another process writes the run: the text
-    names its pid and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
+    Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; another process writes the run, or data of it
+    lie elsewhere: the text names process and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
     """
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
     place, room = os.fspath(path_or_url), str(buffer or 0)
-    return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program))
+    return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere))
 
 
 def _literal(name: str) -> str:

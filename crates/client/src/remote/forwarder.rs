@@ -15,7 +15,7 @@ use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
 use forebay_link::frame::kind as frame;
 use forebay_link::{Duplex, Line, Message, Received, Wire};
 use forebay_types::codec::Reader;
-use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest};
+use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
 use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, OwnerWords, kind};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -52,6 +52,8 @@ pub struct Far {
     pub name: String,
     /// So long a cut line is tried again before the session is given up.
     pub patience: Duration,
+    /// What its owner does about data that lie elsewhere, when what is left here is sent.
+    pub elsewhere: Elsewhere,
 }
 
 /// Starts a forwarder; gives the rank's end of a connection to it, as if it were the owner.

@@ -85,6 +85,7 @@ impl Rest {
             scratch: false,
             buffer: segment.block_bytes(),
             program: "forebay recover".into(),
+            elsewhere: far.elsewhere,
         };
         let (host, pid) = (place::host(), std::process::id());
         let request = LineRequest::OpenFar { open, host, pid, after: Some(self.after.clone()) };

@@ -85,6 +85,7 @@ pub fn request(dir: &Path, buffer: u64, full: WhenFull) -> OpenRun {
         scratch: false,
         buffer,
         program: "test".into(),
+        elsewhere: Default::default(),
     }
 }
 

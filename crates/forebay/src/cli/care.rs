@@ -1,8 +1,10 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
+use super::leftover::{Leftover, leftovers};
 use super::out::{Out, Unit, bar, bytes};
-use forebay::{Code, Error, Result, run_dir};
+use forebay::{Code, Elsewhere, Error, Result, run_dir};
+use forebay_arena::place;
 use forebay_store as store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,9 @@ pub struct Compact {
 pub struct Recover {
     /// The run; by default every run in this directory that nobody holds.
     run: Option<String>,
+    /// Give up what lies in memory that is not seen from here: of another host, container or user.
+    #[arg(long)]
+    abandon: bool,
 }
 
 impl Verify {
@@ -184,17 +189,28 @@ impl Compact {
         let dir = run_dir(&self.run)?;
         existing(&dir)?;
         let (bar, progress) = bar("compacting", Unit::Bytes);
-        let saved = store::compact_with(&dir, &progress)?;
+        let saved = store::compact_with(&dir, place::elsewhere()?, &progress)?;
         bar.finish_and_clear();
         out.either(|| json!({"saved_bytes": saved}), || format!("{}: {} saved", dir.display(), bytes(saved)))
     }
 }
 
 impl Recover {
-    /// Does it.
+    /// Does it, and names what is left of other runs.
     pub fn run(&self, out: &Out) -> Result<()> {
+        let done = self.recover(out);
+        if !out.json {
+            for line in leftovers(false).iter().filter_map(Leftover::line) {
+                eprintln!("forebay: still in shared memory: {line}");
+            }
+        }
+        done
+    }
+
+    fn recover(&self, out: &Out) -> Result<()> {
+        let elsewhere = if self.abandon { Elsewhere::Abandon } else { place::elsewhere()? };
         if let Some(run) = self.run.as_deref().filter(|run| run.contains("://")) {
-            let count = forebay::recover_far(run)?;
+            let count = forebay::recover_far(run, elsewhere)?;
             return out.either(
                 || json!({"run": run, "sessions": count}),
                 || match count {
@@ -206,7 +222,7 @@ impl Recover {
         if let Some(run) = &self.run {
             let dir = run_dir(run)?;
             existing(&dir)?;
-            return recover(out, &dir);
+            return recover(out, &dir, elsewhere);
         }
         let here = std::env::current_dir().map_err(|e| Error::io("cannot find the working directory", e))?;
         let entries =
@@ -224,8 +240,9 @@ impl Recover {
         }
         let mut outcome = Ok(());
         for dir in &runs {
-            match recover(out, dir) {
-                Err(e) if e.code() == Code::Conflict => {
+            match recover(out, dir, elsewhere) {
+                // Data that lie elsewhere are a conflict, too, and nobody holds the run then.
+                Err(e) if e.code() == Code::Conflict && is_held(dir) => {
                     out.line(format!("{}: in use, left alone", dir.display()))?
                 }
                 // The others are recovered all the same.
@@ -236,12 +253,17 @@ impl Recover {
     }
 }
 
-fn recover(out: &Out, dir: &Path) -> Result<()> {
+/// Whether somebody writes the run, or may do so at once.
+fn is_held(dir: &Path) -> bool {
+    store::lock::holder(&dir.join(store::layout::LOCK)).is_some() || store::has_living_ranks(dir)
+}
+
+fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
     let (bar, progress) = bar("recovering", Unit::Bytes);
     let shown = bar.clone();
     // On the standard error, so that what a program reads of this command stays as it was.
     let says: store::Says = Arc::new(move |text| shown.suspend(|| eprintln!("forebay: {text}")));
-    let last = store::recover_with(dir, &progress, Some(says))?;
+    let last = store::recover_with(dir, elsewhere, &progress, Some(says))?;
     bar.finish_and_clear();
     out.either(
         || json!({"run": dir, "last_step": last}),

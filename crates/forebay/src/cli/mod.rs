@@ -6,6 +6,7 @@ mod cp;
 mod doctor;
 mod drop;
 mod get;
+mod leftover;
 mod ls;
 mod monitor;
 mod npy;

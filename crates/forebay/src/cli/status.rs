@@ -1,5 +1,6 @@
 //! `forebay status`: processes, runs, services, buffers.
 
+use super::leftover::{Leftover, leftovers};
 use super::out::{Out, bytes};
 use forebay::Result;
 use forebay_agent::{RunStatus, Status as Of};
@@ -18,12 +19,15 @@ impl Status {
             return out.value(&json!(found));
         }
         if found.is_empty() {
-            return out.line("nothing of Forebay runs here; `forebay up` starts an agent");
+            out.line("nothing of Forebay runs here; `forebay up` starts an agent")?;
         }
         for s in &found {
             owner(out, s)?;
         }
-        Ok(())
+        leftovers(false)
+            .iter()
+            .filter_map(Leftover::line)
+            .try_for_each(|line| out.line(format!("left by the dead: {line}")))
     }
 }
 

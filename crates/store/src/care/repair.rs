@@ -12,6 +12,7 @@ use crate::layout::{DATA, Layout, STEPS, TMP, step_file};
 use crate::lock::Lock;
 use crate::owner::{files, has_end, left_by_the_dead, spare_the_living, tidy};
 use crate::reader::Reader;
+use crate::site::Site;
 use crate::stepfile::{Entry, Manifest, open_manifest};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, Transaction};
@@ -100,7 +101,17 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         }
     };
     let left = left_by_the_dead(&layout, catalog.run_id());
-    catalog.transaction(|tx| left.iter().try_for_each(|row| catalog::inherit_session(tx, row)))?;
+    catalog.transaction(|tx| {
+        for row in &left {
+            catalog::inherit_session(tx, row)?;
+            catalog::suppose_site(tx, Some(row.session), &Site::here())?;
+        }
+        // From now on `LOCK` names this process.
+        match lock.before() {
+            Some(before) => catalog::suppose_site(tx, None, &Site::of_holder(before)),
+            None => Ok(()),
+        }
+    })?;
     adopt_files(&*disk, &layout, &mut catalog, progress, &mut done)?;
     if anew {
         done.old_catalog = catalog::replace(&*disk, &layout, catalog)?;

@@ -7,6 +7,7 @@
 //! tables under their own names.
 
 mod anew;
+mod custody;
 mod data;
 mod descriptors;
 mod marks;
@@ -25,6 +26,7 @@ pub(crate) use anew::{
     Health, begin, faults, faults_of_tables, fill_up_facts, go_on, known_id, list_unlisted_tables, look,
     make_room_for_facts, open_damaged, replace,
 };
+pub use custody::{Ended, admit, ended, set_site, sites, suppose_site};
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
@@ -36,8 +38,8 @@ pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, p
 pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
-    SessionRow, answers, applied, close_session, inherit_session, keep_answer, open_session, open_sessions,
-    segment_of, session, set_applied,
+    SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, open_session,
+    open_sessions, segment_of, session, set_applied,
 };
 pub use steps::{
     Checkpoint, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
@@ -121,6 +123,7 @@ impl Catalog {
             let failed = |e| sql_error("cannot claim the catalog", e);
             let tx = self.conn.unchecked_transaction().map_err(failed)?;
             together::ensure_table(&tx)?;
+            custody::ensure_table(&tx)?;
             serials::upgrade(&tx)?;
             marks::ensure_tables(&tx)?;
             points::ensure_tables(&tx)?;

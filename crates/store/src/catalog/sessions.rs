@@ -1,5 +1,6 @@
 //! Sessions: which rank wrote through which segment, and how far its records are applied.
 
+use super::custody::{self, Ended};
 use super::{now, points, sql_error};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -109,8 +110,15 @@ pub fn answers(conn: &Connection, session: u64) -> Result<Vec<(u64, Result<Strin
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
-/// Marks a session as closed; gives the points of histories that waited for its rank only.
+/// Marks a session as closed whose log was read to its end; gives the points of histories that waited for
+/// its rank only.
 pub fn close_session(conn: &Connection, session: u64) -> Result<Vec<points::Completed>> {
+    end_session(conn, session, Ended::Read)
+}
+
+/// The same for one that may have ended in another way.
+pub fn end_session(conn: &Connection, session: u64, how: Ended) -> Result<Vec<points::Completed>> {
+    custody::set_ended(conn, session, how)?;
     conn.execute("DELETE FROM fb_answers WHERE session = ?1", params![session as i64])
         .map_err(|e| sql_error("cannot close the session", e))?;
     conn.execute("UPDATE fb_sessions SET closed = ?2 WHERE session = ?1", params![session as i64, now()])

@@ -17,6 +17,7 @@ use super::command::Command;
 use super::intake::Intake;
 use super::machine::{Adopted, Event, Session};
 use super::overflow::{find, is_used};
+use super::rests::{self, Fate, Rest};
 use super::sink::Sink;
 use super::{Attach, Owner};
 use crate::catalog::{self, SessionRow};
@@ -99,35 +100,48 @@ impl Intake {
     }
 
     /// Takes what an earlier owner left: sessions of living ranks go on if there is somebody to hear
-    /// them, others are fenced and read to their end.
-    pub(super) fn inherit(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<()> {
-        for row in catalog::open_sessions(self.catalog.conn())? {
-            let Ok(segment) = find(&self.layout, &row.segment) else {
-                self.catalog.transaction(|tx| catalog::close_session(tx, row.session))?;
-                continue;
-            };
+    /// them, others are fenced and read to their end. What is lost is closed with a message, and told.
+    pub(super) fn inherit(
+        &mut self,
+        rests: Vec<Rest>,
+        hears: Option<&Arc<dyn Sink>>,
+    ) -> Result<Vec<rests::Told>> {
+        let lost = rests.iter().any(|r| !matches!(r.fate, Fate::Here { .. }));
+        let told = match lost {
+            true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests))?,
+            false => Vec::new(),
+        };
+        for Rest { row, fate } in rests {
+            let Fate::Here { segment, overflow } = fate else { continue };
+            overflow.iter().for_each(|s| self.rooms.take(s, &self.layout));
             let applied = catalog::applied(self.catalog.conn(), row.session)?;
             match hears.filter(|_| lives(&segment)) {
-                Some(sink) => self.adopt(row, segment, sink.clone(), applied)?,
+                Some(sink) => self.adopt(row, (segment, overflow), sink.clone(), applied)?,
                 None => {
                     segment.word(word::CLOSED).store(1, Ordering::SeqCst);
                     let mut s = Attached::new(row, segment, Arc::new(super::Deaf), applied);
                     s.consumer.rewind();
-                    s.overflow = self.overflows_of(&s.row);
+                    s.overflow = overflow;
                     self.enter(s, |session| (session.recovered, session.hung) = (true, true));
                 }
             }
         }
-        Ok(())
+        Ok(told)
     }
 
-    fn adopt(&mut self, row: SessionRow, segment: Segment, sink: Arc<dyn Sink>, applied: u64) -> Result<()> {
+    fn adopt(
+        &mut self,
+        row: SessionRow,
+        (segment, overflow): (Segment, Vec<Segment>),
+        sink: Arc<dyn Sink>,
+        applied: u64,
+    ) -> Result<()> {
         self.downs.open(row.session, &segment);
         let replay_end = segment.published(forebay_arena::Direction::Up);
         let answers = catalog::answers(self.catalog.conn(), row.session)?;
         let mut s = Attached::new(row, segment, sink, applied);
         s.consumer.rewind();
-        s.overflow = self.overflows_of(&s.row);
+        s.overflow = overflow;
         let waiting = Some(self.now());
         self.enter(s, |session| {
             session.adopted = Some(Adopted { replay_end, waiting });

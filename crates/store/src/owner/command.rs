@@ -4,11 +4,13 @@ use super::adopt::Orphan;
 use super::intake::Intake;
 use super::machine::{Absence, Event};
 use super::overflow::mark;
+use super::rests::Rest;
 use super::sink::Sink;
 use super::{Attach, attached::Attached};
 use crate::catalog::{self, SessionRow};
+use crate::site::Site;
 use forebay_arena::{Process, place};
-use forebay_types::control::{Resume, RunOpened, word};
+use forebay_types::control::{Elsewhere, Resume, RunOpened, word};
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
@@ -22,6 +24,16 @@ pub(super) struct Admit {
     pub size: u32,
     pub program: String,
     pub created: bool,
+}
+
+/// What an earlier owner left.
+pub(super) struct Taken {
+    /// Whether ranks of it live.
+    pub lives: bool,
+    /// Bytes of blocks.
+    pub bytes: u64,
+    /// What is to be told at once.
+    pub told: Vec<String>,
 }
 
 /// How far the work is that a predecessor left.
@@ -55,12 +67,13 @@ pub(super) enum Command {
     Stats(Sender<Json>),
     Sessions(Sender<Vec<(u64, u32)>>),
     IsIdle(Sender<bool>),
-    /// Takes what an earlier owner left; whether ranks of it live, and how many bytes they left.
-    TakeOver(Option<Arc<dyn Sink>>, Sender<Result<(bool, u64)>>),
+    /// Takes what earlier owners left.
+    TakeOver(Vec<Rest>, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
     Recovering(Sender<Recovering>),
     NotRecovered(Sender<Vec<Error>>),
-    /// A life of the run begins; files without a row are swept if nothing is being written.
-    BeginLife(Sender<Result<()>>),
+    /// A life of the run begins; files without a row are swept if nothing is being written. What is
+    /// to be told of it.
+    BeginLife(Elsewhere, Sender<Result<Vec<String>>>),
     Lose(Error),
     Close,
 }
@@ -93,14 +106,16 @@ impl Intake {
                 drop(tell.send(self.machine.sessions().map(|s| (s.number, s.rank)).collect()));
             }
             Command::IsIdle(tell) => drop(tell.send(self.machine.is_drained())),
-            Command::TakeOver(hears, tell) => drop(tell.send(self.take_over(hears.as_ref()))),
+            Command::TakeOver(rests, hears, elsewhere, tell) => {
+                drop(tell.send(self.take_over(rests, hears.as_ref(), elsewhere)));
+            }
             Command::Recovering(tell) => {
                 let written = self.machine.figures().written;
                 let waits_for = self.machine.waits_for().map(str::to_owned);
                 let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_drained() });
             }
-            Command::NotRecovered(tell) => drop(tell.send(self.machine.not_recovered().to_vec())),
-            Command::BeginLife(tell) => drop(tell.send(self.begin_life())),
+            Command::NotRecovered(tell) => drop(tell.send(self.not_recovered())),
+            Command::BeginLife(elsewhere, tell) => drop(tell.send(self.begin_life(elsewhere))),
             Command::Lose(error) => self.feed(Event::Lose(error)),
             Command::Close => self.feed(Event::Close),
         }
@@ -124,8 +139,11 @@ impl Intake {
         let run_id = self.run_id.clone();
         let mark = mark(self.layout.root());
         let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
-        let row =
-            self.catalog.transaction(|tx| catalog::open_session(tx, rank, size, &who.program, segment))?;
+        let row = self.catalog.transaction(|tx| {
+            let row = catalog::open_session(tx, rank, size, &who.program, segment)?;
+            catalog::admit(tx, row.session)?;
+            Ok(row)
+        })?;
         let SessionRow { session, segment, .. } = row;
         Ok(RunOpened {
             session,
@@ -144,6 +162,9 @@ impl Intake {
         if self.attached.contains_key(&what.session) {
             return Err(Error::bad(format!("session {} is attached already", what.session)));
         }
+        // Who survives the loss of power need not know where memory was.
+        let site = Site::of_segment(&what.segment, &row.segment, self.layout.root());
+        self.catalog.lazy_transaction(|tx| catalog::set_site(tx, row.session, &site), |_| true)?;
         what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
         what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
         what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);

@@ -58,6 +58,8 @@ pub(super) struct Intake {
     pub overflow_limit: u64,
     pub spill_limit: u64,
     pub rooms: Rooms,
+    /// What was there by all that was promised, and is not.
+    pub missing: Vec<Error>,
     /// Bytes of records committed since the catalog's log was last moved.
     pub logged: usize,
     /// Bytes that parts of files name by their record.
@@ -113,6 +115,7 @@ impl Intake {
             overflow_limit: options.overflow,
             spill_limit: options.spill,
             rooms: Rooms::default(),
+            missing: Vec::new(),
             logged: 0,
             kept: HashMap::new(),
             awaited: Vec::new(),

@@ -21,6 +21,7 @@ mod intake;
 mod machine;
 mod open;
 mod overflow;
+mod rests;
 mod sink;
 
 pub(crate) use adopt::spare_the_living;

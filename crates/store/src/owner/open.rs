@@ -4,11 +4,12 @@
 use super::adopt::spare_the_living;
 use super::aside;
 use super::attached::Attached;
-use super::command::Command;
+use super::command::{Command, Taken};
 use super::drain::Drain;
 use super::intake::{Ends, Intake, listed};
 use super::machine::Event;
 use super::overflow;
+use super::rests::{self, Rest};
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
 use crate::catalog::{self, Catalog};
@@ -19,7 +20,7 @@ use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::open_manifest;
 use forebay_arena::{Doorbell, process};
-use forebay_types::control::Mode;
+use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -56,6 +57,8 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Hears how many of the bytes that a predecessor left in shared memory are written.
     pub progress: Option<Progress>,
+    /// What becomes of data in memory that this process does not reach.
+    pub elsewhere: Elsewhere,
     /// Hears what this waits for while it is written, and what of it cannot be kept.
     pub says: Option<Says>,
 }
@@ -75,6 +78,7 @@ impl Default for Options {
             late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
             progress: None,
+            elsewhere: Elsewhere::Refuse,
             says: None,
         }
     }
@@ -130,10 +134,21 @@ impl Owner {
         if options.adopt.is_none() {
             spare_the_living(&layout)?;
         }
-        // Those are of an earlier life.
-        drop(layout.take_absent());
         // Somebody may have made or changed it before the lock was ours.
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
+        let rests = match fresh {
+            true => Vec::new(),
+            false => match rests::look(&layout, lock.before(), options.elsewhere) {
+                Ok(rests) => rests,
+                Err(e) => {
+                    // It tells the next one where those are of which the catalog does not.
+                    lock.untouched();
+                    return Err(e);
+                }
+            },
+        };
+        // Those are of an earlier life.
+        drop(layout.take_absent());
         let catalog = match fresh {
             true => {
                 wipe(&*options.disk, &layout)?;
@@ -142,7 +157,7 @@ impl Owner {
             false => options.while_full(&layout, || Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
         let owner = start(layout, catalog, lock, &options, fresh)?;
-        if !fresh && let Err(e) = owner.take_over(&options) {
+        if !fresh && let Err(e) = owner.take_over(rests, &options) {
             // What the threads died of says more than that they are gone.
             return Err(owner.close().err().unwrap_or(e));
         }
@@ -151,8 +166,16 @@ impl Owner {
 
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
-    fn take_over(&self, options: &Options) -> Result<()> {
-        let (lives, total) = self.ask(|tell| Command::TakeOver(options.adopt.clone(), tell))??;
+    fn take_over(&self, rests: Vec<Rest>, options: &Options) -> Result<()> {
+        let elsewhere = options.elsewhere;
+        let say = |lines: Vec<String>| {
+            let Some(says) = &options.says else { return };
+            lines.iter().for_each(|line| says(&format!("{}: {line}", self.dir().display())));
+        };
+        let Taken { lives, bytes: total, told } =
+            self.ask(|tell| Command::TakeOver(rests, options.adopt.clone(), elsewhere, tell))??;
+        say(told);
+        let known = self.not_recovered()?.len();
         if lives {
             return Ok(());
         }
@@ -177,9 +200,10 @@ impl Owner {
             std::thread::sleep(Duration::from_millis(1));
         }
         if let Some(says) = &options.says {
-            self.not_recovered()?.iter().for_each(|e| says(e.text()));
+            self.not_recovered()?.iter().skip(known).for_each(|e| says(e.text()));
         }
-        self.ask(Command::BeginLife)?
+        say(self.ask(|tell| Command::BeginLife(elsewhere, tell))??);
+        Ok(())
     }
 
     /// Why steps that a dead program left could not be kept.
@@ -189,27 +213,41 @@ impl Owner {
 }
 
 impl Intake {
-    /// Takes what an earlier owner left; whether ranks of it live, and how many bytes there are.
-    pub(super) fn take_over(&mut self, hears: Option<&Arc<dyn Sink>>) -> Result<(bool, u64)> {
+    /// Takes what earlier owners left. What was there by all that was promised, and is not, is a fault of
+    /// this opening, too.
+    pub(super) fn take_over(
+        &mut self,
+        rests: Vec<Rest>,
+        hears: Option<&Arc<dyn Sink>>,
+        elsewhere: Elsewhere,
+    ) -> Result<Taken> {
         self.sweep_unfinished();
         self.sweep_dropped()?;
-        self.inherit(hears)?;
+        let lost = self.inherit(rests, hears)?;
+        let faults = lost.iter().filter(|t| t.is_fault);
+        self.missing.extend(faults.map(|t| Error::new(Code::NotFound, t.text.clone())));
+        let mut told: Vec<String> = lost.into_iter().map(|t| t.text).collect();
         let lives = self.machine.sessions().any(|s| s.adopted.is_some());
         if lives {
             // Before anything is read: later there are files that the drain is writing.
-            self.sweep()?;
+            told.extend(self.sweep(elsewhere)?);
         }
-        Ok((lives, self.attached.values().map(Attached::held_bytes).sum()))
+        Ok(Taken { lives, bytes: self.attached.values().map(Attached::held_bytes).sum(), told })
     }
 
     /// What a predecessor left is settled, as far as that could be waited for.
-    pub(super) fn begin_life(&mut self) -> Result<()> {
+    pub(super) fn begin_life(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         self.catalog.transaction(|tx| catalog::begin_life(tx))?;
         match self.machine.is_drained() {
-            true => self.sweep(),
+            true => self.sweep(elsewhere),
             // A file without a row is one that is being written.
-            false => Ok(()),
+            false => Ok(Vec::new()),
         }
+    }
+
+    /// Why not all that dead programs left is kept.
+    pub(super) fn not_recovered(&self) -> Vec<Error> {
+        self.missing.iter().chain(self.machine.not_recovered()).cloned().collect()
     }
 
     /// Unfinished files of an owner that is dead, before anything is written again.
@@ -222,9 +260,9 @@ impl Intake {
     }
 
     /// Files without a row: finished steps are listed, data sets that nobody needs go, what is neither is
-    /// put aside.
-    fn sweep(&mut self) -> Result<()> {
-        self.sweep_segments();
+    /// put aside. Gives what is to be told of it.
+    fn sweep(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
+        let freed = self.sweep_segments(elsewhere)?;
         let dropped = catalog::dropped(self.catalog.conn())?;
         for path in files(&self.layout.steps()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -257,7 +295,7 @@ impl Intake {
         }
         let (steps, damaged) = listed(&self.catalog)?;
         self.feed(Event::Listed { steps, damaged });
-        Ok(())
+        Ok(freed)
     }
 }
 

@@ -3,15 +3,16 @@
 //! them, as files in the run's directory.
 
 use super::intake::Intake;
-use crate::catalog::{self, SessionRow};
+use crate::catalog::{self, Ended, SessionRow};
 use crate::disk::Foreign;
 use crate::layout::Layout;
-use forebay_arena::{Process, Segment, SegmentSpec, place};
-use forebay_types::control::word;
-use forebay_types::{Error, Result};
+use forebay_arena::{Direction, Process, Segment, SegmentSpec, place};
+use forebay_types::control::{Elsewhere, word};
+use forebay_types::{Code, Error, Result};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -78,28 +79,58 @@ impl Intake {
         Some(made)
     }
 
-    /// The segments a session was given by an earlier owner.
-    pub(super) fn overflows_of(&mut self, row: &SessionRow) -> Vec<Segment> {
-        let name = |n| overflow_name(&self.run_id, row, n);
-        let found: Vec<Segment> = (1..).map_while(|n| find(&self.layout, &name(n)).ok()).collect();
-        found.iter().for_each(|s| self.rooms.take(s, &self.layout));
-        found
-    }
-
-    /// Segments of sessions that were closed: what they held is applied. One of which the catalog says
-    /// nothing is not ours to remove, nor one of a process that lives: a copy of this run may be open, too.
-    pub(super) fn sweep_segments(&self) {
+    /// Segments of sessions that are over, when nothing in them is needed: their log was read to its end, or
+    /// they were given up. The last are told. One of which the catalog says nothing is not ours to remove,
+    /// nor one of a process that lives: a copy of this run may be open, too. Those of a session that was
+    /// closed by somebody who did not see them stay, until `elsewhere` gives them up.
+    pub(super) fn sweep_segments(&self, elsewhere: Elsewhere) -> Result<Vec<String>> {
+        let conn = self.catalog.conn();
         let (run, over) = (stem(&self.run_id), place::segment_name(&["over", &self.run_id, ""]));
-        let closed = |n: u64| matches!(catalog::session(self.catalog.conn(), n), Ok(Some((.., true))));
+        let mut freed = BTreeMap::<u64, u64>::new();
         for path in all_segments(&self.layout) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let session = number(&name, &run).or_else(|| number(&name, &over));
-            if session.is_some_and(|n| !self.attached.contains_key(&n) && closed(n))
-                && !Segment::open(&path).is_ok_and(|s| is_used(&s))
-            {
-                let _ = self.disk.remove(&path);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let own = number(&name, &run);
+            let Some(n) = own.or_else(|| number(&name, &over)) else { continue };
+            let over = matches!(catalog::session(conn, n)?, Some((.., true)));
+            if self.attached.contains_key(&n) || !over || !self.is_of(&name, n)? || may_be_used(&path) {
+                continue;
+            }
+            let given_up = match catalog::ended(conn, n)? {
+                Some(Ended::Read) => false,
+                Some(Ended::Abandoned) => true,
+                // Blocks are worth nothing without the log that names them.
+                Some(Ended::Gone) if own.is_none() => false,
+                Some(Ended::Gone) | None if own.is_some() && is_read(&path) => false,
+                Some(Ended::Gone) | None if elsewhere == Elsewhere::Abandon => true,
+                Some(Ended::Gone) | None => continue,
+            };
+            let bytes = path.metadata().map_or(0, |m| m.blocks() * 512);
+            if self.disk.remove(&path).is_ok() && given_up {
+                *freed.entry(n).or_default() += bytes;
             }
         }
+        let line = |(n, bytes): (u64, u64)| {
+            format!(
+                "{} MiB of shared memory are freed that session {n} held, which was given up",
+                bytes >> 20
+            )
+        };
+        Ok(freed.into_iter().map(line).collect())
+    }
+
+    /// Whether that is the name of a segment of this run's session, and not of a copy's.
+    fn is_of(&self, name: &str, session: u64) -> Result<bool> {
+        let Some(segment) = catalog::segment_of(self.catalog.conn(), session)? else { return Ok(false) };
+        let row = SessionRow { session, rank: 0, size: 1, segment };
+        Ok(name == row.segment || name.starts_with(&overflow_stem(&self.run_id, &row)))
+    }
+}
+
+/// Whether nothing in the log of a segment waits to be read, or nobody can read it any more.
+fn is_read(path: &Path) -> bool {
+    match Segment::open(path) {
+        Ok(s) => s.published(Direction::Up) == s.released(Direction::Up),
+        Err(e) => e.code() == Code::Corrupt,
     }
 }
 
@@ -113,7 +144,7 @@ pub(super) fn mark(root: &Path) -> String {
 
 /// Name of the n-th overflow segment of a session: that of the rank's segment in other words, so that the
 /// two are found together wherever the run's directory is then.
-fn overflow_name(run_id: &str, row: &SessionRow, n: usize) -> String {
+pub(super) fn overflow_name(run_id: &str, row: &SessionRow, n: usize) -> String {
     format!("{}{n}", overflow_stem(run_id, row))
 }
 
@@ -142,6 +173,14 @@ pub(super) fn is_used(segment: &Segment) -> bool {
     segment.creator_lives() && segment.creator() != Process::current()
 }
 
+/// The same of a path; one that cannot be looked at may be.
+fn may_be_used(path: &Path) -> bool {
+    match Segment::open(path) {
+        Ok(segment) => is_used(&segment),
+        Err(e) => !matches!(e.code(), Code::Corrupt | Code::VersionMismatch | Code::NotFound),
+    }
+}
+
 /// Segments of these sessions that nobody alive uses: the ranks' own and those of their overflow.
 pub(super) fn remains(
     layout: &Layout,
@@ -154,7 +193,7 @@ pub(super) fn remains(
         let name = p.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         own.contains(name) || over.iter().any(|stem| name.starts_with(stem))
     };
-    all_segments(layout).filter(is_theirs).filter(|p| !Segment::open(p).is_ok_and(|s| is_used(&s)))
+    all_segments(layout).filter(is_theirs).filter(|p| !may_be_used(p))
 }
 
 /// Sessions of a run whose segments are there: what a catalog that was made anew must know of them.

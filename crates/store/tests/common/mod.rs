@@ -7,7 +7,7 @@ pub mod power;
 pub mod script;
 
 use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, SegmentSpec};
-use forebay_store::{Attach, Deaf, Owner, Sink};
+use forebay_store::{Attach, Deaf, Options, Owner, Reader, Sink};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
 use forebay_types::record::{HeldBlock, Notice, Payload, Place, Record, StepBlock};
@@ -43,6 +43,13 @@ pub fn copy(from: &Path, to: &Path) {
             false => drop(std::fs::copy(entry.path(), to).unwrap()),
         }
     }
+}
+
+/// Opens a run after a loss of power and closes it again. As `recover`, but that the memory is gone is told and no
+/// error: a test cannot start the machine anew.
+pub fn recover_without_memory(run: &Path) -> Result<Option<i64>> {
+    Owner::open(run, Options { mode: Mode::ReadWrite, ..Options::default() })?.close()?;
+    Ok(Reader::open(run)?.last_step()?.map(|s| s.step))
 }
 
 pub fn f64s(n: u64, seed: u64) -> Vec<u8> {
@@ -107,6 +114,7 @@ impl Rank {
             scratch: false,
             buffer: spec.block_bytes,
             program: "test".into(),
+            elsewhere: Default::default(),
         })?;
         let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
         let bell = segment.bell(Direction::Up);

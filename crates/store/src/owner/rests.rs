@@ -1,0 +1,337 @@
+//! Rests: what sessions of dead owners have left in shared memory. Before an opening for writing changes
+//! anything it looks at each of them.
+//!
+//! | the segment of the session | the opening |
+//! | --- | --- |
+//! | is there | reads it to its end, or on if its rank lives |
+//! | is there, and descriptors or memory do not suffice to open it | fails, and closes nothing |
+//! | is not in the very directory where it was made, or the host was started anew | closes the session and says what may be lost |
+//! | is there, and nobody can read it any more | closes the session and says what is lost |
+//! | was made elsewhere (another host, another `/dev/shm`), or is another user's | fails and says where; or gives it up, where that was asked for |
+//!
+//! Sessions of runs of earlier versions do not say where their segments were made. Then `LOCK` tells the host
+//! and the boot of the last owner: another boot of this host has lost them, everything else counts as elsewhere.
+//! Where there is no `LOCK` either, nobody can say more: they are closed with that message.
+
+use super::overflow::overflow_name;
+use crate::catalog::{self, Ended, SessionRow};
+use crate::layout::Layout;
+use crate::lock::Holder;
+use crate::site::Site;
+use forebay_arena::{Segment, place};
+use forebay_types::control::Elsewhere;
+use forebay_types::{Code, Error, Result};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A session that was not closed, and what becomes of it.
+pub(super) struct Rest {
+    pub row: SessionRow,
+    pub fate: Fate,
+}
+
+pub(super) enum Fate {
+    /// Its log is here.
+    Here { segment: Segment, overflow: Vec<Segment> },
+    /// It never had one that was complete and in custody: nothing was acknowledged.
+    Void,
+    /// Its log cannot be read any more, or is given up.
+    Lost(Loss),
+}
+
+/// Why the log of a session is not read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Loss {
+    /// It is not in the directory where it was made.
+    Emptied(Site),
+    /// The host was started anew.
+    Restarted(Site),
+    /// Nothing says where it was.
+    Untold,
+    /// It is here, and so damaged that nobody can read it.
+    Damaged(PathBuf, String),
+    /// It lies elsewhere and is given up.
+    Elsewhere(Site),
+    /// It is here, and of another user, or made by a version that this one does not read; it is given up.
+    Closed(PathBuf, String),
+}
+
+/// What several sessions have lost in the same way.
+pub(super) struct Told {
+    pub ended: Ended,
+    pub text: String,
+    /// Whether it was there, as far as anybody was promised, and should not be gone.
+    pub is_fault: bool,
+}
+
+/// What a look for a segment finds.
+enum Look {
+    There(Segment),
+    Void,
+    Nowhere,
+    /// It is there and cannot be used.
+    Closed(PathBuf, Error),
+}
+
+/// What is left of the sessions that were not closed. Fails when something is left that cannot be reached
+/// and is not given up. `before` is who owned the run last.
+pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewhere) -> Result<Vec<Rest>> {
+    let conn = catalog::open_read_only(&layout.catalog())?;
+    let (run_id, sites) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?);
+    let (here, before) = (Site::here(), before.map(Site::of_holder));
+    let mut rests = Vec::new();
+    for row in catalog::open_sessions(&conn)? {
+        let (known, site) = (sites.get(&row.session), sites.get(&row.session).and_then(Option::as_ref));
+        let fate = match search(layout, site, &here, &row.segment) {
+            Look::There(segment) => {
+                Fate::Here { segment, overflow: overflows(layout, site, &here, &run_id, &row)? }
+            }
+            Look::Void => Fate::Void,
+            Look::Nowhere if known.is_some_and(Option::is_none) => Fate::Void,
+            Look::Nowhere => Fate::Lost(absent(site.or(before.as_ref()), &here)),
+            Look::Closed(path, e) if e.code() == Code::Corrupt => {
+                Fate::Lost(Loss::Damaged(path, e.text().to_owned()))
+            }
+            // Another user's, or of another version: what can be done about that is not to be done here.
+            Look::Closed(path, e) if is_for_others(&e) => Fate::Lost(Loss::Closed(path, e.text().to_owned())),
+            Look::Closed(_, e) => return Err(unreachable(layout, e)),
+        };
+        rests.push(Rest { row, fate });
+    }
+    let refused = |r: &&Rest| matches!(r.fate, Fate::Lost(Loss::Elsewhere(_) | Loss::Closed(..)));
+    match rests.iter().any(|r| refused(&r)) && elsewhere == Elsewhere::Refuse {
+        true => Err(refusal(layout, &conn, &here, rests.iter().filter(refused))),
+        false => Ok(rests),
+    }
+}
+
+/// What it means that a segment is nowhere to be seen.
+fn absent(site: Option<&Site>, here: &Site) -> Loss {
+    match site {
+        None => Loss::Untold,
+        Some(site) if site.seen(here).is_some() => Loss::Emptied(site.clone()),
+        Some(site) if !site.is_same_boot(here) && site.is_same_host(here) => Loss::Restarted(site.clone()),
+        Some(site) => Loss::Elsewhere(site.clone()),
+    }
+}
+
+/// Looks for a segment where it was made, where this process makes its own, and in the run's directory, where
+/// it lies when shared memory is small or used up.
+fn search(layout: &Layout, site: Option<&Site>, here: &Site, name: &str) -> Look {
+    let made = site.and_then(|s| s.seen(here)).map(|dir| dir.join(name));
+    let mut found = Look::Nowhere;
+    for path in made.into_iter().chain([place::segment_path(name), layout.root().join(name)]) {
+        match Segment::open(&path) {
+            Ok(segment) => return Look::There(segment),
+            Err(e) if e.code() == Code::NotFound => {}
+            Err(e) if e.code() == Code::Corrupt && is_unfinished(&path) => found = Look::Void,
+            Err(e) => return Look::Closed(path, e),
+        }
+    }
+    found
+}
+
+/// The segments that a session was given beside its own.
+fn overflows(
+    layout: &Layout,
+    site: Option<&Site>,
+    here: &Site,
+    run_id: &str,
+    row: &SessionRow,
+) -> Result<Vec<Segment>> {
+    let mut found = Vec::new();
+    loop {
+        match search(layout, site, here, &overflow_name(run_id, row, found.len() + 1)) {
+            Look::There(segment) => found.push(segment),
+            Look::Void | Look::Nowhere => return Ok(found),
+            Look::Closed(_, e) => return Err(unreachable(layout, e)),
+        }
+    }
+}
+
+/// Whether its maker died before it was complete: where a file cannot be made without a name, it is there
+/// under its name before that.
+fn is_unfinished(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 8];
+    match std::fs::File::open(path).and_then(|mut f| f.read(&mut magic)) {
+        Ok(n) => magic[..n].iter().all(|b| *b == 0),
+        Err(_) => false,
+    }
+}
+
+fn is_for_others(e: &Error) -> bool {
+    matches!(e.code(), Code::ReadOnly | Code::Refused | Code::VersionMismatch)
+}
+
+fn unreachable(layout: &Layout, e: Error) -> Error {
+    let dir = layout.root().display();
+    let remedy = "nothing is changed; mend that (`ulimit -n`, memory) and open the run again";
+    let text = format!(
+        "{dir}: what a dead program left in shared memory is there and cannot be opened: {}; {remedy}",
+        e.text()
+    );
+    Error::new(e.code(), text)
+}
+
+fn refusal<'a>(
+    layout: &Layout,
+    conn: &Connection,
+    here: &Site,
+    refused: impl Iterator<Item = &'a Rest>,
+) -> Error {
+    let mut places = BTreeMap::<String, usize>::new();
+    for rest in refused {
+        if let Fate::Lost(loss) = &rest.fate {
+            *places.entry(loss.place(here)).or_default() += 1;
+        }
+    }
+    let places: Vec<String> =
+        places.into_iter().take(NAMED).map(|(place, n)| format!("{} {place}", sessions(n))).collect();
+    let (dir, reached) = (layout.root().display(), reached(conn));
+    Error::new(
+        Code::Conflict,
+        format!(
+            "the run {dir} cannot be gone on with from here: a program that was killed left data in memory, {}. On disk the run {reached}. Open it there, or say `forebay recover {dir}` there, and nothing is lost; or give those data up: with the option elsewhere, \"abandon\", when it is opened, by FOREBAY_ELSEWHERE=abandon, or `forebay recover --abandon {dir}`",
+            places.join("; ")
+        ),
+    )
+}
+
+/// Most places that an error names.
+const NAMED: usize = 8;
+/// Levels of messages.
+const WARNING: u8 = 2;
+/// See there.
+const ERROR: u8 = 3;
+
+fn sessions(n: usize) -> String {
+    if n == 1 { "1 session".into() } else { format!("{n} sessions") }
+}
+
+/// How far a run is on disk.
+fn reached(conn: &Connection) -> String {
+    match catalog::last_step(conn) {
+        Ok(Some(step)) => format!("is complete up to step {step}"),
+        _ => "has no snapshots".to_owned(),
+    }
+}
+
+impl Loss {
+    /// Where it lies.
+    fn place(&self, here: &Site) -> String {
+        match self {
+            Loss::Closed(path, why) => {
+                let of = std::fs::symlink_metadata(path).map_or(0, |m| m.uid());
+                match of == here.uid {
+                    true => format!("in {}, which this version cannot read ({why})", path.display()),
+                    false => format!("of user {of}, in {} on this host", path.display()),
+                }
+            }
+            Loss::Untold => "nobody knows where".into(),
+            Loss::Damaged(path, _) => format!("in {}", path.display()),
+            Loss::Emptied(site) | Loss::Restarted(site) | Loss::Elsewhere(site) => {
+                let (dir, user) = match site.directory.as_os_str().is_empty() {
+                    true => ("shared memory".into(), String::new()),
+                    false => (site.directory.display().to_string(), format!(" (user {})", site.uid)),
+                };
+                match site.is_same_boot(here) {
+                    true => format!(
+                        "in another {dir} of this host than is seen here, that of a container or mount namespace{user}"
+                    ),
+                    false => format!("in {dir} on host {}{user}, and this is {}", site.host, here.host),
+                }
+            }
+        }
+    }
+
+    fn ended(&self) -> Ended {
+        match self {
+            Loss::Elsewhere(_) | Loss::Closed(..) => Ended::Abandoned,
+            _ => Ended::Gone,
+        }
+    }
+
+    fn tell(&self, n: usize, here: &Site, conn: &Connection) -> Told {
+        let who = format!(
+            "{} of a program that was killed had {}",
+            sessions(n),
+            if n == 1 { "its" } else { "their" }
+        );
+        let lost = format!("what was put and not yet on disk then is lost; the run {}", reached(conn));
+        let text = match self {
+            Loss::Emptied(site) => format!(
+                "{who} data in {}, and they are there no more: somebody has emptied it; {lost}",
+                site.directory.display()
+            ),
+            Loss::Damaged(path, why) => {
+                format!("{who} data in {}, and they cannot be read any more ({why}); {lost}", path.display())
+            }
+            Loss::Restarted(site) => {
+                format!("{who} data in the memory of {}, which was started anew since; {lost}", site.host)
+            }
+            Loss::Untold => {
+                format!("{who} last data in memory, and nothing says where; they are not here; {lost}")
+            }
+            Loss::Elsewhere(_) | Loss::Closed(..) => {
+                format!("given up: {who} data {}; {lost}", self.place(here))
+            }
+        };
+        Told { ended: self.ended(), text, is_fault: matches!(self, Loss::Emptied(_) | Loss::Damaged(..)) }
+    }
+}
+
+/// Closes the sessions that are not read any more, each with its message in the run; one line for all that
+/// were lost in the same way.
+pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>> {
+    let here = Site::here();
+    let mut lost = BTreeMap::<&Loss, Vec<u64>>::new();
+    for rest in rests {
+        match &rest.fate {
+            Fate::Here { .. } => {}
+            Fate::Void => drop(catalog::end_session(conn, rest.row.session, Ended::Read)?),
+            Fate::Lost(loss) => lost.entry(loss).or_default().push(rest.row.session),
+        }
+    }
+    let step = catalog::last_step(conn)?.unwrap_or(-1);
+    let mut told = Vec::new();
+    for (loss, of) in lost {
+        let said = loss.tell(of.len(), &here, conn);
+        for session in &of {
+            catalog::end_session(conn, *session, said.ended)?;
+        }
+        let level = if said.ended == Ended::Abandoned { WARNING } else { ERROR };
+        catalog::message(conn, of[0], step, level, &said.text)?;
+        told.push(said);
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(host: &str, boot: &str) -> Site {
+        Site { host: host.into(), boot_id: boot.into(), ..Site::here() }
+    }
+
+    #[test]
+    fn a_segment_that_is_not_seen_is_gone_only_where_that_can_be_proved() {
+        let here = Site::here();
+        let (host, boot) = (here.host.as_str(), here.boot_id.as_str());
+        assert_eq!(absent(Some(&here), &here), Loss::Emptied(here.clone()));
+        let rebooted = site(host, "before");
+        assert_eq!(absent(Some(&rebooted), &here), Loss::Restarted(rebooted.clone()));
+        let other_host = site("other", "theirs");
+        assert_eq!(absent(Some(&other_host), &here), Loss::Elsewhere(other_host.clone()));
+        let other_mount = Site { device: here.device + 1, ..here.clone() };
+        assert_eq!(absent(Some(&other_mount), &here), Loss::Elsewhere(other_mount.clone()));
+        let other_system = Site { machine: Some("0".into()), ..rebooted };
+        assert_eq!(absent(Some(&other_system), &here), Loss::Elsewhere(other_system.clone()));
+        let earlier_version = Site { directory: PathBuf::new(), machine: None, ..site(host, boot) };
+        assert_eq!(absent(Some(&earlier_version), &here), Loss::Elsewhere(earlier_version.clone()));
+        assert_eq!(absent(None, &here), Loss::Untold);
+    }
+}

@@ -1,0 +1,301 @@
+//! What dead programs left in memory that this process does not reach, or that is gone: nothing is closed as if
+//! it had been empty.
+
+use crate::common::{Rank, copy, f64s};
+use forebay_store::catalog::Ended;
+use forebay_store::{Options, Owner, Reader, Site, catalog, lock, recover, recover_with, repair};
+use forebay_types::control::{Elsewhere, Mode};
+use forebay_types::{Code, Error, Selection};
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const N: u64 = 4000;
+
+/// A run with a step on disk, given up by its owner with something in memory. The rank keeps the segment mapped.
+fn left(run: &Path) -> Rank {
+    let owner = Owner::open(run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    owner.abandon().unwrap();
+    assert_eq!(owner.close().unwrap_err().code(), Code::Cancelled);
+    // Acknowledged: it is in the log, and nobody reads it.
+    rank.put("x", &f64s(5, 7), None);
+    rank
+}
+
+fn segment(rank: &Rank) -> PathBuf {
+    rank.segment.path().unwrap().to_owned()
+}
+
+fn catalog_of(run: &Path) -> PathBuf {
+    run.join("catalog.sqlite")
+}
+
+/// Has the catalog say that the segments were made at another place.
+fn moved(run: &Path, change: impl Fn(&mut Site)) {
+    let conn = Connection::open(catalog_of(run)).unwrap();
+    let mut site = Site::here();
+    change(&mut site);
+    catalog::set_site(&conn, 1, &site).unwrap();
+}
+
+fn to_another_host(site: &mut Site) {
+    (site.host, site.boot_id, site.machine) = ("n17".into(), "theirs".into(), Some("1".into()));
+}
+
+/// A recovery, with what it said.
+fn recovered(run: &Path, elsewhere: Elsewhere) -> (Result<Option<i64>, Error>, String) {
+    let said = Arc::new(Mutex::new(String::new()));
+    let hear = said.clone();
+    let says = move |text: &str| hear.lock().unwrap().push_str(&format!("{text}\n"));
+    let progress: forebay_store::Progress = Arc::new(|_, _| {});
+    let done = recover_with(run, elsewhere, &progress, Some(Arc::new(says)));
+    let said = said.lock().unwrap().clone();
+    (done, said)
+}
+
+fn messages(run: &Path) -> Vec<(i64, u8, String)> {
+    catalog::messages(&catalog::open_read_only(&catalog_of(run)).unwrap(), 100).unwrap()
+}
+
+fn ended(run: &Path) -> Option<Ended> {
+    catalog::ended(&catalog::open_read_only(&catalog_of(run)).unwrap(), 1).unwrap()
+}
+
+fn x(run: &Path) -> Result<Vec<u8>, Error> {
+    Reader::open(run)?.get("x", 0, &Selection::default()).map(|v| v.bytes)
+}
+
+#[test]
+fn data_left_on_another_host_are_refused_with_where_they_lie_and_nothing_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    moved(&run, to_another_host);
+    std::fs::remove_file(segment(&rank)).unwrap();
+    let before = std::fs::read(run.join("LOCK")).unwrap();
+    let e = recover(&run).unwrap_err();
+    assert_eq!(e.code(), Code::Conflict);
+    for word in [
+        "host n17",
+        "user",
+        "/dev/shm",
+        "1 session",
+        "up to step 0",
+        "abandon",
+        "FOREBAY_ELSEWHERE",
+        "forebay recover",
+    ] {
+        assert!(e.text().contains(word), "{word}: {e}");
+    }
+    assert_eq!(
+        Owner::open(&run, Options::default()).err().unwrap().code(),
+        Code::Conflict,
+        "again and again"
+    );
+    assert_eq!(std::fs::read(run.join("LOCK")).unwrap(), before, "whose it was stands there still");
+    assert_eq!(ended(&run), None, "the session is open");
+    assert_eq!(messages(&run), []);
+    assert!(repair(&run).unwrap().is_whole());
+    assert_eq!(ended(&run), None, "a repair closes nothing");
+    assert_eq!(x(&run).unwrap_err().code(), Code::NotFound);
+}
+
+#[test]
+fn data_given_up_stand_in_the_log_of_the_run_and_their_memory_is_freed_at_home() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    moved(&run, to_another_host);
+    let (home, away) = (segment(&rank), dir.path().join("away"));
+    std::fs::copy(&home, &away).unwrap();
+    std::fs::remove_file(&home).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Abandon);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(said.contains("given up: 1 session") && said.contains("n17"), "{said}");
+    let (_, level, text) = messages(&run).pop().unwrap();
+    assert!(level == 2 && text.contains("given up") && text.contains("n17"), "{level}: {text}");
+    assert_eq!(ended(&run), Some(Ended::Abandoned));
+    // Home again.
+    std::fs::rename(&away, &home).or_else(|_| std::fs::copy(&away, &home).map(drop)).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(said.contains("freed") && said.contains("session 1"), "{said}");
+    assert!(!home.exists());
+    assert_eq!(x(&run).unwrap_err().code(), Code::NotFound, "what was given up does not come back");
+}
+
+#[test]
+fn data_of_an_earlier_boot_of_this_host_are_gone_and_that_is_said_and_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    moved(&run, |site| site.boot_id = "before".into());
+    std::fs::remove_file(segment(&rank)).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(said.contains("started anew") && said.contains("lost"), "{said}");
+    let (step, level, text) = messages(&run).pop().unwrap();
+    assert!((step, level) == (0, 3) && text.contains("started anew"), "{text}");
+    assert_eq!(ended(&run), Some(Ended::Gone));
+    assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "once");
+}
+
+#[test]
+fn data_that_are_not_in_the_directory_where_they_were_made_are_a_fault_of_the_recovery() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    std::fs::remove_file(segment(&rank)).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    let e = done.unwrap_err();
+    assert!(e.text().contains("somebody has emptied it"), "{e}");
+    assert!(said.contains("emptied"), "{said}");
+    assert!(messages(&run).pop().unwrap().2.contains("emptied"));
+    assert_eq!(
+        recovered(&run, Elsewhere::Refuse).0.unwrap(),
+        Some(0),
+        "all else is there, and it is said once"
+    );
+}
+
+#[test]
+fn data_that_are_there_and_cannot_be_opened_close_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    let (home, away) = (segment(&rank), segment(&rank).with_extension("away"));
+    std::fs::rename(&home, &away).unwrap();
+    // Neither absent nor a file that can be opened.
+    std::os::unix::fs::symlink(&away, &home).unwrap();
+    for elsewhere in [Elsewhere::Refuse, Elsewhere::Abandon] {
+        let (done, _) = recovered(&run, elsewhere);
+        let e = done.unwrap_err();
+        assert!(e.text().contains("cannot be opened") && e.text().contains("nothing is changed"), "{e}");
+        assert_eq!(ended(&run), None);
+    }
+    std::fs::rename(&away, &home).unwrap();
+    assert_eq!(recovered(&run, Elsewhere::Refuse).0.unwrap(), Some(0));
+    assert_eq!(x(&run).unwrap(), f64s(5, 7));
+    assert_eq!((home.exists(), ended(&run)), (false, Some(Ended::Read)));
+}
+
+#[test]
+fn a_segment_of_another_version_is_refused_and_may_be_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    let home = segment(&rank);
+    use std::os::unix::fs::FileExt;
+    std::fs::OpenOptions::new().write(true).open(&home).unwrap().write_all_at(&[99], 8).unwrap();
+    let e = recovered(&run, Elsewhere::Refuse).0.unwrap_err();
+    assert!(e.code() == Code::Conflict && e.text().contains("cannot read"), "{e}");
+    assert!(home.exists());
+    assert_eq!(recovered(&run, Elsewhere::Abandon).0.unwrap(), Some(0));
+    assert!(!home.exists(), "given up and here: freed at once");
+}
+
+#[test]
+fn a_segment_that_nobody_finished_making_held_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    let home = segment(&rank);
+    std::fs::write(&home, [0; 8192]).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
+    assert!(!home.exists());
+}
+
+#[test]
+fn a_session_that_died_before_its_segment_came_into_custody_held_nothing_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    std::fs::remove_file(segment(&rank)).unwrap();
+    let conn = Connection::open(catalog_of(&run)).unwrap();
+    conn.execute("UPDATE fb_custody SET site = NULL", ()).unwrap();
+    drop(conn);
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
+    assert_eq!((messages(&run), ended(&run)), (vec![], Some(Ended::Read)));
+}
+
+#[test]
+fn a_segment_whose_session_was_closed_unseen_stays_until_it_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    let home = segment(&rank);
+    // As earlier versions did where they did not see it.
+    let conn = Connection::open(catalog_of(&run)).unwrap();
+    conn.execute_batch("UPDATE fb_sessions SET closed = 1.0; DELETE FROM fb_custody").unwrap();
+    drop(conn);
+    assert_eq!(recovered(&run, Elsewhere::Refuse).0.unwrap(), Some(0));
+    assert!(home.exists(), "nobody has read it");
+    let (done, said) = recovered(&run, Elsewhere::Abandon);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(!home.exists() && said.contains("freed"), "{said}");
+}
+
+#[test]
+fn the_rest_of_a_copy_of_a_run_is_not_swept_by_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    owner.close().unwrap();
+    copy(&run, &other);
+    let rank = left(&other);
+    // The session of that number is over here.
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    drop(Rank::open(&owner, 0, 1, 1 << 20));
+    owner.close().unwrap();
+    recover(&run).unwrap();
+    assert!(segment(&rank).exists());
+    recover(&other).unwrap();
+    assert_eq!(x(&other).unwrap(), f64s(5, 7));
+}
+
+/// A run of format 1 with two sessions that were not closed, last owned as `LOCK` says.
+fn of_format_1(dir: &Path, host: &str, boot_id: &str) -> PathBuf {
+    let run = dir.join("old.fb");
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/version-1-stopped"), &run);
+    let holder = format!("{{\"pid\": 4711, \"host\": {host:?}, \"boot_id\": {boot_id:?}, \"fence\": 3}}");
+    std::fs::write(run.join("LOCK"), holder).unwrap();
+    run
+}
+
+#[test]
+fn sessions_of_a_run_of_format_1_are_gone_only_when_its_host_was_started_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = of_format_1(dir.path(), &lock::host(), "before");
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_ok() && said.contains("started anew"), "{said}");
+    for (name, host, boot) in [("far", "n17", "theirs".to_owned()), ("near", &*lock::host(), lock::boot_id())]
+    {
+        let dir = dir.path().join(name);
+        let run = of_format_1(&dir, host, &boot);
+        for _ in 0..2 {
+            let e = recovered(&run, Elsewhere::Refuse).0.unwrap_err();
+            assert!(e.code() == Code::Conflict && e.text().contains("2 sessions"), "{name}: {e}");
+        }
+        drop(repair(&run).unwrap());
+        let e = recovered(&run, Elsewhere::Refuse).0.unwrap_err();
+        assert!(name != "far" || e.text().contains("n17"), "a repair does not make it forget: {e}");
+        let (done, said) = recovered(&run, Elsewhere::Abandon);
+        assert!(done.is_ok() && said.contains("given up"), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_run_begun_anew_asks_nobody_about_what_the_old_one_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    moved(&run, to_another_host);
+    Owner::open(&run, Options { mode: Mode::Write, ..Options::default() }).unwrap().close().unwrap();
+    assert!(!segment(&rank).exists(), "it is seen here, so it goes with the run");
+}

@@ -1,0 +1,107 @@
+"""Data that a killed program left in memory which the next one does not see."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Place
+from places import ended
+
+WRITE = """
+import os, signal, sys, numpy as np, forebay as fb
+run = fb.open(sys.argv[1], buffer="16MiB")
+for step in range(3):
+    with run.snapshot(step) as s:
+        s.put("E", np.full(1000, float(step)))
+    if step == 0:
+        run.flush()
+run.put("t", "kept")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+OPEN = """
+import sys, forebay as fb
+options = {"elsewhere": sys.argv[2]} if len(sys.argv) > 2 else {}
+try:
+    with fb.open(sys.argv[1], "r+", **options) as run:
+        print(run.snapshots.numbers, "t" in [d.name for d in run.list()])
+except fb.Conflict as e:
+    print("Conflict", e)
+"""
+
+OTHER_SHM = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs other /dev/shm && exec "$0" "$@"')
+
+
+@pytest.fixture
+def elsewhere() -> tuple[str, ...]:
+    """Before a command: it has another `/dev/shm`."""
+    if subprocess.run([*OTHER_SHM, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no mount name space can be made here")
+    return OTHER_SHM
+
+
+def killed(place: Place, run_dir: Path) -> None:
+    ended(place.python(WRITE, run_dir), -signal.SIGKILL)
+    assert place.segments()
+
+
+def opened(place: Place, under: tuple[str, ...], *words: str | Path, **variables: str) -> tuple[str, str]:
+    """What the program prints, and what is said on standard error."""
+    env = {**place.env, **variables}
+    return ended(place.start(*under, sys.executable, "-c", OPEN, *words, env=env))
+
+
+def test_a_killed_run_is_refused_elsewhere_and_whole_at_home(
+    place: Place, run_dir: Path, elsewhere: tuple[str, ...]
+) -> None:
+    killed(place, run_dir)
+    for words in ((), ("refuse",)):
+        out, _ = opened(place, elsewhere, run_dir, *words)
+        assert out.startswith("Conflict") and "another /dev/shm" in out and "abandon" in out
+    out, err = opened(place, (), run_dir)
+    assert (out, err) == ("[0, 1, 2] True\n", "")
+    assert not place.segments()
+
+
+@pytest.mark.parametrize("way", ["keyword", "variable", "command"])
+def test_what_lies_elsewhere_is_given_up_on_demand_and_freed_at_home(
+    place: Place, run_dir: Path, elsewhere: tuple[str, ...], way: str
+) -> None:
+    killed(place, run_dir)
+    if way == "command":
+        out, err = ended(place.forebay("recover", "--abandon", run_dir, under=elsewhere))
+    elif way == "keyword":
+        out, err = opened(place, elsewhere, run_dir, "abandon")
+    else:
+        out, err = opened(place, elsewhere, run_dir, FOREBAY_ELSEWHERE="abandon")
+    assert "given up" in err, out
+    out, err = opened(place, (), run_dir)
+    assert out.startswith("[0") and "freed" in err
+    assert not place.segments()
+    code = "import sys, forebay as fb; r = fb.open(sys.argv[1], 'r'); print(r.sql('select text from fb_messages')['text'])"
+    assert "given up" in place.run_python(code, run_dir)
+
+
+def test_a_wrong_word_is_named(place: Place, run_dir: Path) -> None:
+    code = "import sys, forebay as fb; fb.open(sys.argv[1], elsewhere='perhaps')"
+    _, err = ended(place.python(code, run_dir), 1)
+    assert "BadArgument" in err and '"abandon"' in err
+
+
+def test_memory_of_a_deleted_run_is_named_by_status_recover_and_doctor_which_frees_it(
+    place: Place, run_dir: Path
+) -> None:
+    killed(place, run_dir)
+    shutil.rmtree(run_dir)
+    other = run_dir.with_name("other.fb")
+    place.run_python("import sys, forebay as fb; fb.open(sys.argv[1]).close()", other)
+    for words in (("status",), ("doctor",), ("recover", other)):
+        assert f"of the run {run_dir}, which is no more there" in place.command(*words), words
+    assert place.segments()
+    assert "freed" in place.command("doctor", "--clean")
+    assert not place.segments()
