@@ -96,7 +96,13 @@ impl Machine {
 
     fn outcome(&self, w: &Waiter) -> Option<Result<()>> {
         match w.what {
-            Wait::Step(step) if self.steps.contains_key(&step) => None,
+            Wait::Step(step) if self.steps.contains_key(&step) => {
+                // Another attempt at a step that failed lacks this rank, which does not begin it while it waits.
+                let rank = self.sessions.get(&w.session)?.rank;
+                let apart = !self.steps.get(&step)?.has(w.session);
+                let failed = self.given_up.iter().rev().find(|g| g.step == step && g.ranks.contains(&rank));
+                failed.filter(|_| apart).map(|g| Err(g.why.clone()))
+            }
             Wait::Step(step) => {
                 let given_up = self.given_up.iter().rev().find(|g| g.step == step).map(|g| g.why.clone());
                 let never = || Error::new(Code::NotFound, format!("step {step} was never begun"));

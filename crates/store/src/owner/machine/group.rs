@@ -194,11 +194,7 @@ impl Machine {
         let (steps, files) = (&self.steps, &self.files);
         for (n, s) in &mut self.sessions {
             let owes = files.owes(*n);
-            let up_to = s.release(|step, seq| {
-                owes || steps.get(&step).is_some_and(|k| {
-                    k.has(*n) && !(k.is_early(*n) && k.held.get(&(*n, seq)).is_none_or(|h| h.released))
-                })
-            });
+            let up_to = s.release(|step, seq| owes || steps.get(&step).is_some_and(|k| k.keeps((*n, seq))));
             self.out.extend(up_to.map(|position| Action::Release { session: *n, position }));
         }
     }

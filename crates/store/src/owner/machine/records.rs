@@ -153,7 +153,7 @@ impl Machine {
         let (step, outcome) = match record {
             Record::StepBegin { step, time } => (step, self.begin_step(n, step, time)),
             Record::StepBlock(b) => (b.step, self.take_block((n, seq), &b, block)),
-            Record::StepEnd { step, blocks } => (step, self.end_step(n, step, blocks)),
+            Record::StepEnd { step, blocks } => (step, self.end_step((n, seq), step, blocks)),
             Record::StepDiscard { step } => {
                 self.discard_step(n, step);
                 (step, Ok(()))
@@ -220,14 +220,15 @@ impl Machine {
     }
 
     /// A rank ends a step. One that was refused is not the one of that number that is on its way.
-    fn end_step(&mut self, n: u64, step: i64, blocks: u32) -> Result<()> {
+    fn end_step(&mut self, ticket: Ticket, step: i64, blocks: u32) -> Result<()> {
+        let n = ticket.0;
         let Some((rank, replaying)) = self.sessions.get(&n).map(|s| (s.rank, s.replaying)) else {
             return Ok(());
         };
         if let Some(e) = self.refused(n, step) {
             // What a rank discarded on purpose is nobody's error, nor is a step that the predecessor has listed.
             // One that was given up meanwhile is told to this rank, too.
-            let listed = replaying && e.code() == Code::Conflict;
+            let listed = replaying && self.known.is_listed(step);
             if !listed && e.code() != Code::Cancelled {
                 self.late(n, e);
             }
@@ -236,6 +237,7 @@ impl Machine {
         match self.steps.get_mut(&step) {
             Some(known) if known.has(n) => {
                 let parts = known.end(rank, blocks)?;
+                known.ends.insert(ticket);
                 self.write(step, parts);
             }
             _ => self.miss(n, step),
@@ -346,7 +348,7 @@ impl Machine {
                 "step {step} is lost: it was larger than the buffers, or given up, and the owner died before it was on disk; take it again, or open the run with a larger buffer"
             );
             let why = Error::new(Code::ServerLost, text);
-            self.give_up(step, why.clone());
+            self.tear(step, why.clone());
             if !self.given_up.iter().any(|g| g.step == step) {
                 self.remember_given_up(step, why.clone(), [rank].into());
             }

@@ -52,6 +52,8 @@ pub(crate) struct Step {
     pub held: HashMap<Ticket, Held>,
     /// Records whose bytes the driver keeps for it.
     pub kept: Vec<Ticket>,
+    /// The records by which ranks ended it.
+    pub ends: BTreeSet<Ticket>,
     ranks: BTreeMap<u32, Rank>,
     names: BTreeMap<String, Named>,
 }
@@ -67,6 +69,7 @@ impl Step {
             ended_at: None,
             held: HashMap::new(),
             kept: Vec::new(),
+            ends: BTreeSet::new(),
             ranks: BTreeMap::new(),
             names: BTreeMap::new(),
         }
@@ -259,6 +262,13 @@ impl Step {
         }
         self.kept.extend(copied.iter().map(|c| c.0));
         Ok(copied)
+    }
+
+    /// Whether a record of it must stay in its ring. Of an early step blocks go as they are written; its end
+    /// stays, for a successor that found nothing of it would let the other ranks wait for ever.
+    pub fn keeps(&self, ticket: Ticket) -> bool {
+        let gone = || self.held.get(&ticket).is_none_or(|h| h.released);
+        self.has(ticket.0) && !(self.is_early(ticket.0) && gone() && !self.ends.contains(&ticket))
     }
 
     /// Whether all ranks have ended it.

@@ -427,7 +427,7 @@ impl World {
         let early = self.life_of(session).any(|r| r.attempts.get(&step).is_some_and(|a| a.early));
         // It hears when it ends the step that this attempt of all ranks has failed.
         let session = self.machine.as_ref().and_then(|m| m.session(session));
-        let refused = session.is_some_and(|s| s.refused.contains_key(&step));
+        let refused = session.is_some_and(|s| s.refused.contains_key(&step) || s.recovered);
         self.catalog.steps.contains(&step)
             || early
             || refused
