@@ -133,7 +133,10 @@ fn foreign_crates_stay_in_their_home() {
 /// Pure state machines, with what their sources must not name beside the outer world.
 const MACHINES: &[(&str, &[&str])] = &[
     ("crates/broker/src/", &[]),
-    ("crates/store/src/owner/machine/", &["rusqlite", "rustix", "mpsc", "forebay_arena", "Catalog", "disk::"]),
+    (
+        "crates/store/src/owner/machine/",
+        &["rusqlite", "rustix", "mpsc", "forebay_arena", "Catalog", "disk::"],
+    ),
 ];
 
 #[test]
@@ -141,7 +144,8 @@ fn state_machines_name_nothing_of_the_outer_world() {
     let mut breaches = Vec::new();
     for (folder, others) in MACHINES {
         let simulated = format!("{folder}simulation/");
-        let sources = files().iter().filter(|f| f.path.starts_with(folder) && !f.path.starts_with(&simulated));
+        let sources =
+            files().iter().filter(|f| f.path.starts_with(folder) && !f.path.starts_with(&simulated));
         for file in sources {
             for (number, line) in file.lines().filter(|(_, line)| !line.contains("std::time::Duration;")) {
                 for word in IMPURE.iter().chain(*others).filter(|w| line.contains(**w)) {

@@ -413,7 +413,7 @@ impl Run {
             format!(
                 "{}, and rank {rank} of {size} is on host {here}; {}",
                 e.text().split(';').next().unwrap_or_default(),
-                forebay_store::ELSEWHERE
+                forebay_store::OVER_THE_NETWORK
             ),
         )
     }

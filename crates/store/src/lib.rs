@@ -27,6 +27,8 @@ pub use care::{
     verify, verify_with,
 };
 pub use located::{Array, Located};
-pub use owner::{Absence, Attach, Deaf, ELSEWHERE, Options, Orphan, Owner, Says, Sink, has_living_ranks};
+pub use owner::{
+    Absence, Attach, Deaf, OVER_THE_NETWORK, Options, Orphan, Owner, Says, Sink, has_living_ranks,
+};
 pub use reader::{Reader, shape_of};
 pub use site::Site;

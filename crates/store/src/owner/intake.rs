@@ -7,7 +7,7 @@ use super::command::Command;
 use super::down::Downs;
 use super::drain::{Order, Report};
 use super::figures::Rooms;
-use super::machine::{Absence, Action, Birth, ELSEWHERE, Event, Machine, Ticket};
+use super::machine::{Absence, Action, Birth, Event, Machine, OVER_THE_NETWORK, Ticket};
 use super::open::Options;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
@@ -290,7 +290,7 @@ impl Intake {
         if self.machine.lacks_ranks() && self.sought.elapsed() >= LOOK {
             self.sought = Instant::now();
             for (rank, how) in self.layout.take_absent() {
-                self.feed(Event::Absent { rank, absence: Absence { how, remedy: ELSEWHERE.into() } });
+                self.feed(Event::Absent { rank, absence: Absence { how, remedy: OVER_THE_NETWORK.into() } });
             }
         }
     }

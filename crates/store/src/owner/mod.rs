@@ -27,7 +27,7 @@ mod sink;
 pub(crate) use adopt::spare_the_living;
 pub use adopt::{Orphan, has_living_ranks};
 pub(crate) use aside::tidy;
-pub use machine::{Absence, ELSEWHERE};
+pub use machine::{Absence, OVER_THE_NETWORK};
 pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;

@@ -42,7 +42,7 @@ impl Absence {
 }
 
 /// For ranks that cannot reach the run's directory as its owner does.
-pub const ELSEWHERE: &str = "ranks on several hosts write one run over the network: `forebay up --listen tcp://0.0.0.0:0 --runs DIRECTORY` on one of them, and the run's address fb://HOST:PORT/NAME in every rank";
+pub const OVER_THE_NETWORK: &str = "ranks on several hosts write one run over the network: `forebay up --listen tcp://0.0.0.0:0 --runs DIRECTORY` on one of them, and the run's address fb://HOST:PORT/NAME in every rank";
 
 /// For runs that fewer ranks write than the launcher has started.
 const ALONE: &str = "a step needs every rank: start them all, or, if only one of them writes this run, open it there with rank=0, size=1 (rank and ranks of fb_open_opts)";
