@@ -36,6 +36,7 @@ pub fn recover(data: &[u8]) {
         scratch: false,
         buffer: 64 << 10,
         program: "fuzz".to_owned(),
+        elsewhere: Default::default(),
     };
     let opened = owner.admit(&open).expect("a session");
     let segment = Segment::create(&SegmentSpec {

@@ -228,6 +228,10 @@ def _stop_all() -> None:
         os._exit(130)
 
 
+# A Ctrl-C that comes when the function is entered ends it before its `try`, and Python goes on to the next one.
+atexit.register(_stop_all)
+
+
 def _program() -> str:
     first = sys.argv[0] if sys.argv else ""
     return os.path.splitext(os.path.basename(first))[0] or "python"
