@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import forebay as fb
+import numpy as np
 import pytest
 from conftest import Place, until
 from places import ended
@@ -100,6 +101,97 @@ def test_a_thread_that_waits_for_one_call_keeps_nobody_from_waiting_for_several(
     gate.go.set()
     waiting.join(20)
     assert in_time(lambda: fb.wait_any([slow], 20)) == 0
+
+
+ENDINGS = {
+    "a result": ("inout y:f64[n], out s:str, out k:f64", "a word", None),
+    "an error": ("inout y:f64[n], out s:str, out k:f64", None, fb.RemoteError),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_thread_that_waits_for_a_call_gets_how_it_ended(here: Place, ending: str) -> None:
+    signature, word, raises = ENDINGS[ending]
+    began, go = threading.Event(), threading.Event()
+
+    @fb.service(signature, name="word")
+    def service(y: np.ndarray) -> tuple[str, float]:
+        began.set()
+        go.wait(60)
+        if word is None:
+            raise ValueError("no word")
+        y += 1
+        return word, 2.0
+
+    with fb.Server(service, name="words"):
+        # Of the other byte order, it is filled by a copy that is put back.
+        filled = np.zeros(4, dtype=">f8")
+        call = fb.connect().call_async("word", filled)
+        assert began.wait(20)
+        outcomes: list[object] = []
+
+        def wait() -> None:
+            try:
+                outcomes.append((call.wait(20), filled[0]))
+            except fb.Error as error:
+                outcomes.append(error)
+
+        threads = [threading.Thread(target=wait, daemon=True) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        go.set()
+        for thread in threads:
+            thread.join(30)
+        assert len(outcomes) == len(threads)
+        if raises is None:
+            first = call.wait()
+            assert first == ("a word", 2.0)
+            assert all(isinstance(o, tuple) and o[0] is first and o[1] == 1 for o in outcomes)
+            # The array is the caller's again: nothing is put into it twice.
+            filled[:] = 7
+            assert call.wait() is first
+            assert list(filled) == [7] * 4
+        else:
+            for _ in range(2):
+                with pytest.raises(raises, match="no word"):
+                    call.wait()
+            assert {(type(o), str(o)) for o in outcomes} == {(raises, str(outcomes[0]))}
+        assert call.done()
+
+
+def test_each_of_the_threads_that_wait_for_a_call_has_a_time_limit_and_signals_of_its_own(gate: Gate) -> None:
+    call = fb.connect().call_async("gate")
+    ended: list[object] = []
+    waiting = threading.Thread(target=lambda: ended.append(call.wait()), daemon=True)
+    waiting.start()
+    assert gate.began.wait(20)
+    for _ in range(2):
+        assert isinstance(in_time(lambda: call.wait(timeout=0.05)), fb.Timeout)
+    interrupting = threading.Thread(target=lambda: os.kill(os.getpid(), signal.SIGINT), daemon=True)
+    with pytest.raises(KeyboardInterrupt):
+        interrupting.start()
+        call.wait()
+    assert not call.done()
+    gate.go.set()
+    waiting.join(20)
+    assert ended == [None]
+    assert call.wait() is None
+
+
+def test_a_call_is_waited_for_to_its_end_when_the_thread_that_waited_first_gives_up(gate: Gate) -> None:
+    call = fb.connect().call_async("gate")
+    first = threading.Thread(target=lambda: in_time(lambda: call.wait(timeout=0.3)), daemon=True)
+    first.start()
+    assert gate.began.wait(20)
+    ended: list[object] = []
+    others = [threading.Thread(target=lambda: ended.append(call.wait(20)), daemon=True) for _ in range(3)]
+    for thread in others:
+        thread.start()
+    first.join(30)
+    gate.go.set()
+    for thread in others:
+        thread.join(30)
+    assert ended == [None] * 3
 
 
 TWICE = """

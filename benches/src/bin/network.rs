@@ -1,14 +1,15 @@
-//! Calls over TCP on loopback, plain and with TLS, beside raw sockets of the same run.
+//! Calls over TCP on loopback, plain and with TLS, beside raw sockets of the same run; small calls beside large ones.
 //!
 //! `cargo run --release -p forebay-benches --bin network -- [--json]`
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_benches::{Apart, Other, Report, median_p99};
-use forebay_client::call::Client;
+use forebay_client::call::{Arg, Client};
 use forebay_link::net::Key;
 use forebay_link::{Locator, Transport};
 use forebay_server::Server;
@@ -22,6 +23,10 @@ const LARGE: usize = 64 << 20;
 const MESSAGE: usize = 104;
 const ROUNDS: usize = 200;
 const BATCH: usize = 50;
+/// Bytes of a large call beside which small ones are measured, and for how long.
+const BESIDE: usize = 256 << 20;
+const BESIDE_FOR: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(1);
 
 fn main() -> Outcome {
     match (std::env::var("FOREBAY_BENCH_RAW"), std::env::var("FOREBAY_BENCH_BROKER")) {
@@ -35,6 +40,7 @@ fn serve(broker: &str) -> Outcome {
     let running = Server::new("bench")
         .service("void()", |_| Ok(()))?
         .service("take(in x:u8[n])", |_| Ok(()))?
+        .service("give(out x:u8[n])", |_| Ok(()))?
         .start(Locator::at(Some(Path::new(broker))))?;
     println!("serving");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
@@ -183,5 +189,42 @@ fn ours(
         "GB/s",
         &format!("{:.2} of raw", gb / raw_rate),
     );
+    for (service, way) in [("take", "in"), ("give", "out")] {
+        let (median, p99) = beside(&client, service)?;
+        let name = |what| format!("void call over {how} beside calls with 256 MiB {way}, {what}");
+        report.add(&name("median"), median, "us", "two threads of one client");
+        report.add(&name("99 %"), p99, "us", "");
+    }
     Ok(())
+}
+
+/// Microseconds of void calls while another thread of the same client has large ones: the median, and what 99 %
+/// do not exceed. Between two of them is a pause, so that the quick ones do not outnumber those that hang.
+fn beside(client: &Client, service: &str) -> Outcome<(f64, f64)> {
+    let over = AtomicBool::new(false);
+    let large = || -> Result<()> {
+        let mut bytes = vec![7u8; BESIDE];
+        while !over.load(Ordering::Relaxed) {
+            let arg = match service {
+                "take" => Arg::from(&bytes[..]),
+                _ => Arg::from(&mut bytes[..]),
+            };
+            client.call(service, vec![arg], None)?;
+        }
+        Ok(())
+    };
+    let mut times = Vec::new();
+    std::thread::scope(|scope| -> Outcome {
+        let large = scope.spawn(large);
+        let start = Instant::now();
+        while start.elapsed() < BESIDE_FOR {
+            std::thread::sleep(PAUSE);
+            let begun = Instant::now();
+            client.call("void", vec![], None)?;
+            times.push(begun.elapsed().as_nanos() as f64 / 1e3);
+        }
+        over.store(true, Ordering::Relaxed);
+        Ok(large.join().map_err(|_| "the thread with large calls panicked")??)
+    })?;
+    Ok(median_p99(times))
 }

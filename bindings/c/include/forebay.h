@@ -1022,7 +1022,8 @@ typedef struct {
 
 /* Waits for a call; FB_TIMEOUT after `timeout` seconds (FB_FOREVER: no limit; 0: looks only), when it is
    still under way and may be waited for again. Results are written when it returns FB_OK. Waiting
-   again for a call that is complete returns the same. */
+   again for a call that is complete returns the same, in any thread. One thread at a time waits for a call:
+   another one gets FB_CONFLICT meanwhile, and may give the call up with fb_cancel. */
 fb_status fb_wait(fb_future *future, double timeout);
 
 /* Waits for all of `count` calls. FB_TIMEOUT when not all are complete in time; else the status of the

@@ -97,7 +97,8 @@ impl State {
 
 /// Waits for a call; FB_TIMEOUT after `timeout` seconds (FB_FOREVER: no limit; 0: looks only), when it is
 /// still under way and may be waited for again. Results are written when it returns FB_OK. Waiting
-/// again for a call that is complete returns the same.
+/// again for a call that is complete returns the same, in any thread. One thread at a time waits for a call:
+/// another one gets FB_CONFLICT meanwhile, and may give the call up with fb_cancel.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_wait(future: *mut fb_future, timeout: f64) -> fb_status {
     status(|| {

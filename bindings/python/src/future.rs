@@ -1,9 +1,12 @@
 //! Calls under way, used by any thread of the program and by handlers of signals.
 //!
 //! ```text
-//! Slot: the call  --try_take--> Taken: one thread waits for it --dropped--> Slot
+//! Slot: the call  --try_take--> Taken: one thread waits for it --dropped--> Slot --> the others see its end, or take it
 //!                                 ^ cancel() of another thread, or of a handler in this one, tells who waits
 //! ```
+//! How it ended stays in the slot: whoever waits, and however often, gets the same. An exception is made anew each time,
+//! for one that is kept would keep the frames it was raised in, and they this call.
+//!
 //! The lock of a [`Future`] is held for moments only, never while somebody waits or runs Python: so nothing but
 //! `wait` waits.
 
@@ -37,6 +40,10 @@ struct Slot {
     /// None while a thread waits for it.
     call: Option<HeldFuture>,
     taken_by: Option<ThreadId>,
+    /// How it ended.
+    ended: Option<Result<Vec<Value>>>,
+    /// What it returned, when the caller's arrays are filled.
+    returned: Option<Py<PyAny>>,
     /// As it lay here last.
     complete: bool,
     timing: Timing,
@@ -53,7 +60,8 @@ impl Future {
     pub fn new(mut call: HeldFuture, back: Vec<CopyBack>, name: &str) -> Future {
         let canceller = call.canceller();
         let timing = call.timing().clone();
-        let slot = Slot { call: Some(call), taken_by: None, complete: false, timing };
+        let slot =
+            Slot { call: Some(call), taken_by: None, ended: None, returned: None, complete: false, timing };
         Future { slot: Mutex::new(slot), freed: Condvar::new(), canceller, back, name: name.to_owned() }
     }
 
@@ -67,6 +75,16 @@ impl Future {
         let call = slot.call.take()?;
         slot.taken_by = Some(std::thread::current().id());
         Some(Taken { future: self, call: Some(call) })
+    }
+
+    /// What waiting for it gives, if that is known: the same for everybody.
+    fn outcome(&self, py: Python<'_>) -> Option<Result<Py<PyAny>>> {
+        let slot = self.slot();
+        match (&slot.returned, &slot.ended) {
+            (Some(returned), _) => Some(Ok(returned.clone_ref(py))),
+            (None, Some(Err(e))) => Some(Err(e.clone())),
+            _ => None,
+        }
     }
 
     /// The call, as soon as no other thread has it; none when the time is over.
@@ -151,18 +169,33 @@ impl Drop for Taken<'_> {
 #[pymethods]
 impl Future {
     /// Waits for the results: arrays are filled, the rest is returned. Raises what the call would have
-    /// raised, and ``Timeout`` after ``timeout`` seconds, when it is still under way.
+    /// raised, and ``Timeout`` after ``timeout`` seconds, when it is still under way. Any number of threads may wait,
+    /// and any number of times: each gets the same.
     #[pyo3(signature = (timeout=None))]
     fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let timeout = duration(py, timeout)?;
+        if let Some(outcome) = self.outcome(py) {
+            return self.give(py, outcome);
+        }
         if self.is_ours() {
             let text =
                 format!("this thread waits for the call of {} already; wait for it behind that", self.name);
             return Err(errors::bad(py, text));
         }
-        let values = released(py, || self.values(timeout))?;
+        // Nobody else fills the arrays, or returns before they are filled.
+        let _taken = released(py, || self.end(timeout))?;
+        if let Some(outcome) = self.outcome(py) {
+            return self.give(py, outcome);
+        }
+        let ended = self.slot().ended.clone();
+        let values = match ended {
+            Some(Ok(values)) => values,
+            _ => return Err(errors::raise(py, &Error::internal("a call that has ended has no result"))),
+        };
         copy_back(py, &self.back)?;
-        returned(py, values)
+        let values = returned(py, values)?;
+        self.slot().returned = Some(values.clone().unbind());
+        Ok(values)
     }
 
     /// Whether it is complete; then `wait` returns at once.
@@ -212,15 +245,28 @@ impl Future {
 }
 
 impl Future {
-    fn values(&self, timeout: Option<Duration>) -> Result<Vec<Value>> {
+    fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        outcome.map(|returned| returned.into_bound(py)).map_err(|e| errors::raise(py, &e))
+    }
+
+    /// Waits until it has ended, and has it then.
+    fn end(&self, timeout: Option<Duration>) -> Result<Taken<'_>> {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         let Some(mut taken) = self.take(deadline)? else {
             let text =
                 format!("another thread waits for {}, which has no result yet; wait longer", self.name);
             return Err(Error::new(Code::Timeout, text));
         };
-        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        wait_in_slices(&mut taken, left)
+        if self.slot().ended.is_none() {
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let outcome = wait_in_slices(&mut taken, left);
+            if taken.is_under_way() {
+                // It was not the call that ended, but this wait.
+                return outcome.and(Err(Error::internal("a call under way has a result")));
+            }
+            self.slot().ended = Some(outcome);
+        }
+        Ok(taken)
     }
 }
 

@@ -46,6 +46,8 @@ struct Server {
 #[derive(Default)]
 struct Servers {
     all: [Server; SERVERS],
+    /// Who holds it reads what has come; nobody waits for it.
+    reading: Mutex<()>,
     rung: Mutex<bool>,
     bell: Condvar,
 }
@@ -61,6 +63,18 @@ impl Servers {
         if self.all[server].armed.load(SeqCst) {
             self.ring();
         }
+    }
+
+    /// Hands over what has come, unless somebody else does.
+    fn drain(&self) -> bool {
+        let Ok(_reading) = self.reading.try_lock() else { return false };
+        let mut any = false;
+        for server in self.busy().filter(|s| s.answered.load(SeqCst)) {
+            server.busy.store(false, SeqCst);
+            server.arrived.store(true, SeqCst);
+            any = true;
+        }
+        any
     }
 
     fn busy(&self) -> impl Iterator<Item = &Server> {
@@ -84,13 +98,7 @@ impl Lookout for Shared {
     type Round = ();
 
     fn take(&self, _: &mut ()) -> bool {
-        let mut any = false;
-        for server in self.busy().filter(|s| s.answered.load(SeqCst)) {
-            server.busy.store(false, SeqCst);
-            server.arrived.store(true, SeqCst);
-            any = true;
-        }
-        any
+        self.drain()
     }
 
     fn poll(&self, round: &mut ()) -> bool {
@@ -102,6 +110,7 @@ impl Lookout for Shared {
     }
 
     fn has_news(&self, _: &mut ()) -> bool {
+        let Ok(_reading) = self.reading.try_lock() else { return false };
         self.busy().any(|s| s.answered.load(SeqCst))
     }
 
@@ -171,6 +180,29 @@ fn the_last_one_to_wait_leads_when_the_leader_has_what_it_waited_for() {
                 thread::spawn(move || call(&lead, server))
             })
             .into();
+        waiting.into_iter().chain(threads).for_each(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn a_reply_that_a_thread_takes_while_it_sends_wakes_who_waits_for_it() {
+    explore(|| {
+        let servers = Shared::default();
+        let threads = [serve(&servers, 0, None), serve(&servers, 1, None)];
+        let lead = Arc::new(Lead::new(servers.clone(), ()));
+        let waiting: Vec<_> = [0, 1]
+            .map(|server| {
+                let lead = lead.clone();
+                thread::spawn(move || call(&lead, server))
+            })
+            .into();
+        // It waits for room, and so looks now and then what has come.
+        for _ in 0..4 {
+            while servers.drain() {
+                lead.brought();
+            }
+            thread::yield_now();
+        }
         waiting.into_iter().chain(threads).for_each(|t| t.join().unwrap());
     });
 }

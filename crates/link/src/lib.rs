@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod fair;
 pub mod frame;
 mod greeting;
 pub mod hash;

@@ -133,7 +133,7 @@ fn whoever_sends_a_short_frame_does_not_wait_for_parts_that_others_handed_over()
     let (tell, told) = std::sync::mpsc::channel();
     let has_left = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let wait = |_: std::os::fd::BorrowedFd| {
+            let wait = |_: Option<std::os::fd::BorrowedFd>| {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             };
@@ -170,6 +170,36 @@ fn a_sender_that_gives_up_in_the_middle_leaves_the_link_as_good_as_before() {
         let received = next(&mut other).unwrap();
         assert_eq!((received.header.id, received.parts[0].bytes()), (2, &b"part"[..]));
     });
+}
+
+#[test]
+fn whoever_waits_behind_a_sender_that_is_stuck_may_give_up() {
+    let (one, mut other) = pair();
+    let (sender, part) = (one.sender(), pattern(64 << 20, 3));
+    let (stuck, is_stuck) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::channel();
+    let gave_up = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let wait = |_: Option<std::os::fd::BorrowedFd>| {
+                let _ = stuck.send(());
+                std::thread::yield_now();
+                Ok(())
+            };
+            sender.send(&Header::new(REQUEST, 1), &[b"first"], &[&part], wait).unwrap();
+        });
+        is_stuck.recv_timeout(LONG).unwrap();
+        scope.spawn(|| {
+            let e = sender
+                .send(&Header::new(REQUEST, 2), &[], &[&part], |_| Err(Error::new(Code::Timeout, "late")));
+            tell.send(e.unwrap_err().code()).unwrap();
+        });
+        // Nobody reads meanwhile, so the first one goes on being stuck.
+        let gave_up = told.recv_timeout(LONG);
+        let received = next(&mut other).unwrap();
+        assert!(received.header.id == 1 && received.parts[0].bytes() == part);
+        gave_up
+    });
+    assert_eq!(gave_up, Ok(Code::Timeout), "its own time limit did not count");
 }
 
 #[test]

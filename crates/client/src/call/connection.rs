@@ -231,7 +231,7 @@ impl Connection {
             (PeerState::Stopped, Way::Network(remote)) => self.give_up(remote::silent(remote.silence())),
             (PeerState::Gone, _) => {
                 // What it sent before its end counts.
-                self.drain();
+                while self.drain() {}
                 self.give_up("died or closed the connection".into());
             }
         }
@@ -288,7 +288,7 @@ impl Connection {
                 self.forget(id);
                 if why.as_ref().is_some_and(|e| e.code() == Code::ServerLost) {
                     // Whoever else waits for this server must know; what it sent before counts.
-                    self.drain();
+                    while self.drain() {}
                     self.give_up("died or closed the connection".into());
                 }
                 Err((why, std::mem::take(&mut lock(&pending.state).chunks)))
@@ -325,8 +325,7 @@ impl Connection {
         self.free(chunks);
     }
 
-    /// Takes all replies that are there; returns whether there was one. Something else than a
-    /// reply makes the server lost.
+    /// Takes replies that are there; false when there are no more. Something else than a reply makes the server lost.
     pub fn drain(&self) -> bool {
         let drained = match &self.way {
             _ if self.lost.get().is_some() => Ok(false),

@@ -470,7 +470,7 @@ impl<'a> Future<'a> {
 
     /// Waits for the end and takes the returned results: scalars, text and bytes that come back,
     /// in the order of the signature; arrays are filled in place. After `Timeout` the call is
-    /// still under way and may be waited for again.
+    /// still under way and may be waited for again. The result is the caller's then: who waits once more gets `Closed`.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
         if !self.advance(end_of(timeout)) {
             let name = self.offer.signature.name();
@@ -482,7 +482,10 @@ impl<'a> Future<'a> {
             State::Done(result) => result,
             _ => Err(Error::new(
                 Code::Closed,
-                format!("the result of {} has been taken already", self.offer.signature.name()),
+                format!(
+                    "the result of {} has been taken already, by the first wait; keep what that gives",
+                    self.offer.signature.name()
+                ),
             )),
         }
     }

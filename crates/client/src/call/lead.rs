@@ -2,12 +2,15 @@
 //! all, polls, and sleeps; the others sleep until what they wait for was handed over or the leader leaves.
 //!
 //! ```text
-//! leader:    take -> ready? -> poll -> asleep := true -> arm what is under way -> nothing came? -> sleep
+//! leader:    take -> ready? -> poll -> asleep := true -> arm what is under way -> ready? nothing came? -> sleep
 //! follower:  send -> sleepers := sleepers + 1 -> not ready, and somebody leads? -> is he asleep? ring -> sleep
 //! ```
 //! A sleeping leader hears only what was under way when it went to sleep, so whoever sent something
 //! after that wakes it. The leader says that it sleeps before it looks what is under way; the follower
 //! sends before it looks whether the leader sleeps: one of them sees the other.
+//!
+//! A thread that sends takes what has come, too, lest it and the server wait for each other: it says so, and wakes
+//! a leader that sleeps. The leader looks whether it is ready when it has said that it sleeps.
 //!
 //! What the leader looks after is handed in, and so are the locks ([`super::sync`]): the model checker runs
 //! this very file (`tests/waiting.rs`).
@@ -92,6 +95,16 @@ impl<L: Lookout> Lead<L> {
         self.announce();
     }
 
+    /// Another thread than the leader has handed something over.
+    pub fn brought(&self) {
+        // The other half of this fence is in `pause`: either the leader is found asleep, or it finds what was brought.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            self.lookout.ring();
+        }
+        self.announce();
+    }
+
     /// The lead, if nobody has it.
     fn round(&self) -> Option<MutexGuard<'_, L::Round>> {
         match self.round.try_lock() {
@@ -149,19 +162,24 @@ impl<L: Lookout> Lead<L> {
             if deadline.is_some_and(|d| Instant::now() >= d) {
                 return false;
             }
-            if !self.lookout.poll(round) && self.pause(round, deadline) {
+            if !self.lookout.poll(round) && self.pause(round, ready, deadline) {
                 self.announce();
             }
         }
     }
 
     /// Sleeps. Returns whether somebody else's may be lost.
-    fn pause(&self, round: &mut L::Round, deadline: Option<Instant>) -> bool {
+    fn pause(
+        &self,
+        round: &mut L::Round,
+        ready: &mut impl FnMut() -> bool,
+        deadline: Option<Instant>,
+    ) -> bool {
         self.lookout.rests();
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.lookout.arm(round);
-        if !self.lookout.has_news(round) {
+        if !ready() && !self.lookout.has_news(round) {
             self.lookout.sleep(round, deadline);
         }
         self.asleep.store(false, Ordering::Relaxed);

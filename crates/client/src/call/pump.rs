@@ -69,6 +69,11 @@ impl Pump {
         self.lead.nudge();
     }
 
+    /// This thread, which only sends, has taken replies or found a server lost: whoever waits for them looks.
+    pub fn brought(&self) {
+        self.lead.brought();
+    }
+
     /// Waits until `ready` or the deadline; says whether it was ready. An error when this thread serves others and is not
     /// to wait any longer.
     pub fn wait(&self, mut ready: impl FnMut() -> bool, deadline: Option<Instant>) -> Result<bool> {

@@ -133,6 +133,7 @@ impl<'r> Request<'r, '_> {
             let fault = why.or_else(|| wait.once().err());
             if let Some(e) = fault {
                 connection.free(chunks);
+                self.inner.pump.brought();
                 return Err(match connection.lost() {
                     Some(lost) => Sent::Lost(lost.clone()),
                     None if e.code() == Code::ServerLost => Sent::Lost(e),
@@ -213,7 +214,9 @@ impl Waiting<'_, '_, '_> {
         if let Some(objection) = standing::objection() {
             return Err(objection);
         }
-        self.connection.drain();
+        while self.connection.drain() {
+            self.request.inner.pump.brought();
+        }
         if let Some(e) = self.connection.lost() {
             return Err(e.clone());
         }

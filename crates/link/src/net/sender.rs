@@ -10,16 +10,19 @@
 //! by one piece, and whoever sends one waits for no more than that. Large parts are written from where
 //! they lie: those of a caller who waits ([`NetSender::send`]), or those that were handed over
 //! ([`NetSender::post`]) and leave by [`NetSender::flush`].
+//!
+//! Of the callers who wait one has its *turn*: it alone writes and waits for the socket, a piece long. The others
+//! sleep until it is over, for the socket may take more and be full again before they have looked.
 
 use super::stream::NetStream;
+use crate::fair::Fair;
 use crate::frame::{HEADER_BYTES, Header, kind};
-use crate::lock;
 use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes of a piece of a large part.
@@ -32,7 +35,7 @@ pub const PARTS: usize = 255;
 pub(super) const VOID: u32 = 1;
 /// Short frames that wait, before a sender is asked to wait too.
 const WAITING_BYTES: usize = 1 << 20;
-/// Who waits for its turn looks up so often.
+/// Who waits for the turn of another one looks after other things so often.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A large part that was handed over.
@@ -46,8 +49,8 @@ pub struct NetSender {
 
 struct Shared {
     stream: Arc<NetStream>,
-    out: Mutex<Out>,
-    /// A piece of a waiting caller has left.
+    out: Fair<Out>,
+    /// The turn of a caller is over.
     turn: Condvar,
     /// Something waits to be flushed.
     waits: AtomicBool,
@@ -56,14 +59,29 @@ struct Shared {
 #[derive(Default)]
 struct Out {
     /// Short frames, the first one perhaps begun.
-    short: VecDeque<Vec<u8>>,
+    short: VecDeque<Short>,
     short_sent: usize,
     short_bytes: usize,
+    /// Short frames so far, and how many of them the stream has taken.
+    frames: u64,
+    frames_taken: u64,
+    /// What the stream had taken with the last of them.
+    taken: u64,
     /// Frames whose large parts were handed over, the first one perhaps in the middle of a piece.
     large: VecDeque<Large>,
-    /// A caller is in the middle of a piece that lies with it.
-    elsewhere: bool,
+    /// A caller has its turn: nobody else writes.
+    turn: bool,
+    /// Callers who wait for theirs, in the order in which they came.
+    line: VecDeque<u64>,
+    callers: u64,
     lost: Option<Error>,
+}
+
+/// What goes before the next piece.
+struct Short {
+    bytes: Vec<u8>,
+    /// The end of a frame, and not of a piece whose sender gave up.
+    is_frame: bool,
 }
 
 struct Large {
@@ -113,24 +131,61 @@ impl Piece {
     }
 }
 
-/// What became of a short frame.
+/// What became of a short frame; the number is its own.
 enum Went {
-    Yes,
+    Yes(u64),
     /// It waits in memory.
-    Later,
+    Later(u64),
     /// There is no room.
     No,
+}
+
+/// When a short frame may wait in memory.
+#[derive(Clone, Copy, PartialEq)]
+enum Wait {
+    /// While somebody writes who will send it, too.
+    Behind,
+    /// While not too many do.
+    Some,
+    /// Always.
+    All,
+}
+
+/// A caller in the line of those who want to write.
+struct Place<'s> {
+    sender: &'s NetSender,
+    number: u64,
+}
+
+/// The turn of a caller, until it is dropped.
+struct Turn<'s>(&'s NetSender);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.sender.out().line.retain(|number| *number != self.number);
+        self.sender.shared.turn.notify_all();
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut out = self.0.out();
+        out.turn = false;
+        self.0.note(&out);
+        drop(out);
+        self.0.shared.turn.notify_all();
+    }
 }
 
 impl NetSender {
     pub(super) fn over(stream: Arc<NetStream>) -> NetSender {
         let shared =
-            Shared { stream, out: Mutex::default(), turn: Condvar::new(), waits: AtomicBool::new(false) };
+            Shared { stream, out: Fair::default(), turn: Condvar::new(), waits: AtomicBool::new(false) };
         NetSender { shared: Arc::new(shared) }
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {
-        lock(&self.shared.out)
+        self.shared.out.lock()
     }
 
     /// Whether something waits for [`NetSender::flush`].
@@ -157,65 +212,136 @@ impl NetSender {
     /// Sends a short frame. `Full` when there is no room for it just now.
     #[inline]
     pub fn try_send(&self, header: &Header, body: &[&[u8]]) -> Result<()> {
-        match self.short(header, body, &[], false)? {
+        match self.short(header, body, &[], Wait::Behind)? {
             Went::No => Err(Error::new(Code::Full, "the other side takes no more just now")),
             _ => Ok(()),
         }
     }
 
-    /// Sends a frame with large parts from where they lie. `wait` is called when nothing goes, with
-    /// the socket to wait for; it had better look after what comes, and its error ends the sending.
+    /// Sends a frame with large parts from where they lie. `wait` is called when nothing goes, with the socket to wait
+    /// for, or with nothing before this sleeps until somebody else's turn is over; it had better look after what comes,
+    /// and its error ends the sending.
     pub fn send(
         &self,
         header: &Header,
         body: &[&[u8]],
         parts: &[&[u8]],
-        mut wait: impl FnMut(BorrowedFd) -> Result<()>,
+        mut wait: impl FnMut(Option<BorrowedFd>) -> Result<()>,
     ) -> Result<()> {
         let lengths: Vec<u64> = parts.iter().map(|p| p.len() as u64).collect();
-        while let Went::No = self.short(header, body, &lengths, false)? {
-            wait(self.as_fd())?;
-        }
+        let frame = loop {
+            match self.short(header, body, &lengths, Wait::Some)? {
+                Went::Yes(frame) | Went::Later(frame) => break frame,
+                Went::No => drop(self.turn_behind_frames(&mut wait)?),
+            }
+        };
         for (index, part) in parts.iter().enumerate() {
             for at in (0..part.len()).step_by(PIECE_BYTES) {
                 let piece = Piece::new(header.id, index, part.len() - at);
                 let data = &part[at..at + piece.bytes];
                 if let Err(e) = self.piece(piece, data, &mut wait) {
                     let void = Header { flags: VOID, ..Header::new(kind::PIECE, header.id) };
-                    let _ = self.short(&void, &[], &[], true);
+                    let _ = self.short(&void, &[], &[], Wait::All);
                     return Err(e);
                 }
             }
         }
-        while !self.left()? {
-            wait(self.as_fd())?;
-        }
-        Ok(())
+        self.leave(frame, &mut wait)
     }
 
-    /// Whether all short frames have left, and what TLS holds of them; what others have handed over may still wait, and
+    /// Waits until a short frame has left, with what TLS held of it; what others have handed over may still wait, and
     /// goes by [`NetSender::flush`].
-    fn left(&self) -> Result<bool> {
+    fn leave(&self, frame: u64, wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>) -> Result<()> {
         if !self.waits() {
-            return Ok(true);
+            return Ok(());
         }
-        let mut out = self.out();
-        if out.elsewhere && !out.short.is_empty() {
-            // Whoever is in the middle of a piece wakes us behind it.
-            drop(self.shared.turn.wait_timeout(out, LOOK).unwrap_or_else(PoisonError::into_inner));
-            return Ok(false);
+        // Whoever writes a piece sends it before that.
+        let over = |out: &mut Out| Ok(self.has_left(out, frame)? || (!out.turn && out.line.is_empty()));
+        self.sleep_until(over, wait)?;
+        if self.has_left(&mut self.out(), frame)? {
+            return Ok(());
         }
-        // A piece that others have begun since may be in the way of more, not of what has left.
-        let gone = match out.short.is_empty() {
-            true => self.shared.stream.try_flush(),
-            false => match self.flush_short(&mut out) {
-                Ok(true) => self.shared.stream.try_flush(),
-                other => other,
-            },
+        let _turn = self.turn(wait)?;
+        loop {
+            let mut out = self.out();
+            if out.frames_taken < frame {
+                self.write_short(&mut out).map_err(|e| self.lost(&mut out, &e))?;
+            }
+            if self.has_left(&mut out, frame)? {
+                return Ok(());
+            }
+            drop(out);
+            wait(Some(self.as_fd()))?;
+        }
+    }
+
+    fn has_left(&self, out: &mut Out, frame: u64) -> Result<bool> {
+        if out.frames_taken < frame {
+            return out.lost.clone().map_or(Ok(false), Err);
+        }
+        // Taken and lost, it may have arrived: that is for whoever waits for the answer.
+        Ok(out.lost.is_some() || self.shared.stream.has_left(out.taken).map_err(|e| self.lost(out, &e))?)
+    }
+
+    /// Sleeps until `over`, which the end of a turn may change.
+    fn sleep_until(
+        &self,
+        mut over: impl FnMut(&mut Out) -> Result<bool>,
+        wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>,
+    ) -> Result<()> {
+        let mut looked = false;
+        loop {
+            let mut out = self.out();
+            if over(&mut out)? {
+                return Ok(());
+            }
+            if !looked {
+                drop(out);
+                wait(None)?;
+                looked = true;
+                continue;
+            }
+            let slept = self.shared.turn.wait_timeout(out, LOOK).unwrap_or_else(PoisonError::into_inner);
+            looked = !slept.1.timed_out();
+        }
+    }
+
+    /// Waits in line for this caller's turn.
+    fn turn(&self, wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>) -> Result<Turn<'_>> {
+        let place = {
+            let mut out = self.out();
+            out.callers += 1;
+            let number = out.callers;
+            out.line.push_back(number);
+            Place { sender: self, number }
         };
-        let gone = gone.map_err(|e| self.lost(&mut out, &e))?;
-        self.note(&out);
-        Ok(gone)
+        let begin = |out: &mut Out| {
+            if let Some(e) = &out.lost {
+                return Err(e.clone());
+            }
+            let first = !out.turn && out.line.front() == Some(&place.number);
+            out.turn |= first;
+            Ok(first)
+        };
+        self.sleep_until(begin, wait)?;
+        Ok(Turn(self))
+    }
+
+    /// The same, with all short frames sent.
+    fn turn_behind_frames(
+        &self,
+        wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>,
+    ) -> Result<Turn<'_>> {
+        let turn = self.turn(wait)?;
+        loop {
+            let mut out = self.out();
+            match self.write_short(&mut out) {
+                Ok(true) => return Ok(turn),
+                Ok(false) => drop(out),
+                Err(e) => return Err(self.lost(&mut out, &e)),
+            }
+            wait(Some(self.as_fd()))?;
+        }
     }
 
     /// Sends one piece that lies with the caller.
@@ -223,48 +349,29 @@ impl NetSender {
         &self,
         mut piece: Piece,
         data: &[u8],
-        wait: &mut impl FnMut(BorrowedFd) -> Result<()>,
+        wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>,
     ) -> Result<()> {
-        loop {
-            let mut out = self.out();
-            if out.elsewhere {
-                drop(self.shared.turn.wait_timeout(out, LOOK).unwrap_or_else(PoisonError::into_inner));
-                continue;
-            }
-            match self.flush_short(&mut out) {
-                Ok(true) => {
-                    out.elsewhere = true;
-                    break;
-                }
-                Ok(false) => {
-                    drop(out);
-                    wait(self.as_fd())?;
-                }
-                Err(e) => return Err(self.lost(&mut out, &e)),
-            }
-        }
-        // Meanwhile nobody else writes: short frames are put in the queue.
+        // Until its end nobody else writes: short frames are put in the queue.
+        let _turn = self.turn_behind_frames(wait)?;
         let outcome = loop {
             match piece.write(&self.shared.stream, data) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
-                    if let Err(e) = wait(self.as_fd()) {
+                    if let Err(e) = wait(Some(self.as_fd())) {
                         break Err(e);
                     }
                 }
                 Err(e) => break Err(self.lost(&mut self.out(), &e)),
             }
         };
-        let mut out = self.out();
-        out.elsewhere = false;
-        if outcome.is_err() && piece.sent > 0 && out.lost.is_none() {
-            let rest = piece.rest(data);
-            out.short_bytes += rest.len();
-            out.short.push_front(rest);
+        if outcome.is_err() && piece.sent > 0 {
+            let mut out = self.out();
+            if out.lost.is_none() {
+                let rest = piece.rest(data);
+                out.short_bytes += rest.len();
+                out.short.push_front(Short { bytes: rest, is_frame: false });
+            }
         }
-        self.note(&out);
-        drop(out);
-        self.shared.turn.notify_all();
         outcome
     }
 
@@ -272,7 +379,7 @@ impl NetSender {
     /// something waits: then somebody calls [`NetSender::flush`] by and by.
     pub fn post(&self, header: &Header, body: &[&[u8]], parts: Vec<Part>) -> Result<bool> {
         let lengths: Vec<u64> = parts.iter().map(|p| (**p).as_ref().len() as u64).collect();
-        self.short(header, body, &lengths, true)?;
+        self.short(header, body, &lengths, Wait::All)?;
         if !parts.is_empty() {
             let mut out = self.out();
             out.large.push_back(Large { id: header.id, parts, part: 0, at: 0, piece: None });
@@ -285,8 +392,9 @@ impl NetSender {
 
     /// Sends what waits, as far as it goes now; whether all has gone.
     pub fn flush(&self) -> Result<bool> {
-        let mut out = self.out();
         loop {
+            // Between two pieces whoever has a short frame puts it before the next.
+            let mut out = self.out();
             match self
                 .flush_short(&mut out)
                 .and_then(|gone| if gone { self.flush_piece(&mut out) } else { Ok(false) })
@@ -307,7 +415,7 @@ impl NetSender {
     }
 
     /// A short frame: sent, or put in the queue if it must be or somebody else is writing.
-    fn short(&self, header: &Header, body: &[&[u8]], lengths: &[u64], must: bool) -> Result<Went> {
+    fn short(&self, header: &Header, body: &[&[u8]], lengths: &[u64], may: Wait) -> Result<Went> {
         let table: Vec<u8> = lengths.iter().flat_map(|n| n.to_le_bytes()).collect();
         let bytes = table.len() + body.iter().map(|b| b.len()).sum::<usize>();
         if HEADER_BYTES + bytes > FRAME_BYTES || lengths.len() > PARTS {
@@ -322,8 +430,7 @@ impl NetSender {
         if let Some(e) = &out.lost {
             return Err(e.clone());
         }
-        let idle =
-            out.short.is_empty() && !out.elsewhere && out.large.front().is_none_or(|l| l.piece.is_none());
+        let idle = out.short.is_empty() && !out.turn && out.large.front().is_none_or(|l| l.piece.is_none());
         let mut sent = 0;
         if idle {
             let mut slices = [IoSlice::new(&[]); 6];
@@ -335,34 +442,54 @@ impl NetSender {
             }
             match self.shared.stream.try_write(&slices[..n]) {
                 Ok(all) if all == HEADER_BYTES + bytes => {
+                    out.frames += 1;
+                    self.note_taken(&mut out);
                     if self.shared.stream.is_secure() {
                         let flushed = self.shared.stream.try_flush().map_err(|e| self.lost(&mut out, &e))?;
                         self.shared.waits.store(!flushed || !out.large.is_empty(), Ordering::Release);
                     }
-                    return Ok(Went::Yes);
+                    return Ok(Went::Yes(out.frames));
                 }
                 Ok(n) => sent = n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(self.lost(&mut out, &e)),
             }
         }
-        if sent == 0 && !must && (idle || out.short_bytes > WAITING_BYTES) {
+        let full = match may {
+            Wait::Behind => idle || out.short_bytes > WAITING_BYTES,
+            Wait::Some => out.short_bytes > WAITING_BYTES,
+            Wait::All => false,
+        };
+        if sent == 0 && full {
             return Ok(Went::No);
         }
         let whole = [&[&head[..], &table][..], body].concat().concat();
         out.short_bytes += whole.len() - sent;
-        out.short.push_back(whole[sent..].to_vec());
+        out.short.push_back(Short { bytes: whole[sent..].to_vec(), is_frame: true });
+        out.frames += 1;
         self.shared.waits.store(true, Ordering::Release);
-        Ok(Went::Later)
+        Ok(Went::Later(out.frames))
     }
 
-    /// The piece that has begun, then all short frames; whether they have gone.
+    /// The stream has taken one more short frame.
+    fn note_taken(&self, out: &mut Out) {
+        out.frames_taken += 1;
+        out.taken = self.shared.stream.taken();
+    }
+
+    /// The piece that has begun, then all short frames, unless somebody has a turn; whether they have gone.
     fn flush_short(&self, out: &mut Out) -> io::Result<bool> {
-        if out.elsewhere || !self.finish_piece(out)? {
+        if out.turn { Ok(false) } else { self.write_short(out) }
+    }
+
+    /// The same for whoever has the turn.
+    fn write_short(&self, out: &mut Out) -> io::Result<bool> {
+        if !self.finish_piece(out)? {
             return Ok(false);
         }
-        while let Some(front) = out.short.front() {
-            match self.shared.stream.try_write(&[IoSlice::new(&front[out.short_sent..])]) {
+        while let Some(Short { bytes, is_frame }) = out.short.front() {
+            let (length, is_frame) = (bytes.len(), *is_frame);
+            match self.shared.stream.try_write(&[IoSlice::new(&bytes[out.short_sent..])]) {
                 Ok(n) => {
                     out.short_sent += n;
                     out.short_bytes -= n;
@@ -370,9 +497,12 @@ impl NetSender {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) => return Err(e),
             }
-            if out.short_sent == front.len() {
+            if out.short_sent == length {
                 out.short.pop_front();
                 out.short_sent = 0;
+                if is_frame {
+                    self.note_taken(out);
+                }
             }
         }
         Ok(true)
@@ -421,7 +551,9 @@ impl NetSender {
         out.short.clear();
         (out.short_bytes, out.short_sent) = (0, 0);
         self.shared.waits.store(false, Ordering::Release);
-        out.lost.get_or_insert(error).clone()
+        let error = out.lost.get_or_insert(error).clone();
+        self.shared.turn.notify_all();
+        error
     }
 }
 

@@ -4,7 +4,7 @@
 use super::address::Address;
 use super::key::{BYTES, Bytes, Fingerprint};
 use super::tls;
-use crate::lock;
+use crate::fair::Fair;
 use forebay_arena::{Lent, limits, place};
 use forebay_types::{Code, Error, Result};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
@@ -12,7 +12,8 @@ use rustls::Connection;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Most bytes that wait unsent in the system.
@@ -27,7 +28,12 @@ const TLS_PIECE: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct NetStream {
     socket: TcpStream,
-    tls: Option<Mutex<Connection>>,
+    /// Who reads and who writes one piece after the other take turns.
+    tls: Option<Fair<Connection>>,
+    /// How often TLS has taken bytes; it takes none before all that it had are with the system.
+    taken: AtomicU64,
+    /// What `taken` was when TLS had none left.
+    passed: AtomicU64,
     peer: SocketAddr,
 }
 
@@ -100,13 +106,13 @@ impl NetStream {
             .set_tcp_notsent_lowat(UNSENT)
             .map_err(|e| Error::io("cannot set up a network connection", e))?;
         sockopt::set_tcp_user_timeout(&socket, (silence * 3 / 2).as_millis() as u32).map_err(failed)?;
-        Ok(NetStream { socket, tls: None, peer })
+        Ok(NetStream { socket, tls: None, taken: AtomicU64::new(0), passed: AtomicU64::new(0), peer })
     }
 
     /// From now on TLS is spoken.
     pub(crate) fn secure(&mut self, mut connection: Connection) {
         connection.set_buffer_limit(Some(TLS_BUFFER));
-        self.tls = Some(Mutex::new(connection));
+        self.tls = Some(Fair::new(connection));
     }
 
     /// Whether TLS is spoken.
@@ -141,7 +147,7 @@ impl NetStream {
     /// Goes on with the TLS handshake; whether it is done.
     pub(crate) fn shake(&self, seen: &OnceLock<Fingerprint>) -> Result<bool> {
         let Some(tls) = &self.tls else { return Ok(true) };
-        let mut tls = lock(tls);
+        let mut tls = tls.lock();
         let failed = |e: io::Error| match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
             Some(fault) => tls::explain(fault, seen.get()),
             None => {
@@ -169,13 +175,13 @@ impl NetStream {
 
     /// What proofs on this connection are bound to; zero without TLS.
     pub(crate) fn channel(&self) -> Result<Bytes> {
-        self.tls.as_ref().map_or(Ok([0; BYTES]), |tls| tls::channel(&lock(tls)))
+        self.tls.as_ref().map_or(Ok([0; BYTES]), |tls| tls::channel(&tls.lock()))
     }
 
     /// Reads what is there into the buffers, one after the other; 0 at the end of the connection.
     pub fn try_read(&self, buffers: &mut [IoSliceMut]) -> io::Result<usize> {
         let Some(tls) = &self.tls else { return receive(&self.socket, buffers) };
-        let mut tls = lock(tls);
+        let mut tls = tls.lock();
         let mut total = 0;
         for buffer in buffers {
             let mut at = 0;
@@ -202,11 +208,12 @@ impl NetStream {
     #[inline]
     pub fn try_write(&self, buffers: &[IoSlice]) -> io::Result<usize> {
         let Some(tls) = &self.tls else { return send(&self.socket, buffers) };
-        let mut tls = lock(tls);
+        let mut tls = tls.lock();
         if !self.flush(&mut tls)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let n = tls.writer().write_vectored(buffers)?;
+        self.taken.fetch_add(1, Ordering::Release);
         self.flush(&mut tls)?;
         Ok(n)
     }
@@ -232,7 +239,19 @@ impl NetStream {
 
     /// Whether everything that was written has gone to the system.
     pub fn try_flush(&self) -> io::Result<bool> {
-        self.tls.as_ref().map_or(Ok(true), |tls| self.flush(&mut lock(tls)))
+        self.tls.as_ref().map_or(Ok(true), |tls| self.flush(&mut tls.lock()))
+    }
+
+    /// What was written so far, for [`NetStream::has_left`].
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Whether all that had been written then has gone to the system, whatever was written since.
+    pub fn has_left(&self, taken: u64) -> io::Result<bool> {
+        Ok(self.passed.load(Ordering::Acquire) >= taken
+            || self.try_flush()?
+            || self.passed.load(Ordering::Acquire) >= taken)
     }
 
     fn flush(&self, tls: &mut Connection) -> io::Result<bool> {
@@ -243,6 +262,7 @@ impl NetStream {
                 Err(e) => return Err(e),
             }
         }
+        self.passed.store(self.taken.load(Ordering::Acquire), Ordering::Release);
         Ok(true)
     }
 

@@ -147,15 +147,17 @@ impl Remote {
             }
         };
         self.sender.send(&header, &[body], parts, |socket| {
-            let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
             standing::leave();
-            let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-            let _ = poll(&mut fds, Some(&look));
+            if let Some(socket) = socket {
+                let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
+                let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+                let _ = poll(&mut fds, Some(&look));
+            }
             wait()
         })
     }
 
-    /// Takes the replies that are there.
+    /// Takes replies that are there. More may be: whoever waits for these has them before a long one is read.
     pub fn drain(&self, mut each: impl FnMut(Received) -> Result<()>) -> Result<bool> {
         if self.sender.waits() {
             self.sender.flush()?;
@@ -165,6 +167,9 @@ impl Remote {
         while let Some(received) = receiving.try_recv()? {
             any = true;
             each(received)?;
+            if receiving.waiting() == 0 {
+                break;
+            }
         }
         Ok(any)
     }
