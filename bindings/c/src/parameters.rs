@@ -99,13 +99,12 @@ impl RunObject {
         let name = given::text(name, "name")?;
         let opts = given::options(opts, "fb_parameter_opts")?;
         let text = |text, what| given::optional_text(text, what).map(|t| t.unwrap_or("").to_owned());
-        // A limit that every integer keeps would say that larger ones may come than the variable holds.
-        let holds = |max: &f64| !(matches!(variable, Variable::Whole(_)) && *max >= 2f64.powi(63));
         let options = ParameterOptions {
             min: given::optional(opts.min, "min")?,
-            max: given::optional(opts.max, "max")?.filter(holds),
+            max: given::optional(opts.max, "max")?,
             unit: text(opts.unit, "unit")?,
             help: text(opts.help, "help")?,
+            signed: matches!(variable, Variable::Whole(_)),
         };
         let bound = Bound { variable, parameter: self.run.parameter(name, value, options)? };
         // A restart may have brought its value back.

@@ -326,7 +326,7 @@ impl Run {
     ) -> PyResult<Parameter> {
         let value = json::scalar_from_python(value)
             .map_err(|e| errors::bad(py, format!("parameter {name:?}: {}", e.value(py))))?;
-        let options = forebay::ParameterOptions { min, max, unit, help };
+        let options = forebay::ParameterOptions { min, max, unit, help, signed: false };
         released(py, || self.inner.parameter(name, value, options)).map(Parameter::new)
     }
 

@@ -164,6 +164,7 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
             max: Some(2.0),
             unit: "V/m".into(),
             help: String::new(),
+            signed: false,
         })
         .unwrap();
     let saved = Arc::new(AtomicI64::new(-1));

@@ -80,4 +80,6 @@ pub struct ParameterOptions {
     pub unit: String,
     /// A sentence of explanation.
     pub help: String,
+    /// Whether the program keeps it in an integer of 64 bits with a sign, which holds nothing larger.
+    pub signed: bool,
 }

@@ -228,6 +228,7 @@ fn parameters() -> [Parameter; 2] {
         max: Some(1.0),
         unit,
         help,
+        signed: false,
     };
     let seed = Parameter {
         name: "seed".into(),
@@ -236,6 +237,7 @@ fn parameters() -> [Parameter; 2] {
         max: None,
         unit: String::new(),
         help: String::new(),
+        signed: false,
     };
     [field, seed]
 }

@@ -161,7 +161,7 @@ fn first_life(owner: &Owner) {
     declare(a, &Declare::Diagram(diagram));
     declare(a, &Declare::Curve { diagram: 0, curve: 0, name: "total".into() });
     let (name, unit, help) = ("nu".into(), "m^2/s".into(), "viscosity".into());
-    let p = Parameter { name, value: json!(0.5), min: Some(0.0), max: Some(9.0), unit, help };
+    let p = Parameter { name, value: json!(0.5), min: Some(0.0), max: Some(9.0), unit, help, signed: false };
     declare(a, &Declare::Parameter(p));
     for step in 0..4i64 {
         let [a, _] = &mut ranks;

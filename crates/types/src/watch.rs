@@ -211,6 +211,9 @@ pub struct Parameter {
     /// A sentence of explanation.
     #[serde(default)]
     pub help: String,
+    /// Whether the program keeps it in an integer of 64 bits with a sign, which holds nothing larger.
+    #[serde(default)]
+    pub signed: bool,
 }
 
 impl Parameter {
@@ -253,9 +256,8 @@ impl Parameter {
                 if (old.is_i64() || old.is_u64()) && !(new.is_i64() || new.is_u64()) {
                     return Err(bad(format!("{new} is not an integer, and its value is one")));
                 }
-                // Integers of programs have a sign, unless a limit says that they have none: what no variable
-                // can hold must not be called applied.
-                if old.is_i64() && !new.is_i64() && self.max.is_none_or(|max| max < 2f64.powi(63)) {
+                // What the variable cannot hold must not be called applied.
+                if self.signed && !new.is_i64() {
                     return Err(bad(format!(
                         "{new} is no integer of 64 bits with a sign; give one up to {}",
                         i64::MAX
@@ -403,6 +405,7 @@ mod tests {
             max: Some(1.0),
             unit: "V/m".into(),
             help: String::new(),
+            signed: false,
         };
         assert!(p.check(&json!(0.5)).is_ok());
         assert!(p.check(&json!(1)).is_ok());
@@ -421,6 +424,7 @@ mod tests {
             max: Some(max),
             unit: String::new(),
             help: String::new(),
+            signed: false,
         };
         let p = seed(9_007_199_254_740_992.0);
         assert!(p.check(&json!(9_007_199_254_740_992i64)).is_ok());
@@ -428,8 +432,12 @@ mod tests {
         assert!(p.check(&json!(-9_007_199_254_740_993i64)).is_err());
         assert!(seed(1e30).check(&json!(u64::MAX)).is_ok());
         let any = Parameter { min: None, max: None, ..seed(1.0) };
-        assert!(any.check(&json!(i64::MAX)).is_ok() && any.check(&json!(i64::MIN)).is_ok());
-        assert!(any.check(&json!(1u64 << 63)).unwrap_err().text().contains("9223372036854775807"));
+        let signed = Parameter { signed: true, ..any.clone() };
+        for p in [&any, &signed] {
+            assert!(p.check(&json!(i64::MAX)).is_ok() && p.check(&json!(i64::MIN)).is_ok());
+        }
+        assert!(any.check(&json!(1u64 << 63)).is_ok() && any.check(&json!(u64::MAX)).is_ok());
+        assert!(signed.check(&json!(1u64 << 63)).unwrap_err().text().contains("9223372036854775807"));
         let act = json!({"verb": "set", "name": "seed", "value": 9_007_199_254_740_993i64});
         let read: Act = serde_json::from_str(&act.to_string()).unwrap();
         assert_eq!(serde_json::to_value(read).unwrap(), act);

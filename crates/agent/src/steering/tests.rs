@@ -230,6 +230,7 @@ fn a_parameter_changes_for_the_viewers_only_when_all_ranks_have_it() {
         max: Some(1.0),
         unit: "V/m".into(),
         help: String::new(),
+        signed: false,
     };
     run.declare(0, &Declare::Parameter(p));
     run.go(0, 1);

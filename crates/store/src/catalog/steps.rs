@@ -404,6 +404,7 @@ mod tests {
                 max: None,
                 unit: String::new(),
                 help: String::new(),
+                signed: false,
             };
             declare(tx, 1, &Declare::Parameter(p))?;
             for step in 0..30 {

@@ -325,6 +325,7 @@ mod tests {
                 max: None,
                 unit: "V/m".into(),
                 help: String::new(),
+                signed: false,
             };
             declare(tx, 1, &Declare::Parameter(p.clone()))?;
             let set = |v: f64| Verb::Set { name: "e0".into(), value: json!(v) };
