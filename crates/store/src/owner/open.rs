@@ -87,7 +87,7 @@ impl Default for Options {
 impl Options {
     /// Tries again while the disk is full, if somebody hears that this waits.
     fn while_full<T>(&self, layout: &Layout, work: impl Fn() -> Result<T>) -> Result<T> {
-        let (began, mut said) = (Instant::now(), None::<Instant>);
+        let (began, mut waits) = (Instant::now(), Waits::default());
         loop {
             let (e, says) = match (work(), &self.says) {
                 (Err(e), Some(says)) if Fault::of(&e) == Fault::NoRoom && began.elapsed() < RECOVERY => {
@@ -95,15 +95,22 @@ impl Options {
                 }
                 (done, _) => return done,
             };
-            if said.is_none_or(|at| at.elapsed() >= SAID) {
-                said = Some(Instant::now());
-                let dir = layout.root().display();
-                says(&format!(
-                    "{dir}: the opening waits for room on the disk, which is full; make room: {}",
-                    e.text()
-                ));
-            }
+            let full = "the opening waits for room on the disk, which is full; make room";
+            waits.say(says, layout.root(), &format!("{full}: {}", e.text()));
             std::thread::sleep(self.disk.patience());
+        }
+    }
+}
+
+/// What an opening waits for is said at once, and again now and then.
+#[derive(Default)]
+struct Waits(Option<Instant>);
+
+impl Waits {
+    fn say(&mut self, says: &Says, dir: &Path, text: &str) {
+        if self.0.is_none_or(|at| at.elapsed() >= SAID) {
+            self.0 = Some(Instant::now());
+            says(&format!("{}: {text}", dir.display()));
         }
     }
 }
@@ -180,18 +187,14 @@ impl Owner {
             return Ok(());
         }
         let deadline = Instant::now() + RECOVERY;
-        let mut said = None;
+        let mut waits = Waits::default();
         loop {
             let now = self.ask(Command::Recovering)?;
             if now.idle || Instant::now() >= deadline {
                 break;
             }
-            if let Some(says) = &options.says
-                && let Some(text) =
-                    now.waits_for.filter(|_| said.is_none_or(|at: Instant| at.elapsed() >= SAID))
-            {
-                said = Some(Instant::now());
-                says(&format!("{}: {text}", self.dir().display()));
+            if let (Some(says), Some(text)) = (&options.says, &now.waits_for) {
+                waits.say(says, self.dir(), text);
             }
             if let Some(progress) = &options.progress {
                 progress(now.written.min(total), total);
