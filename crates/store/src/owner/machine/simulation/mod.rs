@@ -4,6 +4,15 @@
 //!
 //! `FOREBAY_SEEDS=FIRST-LAST` chooses the seeds.
 
+/// A promise; a story in which it does not hold ends here.
+macro_rules! law {
+    ($world:expr, $holds:expr, $($text:tt)*) => {
+        if !$holds { $world.violated(format!($($text)*)); }
+    };
+}
+
+mod catalog;
+mod laws;
 mod rank;
 mod world;
 

@@ -1,6 +1,7 @@
 //! A model of everything around the machine: rings, catalog, files, clock, deaths. After each action the
 //! promises are held against it.
 
+use super::catalog::Catalog;
 use super::rank::{RING, Rank};
 use super::{Count, Rng};
 use crate::catalog::SessionRow;
@@ -17,58 +18,46 @@ use std::time::Duration;
 
 /// What the disk does at present.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Disk {
+pub enum Disk {
     Well,
     Full,
     Fails,
 }
 
 /// What the drain is to do, one after the other.
-enum Order {
+pub enum Order {
     Write(Work),
     Discard(Key),
-}
-
-/// A catalog: what is committed.
-#[derive(Clone, Default)]
-struct Catalog {
-    sessions: BTreeMap<u64, SessionRow>,
-    applied: BTreeMap<u64, u64>,
-    steps: BTreeSet<i64>,
-    small: BTreeSet<Ticket>,
-    large: BTreeSet<Ticket>,
-    answers: BTreeMap<Ticket, std::result::Result<String, String>>,
-    last_act: u64,
 }
 
 pub struct World {
     pub rng: Rng,
     pub story: Vec<String>,
     pub count: Count,
-    now: Duration,
-    machine: Option<Machine>,
+    pub now: Duration,
+    pub machine: Option<Machine>,
     pub ranks: BTreeMap<u64, Rank>,
-    catalog: Catalog,
+    pub catalog: Catalog,
     /// What of it survives the loss of power.
-    durable: Catalog,
+    pub durable: Catalog,
     /// Files in the making, and those under their names: the parts in them, in order.
-    open: BTreeMap<Key, Vec<Ticket>>,
-    named: BTreeMap<Key, Vec<Ticket>>,
-    works: VecDeque<Order>,
-    failed: Option<u64>,
-    kept: BTreeSet<Ticket>,
-    awaited: Vec<(Ticket, HeldBlock)>,
-    disk: Disk,
-    trouble: bool,
-    size: u32,
-    sessions: u64,
-    resumes: Vec<u64>,
+    pub open: BTreeMap<Key, Vec<Ticket>>,
+    pub named: BTreeMap<Key, Vec<Ticket>>,
+    pub works: VecDeque<Order>,
+    pub failed: Option<u64>,
+    pub kept: BTreeSet<Ticket>,
+    pub awaited: Vec<(Ticket, HeldBlock)>,
+    pub disk: Disk,
+    pub trouble: bool,
+    pub size: u32,
+    pub sessions: u64,
+    pub resumes: Vec<u64>,
     /// How far each session was applied when this owner came: what is behind that is in its ring.
-    births: BTreeMap<u64, u64>,
-    replies: BTreeSet<u64>,
-    asked: u64,
+    pub births: BTreeMap<u64, u64>,
+    pub replies: BTreeSet<u64>,
+    pub asked: u64,
     /// No more faults: everything has to come to its end.
-    calm: bool,
+    pub calm: bool,
 }
 
 fn fails(what: &str, disk: Disk) -> Error {
@@ -76,12 +65,6 @@ fn fails(what: &str, disk: Disk) -> Error {
         Disk::Full => Error::new(Code::Full, format!("{what}: no room")),
         _ => Error::new(Code::Io, format!("{what}: it fails")),
     }
-}
-
-macro_rules! law {
-    ($world:expr, $holds:expr, $($text:tt)*) => {
-        if !$holds { $world.violated(format!($($text)*)); }
-    };
 }
 
 impl World {
@@ -117,12 +100,12 @@ impl World {
         world
     }
 
-    fn violated(&self, what: String) -> ! {
+    pub fn violated(&self, what: String) -> ! {
         let story: Vec<&str> = self.story.iter().rev().take(120).rev().map(String::as_str).collect();
         panic!("{}\n{what}", story.join("\n"));
     }
 
-    fn tell(&mut self, what: String) {
+    pub fn tell(&mut self, what: String) {
         if !what.is_empty() {
             self.story.push(format!("{:9.3} {what}", self.now.as_secs_f64()));
         }
@@ -341,115 +324,6 @@ impl World {
         }
     }
 
-    /// The bytes of a part are where it says.
-    fn check_there(&self, part: &Part) {
-        match part.bytes {
-            Bytes::Kept => law!(self, self.kept.contains(&part.ticket), "nobody keeps {:?}", part.ticket),
-            Bytes::Block(block) => self.check_block(part.ticket, &block),
-        }
-    }
-
-    fn check_block(&self, ticket: Ticket, block: &HeldBlock) {
-        let Some(rank) = self.ranks.get(&ticket.0) else { return };
-        let entry = rank.blocks[block.index as usize];
-        law!(
-            self,
-            entry.made == block.made && entry.of == Some(ticket.1) && entry.there,
-            "{ticket:?} names a block that was given back, or has not come"
-        );
-    }
-
-    fn free(&mut self, session: u64, block: HeldBlock) {
-        for order in &self.works {
-            let Order::Write(work) = order else { continue };
-            let named = |p: &std::sync::Arc<Part>| p.ticket.0 == session && p.bytes == Bytes::Block(block);
-            let done = self.open.get(&work.key).cloned().unwrap_or_default();
-            let reads = work.parts.iter().any(|p| named(p) && !done.contains(&p.ticket));
-            law!(self, !reads, "a block of session {session} is given back while {:?} needs it", work.key);
-        }
-        let Some(rank) = self.ranks.get_mut(&session) else { return };
-        let entry = &mut rank.blocks[block.index as usize];
-        if entry.made == block.made {
-            // A successor gives back again what its predecessor had given back.
-            entry.of = None;
-        }
-    }
-
-    /// A ring is given back: what was promised of these records holds without it.
-    fn release(&mut self, session: u64, position: u64) {
-        let Some(rank) = self.ranks.get(&session) else { return };
-        law!(self, position <= rank.read, "a ring is given back that was not read");
-        let applied = self.catalog.applied.get(&session).copied().unwrap_or(0);
-        for (at, seq, bytes) in rank.ring.iter().filter(|r| r.0 <= position) {
-            let Ok((_, record)) = Record::decode(bytes) else { continue };
-            let ticket = (session, *seq);
-            let holds = match record {
-                Record::Put { payload: Payload::Inline(_), .. } => self.catalog.small.contains(&ticket),
-                Record::Put { .. } => {
-                    let far = rank.far && !rank.alive;
-                    far || self.catalog.large.contains(&ticket)
-                        || rank.late.iter().any(|t| t.contains("\"l\""))
-                }
-                Record::StepBlock(StepBlock { step, .. }) | Record::StepEnd { step, .. } => {
-                    self.is_settled(session, step, *seq)
-                }
-                Record::Ask { .. } => {
-                    *seq <= applied || rank.asked.as_ref().is_none_or(|a| a.seq != *seq) || !rank.alive
-                }
-                _ => true,
-            };
-            law!(self, holds, "session {session} loses record {seq} at {at}: {record:?}");
-        }
-        if let Some(rank) = self.ranks.get_mut(&session) {
-            rank.released = position;
-            while rank.ring.front().is_some_and(|r| r.0 <= position) {
-                rank.ring.pop_front();
-            }
-        }
-    }
-
-    /// Whether a record of a step is not needed any more: the step is listed or was given up and told, or
-    /// the part is in a file that is all there will be of it.
-    fn is_settled(&self, session: u64, step: i64, seq: u64) -> bool {
-        let Some(rank) = self.ranks.get(&session) else { return true };
-        // A dead rank hears nothing; then those hear that live.
-        let hears = |r: &&Rank| r.session == session || !rank.alive;
-        let named = format!("step {step} ");
-        let told = self.life_of(session).filter(hears).any(|r| r.late.iter().any(|t| t.contains(&named)));
-        let written = self.open.get(&Key::Step(step)).is_some_and(|f| f.contains(&(session, seq)));
-        let kept = self.kept.contains(&(session, seq));
-        // Another rank has discarded it, or this one.
-        let discarded = self.ranks.values().any(|r| r.attempts.get(&step).is_some_and(|a| a.discarded));
-        let dropped = self.ranks.values().any(|r| r.drops);
-        // What did not arrive is in a rank's own segment, on its host.
-        let far = self.life_of(session).any(|r| r.far && !r.alive);
-        let alone = far || !self.was_ended_by_all(session, step);
-        let early = self.life_of(session).any(|r| r.attempts.get(&step).is_some_and(|a| a.early));
-        // It hears when it ends the step that this attempt of all ranks has failed.
-        let session = self.machine.as_ref().and_then(|m| m.session(session));
-        let refused = session.is_some_and(|s| s.refused.contains_key(&step) || s.recovered);
-        self.catalog.steps.contains(&step)
-            || early
-            || refused
-            || told
-            || written
-            || kept
-            || discarded
-            || dropped
-            || alone && !rank.alive
-    }
-
-    /// The ranks of the program that a session is of.
-    fn life_of(&self, session: u64) -> impl Iterator<Item = &Rank> {
-        let first = (session - 1) / u64::from(self.size) * u64::from(self.size) + 1;
-        self.ranks.range(first..first + u64::from(self.size)).map(|(_, r)| r)
-    }
-
-    /// Whether all ranks of a program have ended a step.
-    fn was_ended_by_all(&self, session: u64, step: i64) -> bool {
-        self.life_of(session).all(|r| r.attempts.get(&step).is_some_and(|a| a.ended))
-    }
-
     fn answer(&mut self, session: u64, seq: u64, result: Result<serde_json::Value>) {
         let Some(rank) = self.ranks.get_mut(&session) else { return };
         if !rank.alive {
@@ -487,93 +361,6 @@ impl World {
             }
             _ => {}
         }
-    }
-
-    /// What a group does in the catalog.
-    fn commit(&mut self, group: &[Item]) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        for item in group {
-            if let Some((session, seq)) = item.source() {
-                let applied = self.catalog.applied.entry(session).or_default();
-                law!(
-                    self,
-                    seq > *applied || matches!(item, Item::Closed { .. }),
-                    "record {seq} takes effect twice"
-                );
-                *applied = seq.max(*applied);
-            }
-            match item {
-                Item::Record { session, seq, bytes } => self.record(*session, *seq, bytes, &mut effects),
-                Item::Stored { session, seq, .. } => drop(self.catalog.large.insert((*session, *seq))),
-                Item::Failed { session, error, .. } => {
-                    effects.push(Effect::Late { session: *session, error: error.clone() });
-                }
-                Item::Closed { session, .. } => {
-                    self.catalog.sessions.remove(session);
-                    effects.push(Effect::Closed { session: *session });
-                }
-                Item::Step { manifest, .. } => {
-                    self.list(manifest.step);
-                    effects.push(Effect::Listed { step: manifest.step, time: None });
-                }
-                Item::Asked { id, .. } => self.catalog.last_act = *id,
-                Item::GivenUp { .. } | Item::Ended { .. } => {}
-            }
-        }
-        effects
-    }
-
-    fn record(&mut self, session: u64, seq: u64, bytes: &[u8], effects: &mut Vec<Effect>) {
-        let Ok((_, record)) = Record::decode(bytes) else { return };
-        match record {
-            Record::Put { .. } => drop(self.catalog.small.insert((session, seq))),
-            Record::Message { level, step, text } => {
-                let text = text.to_owned();
-                effects.push(Effect::Tell(Tell::Message { session, level, step, text }));
-            }
-            Record::Ask { json } => match serde_json::from_str(json).unwrap() {
-                Ask::Restart { .. } => {
-                    let back = self.catalog.steps.last().copied();
-                    effects.push(Effect::WentBack { aside: Vec::new() });
-                    self.keep(session, seq, json!({ "step": back }), effects);
-                }
-                Ask::Checkpoint { .. } => self.keep(session, seq, json!(1), effects),
-                ask => effects.push(Effect::Later { session, seq, ask }),
-            },
-            _ => {}
-        }
-    }
-
-    fn keep(&mut self, session: u64, seq: u64, value: serde_json::Value, effects: &mut Vec<Effect>) {
-        self.catalog.answers.insert((session, seq), Ok(value.to_string()));
-        effects.push(Effect::Answer { session, seq, result: Ok(value) });
-    }
-
-    /// A step gets its row: it must be whole.
-    fn list(&mut self, step: i64) {
-        let parts = self.named.get(&Key::Step(step)).cloned().unwrap_or_default();
-        let mut of: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        for (session, seq) in parts {
-            of.entry(session).or_default().insert(seq);
-        }
-        law!(
-            self,
-            of.len() == self.size as usize,
-            "step {step} is listed with {} of {} ranks",
-            of.len(),
-            self.size
-        );
-        for (session, parts) in of {
-            let attempt = &self.ranks[&session].attempts[&step];
-            law!(
-                self,
-                attempt.ended && !attempt.discarded && attempt.blocks == parts,
-                "step {step} is listed with {parts:?} of session {session}, which put {:?}",
-                attempt.blocks
-            );
-        }
-        self.catalog.steps.insert(step);
-        self.tell(format!("step {step} is listed"));
     }
 
     /// Writes a part; those of a rank must come in order.
@@ -671,7 +458,7 @@ impl World {
                 }
                 _ => None,
             };
-            self.feed(Event::Record { session, position, seq, record, bytes: &bytes, block });
+            self.feed(Event::Record { session, position, seq, record: &record, bytes: &bytes, block });
         }
     }
 
@@ -702,10 +489,8 @@ impl World {
             94 => self.ask_around(),
             95 => self.resume(session),
             _ if self.calm => self.feed(Event::Turn),
-            96 => {
-                if self.trouble {
-                    self.disk = self.rng.one_of(&[Disk::Well, Disk::Full, Disk::Fails, Disk::Well]).unwrap();
-                }
+            96 if self.trouble => {
+                self.disk = self.rng.one_of(&[Disk::Well, Disk::Full, Disk::Fails, Disk::Well]).unwrap();
             }
             97 if self.rng.one_in(12) => self.kill_rank(session),
             98 if self.rng.one_in(12) => {
@@ -771,10 +556,7 @@ impl World {
         self.feed(Event::Resumed { session });
         let Some(asked) = asked.filter(|a| a.seq <= applied) else { return };
         match self.catalog.answers.get(&(session, asked.seq)).cloned() {
-            Some(kept) => {
-                let result = kept.map(|text| serde_json::from_str(&text).unwrap()).map_err(Error::bad);
-                self.answer(session, asked.seq, result);
-            }
+            Some(kept) => self.answer(session, asked.seq, Ok(kept)),
             None => self.feed(Event::Request { session, seq: asked.seq, ask: asked.ask }),
         }
     }
