@@ -4,7 +4,7 @@ use super::apply::apply_all;
 use super::aside;
 use super::drain::{Data, Job, Order};
 use super::intake::Intake;
-use super::machine::{Action, Bytes, Commit, Done, Effect, Event, FileState, Item, Part, Tell, Work};
+use super::machine::{Action, Bytes, Commit, Done, Effect, Event, Item, Part, Tell, Work};
 use crate::catalog;
 use crate::stepfile::Facts;
 use forebay_arena::Direction;
@@ -14,7 +14,6 @@ use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 impl Intake {
     /// `bytes` are those that came with the record being read.
@@ -126,11 +125,7 @@ impl Intake {
                 let job = Job { id, key, behind, file, parts, facts, tell_each };
                 let _ = self.ends.orders.send(Order::Write(Box::new(job)));
             }
-            Err(e) => {
-                let (result, took) = (Err(e), Duration::ZERO);
-                let done = Done { id, written: 0, result, file: FileState::Sound, took, bytes: 0 };
-                self.follows.push_back(Event::Done(Box::new(done)));
-            }
+            Err(e) => self.follows.push_back(Event::Done(Box::new(Done::not_begun(id, e)))),
         }
     }
 
@@ -267,7 +262,6 @@ impl Intake {
     fn lose(&mut self, e: Error) {
         self.ends.abandoned.store(true, Ordering::SeqCst);
         let deleted = self.catalog.is_deleted();
-        let dir = self.layout.root().display();
         for (n, s) in &self.attached {
             // Behind what was said: who sees this reads on to the end and waits no more.
             let over = if deleted { word::DELETED } else { 1 };
@@ -279,9 +273,6 @@ impl Intake {
                 // There is no run that they could be recovered for: the memory goes with its ranks.
                 s.unlink();
             }
-        }
-        if let Some(s) = self.attached.values().next() {
-            s.sink.trouble(&format!("the store of the run {dir} is lost: {}", e.text()));
         }
         let _ = self.ends.lost.set(e);
     }

@@ -8,10 +8,11 @@ use crate::stepfile::{Facts, Writer};
 use forebay_arena::{Block, Lent};
 use forebay_types::{Code, Error, Result};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Bytes on their way.
 pub(super) enum Data {
@@ -74,7 +75,7 @@ impl<F: Fn(Report)> Drain<F> {
             match order {
                 Order::Write(job) => {
                     let done = match job.behind.is_some() && job.behind == failed {
-                        true => skipped(job.id),
+                        true => Done::not_begun(job.id, Error::internal("the work before it failed")),
                         false => self.work(&mut files, *job),
                     };
                     failed = done.result.is_err().then_some(done.id);
@@ -108,10 +109,12 @@ impl<F: Fn(Report)> Drain<F> {
         job: &Job,
         written: &mut usize,
     ) -> Result<Option<Sealed>> {
-        if !files.contains_key(&job.key) {
-            files.insert(job.key, Writer::create(self.disk.clone(), &self.layout.file(&job.file)?)?);
-        }
-        let writer = files.get_mut(&job.key).ok_or_else(|| Error::internal("a file just begun is gone"))?;
+        let writer = match files.entry(job.key) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(none) => {
+                none.insert(Writer::create(self.disk.clone(), &self.layout.file(&job.file)?)?)
+            }
+        };
         for (part, data) in &job.parts {
             part.write(data, writer)?;
             *written += 1;
@@ -126,12 +129,6 @@ impl<F: Fn(Report)> Drain<F> {
             Key::Put(_) => Sealed::of_put(&job.file, &manifest)?,
         }))
     }
-}
-
-/// A work that is not done, for the one before it failed.
-fn skipped(id: u64) -> Done {
-    let result = Err(Error::internal("the work before it failed"));
-    Done { id, written: 0, result, file: FileState::Sound, took: Duration::ZERO, bytes: 0 }
 }
 
 impl Part {

@@ -262,7 +262,7 @@ impl Intake {
             Some(Payload::Inline(inline)) => (None, Some(*inline)),
             None => (None, None),
         };
-        self.feed_with(Event::Record { session, position, seq, record, bytes, block }, inline);
+        self.feed_with(Event::Record { session, position, seq, record: &record, bytes, block }, inline);
     }
 
     /// Blocks of a mirror, whose bytes come from another host behind the record that names them.

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   rank's segment --up ring--> intake --(group commit)--> catalog.sqlite
-//!        |  blocks                |  jobs        ^ events
+//!        |  blocks                |  works       ^ reports
 //!        +----------------------> drain --(direct writes, fsync, rename)--> steps/*.h5, data/*.h5
 //! ```
+//! What is to be done the machine decides (`machine`); intake and drain do it.
+//!
 //! Sessions are attached by whoever has the sockets; the owner sees segments only. Everything is
 //! done by two threads, so a call of the owner costs its caller a message.
 

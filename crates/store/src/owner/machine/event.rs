@@ -110,6 +110,13 @@ pub(crate) struct Done {
     pub bytes: u64,
 }
 
+impl Done {
+    /// Of a work that was not begun.
+    pub fn not_begun(id: u64, why: Error) -> Done {
+        Done { id, written: 0, result: Err(why), file: FileState::Sound, took: Duration::ZERO, bytes: 0 }
+    }
+}
+
 /// What happened.
 pub(crate) enum Event<'a> {
     /// A session begins, or one is there that an earlier owner left.
@@ -123,7 +130,7 @@ pub(crate) enum Event<'a> {
         session: u64,
         position: u64,
         seq: u64,
-        record: Record<'a>,
+        record: &'a Record<'a>,
         bytes: &'a [u8],
         block: Option<Result<bool>>,
     },

@@ -206,7 +206,7 @@ impl Machine {
             return;
         }
         let text = format!("the store of the run {} is lost: {}", self.dir, e.text());
-        let why = Error::new(Code::ServerLost, text);
+        let why = Error::new(Code::ServerLost, text.as_str());
         let deferred = self.sessions.values_mut().filter_map(|s| s.deferred.take());
         let asked = deferred.chain(std::mem::take(&mut self.group)).filter(|i| i.ask().is_some());
         let asked: Vec<Ticket> = asked.filter_map(|i| i.source()).collect();
@@ -221,6 +221,7 @@ impl Machine {
         for s in self.sessions.values_mut() {
             (s.broken, s.hung) = (true, true);
         }
+        self.act(Action::Trouble(text));
         self.act(Action::Lost(e.clone()));
         self.lost = Some(e);
         self.stopping = true;

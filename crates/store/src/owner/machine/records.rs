@@ -20,7 +20,7 @@ pub(super) struct Read<'a> {
     pub session: u64,
     pub position: u64,
     pub seq: u64,
-    pub record: Record<'a>,
+    pub record: &'a Record<'a>,
     pub bytes: &'a [u8],
     /// Of the block that it names: whether its bytes are there.
     pub block: Option<Result<bool>>,
@@ -56,12 +56,12 @@ impl Machine {
         s.empty = false;
         s.seen = s.seen.max(seq);
         s.replaying = s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
-        let keep = match r.record {
+        let keep = match *r.record {
             Record::StepBegin { .. }
             | Record::StepBlock(_)
             | Record::StepEnd { .. }
             | Record::StepDiscard { .. }
-            | Record::StepEarly { .. } => self.take_step_record(n, seq, r.record, r.block),
+            | Record::StepEarly { .. } => self.take_step_record(n, seq, *r.record, r.block),
             Record::Put { payload: Payload::Block(block), .. } if seq <= s.applied => {
                 self.act(Action::Free { session: n, block });
                 Keep::Group
@@ -74,7 +74,7 @@ impl Machine {
             _ => {
                 let item = Item::Record { session: n, seq, bytes: r.bytes.to_vec() };
                 let mut keep = Keep::Group;
-                match When::of(&r.record) {
+                match When::of(r.record) {
                     When::Group => self.group.push(item),
                     When::AfterSteps { leaves } => {
                         s.leaving = leaves.then_some(self.now).or(s.leaving);
@@ -106,7 +106,7 @@ impl Machine {
 
     /// A large data set outside steps: its session waits until it is stored.
     fn take_large_put(&mut self, r: &Read) {
-        let Record::Put { payload: Payload::Block(block), name, set, meta, unit, .. } = r.record else {
+        let Record::Put { payload: Payload::Block(block), name, set, meta, unit, .. } = *r.record else {
             return;
         };
         let (ticket, bytes) = ((r.session, r.seq), r.bytes.to_vec());
