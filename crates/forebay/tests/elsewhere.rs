@@ -1,7 +1,7 @@
 //! Programs that are killed with data in memory, and go on where that memory is not seen: in another mount
 //! name space, as another user, with too few descriptors.
 
-use crate::support::{Process, Sandbox, check, full_name, mount, sandbox, sandbox_with_mounts, take, until};
+use crate::support::{Process, Sandbox, check, full_name, mount, sandbox, sandbox_for_all_users, sandbox_with_mounts, take, until};
 use forebay::{Code, Elsewhere, Mode, OpenOptions, PutOptions, View};
 use forebay_arena::place;
 use std::path::Path;
@@ -177,7 +177,7 @@ fn a_session_that_was_closed_holds_nothing_wherever_the_run_goes_on() {
 #[test]
 fn another_user_is_refused_and_nothing_is_closed() {
     const TEST: &str = "another_user_is_refused_and_nothing_is_closed";
-    sandbox(TEST, |s| {
+    sandbox_for_all_users(TEST, |s| {
         if s.role == "program" {
             return write_and_wait(s);
         }

@@ -27,7 +27,13 @@ pub struct Sandbox {
 /// Runs `body` in a process of its own. `test` is the name of the test function.
 #[track_caller]
 pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
-    sandbox_under(&[], test, body);
+    sandbox_under(&[], &std::env::temp_dir(), test, body);
+}
+
+/// The same in a directory that every user of the machine can reach: one under `TMPDIR` may be ours alone.
+#[track_caller]
+pub fn sandbox_for_all_users(test: &str, body: impl FnOnce(&Sandbox)) {
+    sandbox_under(&[], Path::new("/tmp"), test, body);
 }
 
 /// The same, where `body` may mount file systems that nobody else sees and that go with it. Where that
@@ -43,7 +49,7 @@ pub fn sandbox_with_mounts(test: &str, body: impl FnOnce(&Sandbox)) {
     };
     let inside = std::env::var_os("FB_SANDBOX").is_some();
     match WAYS.into_iter().find(|way| inside || may(way)) {
-        Some(way) => sandbox_under(way, test, body),
+        Some(way) => sandbox_under(way, &std::env::temp_dir(), test, body),
         None => eprintln!(
             "SKIPPED {test}: no small file system can be mounted here (neither root nor user namespaces), so nothing was tried"
         ),
@@ -80,13 +86,13 @@ pub fn full_name(test: &str) -> String {
 }
 
 #[track_caller]
-fn sandbox_under(way: &[&str], test: &str, body: impl FnOnce(&Sandbox)) {
+fn sandbox_under(way: &[&str], base: &Path, test: &str, body: impl FnOnce(&Sandbox)) {
     let test = &full_name(test);
     if let Some(dir) = std::env::var_os("FB_SANDBOX") {
         let role = std::env::var("FB_ROLE").unwrap_or_default();
         return body(&Sandbox { test: test.to_owned(), role, dir: dir.into() });
     }
-    let dir = tempfile::Builder::new().prefix("fbt").tempdir().unwrap();
+    let dir = tempfile::Builder::new().prefix("fbt").tempdir_in(base).unwrap();
     let house = std::env::var("FOREBAY_TEST_PREFIX").unwrap_or_else(|_| "fbt".into());
     let prefix = format!("{house}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let work = dir.path().join("work");
