@@ -385,12 +385,17 @@ impl Steering {
                 self.tell(i, out);
             }
         }
-        let gone = |r: u32| self.left.contains(&r) || self.ranks.get(&r).is_some_and(|s| s.over);
-        let size = self.size;
-        self.acts.retain(|a| !(a.told && (0..size).all(|r| a.done.contains(&r) || gone(r))));
+        self.forget();
         if self.acts.is_empty() && self.hold.is_none() {
             self.last_gate = 0;
         }
+    }
+
+    /// Forgets what was told and no rank can still miss.
+    fn forget(&mut self) {
+        let gone = |r: u32| self.left.contains(&r) || self.ranks.get(&r).is_some_and(|s| s.over);
+        let size = self.size;
+        self.acts.retain(|a| !(a.told && (0..size).all(|r| a.done.contains(&r) || gone(r))));
     }
 
     fn tell(&mut self, index: usize, out: &mut Vec<Action>) {
@@ -426,15 +431,19 @@ impl Steering {
         }));
     }
 
-    /// No rank is left: what was not carried out never will be.
+    /// No rank is in its loop: what none has carried out never will be. What one has is kept for those that
+    /// have not come yet: they come to its step as the others did.
     fn give_up(&mut self, why: &str, out: &mut Vec<Action>) {
         for i in 0..self.acts.len() {
             if !self.acts[i].told && !self.acts[i].done.is_empty() {
                 self.tell(i, out);
             }
         }
-        let entries = std::mem::take(&mut self.acts).into_iter().chain(std::mem::take(&mut self.forming));
-        for e in entries.filter(|e| !e.told) {
+        self.forget();
+        let (kept, acts): (VecDeque<Entry>, VecDeque<Entry>) =
+            std::mem::take(&mut self.acts).into_iter().partition(|a| a.told);
+        self.acts = kept;
+        for e in acts.into_iter().chain(std::mem::take(&mut self.forming)) {
             out.push(Action::Ack(Ack { id: e.id, phase: Phase::Refused, step: None, text: why.to_owned() }));
             out.push(Action::Log(LogEntry {
                 id: e.id,

@@ -346,6 +346,22 @@ fn a_late_rank_makes_up_for_the_acts_it_missed_at_their_steps() {
 }
 
 #[test]
+fn a_rank_that_comes_when_the_others_are_through_makes_up_for_the_act_that_ended_their_loops() {
+    let mut late = Run { steering: Steering::new(2), ..Run::of(0) };
+    late.steps.insert(0, None);
+    late.with(|s, out| s.join(0, 2, out));
+    late.go(0, 5);
+    let id = late.act(Act::Save).unwrap();
+    late.go(0, 6);
+    assert_eq!(late.acks().last(), Some(&(id, Phase::Applied, Some(6))));
+    late.declare(0, &Declare::Over { step: 6 });
+    late.steps.insert(1, None);
+    late.with(|s, out| s.join(1, 2, out));
+    assert_eq!(late.mail[&1], [(id, 6, Act::Save)]);
+    assert_eq!(late.gates[&1], Some(6));
+}
+
+#[test]
 fn waiting_acts_are_bounded() {
     let mut run = Run::of(1);
     run.go(0, 1);
