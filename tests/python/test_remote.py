@@ -63,6 +63,12 @@ def test_ranks_of_other_hosts_and_of_this_one_make_one_step(agent: Agent, place:
         assert run.snapshots[-1]["p"].tolist() == [3] * 6
 
 
+def step_of_its_run(agent: Agent) -> int:
+    """The step that the one run of an agent has come to; 0 while there is none."""
+    (run,) = json.loads(agent.place.command("status", "--json"))[0]["runs"] or [{"step": 0}]
+    return int(run["step"] or 0)
+
+
 def test_a_parameter_set_from_another_host_changes_at_the_same_step_in_all_ranks(
     agent: Agent, place: Place
 ) -> None:
@@ -70,11 +76,7 @@ def test_a_parameter_set_from_another_host_changes_at_the_same_step_in_all_ranks
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
     ranks = [place.python(RANK, url, str(rank), "3", "1000000") for rank in range(3)]
 
-    def steps() -> int:
-        (run,) = json.loads(agent.place.command("status", "--json"))[0]["runs"] or [{"step": 0}]
-        return int(run["step"] or 0)
-
-    until(lambda: steps() > 3, 30, "the third step")
+    until(lambda: step_of_its_run(agent) > 3, 30, "the third step")
     assert "step" in place.command("steer", url, "set", "k", "7")
     said = [rank.communicate(timeout=60) for rank in ranks]
     assert all(rank.returncode == 0 for rank in ranks), said
@@ -389,3 +391,15 @@ def waits_in(pid: int) -> bool:
     """Whether a process has a thread that does Forebay's work for a waiting one."""
     names = Path(f"/proc/{pid}/task").glob("*/comm")
     return any(name.read_text().strip() == "fb-work" for name in names)
+
+
+def test_a_rank_that_begins_when_the_others_are_through_sees_the_parameter_at_their_step(agent: Agent) -> None:
+    path = agent.runs / "late.fb"
+    first = agent.place.python(RANK, path, "0", "2", "1000000")
+    until(lambda: step_of_its_run(agent) > 3, 30, "the third step of the first rank")
+    assert "step" in agent.place.command("steer", path, "set", "k", "7")
+    assert first.stdout is not None
+    saw = first.stdout.readline()
+    assert saw.startswith("saw 7 at ")
+    assert ended(agent.place.python(RANK, path, "1", "2", "1000000"))[0] == f"{saw}done\n"
+    assert ended(first)[0] == "done\n"
