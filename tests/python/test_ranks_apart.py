@@ -62,6 +62,22 @@ def test_a_run_that_only_one_rank_opens_says_what_it_waits_for_and_how_it_would_
             assert "rank=0, size=1" in text
 
 
+@pytest.mark.parametrize("where", ["here", "on another host"])
+def test_two_programs_of_one_launcher_that_open_two_runs_are_told_so_long_before_late_ranks_are_given_up(
+    place: Place, agent: Agent, run_dir: Path, where: str
+) -> None:
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    both = []
+    for rank, name in enumerate(("a.fb", "b.fb")):
+        path = run_dir.with_name(name)
+        env = {**place.env, "PMI_RANK": str(rank), "PMI_SIZE": "2", "FOREBAY_LATE_RANKS": "60"}
+        both.append(place.python(WRITE, path if where == "here" else agent.url(path), env=env))
+    for process in both:
+        error = ended(process, 1, timeout=25)[1]
+        assert "is another program and has opened the run" in error
+        assert "rank=0, size=1 for one of one rank" in error
+
+
 def on_another_host() -> tuple[str, ...]:
     """Before a command: it runs under another host name."""
     return ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$0" "$@"')

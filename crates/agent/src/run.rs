@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::steering::Ack;
 use crate::terms::{Opener, Terms};
 use crate::words::{RankStatus, RunStatus, Steered};
-use forebay_arena::{Process, Segment, place, process};
+use forebay_arena::{Process, Segment, place};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
 use forebay_store::{Attach, Orphan, Owner, Says, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
@@ -268,41 +268,29 @@ impl Run {
 
     /// Two programs under one launcher, each with a run of its own, are numbered as one: neither run will
     /// ever have all its ranks, and both hear of it at once. A rank has just come to this run.
-    pub fn part_from(&self, other: &Run, open: &OpenRun, pid: u32) {
-        let strangers = other.strangers(open.size, pid);
+    pub fn part_from(&self, other: &Run, open: &OpenRun, who: &Opener) {
+        let strangers = other.strangers(open.size, who);
         let Some((rank, of)) = strangers.first() else { return };
-        other.lacks(open.rank, pid, &self.path);
+        other.lacks(open.rank, who, &self.path);
         if strangers.len() == 1 {
-            self.lacks(*rank, *of, &other.path);
+            self.lacks(*rank, of, &other.path);
         }
     }
 
-    /// Ranks here that the launcher of a process has started as another program, with their pids.
-    fn strangers(&self, size: u32, pid: u32) -> Vec<(u32, u32)> {
+    /// Ranks here that the launcher of a rank has started as another program.
+    fn strangers(&self, size: u32, who: &Opener) -> Vec<(u32, Opener)> {
         let state = lock(&self.state);
         let Some(life) = state.life.as_ref().filter(|l| l.terms.size == size) else { return Vec::new() };
-        let seats: Vec<(u32, u32)> = life.seats.values().map(|s| (s.rank, s.who.here)).collect();
-        drop(state);
-        let (launcher, program) = (process::parent(pid), process::command_line(pid));
-        let is_stranger = |of: u32| {
-            of != pid
-                && launcher.is_some()
-                && process::parent(of) == launcher
-                && program.is_some()
-                && process::command_line(of).is_some_and(|line| Some(line) != program)
-        };
-        seats.into_iter().filter(|(_, of)| is_stranger(*of)).collect()
+        let beside = life.seats.values().filter(|s| s.who.is_another_program_beside(who));
+        beside.map(|s| (s.rank, s.who.clone())).collect()
     }
 
     /// A rank that has not come here has opened another run.
-    fn lacks(&self, rank: u32, pid: u32, run: &Path) {
+    fn lacks(&self, rank: u32, who: &Opener, run: &Path) {
         let state = lock(&self.state);
         let Some(life) = state.life.as_ref().filter(|l| !l.came.contains(&rank)) else { return };
         let absence = forebay_store::Absence {
-            how: format!(
-                "(process {pid}) is another program and has opened the run {} instead",
-                run.display()
-            ),
+            how: format!("({who}) is another program and has opened the run {} instead", run.display()),
             remedy: OWN_NUMBERS.into(),
         };
         let owner = life.owner.clone();

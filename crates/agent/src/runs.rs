@@ -37,7 +37,7 @@ impl Runs {
         if open.size > 1 {
             let run = &joined.0.run;
             for other in self.live().iter().filter(|other| !Arc::ptr_eq(other, run)) {
-                run.part_from(other, open, who.here);
+                run.part_from(other, open, who);
             }
         }
         Ok(joined)

@@ -3,6 +3,7 @@
 
 use forebay_arena::{place, process};
 use forebay_types::control::{Mode, OpenRun, WhenFull};
+use forebay_types::line::Launched;
 use forebay_types::{Code, Error, Result};
 use std::path::Path;
 
@@ -14,17 +15,24 @@ pub struct Opener {
     /// The program, as its own host numbers it.
     pid: u32,
     host: String,
+    launched: Option<Launched>,
 }
 
 impl Opener {
     /// A program of this host.
     pub fn local(pid: u32) -> Opener {
-        Opener { here: pid, pid, host: place::host() }
+        Opener { here: pid, pid, host: place::host(), launched: process::launched(pid) }
     }
 
     /// A program of another host.
-    pub fn far(pid: u32, host: String) -> Opener {
-        Opener { here: process::own_pid(), pid, host }
+    pub fn far(pid: u32, host: String, launched: Option<Launched>) -> Opener {
+        Opener { here: process::own_pid(), pid, host, launched }
+    }
+
+    /// Whether one launcher has started both, as two programs.
+    pub fn is_another_program_beside(&self, other: &Opener) -> bool {
+        let both = self.launched.as_ref().zip(other.launched.as_ref());
+        both.is_some_and(|(a, b)| a.by == b.by && a.program != b.program)
     }
 }
 
@@ -129,6 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_beside_each_other_that_one_launcher_has_started_and_nobody_else() {
+        let far =
+            |by: &str, program| Opener::far(7, "elsewhere".into(), Some(Launched { by: by.into(), program }));
+        let one = far("boot:1:50:9", 1);
+        assert!(one.is_another_program_beside(&far("boot:1:50:9", 2)));
+        assert!(!one.is_another_program_beside(&far("boot:1:50:9", 1)), "the same program");
+        assert!(!one.is_another_program_beside(&far("other boot:1:50:9", 2)), "the same pid on another host");
+        let silent = Opener::far(7, "elsewhere".into(), None);
+        assert!(!one.is_another_program_beside(&silent) && !silent.is_another_program_beside(&silent));
+    }
+
+    #[test]
     fn a_rank_that_differs_is_told_what_differs_and_from_whom() {
         let first = Opener::local(100);
         let other_buffer = OpenRun { buffer: 9 << 20, ..rank(1) };
@@ -146,7 +166,7 @@ mod tests {
         assert!(refusal(&rank(0)).contains("held by process 100"));
         let again = refusal_of(&rank(0), &Opener::local(100));
         assert!(again.contains("this process has it open already, as rank 0 of 2"), "{again}");
-        let far = refusal_of(&rank(0), &Opener::far(100, "elsewhere".into()));
+        let far = refusal_of(&rank(0), &Opener::far(100, "elsewhere".into(), None));
         assert!(far.contains("process 100 on host elsewhere opens it as rank 0"), "{far}");
     }
 }

@@ -6,7 +6,8 @@
 //! spaces do cannot be seen from here; whether they live is told by what they hold: a connection,
 //! or the lock of a segment they made ([`crate::Segment::creator_lives`]).
 
-use forebay_types::{Error, Result};
+use forebay_types::line::Launched;
+use forebay_types::{Error, Result, crc32c};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::io;
@@ -205,18 +206,18 @@ impl Process {
     }
 }
 
-/// The process that started that one, if both live and it is not the first of all: what a launcher has
+/// How a process came to be, if it and its parent live and that is not the first of all: what a launcher has
 /// started on a host has one parent.
-pub fn parent(pid: u32) -> Option<u32> {
+pub fn launched(pid: u32) -> Option<Launched> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    let parent = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    (parent > 1).then_some(parent)
-}
-
-/// What a process was started as: its program and arguments.
-pub fn command_line(pid: u32) -> Option<Vec<u8>> {
-    std::fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|line| !line.is_empty())
+    let parent: u32 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let by = Process::of_pid(parent).filter(|p| p.pid > 1)?;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|line| !line.is_empty())?;
+    Some(Launched {
+        by: format!("{}:{}:{}:{}", boot_id_text(), by.space, by.pid, by.start_time),
+        program: crc32c(&line),
+    })
 }
 
 /// Every exception of every processor: each takes those that it has.

@@ -61,6 +61,9 @@ pub enum LineRequest {
         host: String,
         /// Its process there.
         pid: u32,
+        /// How that came to be; an older peer, or one that cannot see its parent, does not say.
+        #[serde(default)]
+        launched: Option<Launched>,
         /// Goes on with what an earlier session left: only what the catalog lacks is sent again.
         after: Option<After>,
     },
@@ -79,6 +82,17 @@ pub enum LineRequest {
         /// The run's name, as in `OpenFar`.
         path: String,
     },
+}
+
+/// How a process came to be. Two with one launcher and different programs are two programs of one job, whose ranks
+/// are numbered as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launched {
+    /// The process that started it, in words that no two processes share on any host at any time: boot of the host,
+    /// name space of the pid, pid, and time of its start.
+    pub by: String,
+    /// Checksum of its program and arguments.
+    pub program: u32,
 }
 
 /// An earlier session whose rest is sent.
@@ -244,6 +258,16 @@ pub fn take_record<'a>(r: &mut Reader<'a>) -> Result<(&'a [u8], Option<BlockPlac
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_opening_of_an_older_peer_that_does_not_say_how_it_was_launched_is_read() {
+        let open = r#"{"path":"x","mode":"Append","rank":0,"size":2,"full":"Block","scratch":false,"buffer":1,"program":"p"}"#;
+        let text = format!(r#"{{"OpenFar":{{"open":{open},"host":"h","pid":7,"after":null}}}}"#);
+        let LineRequest::OpenFar { pid, launched, .. } = serde_json::from_str(&text).unwrap() else {
+            panic!("{text}")
+        };
+        assert_eq!((pid, launched), (7, None));
+    }
 
     #[test]
     fn records_and_words_come_back_as_they_were_and_short_ones_are_refused() {

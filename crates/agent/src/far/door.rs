@@ -9,7 +9,7 @@ use crate::words::AdminRequest;
 use forebay_link::{Duplex, Line};
 use forebay_store::{Reader, Says};
 use forebay_types::control::{OpenRun, OpeningWaits};
-use forebay_types::line::{After, FarOpened, Left, LineRequest, kind};
+use forebay_types::line::{After, FarOpened, Launched, Left, LineRequest, kind};
 use forebay_types::{Code, Error, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ const ATTACHING: Duration = Duration::from_secs(30);
 pub fn serve(shared: &Arc<Shared>, stream: Box<dyn Duplex>, id: u64, request: LineRequest) {
     let mut line = Line::over(stream, kind::BLOCK);
     let done = match request {
-        LineRequest::OpenFar { open, host, pid, after } => {
-            rank(shared, line, id, &Asked { open, host, pid, after })
+        LineRequest::OpenFar { open, host, pid, launched, after } => {
+            rank(shared, line, id, &Asked { open, host, pid, launched, after })
         }
         LineRequest::ResumeFar { key, heard } => match shared.deputies.resume(&key, (line, id, heard)) {
             Ok(()) => Ok(()),
@@ -54,6 +54,7 @@ struct Asked {
     open: OpenRun,
     host: String,
     pid: u32,
+    launched: Option<Launched>,
     after: Option<After>,
 }
 
@@ -129,7 +130,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     if let Some(old) = &asked.after {
         (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
     }
-    let who = Opener::far(asked.pid, host);
+    let who = Opener::far(asked.pid, host, asked.launched.clone());
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.deputies.evict(&plain(&dir), open.rank);

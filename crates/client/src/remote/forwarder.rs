@@ -180,8 +180,9 @@ impl Forwarder {
 
     fn open_far(&mut self, open: &OpenRun) -> Result<RunOpened> {
         let open = OpenRun { path: self.far.name.clone(), ..open.clone() };
-        let request =
-            LineRequest::OpenFar { open, host: place::host(), pid: std::process::id(), after: None };
+        let pid = std::process::id();
+        let launched = process::launched(pid);
+        let request = LineRequest::OpenFar { open, host: place::host(), pid, launched, after: None };
         let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
         let hears = |note: &OpeningWaits| {
             // A rank that has left is noticed when it is answered.

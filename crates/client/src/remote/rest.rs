@@ -88,7 +88,8 @@ impl Rest {
             elsewhere: far.elsewhere,
         };
         let (host, pid) = (place::host(), std::process::id());
-        let request = LineRequest::OpenFar { open, host, pid, after: Some(self.after.clone()) };
+        let request =
+            LineRequest::OpenFar { open, host, pid, launched: None, after: Some(self.after.clone()) };
         let opened: FarOpened = match ask_hearing(&mut line, &request, SETTLING, show) {
             Err(e) if e.code() == Code::Refused => return Ok(false),
             opened => opened?,
