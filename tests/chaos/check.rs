@@ -16,7 +16,7 @@ pub fn check(part: &Part, run: &Run, before: &[(char, String)], back: i64, rows:
     if back > begun {
         return Err(lost(format!("step {back} is listed and not all ranks began it")));
     }
-    let listed = run.snapshots()?.numbers().to_vec();
+    let listed = run.snapshots()?.numbers().unwrap().to_vec();
     if listed != (0..=back).collect::<Vec<i64>>() {
         return Err(lost(format!("steps up to {back} are listed as {listed:?}")));
     }
@@ -113,7 +113,7 @@ pub fn check_step(run: &Run, size: u32, step: i64) -> Result<()> {
 pub fn check_all(part: &Part) -> Result<i64> {
     let run = read(part)?;
     let log: Vec<_> = (0..part.size).map(|r| read_log(&part.dir, r)).collect();
-    let last = run.snapshots()?.numbers().last().copied().unwrap_or(-1);
+    let last = run.snapshots()?.numbers().unwrap().last().copied().unwrap_or(-1);
     check(part, &run, &log[0], last, last)?;
     (0..=last).try_for_each(|step| check_step(&run, part.size, step))?;
     let report = forebay_store::verify(run.path())?;

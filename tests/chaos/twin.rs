@@ -13,8 +13,8 @@ pub fn read(part: &Part) -> Result<Run> {
 /// Compares two runs; says how many steps they have.
 pub fn compare(hurt: &Part, calm: &Part) -> Result<usize> {
     let (hurt, calm) = (read(hurt)?, read(calm)?);
-    let steps = calm.snapshots()?.numbers().to_vec();
-    if hurt.snapshots()?.numbers() != steps {
+    let steps = calm.snapshots()?.numbers().unwrap().to_vec();
+    if hurt.snapshots()?.numbers().unwrap() != steps {
         return Err(lost("the undisturbed run has other steps".into()));
     }
     for step in &steps {

@@ -393,7 +393,9 @@ def waits_in(pid: int) -> bool:
     return any(name.read_text().strip() == "fb-work" for name in names)
 
 
-def test_a_rank_that_begins_when_the_others_are_through_sees_the_parameter_at_their_step(agent: Agent) -> None:
+def test_a_rank_that_begins_when_the_others_are_through_sees_the_parameter_at_their_step(
+    agent: Agent,
+) -> None:
     path = agent.runs / "late.fb"
     first = agent.place.python(RANK, path, "0", "2", "1000000")
     until(lambda: step_of_its_run(agent) > 3, 30, "the third step of the first rank")

@@ -8,6 +8,7 @@ from pathlib import Path
 import forebay as fb
 import numpy as np
 import pytest
+from conftest import Agent, Place
 
 pytestmark = pytest.mark.usefixtures("owner")
 
@@ -103,6 +104,46 @@ def test_the_list_of_snapshots_behaves_as_a_sequence(run_dir: Path) -> None:
         with pytest.raises(fb.NotFound) as error:
             snapshots.at(30)
         assert "30" in str(error.value)
+
+
+@pytest.mark.parametrize("where", ["here", "on another host"])
+def test_the_list_of_snapshots_is_that_of_its_moment_also_where_it_is_read_later(
+    place: Place, agent: Agent, run_dir: Path, where: str
+) -> None:
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    assert place.run_python(MOMENT, run_dir if where == "here" else agent.url(run_dir)) == "done\n"
+
+
+MOMENT = """
+import sys, forebay as fb
+def take(run, *steps):
+    for step in steps:
+        with run.snapshot(step) as s:
+            s.put("x", [float(step)])
+with fb.open(sys.argv[1], buffer="4MiB") as run:
+    none = run.snapshots
+    take(run, 0, 10, 20)
+    three = run.snapshots
+    take(run, 30, 5)
+    run.flush()
+    five = run.snapshots
+    assert not none and len(none) == 0 and none.numbers == []
+    assert three and three[-1].step == 20 and three.numbers == [0, 10, 20] and three[-2]["x"] == [10.0]
+    assert five[-1].step == 30 and [s.step for s in five] == [0, 5, 10, 20, 30] and len(five[1:3]) == 2
+    assert five.at(5)["x"] == [5.0]
+    for absent, near in ((7, "5 and 10"), (-1, "0"), (31, "30")):
+        try:
+            five.at(absent)
+        except fb.NotFound as e:
+            assert str(e).endswith(f"no complete snapshot of step {absent}; the nearest: {near}"), e
+    for index in (5, -6):
+        try:
+            five[index]
+        except IndexError:
+            continue
+        raise AssertionError(index)
+print("done")
+"""
 
 
 def test_a_snapshot_larger_than_all_buffers_is_written_as_it_goes(run_dir: Path) -> None:

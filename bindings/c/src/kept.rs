@@ -19,7 +19,7 @@ pub extern "C" fn fb_snapshots(run: *mut fb_run, steps: *mut *mut i64, count: *m
     status(|| {
         let object = handle::get(run)?;
         let (steps, count) = (given::out(steps, "steps")?, given::out(count, "count")?);
-        let numbers = object.run.snapshots()?.numbers().to_vec();
+        let numbers = object.run.snapshots()?.numbers()?.to_vec();
         count.set(numbers.len() as i64);
         steps.set(memory::give_values(numbers)?);
         Ok(())

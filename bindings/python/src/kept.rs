@@ -61,8 +61,12 @@ impl Kept {
 
 #[pymethods]
 impl KeptSnapshots {
-    fn numbers(&self) -> Vec<i64> {
-        self.inner.numbers().to_vec()
+    fn numbers(&self, py: Python<'_>) -> PyResult<Vec<i64>> {
+        released(py, || self.inner.numbers().map(<[i64]>::to_vec))
+    }
+
+    fn last(&self) -> Option<Kept> {
+        self.inner.last().map(Kept::new)
     }
 
     fn at(&self, py: Python<'_>, step: i64) -> PyResult<Kept> {

@@ -1,20 +1,21 @@
 //! Snapshots, the reading side: complete steps, read in the caller's thread.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::reads::Reads;
-use forebay_store::catalog::StepRow;
+use forebay_store::catalog::{Moment, StepRow};
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
 use crate::{Array, DataSet};
 
-/// The complete snapshots of a run at the moment it was asked.
+/// The complete snapshots of a run at the moment it was asked. What is asked of them is read then: the last one, and
+/// one by its number, at once however many there are; their numbers when they are wanted.
 #[derive(Clone)]
 pub struct KeptSnapshots {
     reader: Arc<Reads>,
-    rows: Arc<[StepRow]>,
-    numbers: Arc<[i64]>,
+    moment: Moment,
+    numbers: OnceLock<Arc<[i64]>>,
 }
 
 /// A complete snapshot.
@@ -39,63 +40,53 @@ pub struct Restart {
 
 impl KeptSnapshots {
     pub(crate) fn of(reader: Arc<Reads>) -> Result<KeptSnapshots> {
-        let rows: Arc<[StepRow]> = reader.steps()?.into();
-        let numbers = rows.iter().map(|r| r.step).collect();
-        Ok(KeptSnapshots { reader, rows, numbers })
+        Ok(KeptSnapshots { moment: reader.moment()?, reader, numbers: OnceLock::new() })
     }
 
     /// Their numbers, ascending.
-    pub fn numbers(&self) -> &[i64] {
-        &self.numbers
+    pub fn numbers(&self) -> Result<&[i64]> {
+        if self.numbers.get().is_none() {
+            let read = self.reader.numbers_at(&self.moment)?.into();
+            return Ok(self.numbers.get_or_init(|| read));
+        }
+        Ok(self.numbers.get().map_or(&[], |n| n))
     }
 
     /// How many.
-    pub fn len(&self) -> usize {
-        self.rows.len()
+    pub fn len(&self) -> Result<usize> {
+        self.numbers().map(<[i64]>::len)
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    fn kept(&self, row: &StepRow) -> Kept {
-        Kept { reader: self.reader.clone(), row: row.clone() }
+        self.moment.last.is_none()
     }
 
     /// The snapshot of a step; `NotFound` names the nearest ones. One that is marked as damaged is not
     /// listed, and found here: what is whole in it can be read.
     pub fn at(&self, step: i64) -> Result<Kept> {
-        match self.numbers.binary_search(&step) {
-            Ok(i) => Ok(self.kept(&self.rows[i])),
-            Err(i) => {
-                if let Ok(marked) = Kept::at(self.reader.clone(), step) {
-                    return Ok(marked);
-                }
-                let near = [i.checked_sub(1), Some(i)].into_iter().flatten();
-                let near: Vec<String> =
-                    near.filter_map(|i| self.numbers.get(i)).map(i64::to_string).collect();
-                let known = if near.is_empty() { "there is none".into() } else { near.join(" and ") };
-                Err(Error::new(
-                    Code::NotFound,
-                    format!("there is no complete snapshot of step {step}; the nearest: {known}"),
-                ))
-            }
-        }
+        Kept::at(self.reader.clone(), step)
     }
 
     /// The i-th, from the end when negative; `NotFound` beyond.
     pub fn nth(&self, index: i64) -> Result<Kept> {
-        let at = if index < 0 { index + self.len() as i64 } else { index };
-        let row = usize::try_from(at).ok().and_then(|i| self.rows.get(i));
-        row.map(|row| self.kept(row)).ok_or_else(|| {
-            Error::new(Code::NotFound, format!("there is no snapshot [{index}]: the run has {}", self.len()))
-        })
+        if let (-1, Some(last)) = (index, self.last()) {
+            return Ok(last);
+        }
+        let numbers = self.numbers()?;
+        let at = if index < 0 { index + numbers.len() as i64 } else { index };
+        match usize::try_from(at).ok().and_then(|i| numbers.get(i)) {
+            Some(step) => self.at(*step),
+            None => {
+                let text = format!("there is no snapshot [{index}]: the run has {}", numbers.len());
+                Err(Error::new(Code::NotFound, text))
+            }
+        }
     }
 
     /// The last one, if any.
-    pub fn last(&self) -> Result<Option<Kept>> {
-        Ok(self.rows.last().map(|row| self.kept(row)))
+    pub fn last(&self) -> Option<Kept> {
+        self.moment.last.clone().map(|row| Kept { reader: self.reader.clone(), row })
     }
 }
 

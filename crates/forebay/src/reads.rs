@@ -2,11 +2,11 @@
 
 use forebay_client::remote::{FarArray, FarReader};
 use forebay_store::Reader;
-use forebay_store::catalog::{Checkpoint, DataRow, Rows, StepRow};
+use forebay_store::catalog::{Checkpoint, DataRow, Moment, Rows, StepRow};
 use forebay_store::stepfile::Entry;
 use forebay_types::control::{TableInfo, Target};
 use forebay_types::reading::{Question, Wanted};
-use forebay_types::{Result, Selection};
+use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
 use crate::Array;
@@ -97,10 +97,30 @@ impl Reads {
         }
     }
 
-    pub fn steps(&self) -> Result<Vec<StepRow>> {
+    pub fn moment(&self) -> Result<Moment> {
         match self {
-            Here(r) => r.steps(),
-            There(r) => r.ask(&Question::Steps),
+            Here(r) => r.moment(),
+            There(r) => match r.ask(&Question::Moment) {
+                // An older agent tells all steps, or nothing.
+                Err(e) if e.code() == Code::VersionMismatch => {
+                    let last = r.ask::<Vec<StepRow>>(&Question::Steps)?.pop();
+                    Ok(Moment { last, serial: None })
+                }
+                answer => answer,
+            },
+        }
+    }
+
+    pub fn numbers_at(&self, moment: &Moment) -> Result<Vec<i64>> {
+        match self {
+            Here(r) => r.numbers_at(moment),
+            There(r) => match r.ask(&Question::Numbers(json(moment)?)) {
+                Err(e) if e.code() == Code::VersionMismatch => {
+                    let steps = r.ask::<Vec<StepRow>>(&Question::Steps)?.into_iter().map(|s| s.step);
+                    Ok(steps.filter(|n| moment.last.as_ref().is_some_and(|l| *n <= l.step)).collect())
+                }
+                answer => answer,
+            },
         }
     }
 
@@ -138,6 +158,10 @@ impl Reads {
             There(r) => r.ask(&Question::Checkpoints),
         }
     }
+}
+
+fn json(moment: &Moment) -> Result<Value> {
+    serde_json::to_value(moment).map_err(|e| Error::internal(e.to_string()))
 }
 
 fn wanted<'a>(name: &'a str, number: i64, of_step: bool, selection: &Selection) -> Wanted<'a> {

@@ -71,9 +71,9 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     let last = session.opened().last_step;
     let run = Run::new(dir, far, rank_and_size, Some(session), owner);
     if last.is_some() {
-        let steps = run.reader()?.steps()?;
-        run.session()?.know_steps(steps.iter().map(|s| s.step));
-        let newest = steps.last().map_or(0, |s| s.nbytes);
+        let kept = KeptSnapshots::of(run.reader()?)?;
+        run.session()?.know_steps(kept.numbers()?.iter().copied());
+        let newest = kept.last().map_or(0, |s| s.nbytes());
         run.session()?.know_last_bytes(newest / u64::from(rank_and_size.1));
     }
     Ok(run)
@@ -280,7 +280,7 @@ impl Run {
 
     /// The last complete snapshot, if any: short for `snapshots()?.last()`.
     pub fn last_snapshot(&self) -> Result<Option<Kept>> {
-        self.snapshots()?.last()
+        Ok(self.snapshots()?.last())
     }
 
     /// Goes back to the last complete step: parameters take their values of that step, later rows

@@ -83,7 +83,7 @@ fn race(place: &str) {
             ["small", "large", "asked"].iter().zip(&ends).for_each(|(name, end)| kept(&run, name, end.0));
             continue;
         }
-        let numbers = run.snapshots().unwrap().numbers().to_vec();
+        let numbers = run.snapshots().unwrap().numbers().unwrap().to_vec();
         let ended = (ends[0].0 + 1) as usize;
         assert!(numbers.len() == ended || numbers.len() == ended + 1, "{ended} ended, {numbers:?} are there");
     }

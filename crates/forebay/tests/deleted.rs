@@ -35,7 +35,7 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         until("the end of its memory", || segments() == 0);
         let run = open(&dir);
         take(&run, 5, 1000).unwrap().wait(None).unwrap();
-        assert_eq!(run.snapshots().unwrap().numbers(), [5]);
+        assert_eq!(run.snapshots().unwrap().numbers().unwrap(), [5]);
         run.close().unwrap();
     });
 }

@@ -55,7 +55,7 @@ fn all_are_told(s: &Sandbox) {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     drop(run);
     let again = open(&dir);
-    assert_eq!(again.snapshots().unwrap().numbers(), [0, 1]);
+    assert_eq!(again.snapshots().unwrap().numbers().unwrap(), [0, 1]);
     [0, 1].iter().for_each(|step| check(&again, *step, N));
     again.close().unwrap();
 }

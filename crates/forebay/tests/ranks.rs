@@ -117,7 +117,7 @@ fn pieces_of_one_to_four_ranks_make_one_whole_in_one_file() {
             play(s, size);
             let run = reopened(s);
             let kept = run.snapshots().unwrap();
-            assert_eq!(kept.numbers(), [0, 1, 2, 3]);
+            assert_eq!(kept.numbers().unwrap(), [0, 1, 2, 3]);
             let n = u64::from(size);
             for step in 0..4 {
                 let k = kept.at(step).unwrap();
@@ -201,7 +201,7 @@ fn pieces_that_do_not_fit_together_are_told_to_all_ranks_and_the_run_goes_on() {
         play(s, 2);
         let run = reopened(s);
         let kept = run.snapshots().unwrap();
-        assert_eq!(kept.numbers(), [0, 7], "a step with a fault is given up as a whole");
+        assert_eq!(kept.numbers().unwrap(), [0, 7], "a step with a fault is given up as a whole");
         whole(&kept.at(7).unwrap(), "E", &[100]);
         assert_eq!(std::fs::read_dir(run.path().join("steps")).unwrap().count(), 2);
     });
@@ -299,7 +299,7 @@ fn a_rank_that_never_comes_or_never_ends_a_step_holds_nobody_for_ever() {
         assert!(slow.wait().success());
         let run = reopened(s);
         let kept = run.snapshots().unwrap();
-        assert_eq!(kept.numbers(), [1], "the part of the rank that left was kept for the other one");
+        assert_eq!(kept.numbers().unwrap(), [1], "the part of the rank that left was kept for the other one");
         whole(&kept.at(1).unwrap(), "E", &[4]);
     });
 }
@@ -346,11 +346,11 @@ fn a_run_goes_on_with_another_number_of_ranks_from_its_last_step_or_a_checkpoint
         }
         play(s, 1);
         play(s, 2);
-        assert_eq!(reopened(s).snapshots().unwrap().numbers(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(reopened(s).snapshots().unwrap().numbers().unwrap(), [0, 1, 2, 3, 4, 5]);
         play(s, 4);
         let run = reopened(s);
         let kept = run.snapshots().unwrap();
-        assert_eq!(kept.numbers(), [0, 1, 2, 3, 4]);
+        assert_eq!(kept.numbers().unwrap(), [0, 1, 2, 3, 4]);
         for step in 0..5 {
             let k = kept.at(step).unwrap();
             whole(&k, "line", &[1200]);

@@ -66,7 +66,7 @@ fn a_simulation_goes_on_when_its_agent_is_killed_again_and_again() {
         }
         run.flush().unwrap();
         assert_eq!(version, 12);
-        assert_eq!(run.snapshots().unwrap().numbers(), (0..12).collect::<Vec<i64>>());
+        assert_eq!(run.snapshots().unwrap().numbers().unwrap(), (0..12).collect::<Vec<i64>>());
         for step in 0..12 {
             check(&run, step, N);
             let one = run.get(&format!("data/{step}"), 0, None).unwrap();

@@ -151,7 +151,7 @@ fn snapshots_appear_whole_and_a_run_goes_on_where_it_stopped() {
                     break; // interrupted: steps 0, 3 and 6 are there, rows up to 7
                 }
             }
-            assert_eq!(run.snapshots().unwrap().numbers(), [0, 3, 6]);
+            assert_eq!(run.snapshots().unwrap().numbers().unwrap(), [0, 3, 6]);
             assert_eq!(run.snapshot(3, None).err().unwrap().code(), Code::Conflict);
             let open = run.snapshot(8, None).unwrap();
             open.put("half", View::text("no"), Piece::default()).unwrap();

@@ -4,7 +4,7 @@
 //! knows, only the part that is asked for. A reader may be shared by threads.
 
 use crate::burst::{Asking, Burst};
-use crate::catalog::{self, Checkpoint, DataRow, Rows, StepRow};
+use crate::catalog::{self, Checkpoint, DataRow, Moment, Rows, StepRow};
 use crate::layout::{Found, Layout, begun};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
@@ -153,12 +153,23 @@ impl Reader {
     }
 
     fn no_step(&self, step: i64) -> Error {
-        let known = self.steps().unwrap_or_default();
-        let words = match (known.first(), known.last()) {
-            (Some(a), Some(b)) => format!("{} steps are there, {} to {}", known.len(), a.step, b.step),
-            _ => "no step is complete yet".to_owned(),
-        };
-        Error::new(Code::NotFound, format!("there is no step {step}: {words}"))
+        let near = catalog::nearest_steps(&self.conn(), step).unwrap_or_default();
+        let near: Vec<String> = near.iter().map(i64::to_string).collect();
+        let known = if near.is_empty() { "there is none".into() } else { near.join(" and ") };
+        Error::new(
+            Code::NotFound,
+            format!("there is no complete snapshot of step {step}; the nearest: {known}"),
+        )
+    }
+
+    /// What there is now.
+    pub fn moment(&self) -> Result<Moment> {
+        catalog::moment(&self.conn())
+    }
+
+    /// Numbers of the complete steps of a moment, in order.
+    pub fn numbers_at(&self, moment: &Moment) -> Result<Vec<i64>> {
+        catalog::numbers_at(&self.conn(), moment)
     }
 
     /// The last complete step.

@@ -9,6 +9,7 @@ mod death;
 mod elsewhere;
 mod faults;
 mod golden;
+mod many;
 mod model;
 mod old_runs;
 mod owner;

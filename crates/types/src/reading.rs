@@ -71,6 +71,10 @@ pub enum Question {
     },
     /// All complete steps.
     Steps,
+    /// What there is now: the last complete step, and the highest serial.
+    Moment,
+    /// Numbers of the complete steps that were there at a moment, as `Moment` gave it.
+    Numbers(serde_json::Value),
     /// One of them.
     Step(i64),
     /// Names of the data sets of a step.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -248,7 +249,10 @@ class StoredSnapshots(Sequence[StoredSnapshot]):
 
     def __init__(self, native: _forebay.KeptSnapshots) -> None:
         self._native = native
-        self._numbers = native.numbers()
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return self._native.numbers()
 
     @property
     def numbers(self) -> list[int]:
@@ -266,6 +270,9 @@ class StoredSnapshots(Sequence[StoredSnapshot]):
     def __getitem__(self, index: int | slice) -> StoredSnapshot | list[StoredSnapshot]:
         if isinstance(index, slice):
             return [self.at(step) for step in self._numbers[index]]
+        # The last one is known, however many there are.
+        if index == -1 and (last := self._native.last()) is not None:
+            return StoredSnapshot(last)
         try:
             step = self._numbers[index]
         except IndexError:
@@ -274,6 +281,9 @@ class StoredSnapshots(Sequence[StoredSnapshot]):
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def __bool__(self) -> bool:
+        return self._native.last() is not None
 
     def __repr__(self) -> str:
         if not self._numbers:

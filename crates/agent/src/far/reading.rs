@@ -5,6 +5,7 @@ use crate::service::Shared;
 use forebay_link::Line;
 use forebay_link::frame::Header;
 use forebay_store::Reader;
+use forebay_store::catalog::Moment;
 use forebay_types::codec::Writer;
 use forebay_types::line::kind;
 use forebay_types::reading::{FRAME, MORE, Question, Wanted, put_array, put_rows};
@@ -74,6 +75,12 @@ impl Answering {
             Question::Select { table, condition, args } => rows(&reader.select(&table, &condition, &args)?),
             Question::Sql { text, args } => rows(&reader.sql(&text, &args)?),
             Question::Steps => text(&reader.steps()?)?,
+            Question::Moment => text(&reader.moment()?)?,
+            Question::Numbers(moment) => {
+                let moment: Moment = serde_json::from_value(moment)
+                    .map_err(|e| Error::bad(format!("a moment of a run is not understood: {e}")))?;
+                text(&reader.numbers_at(&moment)?)?
+            }
             Question::Step(step) => text(&reader.step(step)?)?,
             Question::StepNames(step) => text(&reader.step_names(step)?)?,
             Question::StepInfo { step, name } => text(&reader.step_info(step, &name)?)?,

@@ -55,7 +55,7 @@ impl Ls {
                 "run": run.path(),
                 "data_sets": list.iter().map(print::describe).collect::<Vec<_>>(),
                 "tables": tables,
-                "steps": snapshots.numbers(),
+                "steps": snapshots.numbers()?,
                 "damaged_steps": damaged,
             }));
         }
@@ -64,12 +64,12 @@ impl Ls {
             if !tables.is_empty() {
                 out.line(format!("tables: {}", tables.join(", ")))?;
             }
-            if let [first, .., last] = snapshots.numbers() {
-                out.line(format!("snapshots: {}, from step {first} to step {last}", snapshots.len()))?;
-            } else if let [one] = snapshots.numbers() {
+            if let [first, .., last] = snapshots.numbers()? {
+                out.line(format!("snapshots: {}, from step {first} to step {last}", snapshots.len()?))?;
+            } else if let [one] = snapshots.numbers()? {
                 out.line(format!("snapshots: 1, of step {one}"))?;
             }
-            if let Some(last) = snapshots.numbers().last() {
+            if let Some(last) = snapshots.numbers()?.last() {
                 let names = snapshots.at(*last)?.names()?;
                 out.line(format!("  in step {last}: {} (--step {last} shows them)", names.join(", ")))?;
             }
@@ -84,7 +84,7 @@ impl Ls {
     fn steps_of(&self, run: &forebay::Run, out: &Out) -> Result<()> {
         let snapshots = run.snapshots()?;
         let mut rows = Vec::new();
-        for step in snapshots.numbers() {
+        for step in snapshots.numbers()? {
             let kept = snapshots.at(*step)?;
             rows.push((*step, kept.time()));
         }

@@ -5,6 +5,7 @@ use crate::stepfile::Manifest;
 use forebay_types::{ArrayMeta, Code, DType, Error, Name, Order, Result, Shape};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// A data set as the catalog knows it, without its bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,21 +163,35 @@ pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
     Ok(Some(Found { meta, unit: text(3)?.to_owned(), crc, bytes }))
 }
 
-/// All data sets whose name matches a glob, in order of name and set.
+/// All data sets whose name matches a glob, in order of name and set. Only names that begin as the glob does
+/// are looked at: of a million data sets one is found as fast as of ten.
 pub fn data_rows(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<Vec<DataRow>> {
+    let begins = literal(pattern);
+    if let (true, Some(set)) = (begins == pattern, set) {
+        return Ok(data_row(conn, pattern, set)?.into_iter().collect());
+    }
     let failed = |e| sql_error("the catalog cannot be read", e);
-    let sql = format!("SELECT {COLUMNS} FROM fb_data ORDER BY name, set_number");
+    let sql = format!("SELECT {COLUMNS} FROM fb_data WHERE name >= ?1 ORDER BY name, set_number");
     let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
+    let mut rows = statement.query([begins]).map_err(failed)?;
     let mut out = Vec::new();
     while let Some(r) = rows.next().map_err(failed)? {
-        let row = read(r).map_err(failed)??;
-        let fits = Name::new(row.name.as_str()).is_ok_and(|n| n.matches(pattern));
-        if fits && set.is_none_or(|s| s == row.set) {
-            out.push(row);
+        let name = r.get_ref(0).and_then(|v| Ok(v.as_str()?)).map_err(failed)?;
+        // Names are ordered by their bytes, so those that begin alike follow each other.
+        if !name.starts_with(begins) || begins == pattern && name != pattern {
+            break;
+        }
+        let fits = Name::new(name).is_ok_and(|n| n.matches(pattern));
+        if fits && set.is_none_or(|s| r.get(1) == Ok(s)) {
+            out.push(read(r).map_err(failed)??);
         }
     }
     Ok(out)
+}
+
+/// How every name begins that matches a glob.
+fn literal(pattern: &str) -> &str {
+    pattern.split(['*', '?', '[']).next().unwrap_or_default()
 }
 
 /// The data sets that lie in a file, each with its name and number, also when the rest of its row makes no
@@ -273,6 +288,13 @@ pub fn remove_data(conn: &Connection, pattern: &str, set: Option<i64>) -> Result
         }
     }
     Ok((rows.len(), files))
+}
+
+/// The files of all data sets that have one.
+pub(crate) fn data_files(conn: &Connection) -> Result<HashSet<String>> {
+    conn.prepare("SELECT file FROM fb_data WHERE file IS NOT NULL")
+        .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
 /// Whether a row still points to a file; copies share theirs.
@@ -375,6 +397,26 @@ mod tests {
     }
 
     #[test]
+    fn of_very_many_data_sets_one_is_listed_and_deleted_without_a_look_at_the_others() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let names: Vec<String> = (0..100_000).map(|i| format!("set/{i:06}")).collect();
+            names.iter().try_for_each(|name| small(tx, name, None).map(drop))?;
+            let began = std::time::Instant::now();
+            for name in names.iter().step_by(100) {
+                assert_eq!(data_rows(tx, name, None)?.len(), 1);
+                assert_eq!(data_rows(tx, &format!("{}?", &name[..9]), None)?.len(), 10);
+                assert_eq!(remove_data(tx, name, Some(0))?.0, 1);
+            }
+            // A look at all of them, a thousand times, takes minutes.
+            let took = began.elapsed();
+            assert!(took < std::time::Duration::from_secs(15), "it took {took:?}");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
     fn data_sets_are_listed_renamed_copied_and_deleted_by_glob() {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
@@ -387,6 +429,17 @@ mod tests {
             assert_eq!(copy_data(tx, "nix", "other").unwrap_err().code(), Code::NotFound);
             let names: Vec<_> = data_rows(tx, "*", None)?.into_iter().map(|r| r.name).collect();
             assert_eq!(names, ["beam1/v", "beam1/x", "field", "field2"]);
+            let matching = |pattern: &str, set| -> Result<Vec<String>> {
+                Ok(data_rows(tx, pattern, set)?.into_iter().map(|r| r.name).collect())
+            };
+            assert_eq!(matching("field", None)?, ["field"]);
+            assert_eq!(matching("field?", None)?, ["field2"]);
+            assert_eq!(matching("field*", Some(0))?, ["field", "field2"]);
+            assert_eq!(matching("field", Some(0))?, ["field"]);
+            assert_eq!(matching("field", Some(1))?, [""; 0]);
+            assert_eq!(matching("[bf]*[x2]", None)?, ["beam1/x", "field2"]);
+            assert_eq!(remove_data(tx, "field2", None)?.0, 1);
+            assert_eq!(matching("f*", None)?, ["field"]);
             assert_eq!(remove_data(tx, "beam1/*", None)?.0, 2);
             assert_eq!(data_rows(tx, "*", Some(3))?.len(), 0);
             Ok(())

@@ -31,7 +31,7 @@ pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
 };
-pub(crate) use data::{mend_data, rows_of_file, used};
+pub(crate) use data::{data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, points_between};
@@ -42,9 +42,10 @@ pub use sessions::{
     open_sessions, segment_of, session, set_applied,
 };
 pub use steps::{
-    Checkpoint, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
-    forget_stray_data, last_step, mark_finished, replace_step, serial_of, step_data, step_names,
-    step_numbers, step_of_file, step_row, steps, steps_of_file, stray_data,
+    Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
+    forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, replace_step, serial_of,
+    step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps, steps_of_file,
+    stray_data,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;

@@ -9,6 +9,7 @@ use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// A complete step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,15 @@ pub struct StepRow {
     pub nbytes: u64,
     /// Values of the parameters when it was taken.
     pub parameters: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What a run has at a moment: the steps that are listed later have higher serials.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// The last complete step.
+    pub last: Option<StepRow>,
+    /// The highest serial; a run of format 1 has none, and nobody writes it on.
+    pub serial: Option<u64>,
 }
 
 fn failed(e: rusqlite::Error) -> Error {
@@ -55,9 +65,52 @@ fn rows(conn: &Connection, condition: &str) -> Result<Vec<StepRow>> {
     conn.prepare_cached(&sql).and_then(|mut s| s.query_map((), read)?.collect()).map_err(failed)
 }
 
+/// What there is now, by one question however many steps there are.
+pub fn moment(conn: &Connection) -> Result<Moment> {
+    let serial = match serials::are_kept(conn) {
+        true => "(SELECT value FROM fb_run WHERE key = 'serial')",
+        false => "NULL",
+    };
+    let sql = format!(
+        "SELECT step, time, file, nbytes, parameters, {serial} FROM fb_steps WHERE {LISTED} ORDER BY step DESC LIMIT 1"
+    );
+    let row = |r: &Row| Ok((read(r)?, r.get::<_, Option<String>>(5)?));
+    let found =
+        conn.prepare_cached(&sql).and_then(|mut s| s.query_row((), row).optional()).map_err(failed)?;
+    Ok(found.map_or_else(Moment::default, |(last, serial)| Moment {
+        last: Some(last),
+        serial: serial.and_then(|text| text.parse().ok()),
+    }))
+}
+
+/// Numbers of the complete steps of a moment, in order.
+pub fn numbers_at(conn: &Connection, moment: &Moment) -> Result<Vec<i64>> {
+    let Some(last) = &moment.last else { return Ok(Vec::new()) };
+    let before = if moment.serial.is_some() { "serial <= ?2" } else { "?2 IS NULL" };
+    let sql = format!("SELECT step FROM fb_steps WHERE step <= ?1 AND {before} AND {LISTED} ORDER BY step");
+    let until = params![last.step, moment.serial.map(|n| n as i64)];
+    conn.prepare_cached(&sql).and_then(|mut s| s.query_map(until, |r| r.get(0))?.collect()).map_err(failed)
+}
+
+/// The complete steps next to a number, at most one on each side.
+pub fn nearest_steps(conn: &Connection, step: i64) -> Result<Vec<i64>> {
+    let sql = format!(
+        "SELECT * FROM (SELECT step FROM fb_steps WHERE step < ?1 AND {LISTED} ORDER BY step DESC LIMIT 1)
+         UNION ALL SELECT * FROM (SELECT step FROM fb_steps WHERE step > ?1 AND {LISTED} ORDER BY step LIMIT 1)"
+    );
+    conn.prepare_cached(&sql).and_then(|mut s| s.query_map([step], |r| r.get(0))?.collect()).map_err(failed)
+}
+
 /// Numbers of all complete steps, marked or not.
 pub fn step_numbers(conn: &Connection) -> Result<Vec<i64>> {
     conn.prepare_cached("SELECT step FROM fb_steps ORDER BY step")
+        .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
+        .map_err(failed)
+}
+
+/// Files of all steps, marked or not.
+pub fn step_files(conn: &Connection) -> Result<HashSet<String>> {
+    conn.prepare_cached("SELECT file FROM fb_steps")
         .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
         .map_err(failed)
 }
@@ -387,6 +440,28 @@ mod tests {
             parameters,
             ..Manifest::default()
         }
+    }
+
+    #[test]
+    fn the_steps_of_a_moment_are_those_that_were_listed_then() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            assert_eq!(numbers_at(tx, &moment(tx)?)?, [0i64; 0]);
+            for step in [0, 10, 20] {
+                add_step(tx, "f", &manifest(step, serde_json::json!({})))?;
+            }
+            let then = moment(tx)?;
+            assert_eq!((then.last.as_ref().unwrap().step, then.serial), (20, Some(21)));
+            // Later ones, behind the last and before it.
+            add_step(tx, "f", &Manifest { serial: 22, ..manifest(30, serde_json::json!({})) })?;
+            add_step(tx, "f", &Manifest { serial: 23, ..manifest(5, serde_json::json!({})) })?;
+            assert_eq!(numbers_at(tx, &then)?, [0, 10, 20]);
+            assert_eq!(numbers_at(tx, &moment(tx)?)?, [0, 5, 10, 20, 30]);
+            let near = |step| nearest_steps(tx, step);
+            assert_eq!((near(7)?, near(-1)?, near(31)?), (vec![5, 10], vec![0], vec![30]));
+            Ok(())
+        })
+        .unwrap();
     }
 
     #[test]

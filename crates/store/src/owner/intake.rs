@@ -95,7 +95,7 @@ impl Intake {
             run_id: catalog.run_id().to_owned(),
             dir: layout.root().display().to_string(),
             last_act: catalog::last_act(catalog.conn())?,
-            listed: listed(&catalog)?,
+            listed: listed_steps(&catalog)?,
             overflow: options.overflow,
             closing: options.closing,
             hiccup: options.hiccup,
@@ -347,6 +347,6 @@ impl Intake {
 }
 
 /// Steps that are listed, and those of them that are damaged.
-pub(super) fn listed(catalog: &Catalog) -> Result<(Vec<i64>, Vec<i64>)> {
+pub(super) fn listed_steps(catalog: &Catalog) -> Result<(Vec<i64>, Vec<i64>)> {
     Ok((catalog::step_numbers(catalog.conn())?, catalog::damaged_behind(catalog.conn(), None)?))
 }

@@ -6,7 +6,7 @@ use super::aside;
 use super::attached::Attached;
 use super::command::{Command, Taken};
 use super::drain::Drain;
-use super::intake::{Ends, Intake, listed};
+use super::intake::{Ends, Intake, listed_steps};
 use super::machine::Event;
 use super::overflow;
 use super::rests::{self, Rest};
@@ -18,10 +18,11 @@ use crate::fault::Fault;
 use crate::layout::{Found, Layout, TMP, begun, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
-use crate::stepfile::open_manifest;
+use crate::stepfile::{Manifest, open_manifest};
 use forebay_arena::{Doorbell, process};
 use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::{Code, Error, Result};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
@@ -255,9 +256,9 @@ impl Intake {
 
     /// Unfinished files of an owner that is dead, before anything is written again.
     fn sweep_unfinished(&self) {
-        for path in files(&self.layout.steps()).into_iter().chain(files(&self.layout.data())) {
-            if has_end(&path, TMP) {
-                let _ = self.disk.remove(&path);
+        for dir in [self.layout.steps(), self.layout.data()] {
+            for name in names(&dir).iter().filter(|name| name.ends_with(TMP)) {
+                let _ = self.disk.remove(&dir.join(name));
             }
         }
     }
@@ -266,46 +267,69 @@ impl Intake {
     /// put aside. Gives what is to be told of it.
     fn sweep(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         let freed = self.sweep_segments(elsewhere)?;
-        let dropped = catalog::dropped(self.catalog.conn())?;
-        for path in files(&self.layout.steps()) {
-            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            let file = format!("{}/{name}", crate::layout::STEPS);
-            let known = catalog::step_of_file(self.catalog.conn(), &file)?.is_some();
-            if known || !has_end(&path, ".h5") || dropped.contains(&file) {
-                continue;
-            }
+        // A run may have a hundred thousand files, and all have their rows: the catalog is asked once.
+        let mut listed = catalog::step_files(self.catalog.conn())?;
+        listed.extend(catalog::dropped(self.catalog.conn())?);
+        let mut found = Vec::new();
+        for (path, file) in unlisted(&self.layout.steps(), crate::layout::STEPS, &listed) {
             match open_manifest(&path).ok().filter(|m| m.run_id == self.run_id && m.set.is_none()) {
-                Some(m) if crate::layout::step_file(m.step) == file => {
-                    match catalog::is_aside(self.catalog.conn(), &m)? {
-                        true => drop(aside::rename(&*self.disk, &path)),
-                        false => self.catalog.transaction(|tx| catalog::add_step(tx, &file, &m))?,
-                    }
-                }
+                Some(m) if crate::layout::step_file(m.step) == file => found.push((path, file, m)),
                 _ => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
-        for path in files(&self.layout.data()) {
-            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            let file = format!("{}/{name}", crate::layout::DATA);
-            if !has_end(&path, ".h5") || catalog::used(self.catalog.conn(), &file) {
-                continue;
-            }
+        if !found.is_empty() {
+            self.list(&found)?;
+        }
+        let used = catalog::data_files(self.catalog.conn())?;
+        for (path, _) in unlisted(&self.layout.data(), crate::layout::DATA, &used) {
             // One that is whole was replaced or deleted; what else it is may be worth a look.
             match open_manifest(&path).is_ok_and(|m| m.run_id == self.run_id && m.set.is_some()) {
                 true => drop(self.disk.remove(&path)),
                 false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
-        let (steps, damaged) = listed(&self.catalog)?;
-        self.feed(Event::Listed { steps, damaged });
         Ok(freed)
     }
+
+    /// Lists finished steps, but those that were put aside: their files go out of the way.
+    fn list(&mut self, found: &[(PathBuf, String, Manifest)]) -> Result<()> {
+        let aside = self.catalog.transaction(|tx| {
+            let mut aside = Vec::new();
+            for (path, file, m) in found {
+                match catalog::is_aside(tx, m)? {
+                    true => aside.push(path),
+                    false => catalog::add_step(tx, file, m)?,
+                }
+            }
+            Ok(aside)
+        })?;
+        aside.into_iter().for_each(|path| drop(aside::rename(&*self.disk, path)));
+        let (steps, damaged) = listed_steps(&self.catalog)?;
+        self.feed(Event::Listed { steps, damaged });
+        Ok(())
+    }
+}
+
+/// The finished files of a directory that are not among these, in order: each with its name in the run.
+fn unlisted(dir: &Path, name: &str, listed: &HashSet<String>) -> Vec<(PathBuf, String)> {
+    let finished = names(dir).into_iter().filter(|name| name.ends_with(".h5"));
+    let named = finished.map(|file| (dir.join(&file), format!("{name}/{file}")));
+    let mut found: Vec<(PathBuf, String)> = named.filter(|(_, file)| !listed.contains(file)).collect();
+    found.sort();
+    found
+}
+
+/// What is in a directory, in no order.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
         std::fs::read_dir(dir).map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default();
-    all.sort();
+    // By bytes: paths compare part by part, which takes long in a large directory.
+    all.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
     all
 }
 
