@@ -71,7 +71,7 @@ fn a_step_is_a_file_that_h5dump_and_sqlite3_open() {
     assert_eq!(numbers, [0, 20, 40]);
     assert!(reader.step_get(20, "electrons/beam1/x", &all()).unwrap().bytes == big);
     assert_eq!(reader.step_get(20, "E", &all()).unwrap().bytes, f64s(64, 20));
-    assert!(reader.step_get(21, "E", &all()).unwrap_err().text().contains("0 to 40"));
+    assert!(reader.step_get(21, "E", &all()).unwrap_err().text().contains("the nearest: 20 and 40"));
     rank.ask(&Ask::Close { finished: true }).unwrap();
     owner.close().unwrap();
     assert!(reader.finished().unwrap());
