@@ -274,6 +274,19 @@ impl<M: RingMemory> Consumer<M> {
         Ok(Some(self.cursor))
     }
 
+    /// The record once more that begins at a position between the release mark and the cursor.
+    pub fn again(&self, position: u64) -> Result<Vec<u8>> {
+        let word = word_at(&self.memory, position).load(Ordering::Acquire);
+        let read = self.cursor.wrapping_sub(position);
+        let len = announced(word, position).filter(|len| footprint(*len) <= read && position >= self.mark);
+        let Some(len) = len else {
+            return Err(self.corrupt(&format!("no record that was read begins at {position}")));
+        };
+        let mut bytes = vec![0; len as usize];
+        self.load(position.wrapping_add(HEADER), &mut bytes);
+        Ok(bytes)
+    }
+
     #[cold]
     fn corrupt(&self, what: &str) -> Error {
         Error::new(

@@ -1,7 +1,10 @@
 //! Programs that are killed with data in memory, and go on where that memory is not seen: in another mount
 //! name space, as another user, with too few descriptors.
 
-use crate::support::{Process, Sandbox, check, full_name, mount, sandbox, sandbox_for_all_users, sandbox_with_mounts, take, until};
+use crate::support::{
+    Process, Sandbox, check, full_name, mount, sandbox, sandbox_for_all_users, sandbox_with_mounts, take,
+    until,
+};
 use forebay::{Code, Elsewhere, Mode, OpenOptions, PutOptions, View};
 use forebay_arena::place;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! What programs and the command see, with real processes, as one program.
 
 mod agent;
+mod ahead;
 mod cli;
 mod closing;
 mod deaths;

@@ -10,7 +10,9 @@ mod anew;
 mod custody;
 mod data;
 mod descriptors;
+mod failed;
 mod marks;
+mod pending;
 mod points;
 mod presence;
 mod query;
@@ -33,7 +35,9 @@ pub use data::{
 };
 pub(crate) use data::{data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
+pub use failed::{FailedRow, failed_attempts, forget_failed, keep_failed};
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
+pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, points_between};
 pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
@@ -125,6 +129,8 @@ impl Catalog {
             let tx = self.conn.unchecked_transaction().map_err(failed)?;
             together::ensure_table(&tx)?;
             custody::ensure_table(&tx)?;
+            pending::ensure_table(&tx)?;
+            failed::ensure_table(&tx)?;
             serials::upgrade(&tx)?;
             marks::ensure_tables(&tx)?;
             points::ensure_tables(&tx)?;

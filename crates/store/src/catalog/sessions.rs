@@ -1,7 +1,7 @@
 //! Sessions: which rank wrote through which segment, and how far its records are applied.
 
 use super::custody::{self, Ended};
-use super::{now, points, sql_error};
+use super::{now, pending, points, sql_error};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -119,6 +119,7 @@ pub fn close_session(conn: &Connection, session: u64) -> Result<Vec<points::Comp
 /// The same for one that may have ended in another way.
 pub fn end_session(conn: &Connection, session: u64, how: Ended) -> Result<Vec<points::Completed>> {
     custody::set_ended(conn, session, how)?;
+    pending::end_pending(conn, session)?;
     conn.execute("DELETE FROM fb_answers WHERE session = ?1", params![session as i64])
         .map_err(|e| sql_error("cannot close the session", e))?;
     conn.execute("UPDATE fb_sessions SET closed = ?2 WHERE session = ?1", params![session as i64, now()])

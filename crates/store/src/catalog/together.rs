@@ -35,8 +35,9 @@ fn rank_and_size(conn: &Connection, session: u64) -> Result<(u32, u32)> {
     .map_err(failed)
 }
 
-/// Where a restart leads, and the steps that are listed no more.
-pub type Back = (Option<Restarted>, Vec<i64>);
+/// Where a restart leads, the steps that are listed no more, and whether this rank is the first one that goes
+/// back this time.
+pub type Back = (Option<Restarted>, Vec<i64>, bool);
 
 /// A rank goes back. The n-th time of each rank is one going back of all: the first one to ask
 /// takes the run back, the others follow and nothing is removed twice.
@@ -61,6 +62,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
         )
         .optional()
         .map_err(failed)?;
+    let is_first = first.is_none();
     let mut aside = Vec::new();
     let mut is = round;
     let back = match first {
@@ -90,7 +92,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
         params![session as i64, rank, is, tag, back.as_ref().map(|b| b.step), now()],
     )
     .map_err(failed)?;
-    Ok((back, aside))
+    Ok((back, aside, is_first))
 }
 
 /// Puts the damaged steps behind the last sound one aside; gives their numbers.
@@ -190,7 +192,7 @@ mod tests {
                 e.code() == Code::Conflict && e.text().contains("rank 0 went back to the checkpoint \"a\""),
                 "{e}"
             );
-            let (back, aside) = go_back(tx, r[1], Some("a"), false)?;
+            let (back, aside, _) = go_back(tx, r[1], Some("a"), false)?;
             assert!(back.unwrap().step == 1 && aside.is_empty(), "done once");
             Ok(())
         })

@@ -92,6 +92,8 @@ impl Intake {
             pid: s.segment.creator().pid,
             applied: s.applied,
             seen: s.applied,
+            ring: s.ring(),
+            released: s.consumer.released(),
             ..Session::default()
         };
         with(&mut session);
@@ -120,6 +122,7 @@ impl Intake {
                 None => {
                     segment.word(word::CLOSED).store(1, Ordering::SeqCst);
                     let mut s = Attached::new(row, segment, Arc::new(super::Deaf), applied);
+                    s.pending = catalog::pending(self.catalog.conn(), s.row.session)?;
                     s.consumer.rewind();
                     s.overflow = overflow;
                     self.enter(s, |session| (session.recovered, session.hung) = (true, true));
@@ -140,6 +143,7 @@ impl Intake {
         let replay_end = segment.published(forebay_arena::Direction::Up);
         let answers = catalog::answers(self.catalog.conn(), row.session)?;
         let mut s = Attached::new(row, segment, sink, applied);
+        s.pending = catalog::pending(self.catalog.conn(), s.row.session)?;
         s.consumer.rewind();
         s.overflow = overflow;
         let waiting = Some(self.now());

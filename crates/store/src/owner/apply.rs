@@ -14,12 +14,15 @@ use std::collections::BTreeMap;
 /// Level of a message that warns.
 const WARNING: u8 = 2;
 
+/// Gives the record of a session that begins at a position of its ring.
+pub(super) type Rings<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>> + 'a;
+
 /// The effects of a group; how far each session is applied goes into the same transaction.
-pub(super) fn apply_all(conn: &Connection, group: &[Item]) -> Result<Vec<Effect>> {
+pub(super) fn apply_all(conn: &Connection, group: &[Item], rings: &Rings) -> Result<Vec<Effect>> {
     let mut effects = Vec::new();
     let mut applied = BTreeMap::new();
     for item in group {
-        apply(conn, item, &mut effects)?;
+        apply(conn, item, rings, &mut effects)?;
         if let Some((session, seq)) = item.source() {
             let last: &mut u64 = applied.entry(session).or_default();
             *last = seq.max(*last);
@@ -36,7 +39,7 @@ fn is_the_disks(e: &Error) -> bool {
 
 /// Applies one item. A failure that is the record's own fault undoes the record alone and
 /// becomes an effect; a failure of the disk fails the group.
-fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
+fn apply(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effect>) -> Result<()> {
     let point = |sql: &str| {
         conn.prepare_cached(sql)
             .and_then(|mut s| s.execute(()))
@@ -49,7 +52,7 @@ fn apply(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()
         point("SAVEPOINT fb_record")?;
     }
     let mut made = Vec::new();
-    match perform(conn, item, &mut made) {
+    match perform(conn, item, rings, &mut made) {
         Ok(()) => {
             if !whole {
                 point("RELEASE fb_record")?;
@@ -106,8 +109,17 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
     Some(Effect::Late { session, error })
 }
 
-fn perform(conn: &Connection, item: &Item, effects: &mut Vec<Effect>) -> Result<()> {
+fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effect>) -> Result<()> {
     match item {
+        Item::Pending { session, seq, step, at } => {
+            catalog::keep_pending(conn, *session, *seq, *step, &rings(*session, *at)?)
+        }
+        Item::Settled { session, step, last } => catalog::settle_pending(conn, *session, *step, *last),
+        Item::Failing(g) if g.is_over() => catalog::forget_failed(conn, g.id),
+        Item::Failing(g) => {
+            let ranks = (g.ranks.clone(), g.unheard.clone());
+            catalog::keep_failed(conn, &(g.id, g.step, g.why.clone(), g.size, ranks))
+        }
         Item::Record { session, seq, bytes } => {
             record(conn, *session, *seq, Record::decode(bytes)?.1, effects)
         }
@@ -259,14 +271,14 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
         }
         Ask::Remove { table, condition, args } => json!(catalog::remove(conn, table, condition, args)?),
         Ask::Restart { tag, strict } => {
-            let (back, aside) = catalog::go_back(conn, session, tag.as_deref(), *strict)?;
+            let (back, aside, is_first) = catalog::go_back(conn, session, tag.as_deref(), *strict)?;
             if tag.is_none() && !aside.is_empty() {
                 let to = back.as_ref().map_or("the beginning".into(), |b| format!("step {}", b.step));
                 let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));
                 catalog::message(conn, session, -1, WARNING, &text)?;
                 effects.push(Effect::Tell(Tell::Message { session, level: WARNING, step: -1, text }));
             }
-            effects.push(Effect::WentBack { aside });
+            effects.push(Effect::WentBack { aside, is_first });
             json!(back)
         }
         Ask::DropStep { step } => {

@@ -3,9 +3,12 @@
 use super::sink::Sink;
 use crate::catalog::SessionRow;
 use forebay_arena::{Bell, Block, Consumer, Direction, Segment, place};
+use forebay_types::control::word;
 use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 pub(super) struct Attached {
     pub row: SessionRow,
@@ -16,6 +19,8 @@ pub(super) struct Attached {
     pub overflow: Vec<Segment>,
     /// Records up to this number took effect under an earlier owner.
     pub applied: u64,
+    /// Its records of steps that an earlier owner has put into the catalog, the oldest first: number and bytes.
+    pub pending: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Attached {
@@ -28,6 +33,16 @@ impl Attached {
             sink,
             overflow: Vec::new(),
             applied,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// Bytes of the ring from which records may go into the catalog; 0 for a mirror: the ring on the other host
+    /// is what the rank's host has of a step, should this one be gone.
+    pub fn ring(&self) -> u64 {
+        match self.segment.word(word::MIRROR).load(Ordering::SeqCst) {
+            0 => self.consumer.capacity(),
+            _ => 0,
         }
     }
 

@@ -140,13 +140,19 @@ impl Intake {
     }
 
     fn commit(&mut self, group: Vec<Item>, how: Commit) {
+        let attached = &self.attached;
+        let rings = |session: u64, at: u64| {
+            let gone = || Error::internal(format!("a record of session {session}, which is over"));
+            attached.get(&session).ok_or_else(gone)?.consumer.again(at)
+        };
         let committed = match how {
-            Commit::Silent => self.catalog.silent_transaction(|tx| apply_all(tx, &group)),
+            Commit::Silent => self.catalog.silent_transaction(|tx| apply_all(tx, &group, &rings)),
             // A file goes when the row that replaces it is durable: before that it is the only value.
-            Commit::Lazy => self
-                .catalog
-                .lazy_transaction(|tx| apply_all(tx, &group), |effects| !effects.iter().any(Effect::frees)),
-            Commit::Durable => self.catalog.transaction(|tx| apply_all(tx, &group)),
+            Commit::Lazy => self.catalog.lazy_transaction(
+                |tx| apply_all(tx, &group, &rings),
+                |effects| !effects.iter().any(Effect::frees),
+            ),
+            Commit::Durable => self.catalog.transaction(|tx| apply_all(tx, &group, &rings)),
         };
         self.follows.push_back(match committed {
             Ok(effects) => {

@@ -7,9 +7,9 @@ use super::command::Command;
 use super::down::Downs;
 use super::drain::{Order, Report};
 use super::figures::Rooms;
-use super::machine::{Absence, Action, Birth, Event, Machine, OVER_THE_NETWORK, Ticket};
+use super::machine::{Absence, Action, Birth, Event, GivenUp, Machine, OVER_THE_NETWORK, Ticket};
 use super::open::Options;
-use crate::catalog::{self, Catalog};
+use crate::catalog::{self, Catalog, FailedRow};
 use crate::disk::Disk;
 use crate::layout::Layout;
 use forebay_arena::Doorbell;
@@ -96,6 +96,7 @@ impl Intake {
             dir: layout.root().display().to_string(),
             last_act: catalog::last_act(catalog.conn())?,
             listed: listed_steps(&catalog)?,
+            failed: failed(&catalog)?,
             overflow: options.overflow,
             closing: options.closing,
             hiccup: options.hiccup,
@@ -229,9 +230,13 @@ impl Intake {
             match s.consumer.next(buffer) {
                 Ok(Some(position)) => {
                     self.busy = true;
-                    self.take_record(n, position, buffer);
+                    let pending = !s.pending.is_empty() && self.take_pending(n, Some(buffer));
+                    self.take_record(n, position, buffer, pending);
                 }
                 Ok(None) => {
+                    if !s.pending.is_empty() {
+                        self.take_pending(n, None);
+                    }
                     if self.machine.session(n).is_some_and(|s| !s.empty) {
                         self.feed(Event::Empty { session: n });
                     }
@@ -246,7 +251,24 @@ impl Intake {
         true
     }
 
-    fn take_record(&mut self, session: u64, position: u64, bytes: &[u8]) {
+    /// What an earlier owner has put into the catalog comes before what is in the ring. Its last ones may be there, too:
+    /// says whether the record of the ring that comes next is one of those.
+    fn take_pending(&mut self, n: u64, next: Option<&[u8]>) -> bool {
+        let next = next.and_then(|bytes| Record::decode(bytes).ok()).map(|(seq, _)| seq);
+        while let Some(s) = self.attached.get_mut(&n)
+            && let Some((seq, bytes)) =
+                s.pending.pop_front_if(|(seq, _)| next.is_none_or(|next| *seq <= next))
+        {
+            if next == Some(seq) {
+                return true;
+            }
+            let released = s.consumer.released();
+            self.take_record(n, released, &bytes, true);
+        }
+        false
+    }
+
+    fn take_record(&mut self, session: u64, position: u64, bytes: &[u8], pending: bool) {
         let (seq, record) = match Record::decode(bytes) {
             Ok(decoded) => decoded,
             Err(error) => return self.feed(Event::Unreadable { session, position, error }),
@@ -262,7 +284,8 @@ impl Intake {
             Some(Payload::Inline(inline)) => (None, Some(*inline)),
             None => (None, None),
         };
-        self.feed_with(Event::Record { session, position, seq, record: &record, bytes, block }, inline);
+        let record = &record;
+        self.feed_with(Event::Record { session, position, seq, record, bytes, block, pending }, inline);
     }
 
     /// Blocks of a mirror, whose bytes come from another host behind the record that names them.
@@ -344,6 +367,13 @@ impl Intake {
         }
         self.ends.doorbell.clear();
     }
+}
+
+/// Attempts at steps that failed and that not every rank has made.
+fn failed(catalog: &Catalog) -> Result<Vec<GivenUp>> {
+    let attempt =
+        |(id, step, why, size, (ranks, unheard)): FailedRow| GivenUp { id, step, why, size, ranks, unheard };
+    Ok(catalog::failed_attempts(catalog.conn())?.into_iter().map(attempt).collect())
 }
 
 /// Steps that are listed, and those of them that are damaged.

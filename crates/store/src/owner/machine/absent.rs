@@ -220,8 +220,10 @@ impl Machine {
     pub(super) fn note_leaving(&mut self, s: &Session) {
         if !s.recovered {
             self.left.insert(s.rank, Absence::left(how(s)));
-            // A later session of that rank begins its own attempts.
-            self.given_up.iter_mut().for_each(|g| g.ranks.extend([s.rank]));
+        }
+        // A later session of that rank begins its own attempts.
+        if !self.sessions.values().any(|other| other.rank == s.rank) {
+            self.pass_attempts(std::iter::once(s.rank));
         }
     }
 }

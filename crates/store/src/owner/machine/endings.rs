@@ -100,11 +100,10 @@ impl Machine {
                 // Another attempt at a step that failed lacks this rank, which does not begin it while it waits.
                 let rank = self.sessions.get(&w.session)?.rank;
                 let apart = !self.steps.get(&step)?.has(w.session);
-                let failed = self.given_up.iter().rev().find(|g| g.step == step && g.ranks.contains(&rank));
-                failed.filter(|_| apart).map(|g| Err(g.why.clone()))
+                self.failed.why_in(step, rank).filter(|_| apart).map(|why| Err(why.clone()))
             }
             Wait::Step(step) => {
-                let given_up = self.given_up.iter().rev().find(|g| g.step == step).map(|g| g.why.clone());
+                let given_up = self.failed.why(step).cloned();
                 let never = || Error::new(Code::NotFound, format!("step {step} was never begun"));
                 Some(match self.known.is_listed(step) {
                     true => Ok(()),

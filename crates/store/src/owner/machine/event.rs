@@ -125,7 +125,8 @@ pub(crate) enum Event<'a> {
     Resumed {
         session: u64,
     },
-    /// A record was read. If it names a block: whether that is valid, and whether its bytes are there.
+    /// A record was read, from a ring, or one that was `pending` in the catalog (or is in both). If it names a
+    /// block: whether that is valid, and whether its bytes are there.
     Record {
         session: u64,
         position: u64,
@@ -133,6 +134,7 @@ pub(crate) enum Event<'a> {
         record: &'a Record<'a>,
         bytes: &'a [u8],
         block: Option<Result<bool>>,
+        pending: bool,
     },
     /// What was read there is no record.
     Unreadable {

@@ -13,7 +13,7 @@
 //!
 //! | what goes wrong | what becomes of the file | the other files |
 //! | --- | --- | --- |
-//! | the disk is full | the same bytes are tried again for as long as that lasts | wait: they would take the room it needs |
+//! | the disk is full | the same bytes are tried again for as long as that lasts | those that come behind it wait, and what of them is half written is thrown away: it holds the room that the first one needs. What is complete comes first, then the oldest |
 //! | any other failure of the disk or the system | it is thrown away and written anew after a pause, for minutes | go on |
 //! | the same for minutes | it stays in the segments, and the store ends: `recover` writes it | likewise |
 //! | what was to be written is damaged | the step is given up, and told | go on |
@@ -115,6 +115,11 @@ impl File {
     /// for it to be well.)
     fn is_due(&self) -> bool {
         !self.sealing && (self.facts.is_some() || !self.rest.is_empty() || self.ailing.is_some())
+    }
+
+    /// Its turn on a full disk: what is complete can be finished, and gives its blocks back.
+    fn turn(&self) -> (bool, u64) {
+        (self.facts.is_none(), self.order)
     }
 
     /// Bytes that are yet to be written.
@@ -241,7 +246,8 @@ impl Files {
     /// Gives a block back when nobody reads it any more: at once, if so.
     pub fn free(&mut self, ticket: Ticket, block: HeldBlock) -> Option<Action> {
         let reads = |f: &&mut Flight| f.parts.iter().any(|p| p.ticket == ticket);
-        match self.flights.iter_mut().find(reads) {
+        // Two works name it where the one before them failed: they are done in their order.
+        match self.flights.iter_mut().rev().find(reads) {
             Some(flight) => {
                 flight.frees.push((ticket.0, block));
                 None
@@ -256,10 +262,29 @@ impl Files {
         self.flights.iter().any(|f| f.frees.iter().any(|(of, _)| *of == session))
     }
 
+    /// Whether any do.
+    pub fn owes_any(&self) -> bool {
+        self.flights.iter().any(|f| !f.frees.is_empty())
+    }
+
     /// When something is to be tried again.
     pub fn wake(&self) -> Option<Now> {
-        let tried = self.all.iter().filter(|(key, _)| self.full.is_none_or(|full| full == **key));
+        let goes_on =
+            |key: &Key, f: &File| self.full.is_none_or(|full| full == *key || self.is_before(f, full));
+        let tried = self.all.iter().filter(|(key, f)| goes_on(key, f));
         tried.filter_map(|(_, f)| Some(f.ailing?.next)).min()
+    }
+
+    fn is_before(&self, file: &File, than: Key) -> bool {
+        self.all.get(&than).is_some_and(|other| file.turn() < other.turn())
+    }
+
+    /// The last one behind this one that is half written and can be written anew.
+    fn last_behind(&self, key: Key) -> Option<Key> {
+        let turn = self.all.get(&key)?.turn();
+        let is_written = |key: &Key| self.flights.iter().any(|f| f.key == *key && !f.cancelled);
+        let may_go = |(key, f): &(&Key, &File)| f.turn() > turn && f.is_open && !f.gone && !is_written(key);
+        self.all.iter().filter(may_go).max_by_key(|(_, f)| f.turn()).map(|(key, _)| *key)
     }
 
     /// The file that is written on next.
@@ -267,7 +292,7 @@ impl Files {
         let open = self.all.values().filter(|f| f.is_open).count();
         let may_go_on = |(key, file): &(&Key, &File)| {
             let rests = file.ailing.is_some_and(|a| a.next > now);
-            let waits = rests || self.full.is_some_and(|full| full != **key);
+            let waits = rests || self.full.is_some_and(|full| full != **key && !self.is_before(file, full));
             file.is_due() && !waits && !(file.may_wait() && open >= OPEN_FILES)
         };
         self.all.iter().filter(may_go_on).min_by_key(|(_, f)| f.order).map(|(key, _)| *key)
@@ -424,8 +449,15 @@ impl Machine {
             file.begin_anew();
             self.out.push(Action::Discard(key));
         }
+        // What others have written of theirs holds the room that this one needs.
+        let victim = self.files.last_behind(key).filter(|_| remedy == Remedy::Room);
+        if let Some(victim) = victim.and_then(|key| self.files.all.get_mut(&key)) {
+            victim.begin_anew();
+        }
+        self.out.extend(victim.map(Action::Discard));
+        let Some(file) = self.files.all.get_mut(&key) else { return };
         let known = file.ailing.get_or_insert(Ailing { since: now, next: now, pause: first });
-        known.next = now + known.pause;
+        known.next = now + if victim.is_some() { Now::ZERO } else { known.pause };
         let text = match remedy {
             Remedy::Room => {
                 known.since = now;

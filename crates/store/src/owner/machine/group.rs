@@ -69,6 +69,7 @@ impl Machine {
             self.out.push(Action::Free { session, block: h.block });
         }
         self.forget(known.kept);
+        self.settle_pending(step, known.pending);
         self.figures.listed(step, known.ended_at.map(|at| self.now.saturating_sub(at)));
         self.release_rings();
         self.act(Action::Durable { step, time });
@@ -188,7 +189,7 @@ impl Machine {
     }
 
     pub(super) fn release_rings(&mut self) {
-        if !self.group.is_empty() || self.committing {
+        if !self.group.is_empty() || self.committing || self.lost.is_some() {
             return; // what is read and not committed stays
         }
         let (steps, files) = (&self.steps, &self.files);
@@ -246,7 +247,7 @@ impl Machine {
             Effect::Closed { session } => self.remove_session(session),
             Effect::Listed { step, time } => self.listed(step, time),
             Effect::Unlisted { step, error } => self.spoil(step, error),
-            Effect::WentBack { aside } => self.went_back(aside),
+            Effect::WentBack { aside, is_first } => self.went_back(aside, is_first),
             Effect::Dropped { step, file } => {
                 self.known.unlist(step);
                 self.act(Action::Dropped(file));
@@ -255,11 +256,13 @@ impl Machine {
     }
 
     /// A rank went back to an earlier step.
-    fn went_back(&mut self, aside: Vec<i64>) {
+    fn went_back(&mut self, aside: Vec<i64>, is_first: bool) {
         aside.iter().for_each(|step| self.known.unlist(*step));
-        // Attempts at steps behind it that failed are forgotten: all ranks begin them anew.
-        let size = self.sessions.values().map(|s| s.size).max().unwrap_or(0);
-        self.given_up.iter_mut().for_each(|g| g.ranks.extend(0..size));
+        // Attempts at steps behind it that failed before are forgotten: all ranks begin them anew.
+        if is_first {
+            let size = self.sessions.values().map(|s| s.size).max().unwrap_or(0);
+            self.pass_attempts(0..size);
+        }
         self.act(Action::Aside(aside));
     }
 

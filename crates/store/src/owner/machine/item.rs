@@ -1,6 +1,7 @@
 //! What goes into the catalog with the next group, and what comes of it.
 
 use super::event::Stored;
+use super::failed::GivenUp;
 use crate::stepfile::Manifest;
 use forebay_types::control::Ask;
 use forebay_types::record::Record;
@@ -20,6 +21,12 @@ pub(crate) enum Item {
     Closed { session: u64, seq: u64 },
     /// The file of a step is durable under its name.
     Step { manifest: Box<Manifest>, file: String },
+    /// A record of a step that lacks other ranks goes from its ring into the catalog; it begins at `at` in the ring.
+    Pending { session: u64, seq: u64, step: i64, at: u64 },
+    /// Records of a step up to that number are needed there no more.
+    Settled { session: u64, step: i64, last: u64 },
+    /// An attempt at a step has failed, or another rank has made it since.
+    Failing(Box<GivenUp>),
     /// A step that was acknowledged is given up.
     GivenUp { session: u64, step: i64, text: String },
     /// Somebody asked for an act of steering.
@@ -36,7 +43,13 @@ impl Item {
             | Item::Stored { session, seq, .. }
             | Item::Failed { session, seq, .. }
             | Item::Closed { session, seq } => Some((*session, *seq)),
-            Item::Step { .. } | Item::GivenUp { .. } | Item::Asked { .. } | Item::Ended { .. } => None,
+            Item::Pending { .. }
+            | Item::Settled { .. }
+            | Item::Failing(_)
+            | Item::Step { .. }
+            | Item::GivenUp { .. }
+            | Item::Asked { .. }
+            | Item::Ended { .. } => None,
         }
     }
 
@@ -80,7 +93,11 @@ impl Item {
 
     /// Whether nobody was promised that it is durable before the next flush.
     pub fn may_wait(&self) -> bool {
-        matches!(self, Item::Record { bytes, .. } if Record::only_adds(bytes))
+        match self {
+            Item::Record { bytes, .. } => Record::only_adds(bytes),
+            Item::Failing(_) | Item::Settled { .. } => true,
+            _ => false,
+        }
     }
 
     /// Number of its record; 0 without one.
@@ -117,9 +134,10 @@ pub(crate) enum Effect {
     Closed {
         session: u64,
     },
-    /// A rank went back; these steps are listed no more.
+    /// A rank went back, the first one of all that do so together or another one; these steps are listed no more.
     WentBack {
         aside: Vec<i64>,
+        is_first: bool,
     },
     /// A step was dropped; this is its file.
     Dropped {

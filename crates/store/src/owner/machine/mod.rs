@@ -16,11 +16,13 @@ mod absent;
 mod dropping;
 mod endings;
 mod event;
+mod failed;
 mod figures;
 mod files;
 mod group;
 mod item;
 mod known;
+mod pending;
 mod pieces;
 mod records;
 mod session;
@@ -30,16 +32,18 @@ mod steps;
 
 pub use absent::{Absence, OVER_THE_NETWORK};
 pub(super) use event::{Action, Bytes, Commit, Done, Event, FileState, Key, Now, Part, Sealed, Ticket, Work};
+pub(super) use failed::GivenUp;
 pub(super) use figures::Figures;
 pub(super) use item::{Effect, Item, Tell};
 pub(super) use session::{Adopted, Session};
 
+use failed::Failed;
 use files::Files;
 use forebay_types::{Code, Error};
 use group::Ailing;
 use known::Known;
 use records::{Arriving, Read};
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use steps::Step;
 
@@ -62,14 +66,6 @@ enum Wait {
     Close,
 }
 
-/// A step that was given up.
-struct GivenUp {
-    step: i64,
-    why: Error,
-    /// Ranks whose attempt at it that was.
-    ranks: BTreeSet<u32>,
-}
-
 /// What a machine is told once.
 pub(super) struct Birth {
     pub run_id: String,
@@ -79,6 +75,8 @@ pub(super) struct Birth {
     pub last_act: u64,
     /// Steps that are listed, and those of them that are damaged.
     pub listed: (Vec<i64>, Vec<i64>),
+    /// Attempts at steps that failed and that not every rank has made.
+    pub failed: Vec<GivenUp>,
     /// Bytes of the store's own buffer.
     pub overflow: u64,
     /// How long a closing waits for a disk that has no room.
@@ -119,9 +117,11 @@ pub(super) struct Machine {
     /// What is to be written and waits for its bytes, and the records whose bytes have not come.
     arriving: Vec<Arriving>,
     comes: HashSet<Ticket>,
-    given_up: VecDeque<GivenUp>,
+    failed: Failed,
     /// Why steps that a dead program left are not kept.
     not_recovered: Vec<Error>,
+    /// What is pending in the catalog and is not needed there any more.
+    settled: Vec<Item>,
     /// Ranks that have left, with how: they closed the run, or are gone.
     left: BTreeMap<u32, Absence>,
     lacking_since: Option<Now>,
@@ -160,8 +160,9 @@ impl Machine {
             waits: None,
             arriving: Vec::new(),
             comes: HashSet::new(),
-            given_up: VecDeque::new(),
+            failed: Failed::new(birth.failed),
             not_recovered: Vec::new(),
+            settled: Vec::new(),
             left: BTreeMap::new(),
             lacking_since: None,
             remarked: false,
@@ -185,8 +186,8 @@ impl Machine {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Record { session, position, seq, record, bytes, block } => {
-                self.take_record(Read { session, position, seq, record, bytes, block });
+            Event::Record { session, position, seq, record, bytes, block, pending } => {
+                self.take_record(Read { session, position, seq, record, bytes, block, pending });
             }
             Event::Unreadable { session, position, error } => self.unreadable(session, position, error),
             Event::Turn => self.turn(),
@@ -205,7 +206,7 @@ impl Machine {
                 self.write_on();
             }
             Event::Arrived(ticket) => self.arrived(ticket),
-            Event::Enter(session) => drop(self.sessions.insert(session.number, *session)),
+            Event::Enter(session) => self.enter(*session),
             Event::Resumed { session } => {
                 if let Some(adopted) = self.sessions.get_mut(&session).and_then(|s| s.adopted.as_mut()) {
                     adopted.waiting = None;
@@ -242,6 +243,7 @@ impl Machine {
     fn turn(&mut self) {
         self.lose_arriving();
         self.wake_deferred();
+        self.make_room();
         if !self.commit() {
             self.get_on();
         }
@@ -255,6 +257,17 @@ impl Machine {
         self.refuse_closings();
         self.commit();
         self.write_on();
+    }
+
+    fn enter(&mut self, session: Session) {
+        let is_new = !session.recovered && session.adopted.is_none();
+        if is_new && !self.sessions.values().any(Session::hears) {
+            // The first rank of another life of the run: nobody makes the attempts of the one before.
+            self.pass_attempts(0..session.size.max(1));
+        } else if is_new && self.sessions.values().any(|s| s.rank == session.rank) {
+            self.pass_attempts(std::iter::once(session.rank));
+        }
+        self.sessions.insert(session.number, session);
     }
 
     /// A ring is damaged: what is behind it cannot be read.

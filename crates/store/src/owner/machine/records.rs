@@ -1,19 +1,15 @@
 //! Records of the ranks: blocks of steps go to their files, small records into the group, large data sets
 //! hold their session until they are stored.
 
+use super::Machine;
 use super::event::{Action, Bytes, Key, Part, Ticket};
 use super::item::Item;
 use super::session::Keep;
 use super::steps::{Held, Step};
-use super::{GivenUp, Machine};
 use crate::stepfile::Facts;
 use forebay_types::control::Ask;
 use forebay_types::record::{Payload, Record, StepBlock};
 use forebay_types::{Code, Error, Result, Shape};
-use std::collections::BTreeSet;
-
-/// Errors of given-up steps kept for `Ask::WaitStep`.
-const GIVEN_UP: usize = 256;
 
 /// A record that was read.
 pub(super) struct Read<'a> {
@@ -24,6 +20,8 @@ pub(super) struct Read<'a> {
     pub bytes: &'a [u8],
     /// Of the block that it names: whether its bytes are there.
     pub block: Option<Result<bool>>,
+    /// It is in the catalog, whether or not it is in the ring as well.
+    pub pending: bool,
 }
 
 /// What is to be written, and waits for its bytes.
@@ -55,8 +53,9 @@ impl Machine {
         let (n, seq) = (r.session, r.seq);
         s.empty = false;
         s.seen = s.seen.max(seq);
-        s.replaying = s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
-        let keep = match *r.record {
+        s.replaying =
+            r.pending || s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
+        let mut keep = match *r.record {
             Record::StepBegin { .. }
             | Record::StepBlock(_)
             | Record::StepEnd { .. }
@@ -91,6 +90,10 @@ impl Machine {
                 keep
             }
         };
+        if let (true, Keep::Step(step, _)) = (r.pending, keep) {
+            keep = Keep::Group;
+            self.note_pending((n, seq), step, r.bytes.len() as u64);
+        }
         if let Some(s) = self.sessions.get_mut(&n) {
             s.kept.push_back((r.position, keep));
         }
@@ -172,8 +175,12 @@ impl Machine {
         Keep::Step(step, seq)
     }
 
+    /// Why a step was refused that a rank ends or discards.
     fn refused(&mut self, n: u64, step: i64) -> Option<Error> {
-        self.sessions.get_mut(&n)?.refused.remove(&step)
+        let s = self.sessions.get_mut(&n)?;
+        let (rank, why) = (s.rank, s.refused.remove(&step)?);
+        self.hears_of_attempt(step, rank);
+        Some(why)
     }
 
     fn refuse(&mut self, n: u64, step: i64, why: Error) {
@@ -205,10 +212,7 @@ impl Machine {
             return Ok(());
         }
         // Another rank's attempt at this step has failed meanwhile: this is the same attempt.
-        let failed = self.given_up.iter_mut().find(|g| g.step == step && !g.ranks.contains(&rank));
-        if let Some(g) = failed {
-            g.ranks.insert(rank);
-            let why = g.why.clone();
+        if let Some(why) = self.makes_failed_attempt(step, rank) {
             self.refuse(n, step, why);
             return Ok(());
         }
@@ -225,6 +229,9 @@ impl Machine {
         let Some((rank, replaying)) = self.sessions.get(&n).map(|s| (s.rank, s.replaying)) else {
             return Ok(());
         };
+        if !self.steps.get(&step).is_some_and(|k| k.has(n)) {
+            self.miss(n, step);
+        }
         if let Some(e) = self.refused(n, step) {
             // What a rank discarded on purpose is nobody's error, nor is a step that the predecessor has listed.
             // One that was given up meanwhile is told to this rank, too.
@@ -234,13 +241,10 @@ impl Machine {
             }
             return Ok(());
         }
-        match self.steps.get_mut(&step) {
-            Some(known) if known.has(n) => {
-                let parts = known.end(rank, blocks)?;
-                known.ends.insert(ticket);
-                self.write(step, parts);
-            }
-            _ => self.miss(n, step),
+        if let Some(known) = self.steps.get_mut(&step).filter(|k| k.has(n)) {
+            let parts = known.end(rank, blocks)?;
+            known.ends.insert(ticket);
+            self.write(step, parts);
         }
         Ok(())
     }
@@ -341,16 +345,20 @@ impl Machine {
         let Some(s) = self.sessions.get(&n) else { return };
         // Its beginning may have been read by a predecessor, whatever of it comes now.
         let inherited = s.recovered || s.adopted.is_some();
-        let told = self.given_up.iter().any(|g| g.step == step) || s.refused.contains_key(&step);
+        if let Some(why) = self.failed.unheard(step, s.rank).filter(|_| inherited) {
+            let why = why.clone();
+            return self.refuse(n, step, why);
+        }
+        let told = self.failed.has(step) || s.refused.contains_key(&step);
         if inherited && !told && !self.known.is_listed(step) {
-            let (rank, hears) = (s.rank, s.hears());
+            let (rank, size, hears) = (s.rank, s.size, s.hears());
             let text = format!(
                 "step {step} is lost: it was larger than the buffers, or given up, and the owner died before it was on disk; take it again, or open the run with a larger buffer"
             );
             let why = Error::new(Code::ServerLost, text);
             self.tear(step, why.clone());
-            if !self.given_up.iter().any(|g| g.step == step) {
-                self.remember_given_up(step, why.clone(), [rank].into());
+            if !self.failed.has(step) {
+                self.remember_given_up(step, why.clone(), [rank].into(), size);
             }
             if hears {
                 self.late(n, why);
@@ -363,6 +371,8 @@ impl Machine {
             return Ok(());
         }
         let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
+        // From here on a successor cannot put it together: it must not find its beginning.
+        let beginning = known.pending.get(&n).map(|pending| pending.beginning(n, step));
         for (ticket, block) in known.early(n, self.overflow, |ticket| self.comes.contains(&ticket))? {
             self.out.push(Action::Keep { ticket, from: Some(block) });
             if let Some(h) = known.held.get_mut(&ticket).filter(|h| !h.released) {
@@ -370,6 +380,7 @@ impl Machine {
                 self.out.push(Action::Free { session: n, block });
             }
         }
+        self.group.extend(beginning);
         for ticket in self.files.hurry(step) {
             self.let_go(step, ticket);
         }
@@ -411,23 +422,17 @@ impl Machine {
     pub(super) fn give_up(&mut self, step: i64, why: Error) {
         let Some(known) = self.steps.remove(&step) else { return };
         self.arriving.retain(|a| !a.is_of(step));
-        let ranks = known.begun();
+        let (ranks, size) = (known.begun(), known.size);
         for (ticket, h) in known.held.into_iter().filter(|(_, h)| !h.released) {
             self.comes.remove(&ticket);
             let free = self.files.free(ticket, h.block);
             self.out.extend(free);
         }
         self.forget(known.kept);
+        self.settle_pending(step, known.pending);
         self.discard(Key::Step(step));
         self.figures.discarded += 1;
-        self.remember_given_up(step, why, ranks);
-    }
-
-    fn remember_given_up(&mut self, step: i64, why: Error, ranks: BTreeSet<u32>) {
-        if self.given_up.len() == GIVEN_UP {
-            self.given_up.pop_front();
-        }
-        self.given_up.push_back(GivenUp { step, why, ranks });
+        self.remember_given_up(step, why, ranks, size);
     }
 
     /// Something acknowledged is not kept, or not done.

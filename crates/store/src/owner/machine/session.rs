@@ -69,8 +69,13 @@ pub(crate) struct Session {
     pub put: Option<Item>,
     /// Nothing is read until the steps before this request are durable.
     pub deferred: Option<Item>,
+    /// Bytes of its ring, and up to where that was given back.
+    pub ring: u64,
+    pub released: u64,
     /// Stretches of the ring in order: position behind, and what keeps them.
     pub kept: VecDeque<(u64, Keep)>,
+    /// Bytes of its records that are pending in the catalog.
+    pub pending: u64,
     /// Steps this session may not write, with the reason.
     pub refused: HashMap<i64, Error>,
     /// What conditional puts did.
@@ -119,7 +124,13 @@ impl Session {
             up_to = Some(*position);
             self.kept.pop_front();
         }
+        self.released = up_to.unwrap_or(self.released);
         up_to
+    }
+
+    /// Bytes of the ring that are read and not given back.
+    pub fn backlog(&self) -> u64 {
+        self.kept.back().map_or(0, |(position, _)| position.saturating_sub(self.released))
     }
 
     pub fn note_version(&mut self, seq: u64, outcome: Result<u64>) {

@@ -2,6 +2,7 @@
 //! complete. Records in, parts of files out.
 
 use super::event::{Bytes, Now, Part, Ticket};
+use super::pending::Pending;
 use super::pieces::Pieces;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
@@ -52,6 +53,8 @@ pub(crate) struct Step {
     pub held: HashMap<Ticket, Held>,
     /// Records whose bytes the driver keeps for it.
     pub kept: Vec<Ticket>,
+    /// What is pending of it in the catalog, by session.
+    pub pending: BTreeMap<u64, Pending>,
     /// The records by which ranks ended it.
     pub ends: BTreeSet<Ticket>,
     ranks: BTreeMap<u32, Rank>,
@@ -69,6 +72,7 @@ impl Step {
             ended_at: None,
             held: HashMap::new(),
             kept: Vec::new(),
+            pending: BTreeMap::new(),
             ends: BTreeSet::new(),
             ranks: BTreeMap::new(),
             names: BTreeMap::new(),

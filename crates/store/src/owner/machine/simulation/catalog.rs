@@ -17,6 +17,11 @@ pub struct Catalog {
     pub small: BTreeSet<Ticket>,
     pub large: BTreeSet<Ticket>,
     pub answers: BTreeMap<Ticket, Json>,
+    /// Records of steps that lack other ranks, with their step.
+    pub pending: BTreeMap<Ticket, (i64, Vec<u8>)>,
+    pub failed: BTreeMap<u64, GivenUp>,
+    /// Programs of which a rank went back.
+    pub went_back: BTreeSet<u64>,
     pub last_act: u64,
 }
 
@@ -40,7 +45,24 @@ impl World {
                 Item::Failed { session, error, .. } => {
                     effects.push(Effect::Late { session: *session, error: error.clone() });
                 }
+                Item::Pending { session, seq, step, at } => {
+                    let found = self.ranks[session].ring.iter().find(|r| r.0 == at + 64 && r.1 == *seq);
+                    let Some(found) = found.cloned() else {
+                        self.violated(format!("record {seq} of session {session} is not at {at}"));
+                    };
+                    self.catalog.pending.insert((*session, *seq), (*step, found.2));
+                    self.tell(format!(
+                        "record {seq} of session {session}, of step {step}, goes into the catalog"
+                    ));
+                }
+                Item::Failing(g) if g.is_over() => drop(self.catalog.failed.remove(&g.id)),
+                Item::Failing(g) => drop(self.catalog.failed.insert(g.id, (**g).clone())),
+                Item::Settled { session, step, last } => {
+                    let goes = |t: &Ticket, of: i64| t.0 == *session && t.1 <= *last && of == *step;
+                    self.catalog.pending.retain(|ticket, (of, _)| !goes(ticket, *of));
+                }
                 Item::Closed { session, .. } => {
+                    self.catalog.pending.retain(|(of, _), _| of != session);
                     self.catalog.sessions.remove(session);
                     effects.push(Effect::Closed { session: *session });
                 }
@@ -66,7 +88,9 @@ impl World {
             Record::Ask { json } => match serde_json::from_str(json).unwrap() {
                 Ask::Restart { .. } => {
                     let back = self.catalog.steps.last().copied();
-                    effects.push(Effect::WentBack { aside: Vec::new() });
+                    let life = (session - 1) / u64::from(self.size);
+                    let is_first = self.catalog.went_back.insert(life);
+                    effects.push(Effect::WentBack { aside: Vec::new(), is_first });
                     self.keep(session, seq, json!({ "step": back }), effects);
                 }
                 Ask::Checkpoint { .. } => self.keep(session, seq, json!(1), effects),

@@ -56,7 +56,8 @@ impl World {
                         || rank.late.iter().any(|t| t.contains("\"l\""))
                 }
                 Record::StepBlock(StepBlock { step, .. }) | Record::StepEnd { step, .. } => {
-                    self.is_settled(session, step, *seq)
+                    let pending = self.durable.pending.contains_key(&ticket);
+                    pending || self.is_settled(session, step, *seq)
                 }
                 Record::Ask { .. } => {
                     *seq <= applied || rank.asked.as_ref().is_none_or(|a| a.seq != *seq) || !rank.alive

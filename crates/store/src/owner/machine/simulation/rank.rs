@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Records that a ring holds before its rank has to wait.
 pub const RING: usize = 24;
+/// Records that a rank which lags lets the first one be ahead.
+pub const LEAD: u64 = 2 * RING as u64;
 /// Blocks of a rank.
 pub const BLOCKS: usize = 5;
 /// Elements of a rank's piece.
@@ -55,6 +57,8 @@ pub struct Rank {
     pub released: u64,
     /// Position up to which the owner has read.
     pub read: u64,
+    /// Its records that an earlier owner has put into the catalog.
+    pub pending: VecDeque<(u64, Vec<u8>)>,
     pub fenced: bool,
     pub broken: bool,
     pub seq: u64,
@@ -71,6 +75,10 @@ pub struct Rank {
     /// Bytes of its blocks come later than their records.
     pub far: bool,
     pub drops: bool,
+    /// It does nothing until the first rank of its program is far ahead, or waits for an answer or for room in its buffer, or is gone.
+    pub lags: bool,
+    /// It goes back to the last step first, as all ranks of its program do or none.
+    goes_back: bool,
     open: Option<i64>,
     early: bool,
     next_step: i64,
@@ -79,7 +87,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    pub fn new(session: u64, rank: u32, size: u32, last_step: i64, rng: &mut Rng) -> Rank {
+    pub fn new(session: u64, rank: u32, size: u32, last_step: i64, goes_back: bool, rng: &mut Rng) -> Rank {
         Rank {
             session,
             rank,
@@ -91,6 +99,7 @@ impl Rank {
             published: 0,
             released: 0,
             read: 0,
+            pending: VecDeque::new(),
             fenced: false,
             broken: false,
             seq: 0,
@@ -103,6 +112,8 @@ impl Rank {
             answered: BTreeMap::new(),
             far: rng.one_in(6),
             drops: rng.one_in(4),
+            goes_back,
+            lags: rank > 0 && rng.one_in(3),
             open: None,
             early: false,
             next_step: 0,
@@ -140,6 +151,11 @@ impl Rank {
         self.alive && !self.fenced && self.asked.is_none() && self.ring.len() < RING
     }
 
+    /// Whether its buffer is used up.
+    pub fn has_no_block(&self) -> bool {
+        self.blocks.iter().all(|b| b.of.is_some())
+    }
+
     /// Whether its program is over.
     pub fn is_over(&self) -> bool {
         !self.alive || self.clean || self.fenced
@@ -152,7 +168,7 @@ impl Rank {
         }
         if !self.began {
             self.began = true;
-            if rng.one_in(2) {
+            if self.goes_back {
                 self.ask(Ask::Restart { tag: None, strict: false });
                 return "asks to go back".into();
             }

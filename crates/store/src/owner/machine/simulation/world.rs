@@ -2,7 +2,7 @@
 //! promises are held against it.
 
 use super::catalog::Catalog;
-use super::rank::{RING, Rank};
+use super::rank::{LEAD, RING, Rank};
 use super::{Count, Rng};
 use crate::catalog::SessionRow;
 use crate::owner::machine::event::Stored;
@@ -48,6 +48,8 @@ pub struct World {
     pub kept: BTreeSet<Ticket>,
     pub awaited: Vec<(Ticket, HeldBlock)>,
     pub disk: Disk,
+    /// Parts that fit on the disk in files that are not complete.
+    pub room: usize,
     pub trouble: bool,
     pub size: u32,
     pub sessions: u64,
@@ -87,6 +89,7 @@ impl World {
             kept: BTreeSet::new(),
             awaited: Vec::new(),
             disk: Disk::Well,
+            room: usize::MAX,
             trouble: false,
             size,
             sessions: 0,
@@ -97,11 +100,14 @@ impl World {
             calm: false,
         };
         world.trouble = world.rng.one_in(2);
+        if world.rng.one_in(4) {
+            world.room = 8 + world.rng.below(8) as usize;
+        }
         world
     }
 
     pub fn violated(&self, what: String) -> ! {
-        let story: Vec<&str> = self.story.iter().rev().take(120).rev().map(String::as_str).collect();
+        let story: Vec<&str> = self.story.iter().rev().take(1200).rev().map(String::as_str).collect();
         panic!("{}\n{what}", story.join("\n"));
     }
 
@@ -118,6 +124,7 @@ impl World {
             dir: "r.fb".into(),
             last_act: self.catalog.last_act,
             listed: (self.catalog.steps.iter().copied().collect(), Vec::new()),
+            failed: self.catalog.failed.values().cloned().collect(),
             overflow: 16,
             closing: Duration::from_secs(3600),
             hiccup: Duration::from_secs(3600),
@@ -150,8 +157,16 @@ impl World {
                 pid: 1000 + row.session as u32,
                 applied,
                 seen: applied,
+                ring: RING as u64 * 64,
+                released: rank.released,
                 ..Session::default()
             };
+            rank.pending = self
+                .catalog
+                .pending
+                .range((row.session, 0)..=(row.session, u64::MAX))
+                .map(|((_, seq), (_, bytes))| (*seq, bytes.clone()))
+                .collect();
             match rank.alive && !rank.fenced {
                 true => {
                     let replay_end = rank.published;
@@ -169,16 +184,18 @@ impl World {
 
     /// A program starts: all its ranks.
     fn start(&mut self, last_step: i64) {
+        let goes_back = self.rng.one_in(2);
         for rank in 0..self.size {
             self.sessions += 1;
             let (session, size) = (self.sessions, self.size);
             let row = SessionRow { session, rank, size, segment: String::new() };
             self.catalog.sessions.insert(session, row.clone());
             self.durable.sessions.insert(session, row);
-            let model = Rank::new(session, rank, size, last_step, &mut self.rng);
+            let model = Rank::new(session, rank, size, last_step, goes_back, &mut self.rng);
             self.ranks.insert(session, model);
             let pid = 1000 + session as u32;
-            let s = Session { number: session, rank, size, pid, ..Session::default() };
+            let ring = RING as u64 * 64;
+            let s = Session { number: session, rank, size, pid, ring, ..Session::default() };
             self.feed(Event::Enter(Box::new(s)));
         }
         self.tell(format!("a program of {} ranks starts", self.size));
@@ -387,6 +404,17 @@ impl World {
         })
     }
 
+    /// Parts for which the disk has room. There is always enough for steps that give their blocks back as they are
+    /// written: nothing else could be thrown away for them.
+    fn room_left(&self) -> usize {
+        let early = |key: &Key| match key {
+            Key::Step(step) => self.ranks.values().any(|r| r.attempts.get(step).is_some_and(|a| a.early)),
+            Key::Put(_) => false,
+        };
+        let held: usize = self.open.iter().filter(|(key, _)| !early(key)).map(|(_, parts)| parts.len()).sum();
+        self.room.saturating_sub(held)
+    }
+
     /// The drain does its next work, or fails at it.
     fn drain(&mut self) {
         let work = match self.works.pop_front() {
@@ -402,13 +430,18 @@ impl World {
             let done = Done { id, written: 0, result, file: FileState::Sound, took, bytes: 0 };
             return self.feed(Event::Done(Box::new(done)));
         }
-        let ill = self.disk != Disk::Well && !self.rng.one_in(4);
-        let most = match ill {
+        let (key, tell_each) = (work.key, work.tell_each);
+        let mut ill = self.disk != Disk::Well && !self.rng.one_in(4);
+        let mut most = match ill {
             true => self.rng.below(work.parts.len() as u64 + 1) as usize,
             false => work.parts.len(),
         };
+        let room = self.room_left();
+        let is_full = most > room && !tell_each;
+        if is_full {
+            (ill, most) = (true, room);
+        }
         let parts = work.parts.clone();
-        let (key, tell_each) = (work.key, work.tell_each);
         // It stays the first until it is done: its blocks must not come back before.
         self.works.push_front(Order::Write(work));
         for part in parts.iter().take(most) {
@@ -427,7 +460,8 @@ impl World {
                     (true, true) if self.disk == Disk::Fails => FileState::Unsound,
                     _ => FileState::Sound,
                 };
-                (Err(fails("the disk", self.disk)), state)
+                let disk = if is_full { Disk::Full } else { self.disk };
+                (Err(fails("the disk", disk)), state)
             }
             false => (Ok(self.seal(&work)), FileState::Sound),
         };
@@ -439,10 +473,16 @@ impl World {
         for _ in 0..most {
             let reads = self.machine.as_ref().is_some_and(|m| m.reads(session));
             let Some(rank) = self.ranks.get_mut(&session).filter(|_| reads) else { return };
-            let Some((position, _, bytes)) = rank.ring.iter().find(|r| r.0 > rank.read).cloned() else {
-                return self.feed(Event::Empty { session });
+            // What is pending in the catalog comes first, and may be in the ring as well.
+            let next = rank.ring.iter().find(|r| r.0 > rank.read).cloned();
+            let both = next.as_ref().is_some_and(|n| rank.pending.front().is_some_and(|p| p.0 == n.1));
+            let (position, bytes, pending) = match (rank.pending.pop_front(), next) {
+                (Some(_), Some((position, _, bytes))) if both => (position, bytes, true),
+                (Some((_, bytes)), _) => (rank.released, bytes, true),
+                (None, Some((position, _, bytes))) => (position, bytes, false),
+                (None, None) => return self.feed(Event::Empty { session }),
             };
-            rank.read = position;
+            rank.read = position.max(rank.read);
             let (seq, record) = Record::decode(&bytes).unwrap();
             let payload = match &record {
                 Record::Put { payload, .. } | Record::StepBlock(StepBlock { payload, .. }) => Some(*payload),
@@ -458,7 +498,8 @@ impl World {
                 }
                 _ => None,
             };
-            self.feed(Event::Record { session, position, seq, record: &record, bytes: &bytes, block });
+            let (record, bytes) = (&record, bytes.as_slice());
+            self.feed(Event::Record { session, position, seq, record, bytes, block, pending });
         }
     }
 
@@ -469,6 +510,9 @@ impl World {
         let Some(session) = self.rng.one_of(&sessions) else { return };
         match self.rng.below(100) {
             0..=34 => {
+                if self.is_held_up(session) {
+                    return;
+                }
                 if let Some(rank) = self.ranks.get_mut(&session).filter(|r| r.is_free() && !r.is_over()) {
                     let did = rank.act(&mut self.rng);
                     let number = rank.rank;
@@ -499,6 +543,15 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Whether a rank waits for a message of the first one of its program, which sends it far ahead.
+    fn is_held_up(&self, session: u64) -> bool {
+        let Some(rank) = self.ranks.get(&session).filter(|r| r.lags) else { return false };
+        let ahead = |first: &Rank| {
+            first.is_over() || first.asked.is_some() || first.has_no_block() || first.seq >= rank.seq + LEAD
+        };
+        !self.life_of(session).next().is_some_and(ahead)
     }
 
     /// A look at a rank; the closed connection of a dead one.

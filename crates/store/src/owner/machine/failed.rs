@@ -1,0 +1,116 @@
+//! Attempts at steps that failed. A step that is given up is so for all ranks: one that comes to it later
+//! makes the same attempt, and is refused; a rank that has made it and begins the step once more begins another
+//! one. So an attempt is remembered until every rank has made it, also by the owner's successor.
+
+use super::Machine;
+use super::item::Item;
+use forebay_types::Error;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Most attempts that are remembered, also to tell who waits for such a step.
+const MOST: usize = 256;
+
+/// An attempt at a step that was given up.
+#[derive(Clone)]
+pub(crate) struct GivenUp {
+    /// Its number in the run.
+    pub id: u64,
+    pub step: i64,
+    pub why: Error,
+    /// Ranks of the run, and those that have made this attempt.
+    pub size: u32,
+    pub ranks: BTreeSet<u32>,
+    /// Ranks that have begun it since it failed, and not ended it: they hear of it at its end.
+    pub unheard: BTreeSet<u32>,
+}
+
+impl GivenUp {
+    /// Whether no rank is yet to make this attempt, or to hear of it.
+    pub fn is_over(&self) -> bool {
+        self.unheard.is_empty() && (0..self.size).all(|rank| self.ranks.contains(&rank))
+    }
+
+    fn concerns(&self, rank: u32) -> bool {
+        !self.ranks.contains(&rank) || self.unheard.contains(&rank)
+    }
+}
+
+/// All that are remembered.
+pub(super) struct Failed {
+    all: VecDeque<GivenUp>,
+    last: u64,
+}
+
+impl Failed {
+    pub fn new(known: Vec<GivenUp>) -> Failed {
+        Failed { last: known.iter().map(|g| g.id).max().unwrap_or(0), all: known.into() }
+    }
+
+    pub fn has(&self, step: i64) -> bool {
+        self.all.iter().any(|g| g.step == step)
+    }
+
+    /// Why an attempt failed that a rank has begun since, and not ended.
+    pub fn unheard(&self, step: i64, rank: u32) -> Option<&Error> {
+        self.all.iter().find(|g| g.step == step && g.unheard.contains(&rank)).map(|g| &g.why)
+    }
+
+    /// Why the last attempt at a step failed.
+    pub fn why(&self, step: i64) -> Option<&Error> {
+        self.all.iter().rev().find(|g| g.step == step).map(|g| &g.why)
+    }
+
+    /// The same, of the attempts that a rank has made.
+    pub fn why_in(&self, step: i64, rank: u32) -> Option<&Error> {
+        self.all.iter().rev().find(|g| g.step == step && g.ranks.contains(&rank)).map(|g| &g.why)
+    }
+}
+
+impl Machine {
+    pub(super) fn remember_given_up(&mut self, step: i64, why: Error, ranks: BTreeSet<u32>, size: u32) {
+        self.failed.last += 1;
+        let attempt = GivenUp { id: self.failed.last, step, why, size, ranks, unheard: BTreeSet::new() };
+        if !attempt.is_over() {
+            self.group.push(Item::Failing(Box::new(attempt.clone())));
+        }
+        self.failed.all.push_back(attempt);
+        if self.failed.all.len() > MOST
+            && let Some(mut oldest) = self.failed.all.pop_front()
+            && !oldest.is_over()
+        {
+            oldest.ranks.extend(0..oldest.size);
+            oldest.unheard.clear();
+            self.group.push(Item::Failing(Box::new(oldest)));
+        }
+    }
+
+    /// A rank begins a step. If an attempt at it has failed meanwhile that this rank has not made, it makes
+    /// that one, and hears why it failed.
+    pub(super) fn makes_failed_attempt(&mut self, step: i64, rank: u32) -> Option<Error> {
+        let attempt = self.failed.all.iter_mut().find(|g| g.step == step && !g.ranks.contains(&rank))?;
+        attempt.ranks.insert(rank);
+        attempt.unheard.insert(rank);
+        self.group.push(Item::Failing(Box::new(attempt.clone())));
+        Some(attempt.why.clone())
+    }
+
+    /// A rank ends a step that it began when an attempt at it had failed, or discards it.
+    pub(super) fn hears_of_attempt(&mut self, step: i64, rank: u32) {
+        let unheard = |g: &&mut GivenUp| g.step == step && g.unheard.contains(&rank);
+        if let Some(attempt) = self.failed.all.iter_mut().find(unheard) {
+            attempt.unheard.remove(&rank);
+            self.group.push(Item::Failing(Box::new(attempt.clone())));
+        }
+    }
+
+    /// These ranks make none of the attempts any more that they have not made.
+    pub(super) fn pass_attempts(&mut self, ranks: impl Iterator<Item = u32> + Clone) {
+        for attempt in &mut self.failed.all {
+            if !attempt.is_over() && ranks.clone().any(|rank| attempt.concerns(rank)) {
+                attempt.ranks.extend(ranks.clone());
+                attempt.unheard.retain(|rank| !ranks.clone().any(|r| r == *rank));
+                self.group.push(Item::Failing(Box::new(attempt.clone())));
+            }
+        }
+    }
+}
