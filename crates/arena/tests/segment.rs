@@ -115,6 +115,24 @@ fn a_full_ring_refuses_until_the_reader_releases() {
 }
 
 #[test]
+fn a_record_that_was_read_is_there_once_more_until_it_is_released() {
+    let (ours, theirs) = pair();
+    let (mut up, mut out) = (ours.producer(Direction::Up), theirs.consumer(Direction::Up));
+    let (mut buf, mut from) = (Vec::new(), 0);
+    for i in 0..500u32 {
+        up.push(&[&vec![i as u8; (i * 37 % 3000) as usize]]).unwrap();
+        let behind = out.next(&mut buf).unwrap().unwrap();
+        assert_eq!(out.again(from).unwrap(), buf);
+        assert!(out.again(from + 8).is_err(), "no record begins within one");
+        out.release_to(behind);
+        assert!(out.again(from).is_err());
+        from = behind;
+    }
+    up.push(&[b"next"]).unwrap();
+    assert!(out.again(from).is_err(), "it was not read");
+}
+
+#[test]
 fn what_was_read_but_not_released_is_read_again_by_the_successor() {
     let (ours, theirs) = pair();
     let mut up = ours.producer(Direction::Up);

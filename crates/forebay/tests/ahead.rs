@@ -53,7 +53,7 @@ fn second(s: &Sandbox) {
 
 fn is_whole(s: &Sandbox) {
     let run = forebay::open(&s.run("r"), Mode::Read, OpenOptions::default()).unwrap();
-    assert_eq!(run.snapshots().unwrap().numbers(), (0..STEPS).collect::<Vec<i64>>());
+    assert_eq!(run.snapshots().unwrap().numbers().unwrap(), (0..STEPS).collect::<Vec<i64>>());
     for step in 0..STEPS {
         let snapshot = run.snapshots().unwrap().at(step).unwrap();
         for (name, n) in [("large", 30_000), ("small", 4)] {

@@ -107,7 +107,7 @@ impl World {
     }
 
     pub fn violated(&self, what: String) -> ! {
-        let story: Vec<&str> = self.story.iter().rev().take(1200).rev().map(String::as_str).collect();
+        let story: Vec<&str> = self.story.iter().rev().take(120).rev().map(String::as_str).collect();
         panic!("{}\n{what}", story.join("\n"));
     }
 
