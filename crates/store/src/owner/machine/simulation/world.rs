@@ -259,9 +259,11 @@ impl World {
             }
             Action::Discard(key) => self.works.push_back(Order::Discard(key)),
             Action::Commit { group, how } => {
-                let ill = self.disk != Disk::Well && !self.rng.one_in(4);
+                let is_full = self.room_left() == 0;
+                let ill = self.disk != Disk::Well && !self.rng.one_in(4) || is_full;
+                let disk = if is_full { Disk::Full } else { self.disk };
                 follows.push_back(match ill {
-                    true => Event::NotCommitted { group, error: fails("the catalog", self.disk) },
+                    true => Event::NotCommitted { group, error: fails("the catalog", disk) },
                     false => {
                         let effects = self.commit(&group);
                         if how == Commit::Durable {
