@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::network::done;
 use crate::support::{Sandbox, agent_pid, check, fill, mount, sandbox_with_mounts, signal, take, until};
-use forebay::{Code, Mode, OpenOptions, PutOptions, Run, View, WhenFull};
+use forebay::{Code, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, View, WhenFull};
 use forebay_arena::{Segment, SegmentSpec};
 
 /// Values of an array: 3.2 MB.
@@ -126,6 +126,61 @@ fn an_agent_goes_on_with_what_a_closing_on_a_full_disk_left() {
         until("the last step", || again.snapshots().unwrap().numbers().unwrap() == [0, 1, 2, 3]);
         is_whole(&again, &[0, 1, 2, 3]);
         again.close().unwrap();
+    });
+}
+
+/// One of two ranks: its half of a step, as large as in all others.
+fn half(run: &Run, rank: u32, step: i64) {
+    let (n, shape) = (N as u64, |v: u64| Shape::new(&[v]).unwrap());
+    let values: Vec<f64> = (0..N).map(|i| step as f64 + f64::from(rank) + i as f64).collect();
+    let snapshot = run.snapshot(step, None).unwrap();
+    let place = Place::At { offset: shape(u64::from(rank) * n), global: shape(2 * n) };
+    snapshot.put("x", View::of(&values, &[n]).unwrap(), Piece { place, ..Piece::default() }).unwrap();
+    snapshot.end().unwrap();
+}
+
+#[test]
+fn half_written_steps_make_room_on_a_full_disk_for_those_that_can_be_finished() {
+    let test = "half_written_steps_make_room_on_a_full_disk_for_those_that_can_be_finished";
+    // Halves of so many steps are more than the disk holds; two whole ones fit on it.
+    const STEPS: i64 = 8;
+    sandbox_with_mounts(test, |s| {
+        let disk = s.dir.join("disk");
+        let open = |rank| {
+            let options =
+                OpenOptions { buffer: 64 << 20, rank: Some(rank), size: Some(2), ..Default::default() };
+            forebay::open(disk.join("r").to_str().unwrap(), Mode::Append, options).unwrap()
+        };
+        if s.role == "second" {
+            let run = open(1);
+            s.hear("go");
+            (0..STEPS).for_each(|step| half(&run, 1, step));
+            s.tell("ended");
+            s.hear("room");
+            return run.close().unwrap();
+        }
+        mount(&disk, 20);
+        forebay_agent::start_to_stay().unwrap();
+        let run = open(0);
+        let mut second = s.start("second");
+        (0..STEPS).for_each(|step| half(&run, 0, step));
+        until("the full disk", || waits(&run));
+        s.tell("go");
+        s.hear("ended");
+        until("two steps on the full disk", || run.snapshots().unwrap().numbers().unwrap().len() == 2);
+        assert_eq!(run.snapshots().unwrap().numbers().unwrap(), [0, 1], "the oldest first");
+        let larger = Command::new("mount").args(["-o", "remount,size=80m"]).arg(&disk).status();
+        assert!(larger.unwrap().success());
+        run.flush().unwrap();
+        assert_eq!(run.snapshots().unwrap().numbers().unwrap(), (0..STEPS).collect::<Vec<i64>>());
+        for step in 0..STEPS {
+            let read = run.snapshots().unwrap().at(step).unwrap().get("x", None).unwrap().to_f64().unwrap();
+            let due = |i: usize| step as f64 + (i / N + i % N) as f64;
+            assert!(read.len() == 2 * N && read.iter().enumerate().all(|(i, v)| *v == due(i)));
+        }
+        s.tell("room");
+        run.close().unwrap();
+        assert!(second.wait().success());
     });
 }
 
