@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, remote, small, snapshots, layouts, processes, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -25,7 +25,7 @@ import targets
 from report import ROOT, Figure
 
 # In this order: `burst` keeps the disk busy beyond its end.
-PARTS = ("calls", "remote", "small", "snapshots", "layouts", "processes", "burst")
+PARTS = ("calls", "remote", "small", "snapshots", "layouts", "processes", "steps", "burst")
 # What the snapshots of one writer take on the disk, and some.
 NEEDED_GIB = 7
 
@@ -81,6 +81,7 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             "snapshots": storage.snapshots,
             "layouts": storage.layouts,
             "processes": storage.ranks,
+            "steps": storage.steps,
             "burst": storage.burst,
         }
         for what, does in rest.items():

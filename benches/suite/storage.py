@@ -269,6 +269,36 @@ def burst(bench: Bench) -> list[Figure]:
     return figures
 
 
+def steps(bench: Bench) -> list[Figure]:
+    """Very many small snapshots: how fast they become durable, beside files that are synced one by one, and what a run
+    of so many costs whoever opens it.
+    """
+    count = 1000 if bench.quick else 10_000
+    script = str(VERSUS / "steps_python.py")
+
+    def run(who: str, number: int, environment: dict[str, str]) -> Any:
+        return alone([sys.executable, script, who, str(bench.fresh()), str(number)], environment)
+
+    # The yardstick before and after, for a disk that drifts.
+    raws = [run("raw", count // 10, {})["steps_s"]]
+    ours = {
+        who: run("forebay", count, e) for who, e in (("embedded", bench.embedded), ("agent", bench.agent))
+    }
+    raws.append(run("raw", count // 10, {})["steps_s"])
+    bench.over()
+    limit, what = statistics.mean(raws), f"{count} snapshots of ten numbers, durable"
+    yard = "files synced one by one"
+    figures = [Figure("small snapshots", what, yard, limit, "1/s", samples=raws)]
+    for who, result in ours.items():
+        rate, name = result["steps_s"], f"Forebay, {who}"
+        figures += [
+            Figure("small snapshots", what, name, rate, "1/s", yard, limit / rate),
+            Figure("small snapshots", f"opening a run of {count}", name, result["open_ms"], "ms"),
+            Figure("small snapshots", f"the last of {count}", name, result["last_ms"], "ms"),
+        ]
+    return figures
+
+
 def remote(bench: Bench) -> list[Figure]:
     """A run on another host beside an embedded one, and Stop over a slow line with a snapshot on it."""
     less = ["--count", "1000", "--rounds", "2"] if bench.quick else []

@@ -1,5 +1,6 @@
 //! Runs of very many steps: whoever opens one looks at each of them once.
 
+use crate::common::faults::{Fault, FaultyDisk};
 use crate::common::{Rank, f64s};
 use forebay_store::catalog::{self, Catalog};
 use forebay_store::disk::{Disk, System};
@@ -7,6 +8,7 @@ use forebay_store::layout::{Layout, step_file};
 use forebay_store::lock::Lock;
 use forebay_store::stepfile::{Facts, Manifest, Writer};
 use forebay_store::{Options, Owner, Reader, recover};
+use forebay_types::Selection;
 use forebay_types::control::{Ask, Mode};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,4 +67,29 @@ fn a_run_of_very_many_steps_is_taken_over_gone_on_with_and_read_at_once() {
     let took = began.elapsed();
     assert!(took < ENOUGH, "it took {took:?}");
     assert_eq!(std::fs::read_dir(dir.join("steps")).unwrap().count() as i64, STEPS + 41);
+}
+
+#[test]
+fn small_steps_that_come_faster_than_the_disk_takes_them_become_durable_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::new(dir.path(), Fault::None, 0);
+    let owner =
+        Owner::open(&dir.path().join("fast.fb"), Options { disk: disk.clone(), ..Options::default() })
+            .unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
+    rank.ask(&Ask::Flush).unwrap();
+    let before = disk.places().len();
+    let held = disk.hold();
+    (0..300).for_each(|step| rank.step(step, &f64s(10, step as u64)));
+    drop(held);
+    rank.ask(&Ask::Flush).unwrap();
+    let places = disk.places().split_off(before);
+    let count = |what: &str| places.iter().filter(|place| place.starts_with(what)).count();
+    assert_eq!((count("sync fast.fb/steps"), count("rename fast.fb/steps")), (300, 300), "each for itself");
+    let (names, rows) = (count("sync directory"), count("after Commit"));
+    assert!(names <= 60 && rows <= 60, "{names} times for names, {rows} times for rows");
+    owner.close().unwrap();
+    let reader = Reader::open(&dir.path().join("fast.fb")).unwrap();
+    assert_eq!(reader.steps().unwrap().len(), 300);
+    assert_eq!(reader.step_get(299, "x", &Selection::default()).unwrap().bytes, f64s(10, 299));
 }

@@ -19,7 +19,7 @@ fn failed(e: rusqlite::Error) -> forebay_types::Error {
 /// Whether the catalog is of format 2 or newer: a reader takes it as it is.
 pub(super) fn are_kept(conn: &Connection) -> bool {
     let sql = "SELECT 1 FROM pragma_table_info('fb_steps') WHERE name = 'serial'";
-    conn.query_row(sql, (), |_| Ok(())).is_ok()
+    conn.prepare_cached(sql).and_then(|mut s| s.query_row((), |_| Ok(()))).is_ok()
 }
 
 /// Makes the catalog of a run of format 1 one of format 2, when it is opened for writing. Its steps
@@ -76,7 +76,8 @@ pub(super) fn note_back(conn: &Connection, step: i64) -> Result<()> {
 /// Takes over what the manifest of a step that is listed says.
 pub(super) fn learn(conn: &Connection, m: &Manifest) -> Result<()> {
     if m.serial > last(conn)? {
-        conn.execute("UPDATE fb_run SET value = ?1 WHERE key = 'serial'", [m.serial.to_string()])
+        conn.prepare_cached("UPDATE fb_run SET value = ?1 WHERE key = 'serial'")
+            .and_then(|mut s| s.execute([m.serial.to_string()]))
             .map_err(failed)?;
     }
     let sql = "INSERT INTO fb_backs VALUES(?1, ?2) ON CONFLICT(step) DO UPDATE SET serial = max(serial, ?2)";

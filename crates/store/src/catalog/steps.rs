@@ -131,7 +131,8 @@ pub fn step_of_file(conn: &Connection, file: &str) -> Result<Option<StepRow>> {
 
 /// The last complete step that is not marked as damaged.
 pub fn last_step(conn: &Connection) -> Result<Option<i64>> {
-    conn.query_row(&format!("SELECT max(step) FROM fb_steps WHERE {LISTED}"), (), |r| r.get(0))
+    conn.prepare_cached(&format!("SELECT max(step) FROM fb_steps WHERE {LISTED}"))
+        .and_then(|mut s| s.query_row((), |r| r.get(0)))
         .map_err(failed)
 }
 
@@ -192,11 +193,10 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     forget_dropped(conn, file)?;
     let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
     let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
-    conn.execute(
-        "INSERT INTO fb_steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![m.step, m.time, file, nbytes as i64, parent, parameters, now(), m.serial as i64],
-    )
-    .map_err(broken)?;
+    let row = params![m.step, m.time, file, nbytes as i64, parent, parameters, now(), m.serial as i64];
+    conn.prepare_cached("INSERT INTO fb_steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+        .and_then(|mut s| s.execute(row))
+        .map_err(broken)?;
     add_step_data(conn, m)
 }
 
@@ -342,7 +342,8 @@ pub fn finished(conn: &Connection) -> Result<bool> {
 /// Says at closing whether the run came to its end.
 pub fn mark_finished(conn: &Connection, finished: bool) -> Result<()> {
     let value = if finished { "1" } else { "0" };
-    conn.execute("UPDATE fb_run SET value = ?1 WHERE key = 'finished'", [value])
+    conn.prepare_cached("UPDATE fb_run SET value = ?1 WHERE key = 'finished' AND value <> ?1")
+        .and_then(|mut s| s.execute([value]))
         .map(|_| ())
         .map_err(|e| sql_error("cannot mark the run", e))
 }

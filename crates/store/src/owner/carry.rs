@@ -118,11 +118,11 @@ impl Intake {
 
     /// Hands a work to the drain, with the memory that its parts name.
     fn work(&mut self, work: Work) {
-        let Work { id, key, behind, file, parts, facts, tell_each } = work;
+        let Work { id, key, behind, file, parts, facts, tell_each, small } = work;
         let data = |part: Arc<Part>| Ok((part.clone(), self.data(&part)?));
         match parts.into_iter().map(data).collect::<Result<Vec<_>>>() {
             Ok(parts) => {
-                let job = Job { id, key, behind, file, parts, facts, tell_each };
+                let job = Job { id, key, behind, file, parts, facts, tell_each, small };
                 let _ = self.ends.orders.send(Order::Write(Box::new(job)));
             }
             Err(e) => self.follows.push_back(Event::Done(Box::new(Done::not_begun(id, e)))),

@@ -1,14 +1,18 @@
 //! The drain: one thread that writes arrays from the ranks' own pages into files, behind their backs. It does
 //! one work after the other, as the machine says, and reports what came of it; it decides nothing.
+//!
+//! Small steps that are there to be written become durable together: each file for itself, their directory once
+//! ([`seal_all`]), and the machine lists them in one transaction. So the disk is waited for once, not a thousand
+//! times.
 
 use super::machine::{Done, FileState, Key, Part, Sealed, Ticket};
 use crate::disk::Disk;
 use crate::layout::Layout;
-use crate::stepfile::{Facts, Writer};
+use crate::stepfile::{Facts, Manifest, Writer, seal_all};
 use forebay_arena::{Block, Lent};
 use forebay_types::{Code, Error, Result};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -38,6 +42,8 @@ pub(super) struct Job {
     pub parts: Vec<(Arc<Part>, Data)>,
     pub facts: Option<Box<Facts>>,
     pub tell_each: bool,
+    /// It is done with others that are small.
+    pub small: bool,
 }
 
 pub(super) enum Order {
@@ -53,7 +59,7 @@ pub(super) enum Report {
         id: u64,
         ticket: Ticket,
     },
-    Done(Box<Done>),
+    Done(Vec<Done>),
 }
 
 pub(super) struct Drain<F: Fn(Report)> {
@@ -67,48 +73,89 @@ pub(super) struct Drain<F: Fn(Report)> {
 
 impl<F: Fn(Report)> Drain<F> {
     pub fn run(self) {
-        let (mut files, mut failed) = (BTreeMap::new(), None);
-        while let Ok(order) = self.orders.recv() {
+        let (mut files, mut failed, mut next) = (BTreeMap::new(), BTreeMap::new(), None);
+        while let Some(order) = next.take().or_else(|| self.orders.recv().ok()) {
             if self.abandoned.load(Ordering::SeqCst) {
                 return;
             }
             match order {
                 Order::Write(job) => {
-                    let done = match job.behind.is_some() && job.behind == failed {
-                        true => Done::not_begun(job.id, Error::internal("the work before it failed")),
-                        false => self.work(&mut files, *job),
-                    };
-                    failed = done.result.is_err().then_some(done.id);
-                    (self.tell)(Report::Done(Box::new(done)));
+                    let jobs;
+                    (jobs, next) = self.and_others(*job);
+                    let done = self.work(&mut files, &jobs, &mut failed);
+                    (self.tell)(Report::Done(done));
                 }
-                Order::Discard(key) => drop(files.remove(&key)),
+                Order::Discard(key) => {
+                    files.remove(&key);
+                    failed.remove(&key);
+                }
                 Order::Stop => return,
             }
         }
     }
 
-    fn work(&self, files: &mut BTreeMap<Key, Writer>, job: Job) -> Done {
-        let (start, id, mut written) = (Instant::now(), job.id, 0);
-        let result = self.write(files, &job, &mut written);
-        let file = match files.get(&job.key) {
-            None => FileState::None,
-            Some(writer) if writer.is_lost() => FileState::Lost,
-            Some(writer) if writer.is_sound() => FileState::Sound,
-            Some(_) => FileState::Unsound,
-        };
-        if matches!(result, Ok(Some(_))) {
-            files.remove(&job.key);
+    /// The works that are done with this one, and the order that came behind them.
+    fn and_others(&self, job: Job) -> (Vec<Job>, Option<Order>) {
+        let mut jobs = vec![job];
+        while jobs.iter().all(|job| job.small) {
+            match self.orders.try_recv() {
+                Ok(Order::Write(job)) if job.small => jobs.push(*job),
+                other => return (jobs, other.ok()),
+            }
         }
-        let bytes = job.parts[..written].iter().map(|(part, _)| part.len).sum();
-        Done { id, written, result, file, took: start.elapsed(), bytes }
+        (jobs, None)
     }
 
+    /// Does works. `failed` has the last work of each file that failed: those behind it are not done.
+    fn work(
+        &self,
+        files: &mut BTreeMap<Key, Writer>,
+        jobs: &[Job],
+        failed: &mut BTreeMap<Key, u64>,
+    ) -> Vec<Done> {
+        let start = Instant::now();
+        let mut done: Vec<(usize, Result<Option<Manifest>>)> = Vec::new();
+        for job in jobs {
+            let mut written = 0;
+            let result = match job.behind.is_some() && failed.get(&job.key) == job.behind.as_ref() {
+                true => Err(Error::internal("the work before it failed")),
+                false => self.write(files, job, &mut written),
+            };
+            note(failed, job, result.is_ok());
+            done.push((written, result));
+        }
+        let complete = jobs.iter().zip(&done).filter(|(_, (_, result))| matches!(result, Ok(Some(_))));
+        let complete: BTreeSet<Key> = complete.map(|(job, _)| job.key).collect();
+        let (keys, writers): (Vec<Key>, Vec<&mut Writer>) =
+            files.iter_mut().filter(|(key, _)| complete.contains(key)).map(|(key, w)| (*key, w)).unzip();
+        let mut sealed: BTreeMap<Key, Result<()>> = keys.into_iter().zip(seal_all(writers)).collect();
+        let took = start.elapsed() / jobs.len().max(1) as u32;
+        let all = jobs.iter().zip(done).map(|(job, (written, result))| {
+            let result = match result {
+                Ok(Some(manifest)) => {
+                    let sealed = sealed.remove(&job.key).unwrap_or(Ok(()));
+                    sealed.and_then(|()| of(job, manifest)).map(Some)
+                }
+                other => other.map(|_| None),
+            };
+            note(failed, job, result.is_ok());
+            let file = state(files, job.key);
+            if matches!(result, Ok(Some(_))) {
+                files.remove(&job.key);
+            }
+            let bytes = job.parts[..written].iter().map(|(part, _)| part.len).sum();
+            Done { id: job.id, written, result, file, took, bytes }
+        });
+        all.collect()
+    }
+
+    /// Writes the parts of a work, and completes the file if they are its last ones.
     fn write(
         &self,
         files: &mut BTreeMap<Key, Writer>,
         job: &Job,
         written: &mut usize,
-    ) -> Result<Option<Sealed>> {
+    ) -> Result<Option<Manifest>> {
         let writer = match files.entry(job.key) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(none) => {
@@ -122,12 +169,32 @@ impl<F: Fn(Report)> Drain<F> {
                 (self.tell)(Report::Written { id: job.id, ticket: part.ticket });
             }
         }
-        let Some(facts) = &job.facts else { return Ok(None) };
-        let manifest = writer.finish(facts)?;
-        Ok(Some(match job.key {
-            Key::Step(_) => Sealed::Step(Box::new(manifest)),
-            Key::Put(_) => Sealed::of_put(&job.file, &manifest)?,
-        }))
+        job.facts.as_ref().map(|facts| writer.complete(facts)).transpose()
+    }
+}
+
+/// Remembers whether a work failed, for those behind it.
+fn note(failed: &mut BTreeMap<Key, u64>, job: &Job, well: bool) {
+    match well {
+        true => drop(failed.remove(&job.key)),
+        false => drop(failed.insert(job.key, job.id)),
+    }
+}
+
+/// What a file is now.
+fn state(files: &BTreeMap<Key, Writer>, key: Key) -> FileState {
+    match files.get(&key) {
+        None => FileState::None,
+        Some(writer) if writer.is_lost() => FileState::Lost,
+        Some(writer) if writer.is_sound() => FileState::Sound,
+        Some(_) => FileState::Unsound,
+    }
+}
+
+fn of(job: &Job, manifest: Manifest) -> Result<Sealed> {
+    match job.key {
+        Key::Step(_) => Ok(Sealed::Step(Box::new(manifest))),
+        Key::Put(_) => Sealed::of_put(&job.file, &manifest),
     }
 }
 

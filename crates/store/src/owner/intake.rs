@@ -200,10 +200,10 @@ impl Intake {
     fn take_reports(&mut self) {
         while let Ok(report) = self.ends.reports.try_recv() {
             self.busy = true;
-            self.feed(match report {
-                Report::Written { id, ticket } => Event::Written { id, ticket },
-                Report::Done(done) => Event::Done(done),
-            });
+            match report {
+                Report::Written { id, ticket } => self.feed(Event::Written { id, ticket }),
+                Report::Done(all) => all.into_iter().for_each(|done| self.feed(Event::Done(Box::new(done)))),
+            }
         }
     }
 

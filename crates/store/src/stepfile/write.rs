@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Metadata may need this much of a disk that is otherwise full.
 const SPARE: u64 = 2 << 20;
+/// Threads that wait for the disk when many files become durable together.
+const SYNCING: usize = 4;
 /// From here on the checksum is taken by a second thread while the disk works.
 const BESIDE: usize = 4 << 20;
 
@@ -195,6 +197,13 @@ impl Writer {
     /// Completes the file and gives it its name; durable when it returns. After a failure it may be
     /// called again, unless the file is lost.
     pub fn finish(&mut self, facts: &Facts) -> Result<Manifest> {
+        let manifest = self.complete(facts)?;
+        seal_all(vec![self]).pop().unwrap_or(Ok(())).map(|()| manifest)
+    }
+
+    /// Completes what is in the file; it is yet to be sealed. After a failure it may be called again,
+    /// unless the file is lost.
+    pub fn complete(&mut self, facts: &Facts) -> Result<Manifest> {
         // A manifest that is not complete is one whose writing is tried again.
         let broken = |s: &&Open| !s.is_complete() && s.entry.name != MANIFEST;
         let broken: Vec<_> = self.sets.values().filter(broken).map(|s| &s.entry.name).collect();
@@ -231,18 +240,25 @@ impl Writer {
         if !self.closed || self.lost {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
+        Ok(manifest)
+    }
+
+    /// What is in the file is durable.
+    fn sync(&mut self) -> Result<()> {
         if !self.synced {
             self.doubtful(|w| w.disk.sync(w.file.plain()).map_err(|e| w.wrong("make durable", e)))?;
             self.synced = true;
         }
+        Ok(())
+    }
+
+    /// It has its final name.
+    fn name(&mut self) -> Result<()> {
         if !self.named {
             self.disk.rename(&self.tmp, &self.path).map_err(|e| self.wrong("rename", e))?;
             self.named = true;
         }
-        let dir = self.path.parent().unwrap_or(&self.path).to_owned();
-        self.doubtful(|w| w.disk.sync_dir(&dir).map_err(|e| w.wrong("make durable", e)))?;
-        self.finished = true;
-        Ok(manifest)
+        Ok(())
     }
 
     fn wrong(&self, what: &str, e: std::io::Error) -> Error {
@@ -277,6 +293,47 @@ impl Writer {
             false => self.write(MANIFEST, 0, &zero, &shape, 0, Lent::of(&json)),
         }
     }
+}
+
+/// Makes files that are complete durable under their names: each for itself, their directory once for all. So
+/// many small files cost little more than one. After a failure one may be sealed again, unless it is lost.
+pub fn seal_all(mut files: Vec<&mut Writer>) -> Vec<Result<()>> {
+    let synced = sync_all(&mut files);
+    let named = files.iter_mut().zip(synced).map(|(w, synced)| synced.and_then(|()| w.name()));
+    let mut sealed: Vec<Result<()>> = named.collect();
+    let mut dirs: BTreeMap<PathBuf, std::io::Result<()>> = BTreeMap::new();
+    for (w, sealed) in files.iter_mut().zip(&mut sealed).filter(|(_, sealed)| sealed.is_ok()) {
+        let dir = w.path.parent().unwrap_or(&w.path).to_owned();
+        // One that failed is not asked for again: the system would say that all is well.
+        let synced = dirs.entry(dir.clone()).or_insert_with(|| w.disk.sync_dir(&dir));
+        let failure = synced.as_ref().err().map(same);
+        *sealed = w.doubtful(|w| failure.map_or(Ok(()), |e| Err(w.wrong("make durable", e))));
+        w.finished = sealed.is_ok();
+    }
+    sealed
+}
+
+/// What is in the files is durable. All of them are with the system by now, which takes them to the disk together,
+/// and several threads wait for that at the same time.
+fn sync_all(files: &mut [&mut Writer]) -> Vec<Result<()>> {
+    let sync = |w: &mut &mut Writer| w.sync();
+    let each = files.len().div_ceil(SYNCING);
+    if each <= 1 {
+        return files.iter_mut().map(sync).collect();
+    }
+    let died = |n: usize| (0..n).map(|_| Err(Error::internal("a thread that syncs files died"))).collect();
+    std::thread::scope(|scope| {
+        let parts = files.chunks_mut(each);
+        let threads: Vec<_> = parts
+            .map(|part| (part.len(), scope.spawn(move || part.iter_mut().map(sync).collect::<Vec<_>>())))
+            .collect();
+        threads.into_iter().flat_map(|(n, thread)| thread.join().unwrap_or_else(|_| died(n))).collect()
+    })
+}
+
+/// The same error once more, for another file.
+fn same(e: &std::io::Error) -> std::io::Error {
+    e.raw_os_error().map_or_else(|| e.kind().into(), std::io::Error::from_raw_os_error)
 }
 
 impl Open {

@@ -75,6 +75,11 @@ impl FaultyDisk {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// While this is held nothing is done on the disk.
+    pub fn hold(&self) -> impl Drop + '_ {
+        self.lock()
+    }
+
     /// The places passed so far, one line each.
     pub fn places(&self) -> Vec<String> {
         self.lock().places.clone()

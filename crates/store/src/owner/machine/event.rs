@@ -68,6 +68,8 @@ pub(crate) struct Work {
     pub facts: Option<Box<Facts>>,
     /// Each part is reported when it is in the file.
     pub tell_each: bool,
+    /// The file is small: such works are done together.
+    pub small: bool,
 }
 
 /// What a file is now, as far as those who write know.

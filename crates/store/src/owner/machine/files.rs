@@ -9,7 +9,8 @@
 //!
 //! The oldest file that has something to do is written on; the next work waits behind the one that is done, so
 //! that nobody waits for a message between two. So many steps have open files at once; what comes of more waits
-//! in its blocks until the step is complete, or until a rank needs the room.
+//! in its blocks until the step is complete, or until a rank needs the room. Of small files many are under way:
+//! the drain makes them durable together, and they are listed together.
 //!
 //! | what goes wrong | what becomes of the file | the other files |
 //! | --- | --- | --- |
@@ -35,6 +36,10 @@ use std::time::Duration;
 const OPEN_FILES: usize = if cfg!(test) { 3 } else { 32 };
 /// Most works that are under way: one that is done, and the next.
 const FLIGHTS: usize = 2;
+/// Most of them when all are of small files, which become durable together.
+const SMALL_FLIGHTS: usize = if cfg!(test) { 4 } else { 32 };
+/// Bytes up to which a file is small: more take longer than a wait for the disk.
+const SMALL: u64 = 256 << 10;
 /// The pause between two attempts grows up to so many times the first one.
 const LONGEST: u32 = 100;
 
@@ -46,6 +51,8 @@ struct File {
     name: String,
     /// When it came: the oldest goes first.
     order: u64,
+    /// Bytes of all its parts that have come.
+    bytes: u64,
     rest: VecDeque<Arc<Part>>,
     done: Vec<Arc<Part>>,
     facts: Option<Box<Facts>>,
@@ -75,6 +82,7 @@ struct Flight {
     parts: Vec<Arc<Part>>,
     /// Its parts that were reported one by one.
     told: usize,
+    small: bool,
     /// The file is not needed any more; these blocks go back when nobody reads them.
     cancelled: bool,
     frees: Vec<(u64, HeldBlock)>,
@@ -125,6 +133,16 @@ impl File {
     /// Bytes that are yet to be written.
     fn missing(&self) -> u64 {
         self.rest.iter().map(|p| p.len).sum()
+    }
+
+    /// Whether the next work of it may be done together with others.
+    fn is_small(&self) -> bool {
+        self.bytes <= SMALL && !self.early && self.ailing.is_none()
+    }
+
+    fn push(&mut self, part: Part) {
+        self.bytes += part.len;
+        self.rest.push_back(Arc::new(part));
     }
 
     /// Nothing of it is on the disk any more.
@@ -191,6 +209,7 @@ impl Files {
                 what,
                 name,
                 order: *count,
+                bytes: 0,
                 rest: VecDeque::new(),
                 done: Vec::new(),
                 facts: None,
@@ -209,7 +228,7 @@ impl Files {
 
     /// A part of a step came. Parts are written in the order in which they come.
     pub fn push(&mut self, step: i64, part: Part) {
-        self.of_step(step).rest.push_back(Arc::new(part));
+        self.of_step(step).push(part);
     }
 
     /// All of a step came.
@@ -222,7 +241,7 @@ impl Files {
         let (what, (session, seq)) = (format!("the data set {:?}", part.name), part.ticket);
         let name = crate::layout::data_file(&part.name, set, session, seq);
         let file = self.of(Key::Put(part.ticket), what, name);
-        file.rest.push_back(Arc::new(part));
+        file.push(part);
         file.facts = Some(facts);
     }
 
@@ -265,6 +284,14 @@ impl Files {
     /// Whether any do.
     pub fn owes_any(&self) -> bool {
         self.flights.iter().any(|f| !f.frees.is_empty())
+    }
+
+    /// There is no room for this file. Of several the others wait for the one whose turn is first.
+    fn fills(&mut self, key: Key) {
+        let known = self.full.and_then(|full| self.all.get(&full));
+        if !known.is_some_and(|file| self.is_before(file, key)) {
+            self.full = Some(key);
+        }
     }
 
     /// When something is to be tried again.
@@ -321,17 +348,23 @@ impl Files {
 impl Machine {
     /// Has the next work done, if there is one.
     pub(super) fn write_on(&mut self) {
-        while self.files.flights.len() < FLIGHTS && self.lost.is_none() {
+        while self.files.flights.len() < SMALL_FLIGHTS && self.lost.is_none() {
             let Some(key) = self.files.next(self.now) else { return };
+            let flights = &self.files.flights;
             let Some(file) = self.files.all.get_mut(&key) else { return };
+            let small = file.is_small();
+            if flights.len() >= FLIGHTS && !(small && flights.iter().all(|f| f.small)) {
+                return;
+            }
             let facts = file.facts.clone();
             (file.is_open, file.sealing) = (true, facts.is_some());
             let parts: Vec<Arc<Part>> = file.rest.drain(..).collect();
             self.files.works += 1;
             let (id, name, tell_each) = (self.files.works, file.name.clone(), file.early);
-            let behind = self.files.flights.back().filter(|f| f.key == key && !f.cancelled).map(|f| f.id);
-            let work = Work { id, key, behind, file: name, parts: parts.clone(), facts, tell_each };
-            let flight = Flight { id, key, parts, told: 0, cancelled: false, frees: Vec::new() };
+            let same = |f: &&Flight| f.key == key && !f.cancelled;
+            let behind = self.files.flights.iter().rev().find(same).map(|f| f.id);
+            let work = Work { id, key, behind, file: name, parts: parts.clone(), facts, tell_each, small };
+            let flight = Flight { id, key, parts, told: 0, small, cancelled: false, frees: Vec::new() };
             self.files.flights.push_back(flight);
             self.act(Action::Work(Box::new(work)));
         }
@@ -461,8 +494,9 @@ impl Machine {
         let text = match remedy {
             Remedy::Room => {
                 known.since = now;
-                self.files.full = Some(key);
-                file.waits_for_room(&e)
+                let text = file.waits_for_room(&e);
+                self.files.fills(key);
+                text
             }
             _ => {
                 known.pause = (known.pause * 2).min(first * LONGEST);

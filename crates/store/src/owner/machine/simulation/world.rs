@@ -44,7 +44,8 @@ pub struct World {
     pub open: BTreeMap<Key, Vec<Ticket>>,
     pub named: BTreeMap<Key, Vec<Ticket>>,
     pub works: VecDeque<Order>,
-    pub failed: Option<u64>,
+    /// The last work of each file that failed.
+    pub failed: BTreeMap<Key, u64>,
     pub kept: BTreeSet<Ticket>,
     pub awaited: Vec<(Ticket, HeldBlock)>,
     pub disk: Disk,
@@ -85,7 +86,7 @@ impl World {
             open: BTreeMap::new(),
             named: BTreeMap::new(),
             works: VecDeque::new(),
-            failed: None,
+            failed: BTreeMap::new(),
             kept: BTreeSet::new(),
             awaited: Vec::new(),
             disk: Disk::Well,
@@ -204,13 +205,16 @@ impl World {
     fn kill_owner(&mut self) {
         self.tell("the owner dies".into());
         self.machine = None;
-        // What the drain was doing is done, or not.
-        if let Some(Order::Write(work)) = self.works.pop_front()
-            && (work.behind.is_none() || work.behind != self.failed)
-            && self.rng.one_in(2)
-        {
-            work.parts.iter().for_each(|part| self.write(work.key, part));
-            drop(self.seal(&work));
+        // What the drain was doing is done, or not: of small files that become durable together, any of them.
+        let mut together = true;
+        while let Some(Order::Write(work)) = self.works.pop_front().filter(|_| together) {
+            together = work.small;
+            if !self.is_behind_a_failure(&work) && self.rng.one_in(2) {
+                work.parts.iter().for_each(|part| self.write(work.key, part));
+                drop(self.seal(&work));
+            } else {
+                self.failed.insert(work.key, work.id);
+            }
         }
         self.works.clear();
         self.open.clear();
@@ -218,7 +222,7 @@ impl World {
         self.awaited.clear();
         self.resumes.clear();
         self.replies.clear();
-        self.failed = None;
+        self.failed.clear();
     }
 
     fn kill_rank(&mut self, session: u64) {
@@ -396,6 +400,10 @@ impl World {
         self.open.entry(key).or_default().push(part.ticket);
     }
 
+    fn is_behind_a_failure(&self, work: &Work) -> bool {
+        work.behind.is_some() && self.failed.get(&work.key) == work.behind.as_ref()
+    }
+
     fn seal(&mut self, work: &Work) -> Option<Sealed> {
         work.facts.as_ref()?;
         let file = self.open.remove(&work.key).unwrap_or_default();
@@ -421,13 +429,16 @@ impl World {
     fn drain(&mut self) {
         let work = match self.works.pop_front() {
             Some(Order::Write(work)) => work,
-            Some(Order::Discard(key)) => return drop(self.open.remove(&key)),
+            Some(Order::Discard(key)) => {
+                self.failed.remove(&key);
+                return drop(self.open.remove(&key));
+            }
             None => return,
         };
         let id = work.id;
         let took = Duration::from_millis(1);
-        if work.behind.is_some() && work.behind == self.failed {
-            self.failed = Some(id);
+        if self.is_behind_a_failure(&work) {
+            self.failed.insert(work.key, id);
             let result = Err(Error::internal("the work before it failed"));
             let done = Done { id, written: 0, result, file: FileState::Sound, took, bytes: 0 };
             return self.feed(Event::Done(Box::new(done)));
@@ -453,7 +464,10 @@ impl World {
             }
         }
         let Some(Order::Write(work)) = self.works.pop_front() else { return };
-        self.failed = ill.then_some(id);
+        match ill {
+            true => drop(self.failed.insert(work.key, id)),
+            false => drop(self.failed.remove(&work.key)),
+        }
         let (result, file) = match ill {
             true => {
                 let lost = self.rng.one_in(4);
