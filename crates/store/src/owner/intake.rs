@@ -256,8 +256,8 @@ impl Intake {
     fn take_pending(&mut self, n: u64, next: Option<&[u8]>) -> bool {
         let next = next.and_then(|bytes| Record::decode(bytes).ok()).map(|(seq, _)| seq);
         while let Some(s) = self.attached.get_mut(&n)
-            && let Some((seq, bytes)) =
-                s.pending.pop_front_if(|(seq, _)| next.is_none_or(|next| *seq <= next))
+            && s.pending.front().is_some_and(|(seq, _)| next.is_none_or(|next| *seq <= next))
+            && let Some((seq, bytes)) = s.pending.pop_front()
         {
             if next == Some(seq) {
                 return true;
