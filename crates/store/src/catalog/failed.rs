@@ -3,11 +3,11 @@
 use super::sql_error;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, Row, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An attempt: its number, the step, why it failed, the number of ranks, those that have made it, and those of them
-/// that are yet to hear that it has failed.
-pub type FailedRow = (u64, i64, Error, u32, (BTreeSet<u32>, BTreeSet<u32>));
+/// that are yet to hear that it has failed, and by which record of which session they began it.
+pub type FailedRow = (u64, i64, Error, u32, (BTreeSet<u32>, BTreeSet<u32>, BTreeMap<u64, u64>));
 
 fn failed(e: rusqlite::Error) -> Error {
     sql_error("a step that was given up cannot be noted", e)
@@ -49,7 +49,8 @@ pub fn failed_attempts(conn: &Connection) -> Result<Vec<FailedRow>> {
         let ranks: String = r.get(5)?;
         // Ranks that make no sense have made it, and heard: nobody is refused then.
         let size: u32 = r.get(4)?;
-        let ranks = serde_json::from_str(&ranks).unwrap_or_else(|_| ((0..size).collect(), BTreeSet::new()));
+        let ranks = serde_json::from_str(&ranks)
+            .unwrap_or_else(|_| ((0..size).collect(), BTreeSet::new(), BTreeMap::new()));
         Ok((r.get::<_, i64>(0)? as u64, r.get(1)?, Error::new(code, r.get::<_, String>(3)?), size, ranks))
     };
     conn.prepare("SELECT id, step, code, text, size, ranks FROM fb_failed ORDER BY id")

@@ -117,7 +117,7 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
         Item::Settled { session, step, last } => catalog::settle_pending(conn, *session, *step, *last),
         Item::Failing(g) if g.is_over() => catalog::forget_failed(conn, g.id),
         Item::Failing(g) => {
-            let ranks = (g.ranks.clone(), g.unheard.clone());
+            let ranks = (g.ranks.clone(), g.unheard.clone(), g.begun.clone());
             catalog::keep_failed(conn, &(g.id, g.step, g.why.clone(), g.size, ranks))
         }
         Item::Record { session, seq, bytes } => {

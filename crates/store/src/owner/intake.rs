@@ -371,8 +371,15 @@ impl Intake {
 
 /// Attempts at steps that failed and that not every rank has made.
 fn failed(catalog: &Catalog) -> Result<Vec<GivenUp>> {
-    let attempt =
-        |(id, step, why, size, (ranks, unheard)): FailedRow| GivenUp { id, step, why, size, ranks, unheard };
+    let attempt = |(id, step, why, size, (ranks, unheard, begun)): FailedRow| GivenUp {
+        id,
+        step,
+        why,
+        size,
+        ranks,
+        unheard,
+        begun,
+    };
     Ok(catalog::failed_attempts(catalog.conn())?.into_iter().map(attempt).collect())
 }
 

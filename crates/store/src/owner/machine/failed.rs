@@ -3,9 +3,10 @@
 //! one. So an attempt is remembered until every rank has made it, also by the owner's successor.
 
 use super::Machine;
+use super::event::Ticket;
 use super::item::Item;
-use forebay_types::Error;
-use std::collections::{BTreeSet, VecDeque};
+use forebay_types::{Code, Error};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most attempts that are remembered, also to tell who waits for such a step.
 const MOST: usize = 256;
@@ -22,6 +23,8 @@ pub(crate) struct GivenUp {
     pub ranks: BTreeSet<u32>,
     /// Ranks that have begun it since it failed, and not ended it: they hear of it at its end.
     pub unheard: BTreeSet<u32>,
+    /// By which record of which session that was, as far as it may be read again by a successor.
+    pub begun: BTreeMap<u64, u64>,
 }
 
 impl GivenUp {
@@ -67,9 +70,16 @@ impl Failed {
 }
 
 impl Machine {
-    pub(super) fn remember_given_up(&mut self, step: i64, why: Error, ranks: BTreeSet<u32>, size: u32) {
+    pub(super) fn remember_given_up(
+        &mut self,
+        step: i64,
+        why: Error,
+        (ranks, begun): (BTreeSet<u32>, BTreeMap<u64, u64>),
+        size: u32,
+    ) {
         self.failed.last += 1;
-        let attempt = GivenUp { id: self.failed.last, step, why, size, ranks, unheard: BTreeSet::new() };
+        let (id, unheard) = (self.failed.last, BTreeSet::new());
+        let attempt = GivenUp { id, step, why, size, ranks, unheard, begun };
         if !attempt.is_over() {
             self.group.push(Item::Failing(Box::new(attempt.clone())));
         }
@@ -86,10 +96,19 @@ impl Machine {
 
     /// A rank begins a step. If an attempt at it has failed meanwhile that this rank has not made, it makes
     /// that one, and hears why it failed.
-    pub(super) fn makes_failed_attempt(&mut self, step: i64, rank: u32) -> Option<Error> {
+    pub(super) fn makes_failed_attempt(&mut self, (n, seq): Ticket, step: i64, rank: u32) -> Option<Error> {
+        let again = |g: &&GivenUp| g.step == step && g.begun.get(&n).is_some_and(|last| *last >= seq);
+        if let Some(attempt) = self.failed.all.iter().find(again) {
+            // A predecessor has read it, and told the rank if that had ended it.
+            return Some(match attempt.unheard.contains(&rank) {
+                true => attempt.why.clone(),
+                false => Error::new(Code::Cancelled, attempt.why.text()),
+            });
+        }
         let attempt = self.failed.all.iter_mut().find(|g| g.step == step && !g.ranks.contains(&rank))?;
         attempt.ranks.insert(rank);
         attempt.unheard.insert(rank);
+        attempt.begun.insert(n, seq);
         self.group.push(Item::Failing(Box::new(attempt.clone())));
         Some(attempt.why.clone())
     }

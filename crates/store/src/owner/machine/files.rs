@@ -98,6 +98,8 @@ pub(crate) struct Files {
     count: u64,
     /// The file for which the disk has no room.
     full: Option<Key>,
+    /// The catalog has no room: it comes before every file.
+    catalog_waits: bool,
     /// What was told of the trouble there is.
     told: Option<Code>,
 }
@@ -306,11 +308,12 @@ impl Files {
         self.all.get(&than).is_some_and(|other| file.turn() < other.turn())
     }
 
-    /// The last one behind this one that is half written and can be written anew.
-    fn last_behind(&self, key: Key) -> Option<Key> {
-        let turn = self.all.get(&key)?.turn();
+    /// The last one behind this one, or of all, that is half written and can be written anew.
+    fn last_behind(&self, key: Option<Key>) -> Option<Key> {
+        let turn = key.and_then(|key| self.all.get(&key)).map(File::turn);
         let is_written = |key: &Key| self.flights.iter().any(|f| f.key == *key && !f.cancelled);
-        let may_go = |(key, f): &(&Key, &File)| f.turn() > turn && f.is_open && !f.gone && !is_written(key);
+        let may_go =
+            |(key, f): &(&Key, &File)| Some(f.turn()) > turn && f.is_open && !f.gone && !is_written(key);
         self.all.iter().filter(may_go).max_by_key(|(_, f)| f.turn()).map(|(key, _)| *key)
     }
 
@@ -320,6 +323,7 @@ impl Files {
         let may_go_on = |(key, file): &(&Key, &File)| {
             let rests = file.ailing.is_some_and(|a| a.next > now);
             let waits = rests || self.full.is_some_and(|full| full != **key && !self.is_before(file, full));
+            let waits = waits || self.catalog_waits && file.facts.is_none() && !file.early;
             file.is_due() && !waits && !(file.may_wait() && open >= OPEN_FILES)
         };
         self.all.iter().filter(may_go_on).min_by_key(|(_, f)| f.order).map(|(key, _)| *key)
@@ -482,15 +486,10 @@ impl Machine {
             file.begin_anew();
             self.out.push(Action::Discard(key));
         }
-        // What others have written of theirs holds the room that this one needs.
-        let victim = self.files.last_behind(key).filter(|_| remedy == Remedy::Room);
-        if let Some(victim) = victim.and_then(|key| self.files.all.get_mut(&key)) {
-            victim.begin_anew();
-        }
-        self.out.extend(victim.map(Action::Discard));
+        let made_room = remedy == Remedy::Room && self.throw_away(Some(key));
         let Some(file) = self.files.all.get_mut(&key) else { return };
         let known = file.ailing.get_or_insert(Ailing { since: now, next: now, pause: first });
-        known.next = now + if victim.is_some() { Now::ZERO } else { known.pause };
+        known.next = now + if made_room { Now::ZERO } else { known.pause };
         let text = match remedy {
             Remedy::Room => {
                 known.since = now;
@@ -515,6 +514,23 @@ impl Machine {
             self.figures.drain_waits = true;
             self.trouble(Some(Error::new(e.code(), text)));
         }
+    }
+
+    /// Throws away what others have written of theirs behind this file, or behind the catalog: it holds the room that
+    /// is needed. Says whether there was anything.
+    fn throw_away(&mut self, behind: Option<Key>) -> bool {
+        let last = self.files.last_behind(behind);
+        if let Some(file) = last.and_then(|key| self.files.all.get_mut(&key)) {
+            file.begin_anew();
+        }
+        self.out.extend(last.map(Action::Discard));
+        last.is_some()
+    }
+
+    /// The catalog has no room, or has it again. Says whether it may have some at once.
+    pub(super) fn catalog_waits_for_room(&mut self, waits: bool) -> bool {
+        self.files.catalog_waits = waits;
+        waits && self.throw_away(None)
     }
 
     /// What came of a file is of no use.

@@ -115,6 +115,7 @@ impl Machine {
     pub(super) fn committed(&mut self, group: Vec<Item>, effects: Vec<Effect>) {
         self.committing = false;
         if self.ailing.take().is_some() {
+            self.catalog_waits_for_room(false);
             // When its log could not be made durable the system may have forgotten what was committed
             // there before and not synchronised.
             self.act(Action::Settle);
@@ -158,7 +159,9 @@ impl Machine {
             self.figures.catalog_waits = true;
             self.trouble(Some(e.within("the catalog waits")));
         }
-        self.ailing = Some(Ailing { next: self.now + self.patience, since });
+        let made_room = self.catalog_waits_for_room(fault == Fault::NoRoom);
+        let pause = if made_room { Now::ZERO } else { self.patience };
+        self.ailing = Some(Ailing { next: self.now + pause, since });
     }
 
     /// The block of a large data set is in its file, or never will be.

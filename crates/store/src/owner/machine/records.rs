@@ -10,6 +10,7 @@ use crate::stepfile::Facts;
 use forebay_types::control::Ask;
 use forebay_types::record::{Payload, Record, StepBlock};
 use forebay_types::{Code, Error, Result, Shape};
+use std::collections::BTreeMap;
 
 /// A record that was read.
 pub(super) struct Read<'a> {
@@ -154,7 +155,7 @@ impl Machine {
         // while the ring holds what came before it: that it lacks them is no loss.
         let known = replaying && matches!(record, Record::StepBlock(_));
         let (step, outcome) = match record {
-            Record::StepBegin { step, time } => (step, self.begin_step(n, step, time)),
+            Record::StepBegin { step, time } => (step, self.begin_step((n, seq), step, time)),
             Record::StepBlock(b) => (b.step, self.take_block((n, seq), &b, block)),
             Record::StepEnd { step, blocks } => (step, self.end_step((n, seq), step, blocks)),
             Record::StepDiscard { step } => {
@@ -198,7 +199,8 @@ impl Machine {
         }
     }
 
-    fn begin_step(&mut self, n: u64, step: i64, time: f64) -> Result<()> {
+    fn begin_step(&mut self, ticket: Ticket, step: i64, time: f64) -> Result<()> {
+        let n = ticket.0;
         let Some((rank, size)) = self.sessions.get(&n).map(|s| (s.rank, s.size)) else { return Ok(()) };
         let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(n));
         if self.known.is_listed(step) || again {
@@ -212,12 +214,12 @@ impl Machine {
             return Ok(());
         }
         // Another rank's attempt at this step has failed meanwhile: this is the same attempt.
-        if let Some(why) = self.makes_failed_attempt(step, rank) {
+        if let Some(why) = self.makes_failed_attempt(ticket, step, rank) {
             self.refuse(n, step, why);
             return Ok(());
         }
         let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
-        if let Err(e) = known.begin(rank, n) {
+        if let Err(e) = known.begin(rank, ticket) {
             self.refuse(n, step, e);
         }
         Ok(())
@@ -358,7 +360,7 @@ impl Machine {
             let why = Error::new(Code::ServerLost, text);
             self.tear(step, why.clone());
             if !self.failed.has(step) {
-                self.remember_given_up(step, why.clone(), [rank].into(), size);
+                self.remember_given_up(step, why.clone(), ([rank].into(), BTreeMap::new()), size);
             }
             if hears {
                 self.late(n, why);

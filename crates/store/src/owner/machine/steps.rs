@@ -18,6 +18,8 @@ pub(crate) struct Held {
 #[derive(Default)]
 struct Rank {
     session: u64,
+    /// The record by which it began.
+    began: u64,
     blocks: u32,
     ended: bool,
     early: bool,
@@ -80,14 +82,14 @@ impl Step {
     }
 
     /// A rank begins it.
-    pub fn begin(&mut self, rank: u32, session: u64) -> Result<()> {
+    pub fn begin(&mut self, rank: u32, (session, began): Ticket) -> Result<()> {
         if self.ranks.contains_key(&rank) {
             return Err(Error::new(
                 Code::Conflict,
                 format!("step {} is written already by rank {rank}; choose another number", self.step),
             ));
         }
-        self.ranks.insert(rank, Rank { session, ..Rank::default() });
+        self.ranks.insert(rank, Rank { session, began, ..Rank::default() });
         Ok(())
     }
 
@@ -290,9 +292,9 @@ impl Step {
         (0..self.size).filter(|rank| !self.ranks.get(rank).is_some_and(|r| r.ended))
     }
 
-    /// Ranks that have begun it.
-    pub fn begun(&self) -> BTreeSet<u32> {
-        self.ranks.keys().copied().collect()
+    /// Ranks that have begun it, and by which record of which session.
+    pub fn begun(&self) -> (BTreeSet<u32>, BTreeMap<u64, u64>) {
+        (self.ranks.keys().copied().collect(), self.ranks.values().map(|r| (r.session, r.began)).collect())
     }
 
     /// The session through which a rank takes part.
@@ -343,7 +345,7 @@ mod tests {
     fn appended_pieces_wait_until_every_size_is_known_and_lie_in_rank_order() {
         let mut s = Step::new(1, f64::NAN, 3);
         for rank in 0..3 {
-            s.begin(rank, rank as u64).unwrap();
+            s.begin(rank, (rank as u64, 1)).unwrap();
         }
         assert!(give(&mut s, 2, &part("x", 4, Place::Append, &[0; 4])).unwrap().is_empty());
         assert!(give(&mut s, 0, &part("x", 2, Place::Append, &[0; 2])).unwrap().is_empty());
@@ -363,9 +365,9 @@ mod tests {
     #[test]
     fn ranks_that_do_not_agree_are_told_so() {
         let mut s = Step::new(1, 0.5, 2);
-        s.begin(0, 10).unwrap();
-        s.begin(1, 11).unwrap();
-        assert_eq!(s.begin(0, 12).unwrap_err().code(), Code::Conflict);
+        s.begin(0, (10, 1)).unwrap();
+        s.begin(1, (11, 1)).unwrap();
+        assert_eq!(s.begin(0, (12, 1)).unwrap_err().code(), Code::Conflict);
         give(&mut s, 0, &part("E", 3, Place::Whole, &[0; 3])).unwrap();
         assert!(
             give(&mut s, 1, &part("E", 3, Place::Whole, &[0; 3])).err().unwrap().text().contains("both put")
