@@ -5,9 +5,36 @@ use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An attempt: its number, the step, why it failed, the number of ranks, those that have made it, and those of them
-/// that are yet to hear that it has failed, and by which record of which session they began it.
-pub type FailedRow = (u64, i64, Error, u32, (BTreeSet<u32>, BTreeSet<u32>, BTreeMap<u64, u64>));
+/// An attempt at a step that was given up.
+#[derive(Clone)]
+pub struct FailedAttempt {
+    /// Its number in the run.
+    pub id: u64,
+    /// The step.
+    pub step: i64,
+    /// Why it failed.
+    pub why: Error,
+    /// Number of ranks of the run.
+    pub size: u32,
+    /// Those that have made this attempt.
+    pub ranks: BTreeSet<u32>,
+    /// Ranks that have begun it since it failed, and not ended it: they hear of it at its end.
+    pub unheard: BTreeSet<u32>,
+    /// By which record of which session that was, as far as it may be read again by a successor.
+    pub begun: BTreeMap<u64, u64>,
+}
+
+impl FailedAttempt {
+    /// Whether no rank is yet to make this attempt, or to hear of it.
+    pub fn is_over(&self) -> bool {
+        self.unheard.is_empty() && (0..self.size).all(|rank| self.ranks.contains(&rank))
+    }
+
+    /// Whether a rank is yet to make it, or to hear of it.
+    pub fn concerns(&self, rank: u32) -> bool {
+        !self.ranks.contains(&rank) || self.unheard.contains(&rank)
+    }
+}
 
 fn failed(e: rusqlite::Error) -> Error {
     sql_error("a step that was given up cannot be noted", e)
@@ -23,35 +50,40 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
     .map_err(failed)
 }
 
-/// Keeps an attempt, or the ranks that have made it since.
-pub fn keep_failed(conn: &Connection, (id, step, why, size, ranks): &FailedRow) -> Result<()> {
-    let sql =
-        "INSERT OR REPLACE INTO fb_failed(id, step, code, text, size, ranks) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-    let ranks = serde_json::to_string(ranks).map_err(|e| Error::internal(e.to_string()))?;
-    conn.prepare_cached(sql)
-        .and_then(|mut s| s.execute(params![*id as i64, step, why.code() as u32, why.text(), size, ranks]))
-        .map(|_| ())
-        .map_err(failed)
-}
-
-/// Every rank has made an attempt.
-pub fn forget_failed(conn: &Connection, id: u64) -> Result<()> {
-    conn.prepare_cached("DELETE FROM fb_failed WHERE id = ?1")
-        .and_then(|mut s| s.execute([id as i64]))
-        .map(|_| ())
-        .map_err(failed)
+/// Keeps an attempt, or the ranks that have made it since; forgets it when every rank has.
+pub fn note_attempt(conn: &Connection, attempt: &FailedAttempt) -> Result<()> {
+    let FailedAttempt { id, step, why, size, ranks, unheard, begun } = attempt;
+    let done = if attempt.is_over() {
+        conn.prepare_cached("DELETE FROM fb_failed WHERE id = ?1").and_then(|mut s| s.execute([*id as i64]))
+    } else {
+        let ranks =
+            serde_json::to_string(&(ranks, unheard, begun)).map_err(|e| Error::internal(e.to_string()))?;
+        let sql = "INSERT OR REPLACE INTO fb_failed(id, step, code, text, size, ranks) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+        conn.prepare_cached(sql).and_then(|mut s| {
+            s.execute(params![*id as i64, step, why.code() as u32, why.text(), size, ranks])
+        })
+    };
+    done.map(|_| ()).map_err(failed)
 }
 
 /// All of them, the oldest first.
-pub fn failed_attempts(conn: &Connection) -> Result<Vec<FailedRow>> {
+pub fn failed_attempts(conn: &Connection) -> Result<Vec<FailedAttempt>> {
     let read = |r: &Row| {
         let code = Code::from_number(r.get(2)?).unwrap_or(Code::Internal);
-        let ranks: String = r.get(5)?;
+        let (size, ranks): (u32, String) = (r.get(4)?, r.get(5)?);
         // Ranks that make no sense have made it, and heard: nobody is refused then.
-        let size: u32 = r.get(4)?;
-        let ranks = serde_json::from_str(&ranks)
+        let (ranks, unheard, begun) = serde_json::from_str(&ranks)
             .unwrap_or_else(|_| ((0..size).collect(), BTreeSet::new(), BTreeMap::new()));
-        Ok((r.get::<_, i64>(0)? as u64, r.get(1)?, Error::new(code, r.get::<_, String>(3)?), size, ranks))
+        let why = Error::new(code, r.get::<_, String>(3)?);
+        Ok(FailedAttempt {
+            id: r.get::<_, i64>(0)? as u64,
+            step: r.get(1)?,
+            why,
+            size,
+            ranks,
+            unheard,
+            begun,
+        })
     };
     conn.prepare("SELECT id, step, code, text, size, ranks FROM fb_failed ORDER BY id")
         .and_then(|mut s| s.query_map((), read)?.collect())

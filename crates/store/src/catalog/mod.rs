@@ -35,7 +35,7 @@ pub use data::{
 };
 pub(crate) use data::{data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
-pub use failed::{FailedRow, failed_attempts, forget_failed, keep_failed};
+pub use failed::{FailedAttempt, failed_attempts, note_attempt};
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, points_between};

@@ -115,11 +115,7 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
             catalog::keep_pending(conn, *session, *seq, *step, &rings(*session, *at)?)
         }
         Item::Settled { session, step, last } => catalog::settle_pending(conn, *session, *step, *last),
-        Item::Failing(g) if g.is_over() => catalog::forget_failed(conn, g.id),
-        Item::Failing(g) => {
-            let ranks = (g.ranks.clone(), g.unheard.clone(), g.begun.clone());
-            catalog::keep_failed(conn, &(g.id, g.step, g.why.clone(), g.size, ranks))
-        }
+        Item::Failing(attempt) => catalog::note_attempt(conn, attempt),
         Item::Record { session, seq, bytes } => {
             record(conn, *session, *seq, Record::decode(bytes)?.1, effects)
         }

@@ -7,9 +7,9 @@ use super::command::Command;
 use super::down::Downs;
 use super::drain::{Order, Report};
 use super::figures::Rooms;
-use super::machine::{Absence, Action, Birth, Event, GivenUp, Machine, OVER_THE_NETWORK, Ticket};
+use super::machine::{Absence, Action, Birth, Event, Machine, OVER_THE_NETWORK, Ticket};
 use super::open::Options;
-use crate::catalog::{self, Catalog, FailedRow};
+use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
 use forebay_arena::Doorbell;
@@ -96,7 +96,7 @@ impl Intake {
             dir: layout.root().display().to_string(),
             last_act: catalog::last_act(catalog.conn())?,
             listed: listed_steps(&catalog)?,
-            failed: failed(&catalog)?,
+            failed: catalog::failed_attempts(catalog.conn())?,
             overflow: options.overflow,
             closing: options.closing,
             hiccup: options.hiccup,
@@ -367,20 +367,6 @@ impl Intake {
         }
         self.ends.doorbell.clear();
     }
-}
-
-/// Attempts at steps that failed and that not every rank has made.
-fn failed(catalog: &Catalog) -> Result<Vec<GivenUp>> {
-    let attempt = |(id, step, why, size, (ranks, unheard, begun)): FailedRow| GivenUp {
-        id,
-        step,
-        why,
-        size,
-        ranks,
-        unheard,
-        begun,
-    };
-    Ok(catalog::failed_attempts(catalog.conn())?.into_iter().map(attempt).collect())
 }
 
 /// Steps that are listed, and those of them that are damaged.

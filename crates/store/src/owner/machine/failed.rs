@@ -5,47 +5,21 @@
 use super::Machine;
 use super::event::Ticket;
 use super::item::Item;
+use crate::catalog::FailedAttempt;
 use forebay_types::{Code, Error};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most attempts that are remembered, also to tell who waits for such a step.
 const MOST: usize = 256;
 
-/// An attempt at a step that was given up.
-#[derive(Clone)]
-pub(crate) struct GivenUp {
-    /// Its number in the run.
-    pub id: u64,
-    pub step: i64,
-    pub why: Error,
-    /// Ranks of the run, and those that have made this attempt.
-    pub size: u32,
-    pub ranks: BTreeSet<u32>,
-    /// Ranks that have begun it since it failed, and not ended it: they hear of it at its end.
-    pub unheard: BTreeSet<u32>,
-    /// By which record of which session that was, as far as it may be read again by a successor.
-    pub begun: BTreeMap<u64, u64>,
-}
-
-impl GivenUp {
-    /// Whether no rank is yet to make this attempt, or to hear of it.
-    pub fn is_over(&self) -> bool {
-        self.unheard.is_empty() && (0..self.size).all(|rank| self.ranks.contains(&rank))
-    }
-
-    fn concerns(&self, rank: u32) -> bool {
-        !self.ranks.contains(&rank) || self.unheard.contains(&rank)
-    }
-}
-
 /// All that are remembered.
 pub(super) struct Failed {
-    all: VecDeque<GivenUp>,
+    all: VecDeque<FailedAttempt>,
     last: u64,
 }
 
 impl Failed {
-    pub fn new(known: Vec<GivenUp>) -> Failed {
+    pub fn new(known: Vec<FailedAttempt>) -> Failed {
         Failed { last: known.iter().map(|g| g.id).max().unwrap_or(0), all: known.into() }
     }
 
@@ -79,7 +53,7 @@ impl Machine {
     ) {
         self.failed.last += 1;
         let (id, unheard) = (self.failed.last, BTreeSet::new());
-        let attempt = GivenUp { id, step, why, size, ranks, unheard, begun };
+        let attempt = FailedAttempt { id, step, why, size, ranks, unheard, begun };
         if !attempt.is_over() {
             self.group.push(Item::Failing(Box::new(attempt.clone())));
         }
@@ -97,7 +71,7 @@ impl Machine {
     /// A rank begins a step. If an attempt at it has failed meanwhile that this rank has not made, it makes
     /// that one, and hears why it failed.
     pub(super) fn makes_failed_attempt(&mut self, (n, seq): Ticket, step: i64, rank: u32) -> Option<Error> {
-        let again = |g: &&GivenUp| g.step == step && g.begun.get(&n).is_some_and(|last| *last >= seq);
+        let again = |g: &&FailedAttempt| g.step == step && g.begun.get(&n).is_some_and(|last| *last >= seq);
         if let Some(attempt) = self.failed.all.iter().find(again) {
             // A predecessor has read it, and told the rank if that had ended it.
             return Some(match attempt.unheard.contains(&rank) {
@@ -115,7 +89,7 @@ impl Machine {
 
     /// A rank ends a step that it began when an attempt at it had failed, or discards it.
     pub(super) fn hears_of_attempt(&mut self, step: i64, rank: u32) {
-        let unheard = |g: &&mut GivenUp| g.step == step && g.unheard.contains(&rank);
+        let unheard = |g: &&mut FailedAttempt| g.step == step && g.unheard.contains(&rank);
         if let Some(attempt) = self.failed.all.iter_mut().find(unheard) {
             attempt.unheard.remove(&rank);
             self.group.push(Item::Failing(Box::new(attempt.clone())));

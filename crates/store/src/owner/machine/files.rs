@@ -298,10 +298,13 @@ impl Files {
 
     /// When something is to be tried again.
     pub fn wake(&self) -> Option<Now> {
-        let goes_on =
-            |key: &Key, f: &File| self.full.is_none_or(|full| full == *key || self.is_before(f, full));
-        let tried = self.all.iter().filter(|(key, f)| goes_on(key, f));
+        let tried = self.all.iter().filter(|(key, f)| !self.waits_for_another(**key, f));
         tried.filter_map(|(_, f)| Some(f.ailing?.next)).min()
+    }
+
+    /// Whether the disk has no room for another file, whose turn it is.
+    fn waits_for_another(&self, key: Key, file: &File) -> bool {
+        self.full.is_some_and(|full| full != key && !self.is_before(file, full))
     }
 
     fn is_before(&self, file: &File, than: Key) -> bool {
@@ -322,8 +325,9 @@ impl Files {
         let open = self.all.values().filter(|f| f.is_open).count();
         let may_go_on = |(key, file): &(&Key, &File)| {
             let rests = file.ailing.is_some_and(|a| a.next > now);
-            let waits = rests || self.full.is_some_and(|full| full != **key && !self.is_before(file, full));
-            let waits = waits || self.catalog_waits && file.facts.is_none() && !file.early;
+            let waits = rests
+                || self.waits_for_another(**key, file)
+                || self.catalog_waits && file.facts.is_none() && !file.early;
             file.is_due() && !waits && !(file.may_wait() && open >= OPEN_FILES)
         };
         self.all.iter().filter(may_go_on).min_by_key(|(_, f)| f.order).map(|(key, _)| *key)

@@ -1,7 +1,7 @@
 //! What goes into the catalog with the next group, and what comes of it.
 
 use super::event::Stored;
-use super::failed::GivenUp;
+use crate::catalog::FailedAttempt;
 use crate::stepfile::Manifest;
 use forebay_types::control::Ask;
 use forebay_types::record::Record;
@@ -26,7 +26,7 @@ pub(crate) enum Item {
     /// Records of a step up to that number are needed there no more.
     Settled { session: u64, step: i64, last: u64 },
     /// An attempt at a step has failed, or another rank has made it since.
-    Failing(Box<GivenUp>),
+    Failing(Box<FailedAttempt>),
     /// A step that was acknowledged is given up.
     GivenUp { session: u64, step: i64, text: String },
     /// Somebody asked for an act of steering.

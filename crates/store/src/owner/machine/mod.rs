@@ -32,11 +32,11 @@ mod steps;
 
 pub use absent::{Absence, OVER_THE_NETWORK};
 pub(super) use event::{Action, Bytes, Commit, Done, Event, FileState, Key, Now, Part, Sealed, Ticket, Work};
-pub(super) use failed::GivenUp;
 pub(super) use figures::Figures;
 pub(super) use item::{Effect, Item, Tell};
 pub(super) use session::{Adopted, Session};
 
+use crate::catalog::FailedAttempt;
 use failed::Failed;
 use files::Files;
 use forebay_types::{Code, Error};
@@ -76,7 +76,7 @@ pub(super) struct Birth {
     /// Steps that are listed, and those of them that are damaged.
     pub listed: (Vec<i64>, Vec<i64>),
     /// Attempts at steps that failed and that not every rank has made.
-    pub failed: Vec<GivenUp>,
+    pub failed: Vec<FailedAttempt>,
     /// Bytes of the store's own buffer.
     pub overflow: u64,
     /// How long a closing waits for a disk that has no room.

@@ -52,11 +52,11 @@ impl Machine {
             let mut from = s.released;
             for (behind, keep) in &mut s.kept {
                 let at = std::mem::replace(&mut from, *behind);
-                let Keep::Step(step, seq) = *keep else {
-                    match keep {
-                        Keep::Group => continue,
-                        _ => break, // until that is done nothing behind it is given back
-                    }
+                let (step, seq) = match *keep {
+                    Keep::Group => continue,
+                    Keep::Step(step, seq) => (step, seq),
+                    // Until that is done nothing behind it is given back.
+                    Keep::Put(_) | Keep::Deferred(_) => break,
                 };
                 let Some(known) = self.steps.get_mut(&step).filter(|k| k.keeps((*n, seq))) else { continue };
                 if known.is_complete() {

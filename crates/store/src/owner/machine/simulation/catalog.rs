@@ -1,7 +1,8 @@
 //! A model of the catalog: what a group does in it.
 
+use super::rank::RECORD;
 use super::world::World;
-use crate::catalog::SessionRow;
+use crate::catalog::{FailedAttempt, SessionRow};
 use crate::owner::machine::*;
 use forebay_types::control::Ask;
 use forebay_types::record::Record;
@@ -19,7 +20,7 @@ pub struct Catalog {
     pub answers: BTreeMap<Ticket, Json>,
     /// Records of steps that lack other ranks, with their step.
     pub pending: BTreeMap<Ticket, (i64, Vec<u8>)>,
-    pub failed: BTreeMap<u64, GivenUp>,
+    pub failed: BTreeMap<u64, FailedAttempt>,
     /// Programs of which a rank went back.
     pub went_back: BTreeSet<u64>,
     pub last_act: u64,
@@ -46,7 +47,7 @@ impl World {
                     effects.push(Effect::Late { session: *session, error: error.clone() });
                 }
                 Item::Pending { session, seq, step, at } => {
-                    let found = self.ranks[session].ring.iter().find(|r| r.0 == at + 64 && r.1 == *seq);
+                    let found = self.ranks[session].ring.iter().find(|r| r.0 == at + RECORD && r.1 == *seq);
                     let Some(found) = found.cloned() else {
                         self.violated(format!("record {seq} of session {session} is not at {at}"));
                     };

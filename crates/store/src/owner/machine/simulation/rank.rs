@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Records that a ring holds before its rank has to wait.
 pub const RING: usize = 24;
+/// Bytes of a record in a ring.
+pub const RECORD: u64 = 64;
 /// Records that a rank which lags lets the first one be ahead.
 pub const LEAD: u64 = 2 * RING as u64;
 /// Blocks of a rank.
@@ -126,7 +128,7 @@ impl Rank {
         self.seq += 1;
         let mut w = Writer::new();
         record.encode(self.seq, &mut w);
-        self.published += 64;
+        self.published += RECORD;
         self.ring.push_back((self.published, self.seq, w.finish()));
         self.seq
     }

@@ -2,7 +2,7 @@
 //! promises are held against it.
 
 use super::catalog::Catalog;
-use super::rank::{LEAD, RING, Rank};
+use super::rank::{LEAD, RECORD, RING, Rank};
 use super::{Count, Rng};
 use crate::catalog::SessionRow;
 use crate::owner::machine::event::Stored;
@@ -158,7 +158,7 @@ impl World {
                 pid: 1000 + row.session as u32,
                 applied,
                 seen: applied,
-                ring: RING as u64 * 64,
+                ring: RING as u64 * RECORD,
                 released: rank.released,
                 ..Session::default()
             };
@@ -195,7 +195,7 @@ impl World {
             let model = Rank::new(session, rank, size, last_step, goes_back, &mut self.rng);
             self.ranks.insert(session, model);
             let pid = 1000 + session as u32;
-            let ring = RING as u64 * 64;
+            let ring = RING as u64 * RECORD;
             let s = Session { number: session, rank, size, pid, ring, ..Session::default() };
             self.feed(Event::Enter(Box::new(s)));
         }
