@@ -193,7 +193,8 @@ static void compute(fb_run *run, fb_table *table, fb_diagram *diagram, fb_client
 {
     int64_t step = 0;
     int more;
-    must(fb_steps_from(run, back < 0 ? 0 : back));
+    const fb_loop_opts loop = { .size = sizeof loop, .start = back < 0 ? 0 : back };
+    must(fb_steps_with(run, &loop));
     while ((more = fb_step(run, &step, (int64_t)1 << 40)) > 0) {
         int64_t last = last_step();
         if (last >= 0 && step > last) return;

@@ -25,7 +25,8 @@ def main() -> None:
     run = fb.open(path, "a", buffer="8MiB")
     rank, size = run.rank, run.size
     last = run.restart()
-    start = 0 if last is None else last.step + 1
+    start = 0 if last is None else last.step
+    there = 0 if last is None else last.step + 1
     amp = run.parameter("amp", 0.0, min=-1.0, max=1.0)
     history = run.diagram("history", "history")
     low, high = CELLS * rank // size, CELLS * (rank + 1) // size
@@ -34,7 +35,7 @@ def main() -> None:
     changes: list[tuple[int, float]] = []
     acknowledged = os.open(f"{path}.{rank}", os.O_RDWR | os.O_CREAT)
     done = 0
-    for step in run.steps(start + steps if more else steps, start=start):
+    for step in run.steps(there + steps if more else steps, start=last):
         if amp.value != (changes[-1][1] if changes else 0.0):
             changes.append((step, amp.value))
         time.sleep(pause * (1 + rank))

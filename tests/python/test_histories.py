@@ -28,7 +28,7 @@ with fb.open(path, buffer="4MiB") as run:
             sys.stdin.readline()
         for d in (kept, *ways):
             d.append(0.1 * step, w=0.1 * (run.rank + 1) + step / 3)
-    with run.snapshot(0) as s:  # nobody leaves before all have come
+    with run.snapshot(run.position) as s:  # nobody leaves before all have come
         s.put("x", np.ones(1), offset="append")
     s.wait()
 """

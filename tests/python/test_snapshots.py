@@ -244,7 +244,7 @@ def test_a_program_that_begins_a_kept_run_anew_hears_so_once(
         with fb.open(run_dir, mode) as run:  # type: ignore[arg-type]
             if restart:
                 back = run.restart()
-                start = 0 if back is None else back.step + 1
+                start = 0 if back is None else back.step
             for step in run.steps(start + 3, start=start):
                 with contextlib.suppress(fb.Conflict), run.snapshot(step) as s:
                     s.put("x", np.arange(3.0))

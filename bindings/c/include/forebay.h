@@ -451,10 +451,19 @@ typedef struct {
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
 
-   Put arrays into it, then end it. FB_CONFLICT if the step exists or another snapshot is not ended.
+   Snapshot N is the state after N steps, which is what fb_step finds before it gives step N. Put arrays into it, then
+   end it. When that state is kept already, by Save or since fb_restart went back to it, all of that does nothing
+   (fb_snapshot_taken). FB_CONFLICT if the step exists otherwise, if the loop has ended at another one
+   (fb_position), or if another snapshot is not ended.
    The handle stays good for fb_snapshot_wait; free it with fb_snapshot_free, or leave it to
    fb_run_close. */
-fb_status fb_snapshot_begin(fb_run *run, int64_t step, double time, fb_snapshot **snapshot);
+fb_status fb_snapshot_begin(fb_run *run,
+                            int64_t step,
+                            double time,
+                            fb_snapshot **snapshot);
+
+/* Whether the snapshot is taken; 0 in `taken` when its state is kept already, and nothing is to be done. */
+fb_status fb_snapshot_taken(fb_snapshot *snapshot, int *taken);
 
 /* Copies an array into the snapshot: dense, row-major, `ndim` extents in `local`.
 
@@ -552,10 +561,11 @@ fb_status fb_snapshot_at(fb_run *run, int64_t step, fb_snapshot **snapshot);
 fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the last complete step: parameters take their values of that step, later rows of
-   histories are removed; go on with fb_steps_from(run, step of the snapshot). `snapshot` gets NULL
-   when there is none: begin at 0. Snapshots that `forebay repair` marked as damaged are passed over
+   histories are removed; go on with fb_steps_from(run, snapshot). `snapshot` gets NULL
+   when there is none, which fb_steps_from takes, too: it begins at 0. Snapshots that `forebay repair` marked as damaged are passed over
    (fb_snapshot_passed), and their numbers are free. Free it with fb_snapshot_free. */
-fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
+fb_status fb_restart(fb_run *run,
+                     fb_snapshot **snapshot);
 
 /* The same, but FB_CORRUPT when a damaged snapshot would have to be passed over. */
 fb_status fb_restart_strict(fb_run *run, fb_snapshot **snapshot);
@@ -802,8 +812,10 @@ fb_status fb_rows_is_null(fb_rows *rows, int64_t row, int column, int *is_null);
 typedef struct {
     /* sizeof(fb_loop_opts). */
     size_t size;
-    /* The first step. */
+    /* The first step, by its number. */
     int64_t start;
+    /* The first step, by the snapshot that fb_restart gave; NULL: as `start` says. */
+    const fb_snapshot *from;
     /* Seconds since the process began by which everything is to be on disk, or FB_JOB_END; 0: as the
        environment variable FOREBAY_TIME_LIMIT says, none without it. */
     double time_limit;
@@ -841,15 +853,22 @@ typedef struct {
 
 /* The loop head: `while (fb_step(run, &step, nsteps) > 0)`.
 
-   Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit
-   (`step` stays), and a negative status when it fails (fb_last_error tells). Run, Step, Stop, Save
-   and Quit act here, and changed parameters get their values here; it waits while the run is held.
-   Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. */
+   Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit, with the
+   number of the state that is there in `step` (`nsteps`, or less), and a negative status when it fails
+   (fb_last_error tells). Run, Step, Stop, Save and Quit act here, and changed parameters get their values
+   here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. */
 int fb_step(fb_run *run, int64_t *step, int64_t nsteps);
 
-/* Where the next loop of fb_step begins; it begins anew even if one has ended. After fb_restart give
-   the step of its snapshot. */
-fb_status fb_steps_from(fb_run *run, int64_t start);
+/* The next loop of fb_step begins at the snapshot that fb_restart gave; NULL is the first start, at 0. It begins
+   anew even if one has ended. FB_CONFLICT, from fb_step, when the run went back to another step. */
+fb_status fb_steps_from(fb_run *run,
+                        const fb_snapshot *from);
+
+/* The number of the state that the program holds, which is how many steps are behind it: that of the head in the
+   body of a loop, where the loop ended behind it, where fb_restart went back to before it; -1 before anybody
+   has said it. */
+fb_status fb_position(fb_run *run,
+                      int64_t *position);
 
 /* Begins a loop of fb_step anew, as fb_steps_from does, with options; NULL is all defaults.
 

@@ -288,6 +288,13 @@ public:
         return { static_cast<T *>(data), extents };
     }
 
+    // Whether it is taken: not when this state is kept already, by Save or since the run went back to it. Then nothing is done.
+    bool taken() const
+    {
+        int taken = 0;
+        check(fb_snapshot_taken(get(), &taken));
+        return taken != 0;
+    }
     // Buffered when it returns: it survives the death of this process.
     void end() { check(fb_snapshot_end(get())); }
     void discard() { check(fb_snapshot_discard(get())); }
@@ -335,19 +342,25 @@ public:
     };
 
     steps(fb_run *run, std::int64_t n, std::int64_t start) : run_(run), start_(start), end_(n) {}
+    steps(fb_run *run, std::int64_t n, const fb_snapshot *from) : run_(run), from_(from), end_(n) {}
     iterator begin() const
     {
         iterator first;
         first.run_ = run_;
         first.end_ = end_;
-        check(fb_steps_from(run_, start_));
+        fb_loop_opts opts = {};
+        opts.size = sizeof opts;
+        opts.start = start_;
+        opts.from = from_;
+        check(fb_steps_with(run_, &opts));
         return ++first;
     }
     iterator end() const noexcept { return {}; }
 
 private:
     fb_run *run_;
-    std::int64_t start_, end_;
+    const fb_snapshot *from_ = nullptr;
+    std::int64_t start_ = 0, end_;
 };
 
 // An open run. Call close() to hear of late errors; what is not closed is closed when it goes, as a run that did
@@ -461,7 +474,7 @@ public:
         check(fb_snapshot_last(get(), &handle));
         return perhaps(handle);
     }
-    // Goes back to the last complete step, or to that of a checkpoint; go on with steps(n, its step).
+    // Goes back to the last complete step, or to that of a checkpoint; go on with steps(n, what it gives).
     // Damaged snapshots are passed over; when strict they are an error.
     std::optional<stored> restart(const char *tag = nullptr, bool strict = false)
     {
@@ -486,6 +499,15 @@ public:
     }
 
     fb::steps steps(std::int64_t n, std::int64_t start = 0) { return { get(), n, start }; }
+    fb::steps steps(std::int64_t n, const stored &from) { return { get(), n, from.get() }; }
+    fb::steps steps(std::int64_t n, const std::optional<stored> &from) { return { get(), n, from ? from->get() : nullptr }; }
+    // The number of the state that the program holds: how many steps are behind it.
+    std::optional<std::int64_t> position() const
+    {
+        std::int64_t step = -1;
+        check(fb_position(get(), &step));
+        return step < 0 ? std::nullopt : std::optional<std::int64_t>(step);
+    }
     // The variable gets the parameter's value at step boundaries; it must live until the run is closed.
     void parameter(const char *name, double &value, const fb_parameter_opts *opts = nullptr)
     {

@@ -60,8 +60,8 @@ pub extern "C" fn fb_snapshot_last(run: *mut fb_run, snapshot: *mut *mut fb_snap
 }
 
 /// Goes back to the last complete step: parameters take their values of that step, later rows of
-/// histories are removed; go on with fb_steps_from(run, step of the snapshot). `snapshot` gets NULL
-/// when there is none: begin at 0. Snapshots that `forebay repair` marked as damaged are passed over
+/// histories are removed; go on with fb_steps_from(run, snapshot). `snapshot` gets NULL
+/// when there is none, which fb_steps_from takes, too: it begins at 0. Snapshots that `forebay repair` marked as damaged are passed over
 /// (fb_snapshot_passed), and their numbers are free. Free it with fb_snapshot_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {

@@ -95,7 +95,10 @@ fn place(ndim: c_int, offset: *const i64, global: *const i64) -> Result<Place> {
 
 /// Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
 ///
-/// Put arrays into it, then end it. FB_CONFLICT if the step exists or another snapshot is not ended.
+/// Snapshot N is the state after N steps, which is what fb_step finds before it gives step N. Put arrays into it, then
+/// end it. When that state is kept already, by Save or since fb_restart went back to it, all of that does nothing
+/// (fb_snapshot_taken). FB_CONFLICT if the step exists otherwise, if the loop has ended at another one
+/// (fb_position), or if another snapshot is not ended.
 /// The handle stays good for fb_snapshot_wait; free it with fb_snapshot_free, or leave it to
 /// fb_run_close.
 #[unsafe(no_mangle)]
@@ -111,6 +114,16 @@ pub extern "C" fn fb_snapshot_begin(
         let snapshot = object.run.snapshot(step, (!time.is_nan()).then_some(time))?;
         let taken = SnapshotObject::Taken { snapshot, rooms: Mutex::default(), fate: AtomicU8::new(OPEN) };
         out.set(handle::give(taken, object.owner)?);
+        Ok(())
+    })
+}
+
+/// Whether the snapshot is taken; 0 in `taken` when its state is kept already, and nothing is to be done.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_taken(snapshot: *mut fb_snapshot, taken: *mut c_int) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        given::out(taken, "taken")?.set(object.taken()?.0.taken().into());
         Ok(())
     })
 }

@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use std::sync::TryLockError;
 
 use forebay::{
-    Code, DiagramOptions, Error, Kind, Level, Reduce, Result, Scale, Steps, StepsOptions, TimeLimit,
+    Code, DiagramOptions, Error, Kind, Level, Reduce, Result, Scale, Start, Steps, StepsOptions, TimeLimit,
 };
 
 use crate::fault::{self, fb_status, status};
 use crate::given::{self, Sized0};
-use crate::kinds::{fb_diagram, fb_level, fb_run};
+use crate::kinds::{fb_diagram, fb_level, fb_run, fb_snapshot};
 use crate::run::{RunObject, busy};
 use crate::{handle, memory};
 
@@ -32,10 +32,10 @@ impl Default for Loop {
 
 /// The loop head: `while (fb_step(run, &step, nsteps) > 0)`.
 ///
-/// Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit
-/// (`step` stays), and a negative status when it fails (fb_last_error tells). Run, Step, Stop, Save
-/// and Quit act here, and changed parameters get their values here; it waits while the run is held.
-/// Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1.
+/// Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit, with the
+/// number of the state that is there in `step` (`nsteps`, or less), and a negative status when it fails
+/// (fb_last_error tells). Run, Step, Stop, Save and Quit act here, and changed parameters get their values
+/// here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_int {
     let mut found = None;
@@ -43,7 +43,7 @@ pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_in
         let object = handle::get(run)?;
         let out = given::out(step, "step")?;
         found = object.next_step(nsteps)?;
-        if let Some(step) = found {
+        if let Some(step) = found.or_else(|| object.run.position()) {
             out.set(step);
         }
         Ok(())
@@ -54,16 +54,33 @@ pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_in
     }
 }
 
-/// Where the next loop of fb_step begins; it begins anew even if one has ended. After fb_restart give
-/// the step of its snapshot.
+/// The next loop of fb_step begins at the snapshot that fb_restart gave; NULL is the first start, at 0. It begins
+/// anew even if one has ended. FB_CONFLICT, from fb_step, when the run went back to another step.
 #[unsafe(no_mangle)]
-pub extern "C" fn fb_steps_from(run: *mut fb_run, start: i64) -> fb_status {
+pub extern "C" fn fb_steps_from(run: *mut fb_run, from: *const fb_snapshot) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
-        if start < 0 {
-            return Err(Error::bad(format!("a loop cannot begin at {start}; steps count from 0")));
-        }
+        let start = start_of(from)?;
         *object.steps.try_lock().or_else(free)? = Loop::From(StepsOptions { start, ..Default::default() });
+        Ok(())
+    })
+}
+
+fn start_of(from: *const fb_snapshot) -> Result<Start> {
+    if from.is_null() {
+        return Ok(Start::FIRST);
+    }
+    Ok(handle::get(from)?.kept()?.step().into())
+}
+
+/// The number of the state that the program holds, which is how many steps are behind it: that of the head in the
+/// body of a loop, where the loop ended behind it, where fb_restart went back to before it; -1 before anybody
+/// has said it.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_position(run: *mut fb_run, position: *mut i64) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        given::out(position, "position")?.set(object.run.position().unwrap_or(-1));
         Ok(())
     })
 }
@@ -74,8 +91,10 @@ pub extern "C" fn fb_steps_from(run: *mut fb_run, start: i64) -> fb_status {
 pub struct fb_loop_opts {
     /// sizeof(fb_loop_opts).
     pub size: usize,
-    /// The first step.
+    /// The first step, by its number.
     pub start: i64,
+    /// The first step, by the snapshot that fb_restart gave; NULL: as `start` says.
+    pub from: *const fb_snapshot,
     /// Seconds since the process began by which everything is to be on disk, or FB_JOB_END; 0: as the
     /// environment variable FOREBAY_TIME_LIMIT says, none without it.
     pub time_limit: f64,
@@ -83,7 +102,7 @@ pub struct fb_loop_opts {
     pub keep_sigterm: c_int,
 }
 
-// SAFETY: numbers, the size first.
+// SAFETY: numbers and a pointer, the size first.
 unsafe impl Sized0 for fb_loop_opts {}
 
 /// FB_JOB_END of the header: the time limit of who wants it from the batch system.
@@ -106,7 +125,14 @@ pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> 
             JOB_END => Some(TimeLimit::Job),
             seconds => Some(TimeLimit::Seconds(seconds)),
         };
-        let options = StepsOptions { start: opts.start, time_limit, sigterm: opts.keep_sigterm == 0 };
+        let start = match Some(opts.start).filter(|start| *start > 0) {
+            None => start_of(opts.from)?,
+            Some(_) if !opts.from.is_null() => {
+                return Err(Error::bad("a loop begins at a number or at a snapshot; give start or from"));
+            }
+            number => number.into(),
+        };
+        let options = StepsOptions { start, time_limit, sigterm: opts.keep_sigterm == 0 };
         *object.steps.try_lock().or_else(free)? = Loop::From(options);
         Ok(())
     })

@@ -201,6 +201,11 @@ module forebay_library
       real(c_double), value :: time
       type(c_ptr), intent(inout) :: snapshot
     end function lib_snapshot_begin
+    integer(c_int) function lib_snapshot_taken(snapshot, taken) bind(c, name='fb_snapshot_taken')
+      import
+      type(c_ptr), value :: snapshot
+      integer(c_int), intent(inout), optional :: taken
+    end function lib_snapshot_taken
     integer(c_int) function lib_snapshot_put(snapshot, name, dtype, ndim, local, offset, global, data) &
         bind(c, name='fb_snapshot_put')
       import
@@ -452,11 +457,15 @@ module forebay_library
       integer(c_int64_t), intent(inout), optional :: step
       integer(c_int64_t), value :: nsteps
     end function lib_step
-    integer(c_int) function lib_steps_from(run, start) bind(c, name='fb_steps_from')
+    integer(c_int) function lib_steps_from(run, from) bind(c, name='fb_steps_from')
+      import
+      type(c_ptr), value :: run, from
+    end function lib_steps_from
+    integer(c_int) function lib_position(run, position) bind(c, name='fb_position')
       import
       type(c_ptr), value :: run
-      integer(c_int64_t), value :: start
-    end function lib_steps_from
+      integer(c_int64_t), intent(inout), optional :: position
+    end function lib_position
     integer(c_int) function lib_steps_with(run, opts) bind(c, name='fb_steps_with')
       import
       type(c_ptr), value :: run, opts

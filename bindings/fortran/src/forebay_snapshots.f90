@@ -30,24 +30,29 @@ module forebay_snapshots
 
 contains
 
-  !> Begins the snapshot of a step. One at a time in a run.
-  subroutine fb_snapshot_begin(run, step, snapshot, time, stat, errmsg)
+  !> Begins the snapshot of a step: the state after that many steps, which is what fb_step finds before it gives that
+  !> step. One at a time in a run. `taken` is false when that state is kept already: then nothing is done.
+  subroutine fb_snapshot_begin(run, step, snapshot, time, taken, stat, errmsg)
     type(fb_run), intent(in) :: run
     class(*), intent(in) :: step
     type(fb_snapshot), intent(inout) :: snapshot
     real(c_double), intent(in), optional :: time
+    logical, intent(out), optional :: taken
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: number
     real(c_double) :: t
     type(c_ptr) :: made
-    integer(c_int) :: status
+    integer(c_int) :: status, is_taken
+    is_taken = 0
     made = c_null_ptr
     t = ieee_value(t, ieee_quiet_nan)
     if (present(time)) t = time
     status = whole(step, number)
     if (status == FB_OK) status = lib_snapshot_begin(id(run%at), number, t, made)
     if (status == FB_OK) call hold(snapshot%at, A_SNAPSHOT, made)
+    if (status == FB_OK) status = lib_snapshot_taken(made, is_taken)
+    if (present(taken)) taken = is_taken /= 0
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_begin
 

@@ -125,6 +125,7 @@ module forebay_structures
   type, public, bind(c) :: lib_loop_opts_struct
     integer(c_size_t) :: size = 0
     integer(c_int64_t) :: start = 0
+    type(c_ptr) :: from = c_null_ptr
     real(c_double) :: time_limit = 0.0_c_double
     integer(c_int) :: keep_sigterm = 0
   end type lib_loop_opts_struct

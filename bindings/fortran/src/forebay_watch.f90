@@ -9,7 +9,7 @@ module forebay_watch
   use forebay_structures
   implicit none
   private
-  public :: fb_step, fb_steps_from, fb_steps_with, fb_ended_by
+  public :: fb_step, fb_steps_from, fb_steps_with, fb_position, fb_ended_by
   public :: fb_on_save, fb_on_command, fb_message, fb_monitor, fb_monitor_url, fb_callback
   public :: fb_diagram_open, fb_diagram_free, fb_diagram_wants, fb_curve_update, fb_history_append
 
@@ -46,7 +46,8 @@ contains
 
   ! --- the loop -------------------------------------------------------------------------------------
 
-  !> True with the step about to be computed in `step`; false at the end or when somebody pressed Quit.
+  !> True with the step about to be computed in `step`; false at the end or when somebody pressed Quit, with the number
+  !> of the state that is there in `step`: `nsteps`, or less.
   function step_64(run, step, nsteps, stat, errmsg) result(more)
     type(fb_run), intent(in) :: run
     integer(c_int64_t), intent(inout) :: step
@@ -71,7 +72,7 @@ contains
     integer(c_int64_t) :: wide
     wide = step
     more = step_64(run, wide, int(nsteps, c_int64_t), stat, errmsg)
-    if (more) step = int(wide, c_int32_t)
+    step = int(wide, c_int32_t)
   end function step_32
 
   function step_64_of_32(run, step, nsteps, stat, errmsg) result(more)
@@ -84,18 +85,30 @@ contains
     more = step_64(run, step, int(nsteps, c_int64_t), stat, errmsg)
   end function step_64_of_32
 
-  !> Where the next loop of fb_step begins.
+  !> Where the next loop of fb_step begins: at the snapshot that fb_restart gave, which may be none, or at a number.
   subroutine fb_steps_from(run, start, stat, errmsg)
     type(fb_run), intent(in) :: run
     class(*), intent(in) :: start
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: number
-    integer(c_int) :: status
-    status = whole(start, number)
-    if (status == FB_OK) status = lib_steps_from(id(run%at), number)
-    call settle(status, stat, errmsg)
+    select type (start)
+    type is (fb_snapshot)
+      call settle(lib_steps_from(id(run%at), id(start%at)), stat, errmsg)
+    class default
+      call fb_steps_with(run, start=start, stat=stat, errmsg=errmsg)
+    end select
   end subroutine fb_steps_from
+
+  !> The number of the state that the program holds, which is how many steps are behind it: that of the head in the body
+  !> of a loop, where the loop ended behind it, where fb_restart went back to before it; -1 before anybody has said it.
+  function fb_position(run, stat, errmsg) result(position)
+    type(fb_run), intent(in) :: run
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: position
+    position = -1
+    call settle(lib_position(id(run%at), position), stat, errmsg)
+  end function fb_position
 
   !> How the next loop of fb_step goes: where it begins, by which time everything is to be on disk, in seconds since the
   !> process began (FB_JOB_END: at the end of the Slurm job), and whether SIGTERM does what it did, instead of saving and
@@ -111,7 +124,14 @@ contains
     integer(c_int) :: status
     opts%size = c_sizeof(opts)
     status = FB_OK
-    if (present(start)) status = whole(start, opts%start)
+    if (present(start)) then
+      select type (start)
+      type is (fb_snapshot)
+        opts%from = id(start%at)
+      class default
+        status = whole(start, opts%start)
+      end select
+    end if
     if (present(time_limit)) opts%time_limit = time_limit
     if (present(keep_sigterm)) opts%keep_sigterm = merge(1, 0, keep_sigterm)
     if (status == FB_OK) status = lib_steps_with(id(run%at), c_loc(opts))

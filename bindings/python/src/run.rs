@@ -274,14 +274,19 @@ impl Run {
         &self,
         py: Python<'_>,
         n: i64,
-        start: i64,
+        start: Option<i64>,
         time_limit: Option<&str>,
         sigterm: bool,
     ) -> PyResult<Steps> {
         let time_limit = time_limit.map(forebay::TimeLimit::parse).transpose();
         let time_limit = time_limit.map_err(|e| errors::raise(py, &e))?;
-        let options = forebay::StepsOptions { start, time_limit, sigterm };
+        let options = forebay::StepsOptions { start: start.into(), time_limit, sigterm };
         released(py, || self.inner.steps_with(n, options)).map(Steps::new)
+    }
+
+    #[getter]
+    fn position(&self) -> Option<i64> {
+        self.inner.position()
     }
 
     #[getter]

@@ -49,6 +49,11 @@ impl Snapshot {
         self.inner.step()
     }
 
+    #[getter]
+    fn taken(&self) -> bool {
+        self.inner.taken()
+    }
+
     #[pyo3(signature = (name, value, unit, append, offset, shape))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(

@@ -187,7 +187,7 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
         until("the hold", || applied() && held.word(word::HELD).load(Ordering::Acquire) == 1);
         held.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
     });
-    let mut steps = run.steps(6, 0).unwrap();
+    let mut steps = run.steps(6, None).unwrap();
     let mut passed = Vec::new();
     while let Some(step) = steps.next().unwrap() {
         assert_eq!(p.number(), if step < 3 { 0.5 } else { 1.0 });
@@ -214,7 +214,7 @@ fn quit_ends_the_loop_and_the_run_is_not_finished() {
     let run = owner.open(4 << 20, WhenFull::Block);
     owner.segment().word(word::GATE).store(1, Ordering::SeqCst);
     *owner.script.acts.lock().unwrap() = vec![(1, 1, Act::Quit)];
-    let mut steps = run.steps(10, 0).unwrap();
+    let mut steps = run.steps(10, None).unwrap();
     assert_eq!(steps.next().unwrap(), Some(0));
     assert_eq!(steps.next().unwrap(), None);
     run.close(None).unwrap();
@@ -227,7 +227,7 @@ fn a_held_loop_looks_at_the_users_check() {
     let run = owner.open(4 << 20, WhenFull::Block);
     owner.segment().word(word::GATE).store(0, Ordering::SeqCst);
     run.on_wait(|| Err(forebay_types::Error::new(Code::Cancelled, "Ctrl-C")));
-    let mut steps = run.steps(10, 0).unwrap();
+    let mut steps = run.steps(10, None).unwrap();
     assert_eq!(steps.next().unwrap_err().code(), Code::Cancelled);
     assert_eq!(run.checkpoint(None).unwrap_err().text(), "Ctrl-C");
     owner.segment().word(word::GATE).store(u64::MAX, Ordering::SeqCst);
@@ -374,7 +374,7 @@ fn a_killed_owner_is_told_at_once_to_who_waits_and_to_who_comes() {
     assert!(when.lock().unwrap().unwrap() - killed < LATE);
     let e = run.put("a", View::raw(b"x"), PutOptions::default()).unwrap_err();
     assert!(e.text().contains("forebay recover"), "{e}");
-    let mut steps_failed = run.steps(3, 0).is_err();
+    let mut steps_failed = run.steps(3, None).is_err();
     steps_failed &= run.snapshot(0, None).is_err();
     assert!(steps_failed);
     assert!(run.close(None).is_err());

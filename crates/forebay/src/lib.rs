@@ -56,6 +56,6 @@ pub use forebay_types::{
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, parse_bytes, run_dir};
 pub use run::{Run, open};
-pub use steps::{StepsOptions, TimeLimit};
+pub use steps::{Start, StepsOptions, TimeLimit};
 pub use table::{Table, TableOptions};
 pub use watch::{DiagramOptions, Level, ParameterOptions};

@@ -18,8 +18,8 @@ use crate::owner::Owner;
 use crate::reads::Reads;
 use crate::{
     Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
-    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Steps, StepsOptions, Table, TableOptions, View,
-    launcher,
+    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps, StepsOptions, Table, TableOptions,
+    View, launcher,
 };
 
 /// An open run. Cheap to clone, usable from every thread; the last clone that goes closes it.
@@ -262,8 +262,10 @@ impl Run {
 
     // --- snapshots ---------------------------------------------------------------------------
 
-    /// Begins a snapshot. `Conflict` if the step exists, or while another snapshot of this rank
-    /// is not yet ended.
+    /// Begins a snapshot: the state after `step` steps, which is what the loop head finds before it computes step
+    /// `step`. When that state is kept already, by Save or since the run went back to it, nothing is done and
+    /// [`Snapshot::taken`] is false. `Conflict` if the step exists otherwise, or while another snapshot of
+    /// this rank is not yet ended.
     pub fn snapshot(&self, step: i64, time: Option<f64>) -> Result<Snapshot> {
         self.session()?.snapshot(step, time)
     }
@@ -345,13 +347,23 @@ impl Run {
 
     /// The loop head: yields `start .. n`, and is where Run, Step, Stop, Save, Quit and changed
     /// parameters act. SIGTERM, where the program leaves it alone, saves and ends it.
-    pub fn steps(&self, n: i64, start: i64) -> Result<Steps> {
-        self.steps_with(n, StepsOptions { start, ..Default::default() })
+    ///
+    /// After a restart its start is the snapshot that [`Run::restart`] gave, `back.as_ref()`; `Conflict` if it is
+    /// another step, or one before the position.
+    pub fn steps(&self, n: i64, start: impl Into<Start>) -> Result<Steps> {
+        self.steps_with(n, StepsOptions { start: start.into(), ..Default::default() })
+    }
+
+    /// The number of the state that the program holds, which is how many steps are behind it: that of the head
+    /// in the body of a loop, where the loop ended behind it, where [`Run::restart`] went back to before it.
+    /// `None` before anybody has said it.
+    pub fn position(&self) -> Option<i64> {
+        self.inner.session.as_ref().and_then(Session::position)
     }
 
     /// The same, with what may end it before step `n`.
     pub fn steps_with(&self, n: i64, options: StepsOptions) -> Result<Steps> {
-        self.session()?.steps_until(n, options.start, options.ending()?)
+        self.session()?.steps_until(n, options.start.step(), options.ending()?)
     }
 
     /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit`, or the reason that

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use forebay_client::run::{Ending, Until};
 use forebay_types::{Error, Result};
 
+use crate::Restart;
+
 /// The variable that sets a time limit for a program that sets none.
 const VARIABLE: &str = "FOREBAY_TIME_LIMIT";
 /// Slurm's: when the job ends, in seconds since 1970.
@@ -25,11 +27,49 @@ pub enum TimeLimit {
     Job,
 }
 
+/// Where a loop begins: by number, at the snapshot that [`crate::Run::restart`] gave, or, without either, at 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start(Option<i64>);
+
+impl Start {
+    /// The first start of all.
+    pub const FIRST: Start = Start(None);
+
+    /// Its number, if one was given.
+    pub fn step(self) -> Option<i64> {
+        self.0
+    }
+}
+
+impl From<i64> for Start {
+    fn from(step: i64) -> Start {
+        Start(Some(step))
+    }
+}
+
+impl From<Option<i64>> for Start {
+    fn from(step: Option<i64>) -> Start {
+        Start(step)
+    }
+}
+
+impl From<&Restart> for Start {
+    fn from(back: &Restart) -> Start {
+        Start(Some(back.snapshot.step()))
+    }
+}
+
+impl From<Option<&Restart>> for Start {
+    fn from(back: Option<&Restart>) -> Start {
+        back.map_or(Start::FIRST, Start::from)
+    }
+}
+
 /// How a loop goes.
 #[derive(Clone, Copy, Debug)]
 pub struct StepsOptions {
-    /// The first step.
-    pub start: i64,
+    /// Where it begins.
+    pub start: Start,
     /// When it is to be over; `FOREBAY_TIME_LIMIT` when not given.
     pub time_limit: Option<TimeLimit>,
     /// Whether SIGTERM, where the program leaves it alone, saves and ends the run (yes).
@@ -38,7 +78,7 @@ pub struct StepsOptions {
 
 impl Default for StepsOptions {
     fn default() -> Self {
-        StepsOptions { start: 0, time_limit: None, sigterm: true }
+        StepsOptions { start: Start::FIRST, time_limit: None, sigterm: true }
     }
 }
 

@@ -179,7 +179,7 @@ fn snapshots_appear_whole_and_a_run_goes_on_where_it_stopped() {
         let part = Selection::parse("10:20", &shape).unwrap();
         let kept = run.last_snapshot().unwrap().unwrap();
         assert_eq!(kept.get("electrons/x", Some(&part)).unwrap().to_f64().unwrap(), field(6, 20)[10..]);
-        let mut steps = run.steps(10, back.snapshot.step()).unwrap();
+        let mut steps = run.steps(10, &back).unwrap();
         while let Some(step) = steps.next().unwrap() {
             t.insert(&[row(step)]).unwrap();
         }

@@ -39,7 +39,7 @@ struct simulation {
     double *phi, *E;      /* [grid] each, one behind the other */
     double *force, *points;
     double amplitude;     /* of the external field: steerable */
-    int64_t start, kept, solved; /* first step, step of the latest snapshot, step that phi and E belong to */
+    int64_t start, solved; /* first step, step that phi and E belong to */
     struct clocked clocked;
 };
 
@@ -282,21 +282,22 @@ static void put_particles(fb_snapshot *snapshot, const struct species *beam, con
 static void take_snapshot(struct simulation *s, int64_t step)
 {
     fb_snapshot *snapshot = NULL;
-    if (step == s->kept)
-        return;
-    solve(s, step, 0);
+    int taken = 0; /* not by Save, nor is it the one that the run went back to */
     check(fb_snapshot_begin(s->run, step, (double)step * s->deck->dt, &snapshot));
-    put_field(s, snapshot, "E", s->E, UNIT_E);
-    put_field(s, snapshot, "phi", s->phi, UNIT_PHI);
-    put_field(s, snapshot, "rho", s->plasma.rho, UNIT_RHO);
-    for (int b = 0; b < s->deck->beams; b++) {
-        const struct species *beam = &s->plasma.species[b];
-        put_particles(snapshot, beam, "x", beam->x, UNIT_X);
-        put_particles(snapshot, beam, "v", beam->v, UNIT_V);
+    check(fb_snapshot_taken(snapshot, &taken));
+    if (taken) {
+        solve(s, step, 0);
+        put_field(s, snapshot, "E", s->E, UNIT_E);
+        put_field(s, snapshot, "phi", s->phi, UNIT_PHI);
+        put_field(s, snapshot, "rho", s->plasma.rho, UNIT_RHO);
+        for (int b = 0; b < s->deck->beams; b++) {
+            const struct species *beam = &s->plasma.species[b];
+            put_particles(snapshot, beam, "x", beam->x, UNIT_X);
+            put_particles(snapshot, beam, "v", beam->v, UNIT_V);
+        }
     }
     check(fb_snapshot_end(snapshot));
     check(fb_snapshot_free(snapshot));
-    s->kept = step;
 }
 
 static fb_status on_save(int64_t step, void *simulation)
@@ -386,10 +387,10 @@ static void begin(struct simulation *s)
         fail("there is not enough memory; use more ranks or fewer particles");
     check(fb_restart(s->run, &last));
     declare(s);
-    s->kept = s->solved = -1;
+    s->solved = -1;
     if (last) {
         check(fb_snapshot_step(last, &info));
-        s->start = s->kept = info.step;
+        s->start = info.step;
         load(s, last);
     } else {
         if (ranks.rank == 0)
@@ -403,6 +404,7 @@ static void begin(struct simulation *s)
         total_force(s->deck, s->E, s->amplitude, s->force);
         plasma_half_step_back(&s->plasma, s->force);
     }
+    check(fb_steps_from(s->run, last));
     check(fb_snapshot_free(last));
 }
 
@@ -410,17 +412,15 @@ static void begin(struct simulation *s)
 static int loop(struct simulation *s)
 {
     double since = now();
-    int64_t step, done = s->start;
+    int64_t step;
     int more;
-    check(fb_steps_from(s->run, s->start));
     while ((more = fb_step(s->run, &step, s->deck->steps)) > 0) {
         if (!advance(s, step))
             return 1;
-        done = step + 1;
     }
     if (more < 0)
         fail(fb_last_error());
-    take_snapshot(s, done);
+    take_snapshot(s, step);
     s->clocked.seconds = now() - since;
     return 0;
 }

@@ -66,7 +66,7 @@ module simulation
     type(plasma) :: plasma
     real(real64), allocatable :: fields(:, :), points(:) ! fields: phi and E
     real(real64) :: amplitude = 0 ! of the external field: steerable
-    integer(int64) :: start = 0, kept = -1, solved = -1 ! first step, latest snapshot, step of phi and E
+    integer(int64) :: start = 0, solved = -1 ! first step, step of phi and E
     type(clocked) :: clocked
   end type two_stream
 
@@ -229,10 +229,10 @@ contains
     integer(int64), intent(in) :: step
     type(fb_snapshot) :: snapshot
     character(len=:), allocatable :: name
+    logical :: taken ! not by Save, nor is it the one that the run went back to
     integer :: b
-    if (step == s%kept) return
-    call solve(step, 0.0_real64)
-    call fb_snapshot_begin(s%run, step, snapshot, time=real(step, real64) * s%deck%dt)
+    call fb_snapshot_begin(s%run, step, snapshot, time=real(step, real64) * s%deck%dt, taken=taken)
+    if (taken) call solve(step, 0.0_real64)
     call put_field(snapshot, 'E', s%fields(:, 2), UNIT_E)
     call put_field(snapshot, 'phi', s%fields(:, 1), UNIT_PHI)
     call put_field(snapshot, 'rho', s%plasma%rho, UNIT_RHO)
@@ -242,7 +242,6 @@ contains
       call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., unit=UNIT_V)
     end do
     call fb_snapshot_end(snapshot)
-    s%kept = step
   end subroutine take_snapshot
 
   subroutine on_save(step, user, status)
@@ -303,11 +302,11 @@ contains
     s%points = [(real(i, real64) * s%deck%length / real(s%deck%grid, real64), i=0, int(s%deck%grid) - 1)]
     call make_plasma(s%plasma, s%deck, my_rank, nranks)
     call fb_restart(s%run, last)
+    call fb_steps_from(s%run, last)
     call declare()
     if (fb_is_there(last)) then
       call fb_snapshot_step(last, info)
       s%start = info%step
-      s%kept = info%step
       call load(last)
     else
       call quiet_start(s%plasma, s%deck)
@@ -337,7 +336,7 @@ contains
   !> From the open run to the report; the exit status.
   function simulate() result(status)
     integer :: status
-    integer(int64) :: step, done
+    integer(int64) :: step
     real(real64) :: since
     status = 0
     call check_one_deck()
@@ -353,8 +352,6 @@ contains
     end if
     flush (output_unit)
     since = now()
-    done = s%start
-    call fb_steps_from(s%run, s%start)
     do while (fb_step(s%run, step, s%deck%steps))
       if (advance(step)) then
         call fb_run_close_unfinished(s%run)
@@ -362,9 +359,8 @@ contains
         status = 130
         return
       end if
-      done = step + 1
     end do
-    call take_snapshot(done)
+    call take_snapshot(step)
     s%clocked%seconds = now() - since
     call fb_flush(s%run)
     call all_here() ! all ranks have flushed: the last step is durable

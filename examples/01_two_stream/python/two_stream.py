@@ -38,10 +38,10 @@ class Simulation:
         self.phi: Array = np.zeros(deck.grid)
         self.E: Array = np.zeros(deck.grid)
         self.calls: list[float] = []
-        self.kept = -1  # step of the latest snapshot
         self.solved = -1  # step that phi and E belong to
 
         restart = run.restart()
+        self.restart = restart
         self.start = 0 if restart is None else restart.step
         self._declare()
         if restart is None:
@@ -50,7 +50,6 @@ class Simulation:
             self._solve(0, patience=wait)
             self.plasma.half_step_back(self._force())
         else:
-            self.kept = restart.step
             self.plasma = Plasma(deck, [self._species(beam, restart) for beam in deck.beams])
 
     # --- what the run holds ------------------------------------------------------------------
@@ -84,17 +83,16 @@ class Simulation:
 
     def snapshot(self, step: int) -> None:
         """Keeps the state before ``step``, with the fields of that state."""
-        if step == self.kept:
-            return
-        self._solve(step)
         with self.run.snapshot(step, time=step * self.deck.dt) as s:
+            if not s.taken:
+                return
+            self._solve(step)
             s.put("E", self.E, unit=UNITS["E"])
             s.put("phi", self.phi, unit=UNITS["phi"])
             s.put("rho", self.plasma.rho, unit=UNITS["rho"])
             for beam in self.plasma.species:
                 s.put(f"electrons/{beam.name}/x", beam.x, unit=UNITS["x"])
                 s.put(f"electrons/{beam.name}/v", beam.v, unit=UNITS["v"])
-        self.kept = step
 
     def _save(self, step: int) -> None:
         self.snapshot(step)
@@ -211,11 +209,9 @@ def simulate(args: argparse.Namespace, deck: decks.Deck) -> int:
         elif simulation.start:
             print(f"going on from step {simulation.start}", flush=True)
         begin = time.perf_counter()
-        done = simulation.start
-        for step in run.steps(deck.steps, start=simulation.start):
+        for step in run.steps(deck.steps, start=simulation.restart):
             simulation.step(step)
-            done = step + 1
-        simulation.snapshot(done)
+        simulation.snapshot(run.position or 0)
         seconds = time.perf_counter() - begin
         run.flush()
         clocked = report.Clocked(seconds, simulation.calls)

@@ -35,8 +35,8 @@ int main(int argc, char **argv)
         fb_step_info about = { .size = sizeof about };
         OK(fb_snapshot_step(last, &about));
         OK(fb_snapshot_get(last, "x", FB_F64, 1, &one, &x));
-        OK(fb_snapshot_free(last));
         loop.start = about.step;
+        OK(fb_snapshot_free(last));
     }
     OK(fb_on_save(run, keep, run));
     fb_loop_opts wrong = loop;
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     char *why = NULL;
     OK(fb_ended_by(run, &why));
     if (why == NULL) OK(keep(steps, run));
-    printf("%lld to %lld ended by %s\n", (long long)loop.start, (long long)(step + 1), why == NULL ? "itself" : why);
+    printf("%lld to %lld ended by %s\n", (long long)loop.start, (long long)step, why == NULL ? "itself" : why);
     OK(fb_free(why));
     OK(fb_run_close(run));
     NOTHING_IN_USE();

@@ -22,7 +22,7 @@ static fb_status save(int64_t step, void *user)
     int64_t other = 0;
     fb_snapshot *snapshot = NULL;
     FAILS(FB_CONFLICT, "in use", (fb_status)-fb_step(shared->run, &other, 1000));
-    FAILS(FB_CONFLICT, "in use", fb_steps_from(shared->run, 0));
+    FAILS(FB_CONFLICT, "in use", fb_steps_from(shared->run, NULL));
     OK(fb_snapshot_begin(shared->run, step, NAN, &snapshot));
     OK(fb_snapshot_put(snapshot, "x", FB_U8, 1, &three, NULL, NULL, "abc"));
     OK(fb_snapshot_end(snapshot));

@@ -156,7 +156,7 @@ int main(int argc, char **argv)
     OK(fb_snapshot_parameters(snapshot, &json));
     CHECK(strcmp(json, "{\"amplitude\":0.25}") == 0);
     OK(fb_free(json));
-    OK(fb_steps_from(run, about.step));
+    OK(fb_steps_from(run, snapshot));
     int64_t step = -1, loops = 0;
     while (fb_step(run, &step, 13) > 0) CHECK(step == 10 + loops++);
     CHECK(loops == 3);

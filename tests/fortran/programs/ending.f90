@@ -73,7 +73,7 @@ program ending
     call keep(steps, nobody, stat)
   end if
   call expect(stat == FB_OK, 'the last state is kept')
-  print '(i0, a, i0, 2a)', begun, ' to ', step + 1, ' ended by ', why
+  print '(i0, a, i0, 2a)', begun, ' to ', step, ' ended by ', why
   call fb_run_close(run)
   if (failures > 0) error stop 'expectations were not met'
 end program ending

@@ -254,8 +254,11 @@ class Run:
     def snapshot(self, step: int, time: float | None = None) -> Snapshot:
         """Begins a snapshot; use it in a ``with`` statement.
 
-        It appears as a whole or not at all; an exception inside discards it. Raises ``Conflict`` when
-        the step exists or another snapshot of this rank is not yet ended.
+        Its number says how many steps are behind the state: snapshot N is what the loop head finds before it computes
+        step N. It appears as a whole or not at all; an exception inside discards it. When the state is kept already, by
+        Save or since the run went back to it, the block does nothing and ``s.taken`` is false. Raises ``Conflict``
+        when the step exists otherwise, when the loop ended at another one (:attr:`position`), or when
+        another snapshot of this rank is not yet ended.
         """
         return Snapshot(self._native.snapshot(step, time))
 
@@ -270,7 +273,7 @@ class Run:
 
         Parameters declared from now on have their values of that step, and rows of later steps are
         removed from tables that are histories. Call it in every rank: all get the same step. Go on with
-        ``run.steps(n, start=snap.step)``. Raises ``NotFound`` (no such checkpoint), ``Conflict`` (ranks
+        ``run.steps(n, start=snap)``. Raises ``NotFound`` (no such checkpoint), ``Conflict`` (ranks
         ask for different ones).
 
         Snapshots that ``forebay repair`` marked as damaged are passed over: ``snap.passed`` has their numbers, which are
@@ -325,7 +328,7 @@ class Run:
     def steps(
         self,
         n: int,
-        start: int = 0,
+        start: int | StoredSnapshot | None = None,
         *,
         time_limit: float | Literal["job"] | None = None,
         sigterm: bool = True,
@@ -335,12 +338,24 @@ class Run:
         Here Run, Step, Stop, Save and Quit act and parameters change, at the same step in all ranks.
         Quit ends the loop early.
 
+        ``start``: what :meth:`restart` returned; ``None`` is the first start, at 0. Raises ``Conflict`` when the run went
+        back to a step and the loop begins at another one, or when it begins before :attr:`position`.
+
         ``time_limit``: seconds since this process began by which everything is to be on disk, or ``"job"`` for the end of
         the Slurm job; ``FOREBAY_TIME_LIMIT`` if not given. When it comes near, and with ``sigterm`` when SIGTERM comes
         and the program leaves it alone, all ranks save, mark a checkpoint and end the loop at the same step;
         :attr:`ended_by` says so, and :meth:`restart` goes on from there.
         """
-        return self._native.steps(n, start, None if time_limit is None else str(time_limit), sigterm)
+        first = start.step if isinstance(start, StoredSnapshot) else start
+        return self._native.steps(n, first, None if time_limit is None else str(time_limit), sigterm)
+
+    @property
+    def position(self) -> int | None:
+        """The number of the state that the program holds, which is how many steps are behind it: that of the head in the
+        body of a loop, where the loop ended behind it (``n``, or less after Quit or SIGTERM), where :meth:`restart` went
+        back to before it. ``None`` before anybody has said it.
+        """
+        return self._native.position
 
     @property
     def ended_by(self) -> str | None:

@@ -99,6 +99,13 @@ class Snapshot:
         """Its number."""
         return self._native.step
 
+    @property
+    def taken(self) -> bool:
+        """Whether it is taken. It is not when this state is kept already, by Save, by the bottom of the body before,
+        or since the run went back to it: then nothing is done, and everything is right.
+        """
+        return self._native.taken
+
     def put(
         self,
         name: str,

@@ -1,6 +1,5 @@
 //! What all parts of a session share.
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
@@ -18,6 +17,7 @@ use serde::de::DeserializeOwned;
 use super::down::Down;
 use super::life::Life;
 use super::log::Log;
+use super::numbers::{Numbers, Place};
 use super::patience::Patience;
 use super::revive::Successor;
 use super::room::Rooms;
@@ -49,16 +49,23 @@ pub struct Core {
     /// Listens for SIGTERM while a loop is on.
     pub attentive: Mutex<Option<Arc<Terminations>>>,
     pub counts: Counts,
-    /// The step being computed; -1 outside the loop.
-    pub current: AtomicI64,
+    /// The number of the state that the program holds: that of the head in the body of a loop, where the loop
+    /// ended behind it, where the run went back to before it; -1 before anybody has said it.
+    pub position: AtomicI64,
+    /// [`BODY`] or [`BEHIND`]; 0 before a loop, and after one that was left.
+    pub phase: AtomicU8,
+    /// Counts the loops that were begun.
+    pub loops: AtomicU64,
     /// Simulated time as last told, bits of a double; NaN before.
     pub time: AtomicU64,
     /// The snapshot being taken, if any.
     pub open_step: Mutex<Option<OpenStep>>,
     /// The last snapshot ended; `i64::MIN` for none.
     pub last_ended: AtomicI64,
-    /// Steps that exist as far as this session knows.
-    pub ended: Mutex<HashSet<i64>>,
+    /// Numbers of snapshots.
+    pub numbers: Mutex<Numbers>,
+    /// The last snapshot that was not taken since it stands already; -1 before one.
+    pub stood: AtomicI64,
     /// The run went back behind a step that was durable: `DURABLE` may mean the one that was put aside.
     pub went_back: AtomicBool,
     /// Bytes of a rank in the last step of the run, if it had one when it was opened.
@@ -87,6 +94,11 @@ pub struct OpenStep {
 pub const LOOPING: u8 = 1;
 /// A loop came to its end.
 pub const LOOPED: u8 = 2;
+
+/// A loop is under way.
+pub const BODY: u8 = 1;
+/// A loop has ended where the position says.
+pub const BEHIND: u8 = 2;
 
 /// What a session counts on its own.
 #[derive(Default)]
@@ -132,6 +144,19 @@ impl Core {
     /// The snapshot being taken.
     pub fn open_step(&self) -> MutexGuard<'_, Option<OpenStep>> {
         self.open_step.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Numbers of snapshots.
+    pub fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Where this rank is.
+    pub fn place(&self) -> Place {
+        let position = Some(self.position.load(Ordering::Relaxed)).filter(|step| *step >= 0);
+        let phase = self.phase.load(Ordering::Relaxed);
+        let next = position.filter(|_| phase == BODY).map(|step| step + 1);
+        Place { position, next, behind: phase == BEHIND }
     }
 
     /// The first thing every call does: is the session good, and did something fail behind its back?
@@ -232,6 +257,18 @@ impl Core {
         );
     }
 
+    /// Says, once and in one rank, that there is nothing to go on with.
+    pub fn remark_complete(&self, step: i64, n: i64) {
+        if self.open.rank == 0 {
+            let run = &self.open.path;
+            // Nobody may be there to read it.
+            let _ = writeln!(
+                std::io::stderr().lock(),
+                "forebay: {run} is complete already: it is at step {step}, and the loop goes to {n}"
+            );
+        }
+    }
+
     /// A message for people.
     pub fn message(&self, level: u8, text: &str) -> Result<()> {
         if text.len() > limits::JSON_BYTES {
@@ -241,7 +278,7 @@ impl Core {
                 limits::JSON_BYTES
             )));
         }
-        let step = self.current.load(Ordering::Relaxed);
+        let step = self.position.load(Ordering::Relaxed);
         self.publish(&Record::Message { level, step, text }).map(|_| ())
     }
 

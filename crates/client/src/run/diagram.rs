@@ -123,7 +123,7 @@ impl Diagram {
         let Some(slot) = found.slot.as_mut() else { return Ok(()) };
         let kind = inner.declared.kind;
         let n = reduce::remaining(kind, x.len(), slot.points() as usize);
-        let step = inner.core.current.load(Ordering::Relaxed);
+        let step = inner.core.position.load(Ordering::Relaxed);
         let time = f64::from_bits(inner.core.time.load(Ordering::Relaxed));
         slot.publish(step, time, n as u32, |to_x, to_y| reduce::reduce(kind, x, y, to_x, to_y));
         found.copied = Some(Instant::now());
@@ -162,7 +162,7 @@ impl Diagram {
             w.u32(curves[at].number).f64(*value);
         }
         inner.core.time.store(t.to_bits(), Ordering::Relaxed);
-        let step = inner.core.current.load(Ordering::Relaxed);
+        let step = inner.core.position.load(Ordering::Relaxed);
         let values = w.finish();
         inner.core.publish(&Record::Append { diagram: inner.declared.id, step, t, values: &values })?;
         Ok(())

@@ -10,7 +10,7 @@ use forebay_types::control::word;
 use forebay_types::watch::Declare;
 use forebay_types::{Error, Result};
 
-use super::core::{Core, LOOPED, LOOPING};
+use super::core::{BEHIND, BODY, Core, LOOPED, LOOPING};
 use super::ending::{Ending, Watch};
 use super::patience::SLICE;
 
@@ -26,25 +26,37 @@ pub struct LoopHead {
     next: i64,
     end: i64,
     ended: bool,
+    /// Which loop of the session it is.
+    number: u64,
 }
 
 impl LoopHead {
-    pub(super) fn new(core: &Arc<Core>, n: i64, start: i64, ending: Ending) -> Result<LoopHead> {
+    pub(super) fn new(core: &Arc<Core>, n: i64, start: Option<i64>, ending: Ending) -> Result<LoopHead> {
         core.enter()?;
-        if start < 0 || n < 0 || n == i64::MAX {
+        if start.unwrap_or(0) < 0 || n < 0 || n == i64::MAX {
+            let start = start.unwrap_or(0);
             return Err(Error::bad(format!(
                 "a loop from {start} to {n} is not possible; steps count from 0"
             )));
         }
-        if start < n {
+        let (at, mut end) = (core.place(), n);
+        let mut start = core.numbers().begin_loop(start, &at)?;
+        if core.steer.quitting() {
+            // Who was told to end begins nothing more, and holds what it holds.
+            start = at.position.unwrap_or(start);
+            end = start.min(n);
+        } else if start < n {
             core.remark_standing(start);
+        } else if at.position == Some(start) && !at.behind {
+            core.remark_complete(start, n);
         }
         core.declare(&Declare::Progress { start, end: n.max(start) })?;
         core.looped.store(LOOPING, Ordering::Relaxed);
-        // Who was told to end begins nothing more.
-        let end = if core.steer.quitting() { start.min(n) } else { n };
+        core.position.store(start, Ordering::Relaxed);
+        core.phase.store(BODY, Ordering::Relaxed);
+        let number = core.loops.fetch_add(1, Ordering::Relaxed) + 1;
         let watch = Watch::begin(core, ending);
-        Ok(LoopHead { core: core.clone(), watch, next: start, end, ended: false })
+        Ok(LoopHead { core: core.clone(), watch, next: start, end, ended: false, number })
     }
 
     /// The step about to be computed; `None` at the end, or when somebody pressed Quit. Waits
@@ -69,7 +81,7 @@ impl LoopHead {
         core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
         let gate = core.segment.word(word::GATE).load(Ordering::SeqCst);
         if (step as u64) < gate && core.life.good() && !core.down.news() {
-            core.current.store(step, Ordering::Relaxed);
+            core.position.store(step, Ordering::Relaxed);
             self.next = step + 1;
             return Some(step);
         }
@@ -83,6 +95,8 @@ impl LoopHead {
         }
         let step = self.next;
         let last = step >= self.end;
+        // What is called here finds the state of this head.
+        self.core.position.store(step, Ordering::Relaxed);
         if last {
             self.core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
         }
@@ -93,14 +107,13 @@ impl LoopHead {
         let go = self.attend(step, !last);
         self.core.segment.word(word::HELD).store(0, Ordering::Release);
         if go? && !last {
-            self.core.current.store(step, Ordering::Relaxed);
             self.next = step + 1;
             return Ok(Some(step));
         }
         self.ended = true;
         self.end = step;
         self.watch.end(&self.core);
-        self.core.current.store(-1, Ordering::Relaxed);
+        self.core.phase.store(BEHIND, Ordering::Relaxed);
         if last && !self.core.steer.quitting() {
             self.core.looped.store(LOOPED, Ordering::Relaxed);
         }
@@ -149,8 +162,11 @@ impl LoopHead {
 impl Drop for LoopHead {
     fn drop(&mut self) {
         self.watch.end(&self.core);
-        self.core.current.store(-1, Ordering::Relaxed);
         if !self.ended {
+            // Somewhere in the body: whether the step is computed only the program knows.
+            if self.core.loops.load(Ordering::Relaxed) == self.number {
+                self.core.phase.store(0, Ordering::Relaxed);
+            }
             self.core.declare_at_once(&Declare::Over { step: self.next });
         }
     }

@@ -8,7 +8,7 @@
 //! | `log` | the custody log: numbered records in the up ring |
 //! | `down` | answers, acts of steering and late errors out of the down ring |
 //! | `room` | blocks of the arena and of overflow segments |
-//! | `step` | taking a snapshot, whole or in pieces |
+//! | `step`, `numbers` | taking a snapshot, whole or in pieces; which number it may have |
 //! | `looping`, `ending` | the loop head; when the run is to end before its last step |
 //! | `steer` | parameters and callbacks at the same step in all ranks |
 //! | `diagram`, `reduce` | curves through triple buffers, thinned and reduced at the source |
@@ -23,6 +23,7 @@ mod ending;
 mod life;
 mod log;
 mod looping;
+mod numbers;
 mod open;
 mod patience;
 mod reduce;

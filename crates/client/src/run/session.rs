@@ -220,7 +220,7 @@ impl Session {
         if rows == 0 {
             return Ok(());
         }
-        let step = self.core.current.load(Ordering::Relaxed);
+        let step = self.core.position.load(Ordering::Relaxed);
         self.core.publish(&Record::Insert { table: table.id, step, rows, cells: &cells.finish() }).map(|_| ())
     }
 
@@ -244,7 +244,7 @@ impl Session {
 
     /// Steps that are in the run already; writing one of them again is a conflict.
     pub fn know_steps(&self, steps: impl IntoIterator<Item = i64>) {
-        self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).extend(steps);
+        self.core.numbers().know(steps);
     }
 
     /// Notes how many bytes each rank put into the last step of the run.
@@ -261,12 +261,13 @@ impl Session {
     /// Damaged steps are passed over; with `strict` they are an error.
     pub fn restart(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restarted>> {
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
+        self.core.numbers().go_back(restarted.as_ref().map(|r| r.step));
+        self.core.position.store(restarted.as_ref().map_or(-1, |r| r.step), Ordering::Relaxed);
+        self.core.phase.store(0, Ordering::Relaxed);
         if let Some(r) = &restarted {
             self.core.standing.store(false, Ordering::Relaxed);
             self.tell_passed(r);
             self.core.restore(&r.parameters)?;
-            let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
-            ended.retain(|step| *step <= r.step);
             // What was ended behind it is put aside: nobody waits for it.
             self.core.last_ended.fetch_min(r.step, Ordering::Relaxed);
             let durable = self.core.segment.word(word::DURABLE).load(Ordering::Acquire);
@@ -293,11 +294,10 @@ impl Session {
     /// there was one.
     pub fn drop_step(&self, step: i64) -> Result<bool> {
         let there = self.ask(&Ask::DropStep { step })?;
-        let mut ended = self.core.ended.lock().unwrap_or_else(|e| e.into_inner());
-        ended.remove(&step);
+        let mut numbers = self.core.numbers();
+        numbers.free(step);
         // Nobody waits for what is gone.
-        let last = ended.iter().max().copied().unwrap_or(i64::MIN);
-        self.core.last_ended.fetch_min(last, Ordering::Relaxed);
+        self.core.last_ended.fetch_min(numbers.last().unwrap_or(i64::MIN), Ordering::Relaxed);
         Ok(there)
     }
 
@@ -356,13 +356,19 @@ impl Session {
         Ok(stats)
     }
 
-    /// The loop head.
-    pub fn steps(&self, n: i64, start: i64) -> Result<LoopHead> {
+    /// The number of the state that the program holds: that of the head in the body of a loop, where the loop
+    /// ended behind it, where the run went back to before it; `None` before anybody has said it.
+    pub fn position(&self) -> Option<i64> {
+        self.core.place().position
+    }
+
+    /// The loop head; without a start it is the first one.
+    pub fn steps(&self, n: i64, start: Option<i64>) -> Result<LoopHead> {
         self.steps_until(n, start, Ending::default())
     }
 
     /// The loop head, with what may end it before its last step.
-    pub fn steps_until(&self, n: i64, start: i64, ending: Ending) -> Result<LoopHead> {
+    pub fn steps_until(&self, n: i64, start: Option<i64>, ending: Ending) -> Result<LoopHead> {
         LoopHead::new(&self.core, n, start, ending)
     }
 

@@ -217,7 +217,7 @@ impl Core {
             Act::Run => Ok("running".to_owned()),
             Act::Stop => Ok(format!("held before step {step}")),
             Act::Step { n } => Ok(format!("{n} more steps")),
-            Act::Save => self.call(SAVE, step).map(|()| "saved".to_owned()),
+            Act::Save => self.save(step),
             Act::Command { name } => self.call(&name, step).map(|()| format!("{name} done")),
             Act::Set { name, value } => self.set(&name, value),
             Act::Quit => {
@@ -243,6 +243,16 @@ impl Core {
         Ok(quit)
     }
 
+    /// Calls what Save does.
+    fn save(&self, step: i64) -> Result<String> {
+        self.stood.store(-1, Ordering::Relaxed);
+        self.call(SAVE, step)?;
+        Ok(match self.stood.load(Ordering::Relaxed) == step {
+            true => format!("step {step} is kept already"),
+            false => "saved".to_owned(),
+        })
+    }
+
     /// What is kept before the loop ends: what Save keeps, if it is registered, and a checkpoint of the
     /// last complete step. Whatever fails, the loop ends.
     fn last_save(&self, why: &str, step: i64) -> Result<String> {
@@ -256,7 +266,7 @@ impl Core {
                 self.message(2, &format!("{why}: the loop ends and nothing is saved; {}", e.text()))?;
                 Ok("no step to mark; the loop ends".to_owned())
             }
-            // The step may be kept already: where a restart goes on, say.
+            // A number that the program has chosen may be there already: where a restart goes on, say.
             (Err(e), Ok(kept)) if e.code() == Code::Conflict => {
                 Ok(format!("checkpoint {why:?} of step {kept}; the loop ends ({})", e.text()))
             }

@@ -2,11 +2,10 @@
 //! the step is acknowledged when its end is in the log.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use forebay_arena::Block;
 use forebay_types::control::{Ask, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
@@ -69,6 +68,8 @@ struct State {
 pub struct StepWriter {
     core: Arc<Core>,
     step: i64,
+    /// False: the step stands already, and nothing is done.
+    taken: bool,
     state: Mutex<State>,
 }
 
@@ -76,17 +77,27 @@ pub struct StepWriter {
 #[derive(Clone)]
 pub struct Allocated {
     meta: ArrayMeta,
-    placed: Arc<Placed>,
+    memory: Memory,
+}
+
+#[derive(Clone)]
+enum Memory {
+    Placed(Arc<Placed>),
+    /// Of a snapshot that stands already: nobody reads it.
+    Scratch(Arc<[AtomicU64]>),
+}
+
+impl Memory {
+    fn scratch(bytes: u64) -> Memory {
+        let words = (bytes + PAGE) as usize / 8 + 1;
+        Memory::Scratch((0..words).map(|_| AtomicU64::new(0)).collect())
+    }
 }
 
 impl Allocated {
     /// What the array is.
     pub fn meta(&self) -> ArrayMeta {
         self.meta
-    }
-
-    fn block(&self) -> &Block {
-        &self.placed.block
     }
 
     /// Number of bytes.
@@ -102,7 +113,13 @@ impl Allocated {
     /// First byte, 64-byte aligned (page aligned from 4 KiB on). Valid as long as this object or
     /// a clone of it lives; arrays of other languages keep one.
     pub fn as_mut_ptr(&self) -> *mut u8 {
-        self.block().as_ptr()
+        match &self.memory {
+            Memory::Placed(placed) => placed.block.as_ptr(),
+            Memory::Scratch(words) => {
+                let first = words.as_ptr().cast::<u8>();
+                first.wrapping_add(first.align_offset(PAGE as usize)).cast_mut()
+            }
+        }
     }
 
     /// Writes bytes at an offset.
@@ -116,7 +133,9 @@ impl Allocated {
                 self.len()
             )));
         }
-        self.block().write_from(offset as u64, bytes);
+        if let Memory::Placed(placed) = &self.memory {
+            placed.block.write_from(offset as u64, bytes);
+        }
         Ok(())
     }
 }
@@ -126,18 +145,13 @@ impl StepWriter {
     pub(super) fn begin(core: &Arc<Core>, step: i64, time: Option<f64>) -> Result<StepWriter> {
         let _visible = core.visible();
         core.enter()?;
-        if step < 0 {
-            return Err(Error::bad(format!("{step} is no number of a step; they count from 0")));
-        }
-        if core.ended.lock().unwrap_or_else(|e| e.into_inner()).contains(&step) {
-            core.remark_standing(step);
-            return Err(Error::new(
-                Code::Conflict,
-                format!(
-                    "step {step} is in the run already; go on behind the last one after a restart, or open the run with mode \"w\""
-                ),
-            ));
-        }
+        let place = core.place();
+        let judged = core.numbers().judge(step, &place);
+        let taken = judged.inspect_err(|e| {
+            if e.code() == Code::Conflict {
+                core.remark_standing(step);
+            }
+        })?;
         let mut open = core.open_step();
         if let Some(OpenStep { step: other, .. }) = *open {
             return Err(Error::new(
@@ -145,8 +159,12 @@ impl StepWriter {
                 format!("the snapshot {other} is not ended yet; end or discard it before snapshot {step}"),
             ));
         }
-        core.publish(&Record::StepBegin { step, time: time.unwrap_or(f64::NAN) })?;
-        *open = Some(OpenStep { step, early: false });
+        if taken {
+            core.publish(&Record::StepBegin { step, time: time.unwrap_or(f64::NAN) })?;
+            *open = Some(OpenStep { step, early: false });
+        } else {
+            core.stood.store(step, Ordering::Relaxed);
+        }
         if let Some(time) = time {
             core.time.store(time.to_bits(), Ordering::Relaxed);
         }
@@ -157,7 +175,7 @@ impl StepWriter {
             names: HashMap::new(),
             reserved: VecDeque::new(),
         };
-        Ok(StepWriter { core: core.clone(), step, state: Mutex::new(state) })
+        Ok(StepWriter { core: core.clone(), step, taken, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -169,9 +187,15 @@ impl StepWriter {
         self.step
     }
 
-    /// Whether it is neither ended nor given up yet, in a run that is open.
+    /// Whether it is taken. It is not when the state of that number is kept already, by Save or by the bottom of
+    /// the body before, or is the one that the run went back to: then nothing is done, and everything is right.
+    pub fn taken(&self) -> bool {
+        self.taken
+    }
+
+    /// Whether it is being taken, neither ended nor given up yet, in a run that is open.
     pub fn is_open(&self) -> bool {
-        self.core.life.good() && self.lock().phase == Phase::Open
+        self.taken && self.core.life.good() && self.lock().phase == Phase::Open
     }
 
     /// Copies an array into the snapshot.
@@ -179,7 +203,7 @@ impl StepWriter {
         let _visible = self.core.visible();
         self.core.enter()?;
         let mut state = self.lock();
-        if !self.admit(&mut state, name, view.meta(), &piece)? {
+        if !self.admit(&mut state, name, view.meta(), &piece)? || !self.taken {
             return Ok(());
         }
         let bytes = view.nbytes() as u64;
@@ -229,6 +253,9 @@ impl StepWriter {
                 format!("the snapshot {} was dropped since the buffers are full; skip it", self.step),
             ));
         }
+        if !self.taken {
+            return Ok(Allocated { meta, memory: Memory::scratch(bytes) });
+        }
         let Some(placed) = self.place(name, bytes.max(1), false)? else {
             self.give_up(&mut state, Phase::Dropped)?;
             return Err(Error::new(
@@ -251,7 +278,7 @@ impl StepWriter {
             place: piece.place,
             placed: placed.clone(),
         });
-        Ok(Allocated { meta, placed })
+        Ok(Allocated { meta, memory: Memory::Placed(placed) })
     }
 
     /// Checks an array before anything of it is sent; false when the snapshot is dropped already.
@@ -342,6 +369,10 @@ impl StepWriter {
             return Ok(());
         }
         self.core.enter()?;
+        if !self.taken {
+            state.phase = Phase::Ended;
+            return Ok(());
+        }
         while let Some(r) = state.reserved.pop_front() {
             let record = Record::StepBlock(StepBlock {
                 step: self.step,
@@ -361,14 +392,14 @@ impl StepWriter {
         }
         self.core.publish(&Record::StepEnd { step: self.step, blocks: state.records })?;
         self.core.counts.steps.fetch_add(1, Ordering::Relaxed);
-        self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).insert(self.step);
+        self.core.numbers().take(self.step);
         self.core.last_ended.store(self.step, Ordering::Relaxed);
         let early = self.leave(&mut state, Some(Phase::Ended));
         if early {
             // Blocks of the step may be gone from the arena already, so only the disk can vouch.
             let vouched = self.core.ask(&Ask::WaitStep { step: self.step });
             if vouched.is_err() {
-                self.core.ended.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.step);
+                self.core.numbers().lose(self.step);
             }
             return vouched;
         }
@@ -379,7 +410,11 @@ impl StepWriter {
     pub fn discard(&self) -> Result<()> {
         let mut state = self.lock();
         match state.phase {
-            Phase::Open => self.give_up(&mut state, Phase::Discarded),
+            Phase::Open if self.taken => self.give_up(&mut state, Phase::Discarded),
+            Phase::Open => {
+                state.phase = Phase::Discarded;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -1,0 +1,194 @@
+"""One meaning of a step: snapshot N is the state after N steps, which the loop head finds before it computes step N."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+import pytest
+from places import Place, ended, hear
+
+
+def keep(run: fb.Run, step: int, x: float) -> bool:
+    """Takes a snapshot of a state; says whether it was taken."""
+    with run.snapshot(step) as s:
+        s.put("x", x)
+    return s.taken
+
+
+def compute(run_dir: Path, n: int, stop: int | None = None, bottom: bool = False) -> list[int]:
+    """Counts in `x` to `n` with a snapshot every five states, from where the run stopped; gives its heads."""
+    heads = []
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        x = 0.0 if back is None else float(back["x"])
+        for step in run.steps(n, start=back):
+            heads.append(step)
+            if not bottom and step % 5 == 0:
+                keep(run, step, x)
+            x += 1.0
+            if bottom and (step + 1) % 5 == 0:
+                keep(run, step + 1, x)
+            if step == stop:
+                break
+    return heads
+
+
+@pytest.mark.parametrize("bottom", [False, True])
+def test_a_run_goes_on_with_the_step_of_its_last_snapshot_wherever_in_the_body_it_was_taken(
+    run_dir: Path, bottom: bool
+) -> None:
+    compute(run_dir, 30, stop=17, bottom=bottom)
+    assert compute(run_dir, 30, bottom=bottom) == list(range(15, 30))
+    with fb.open(run_dir, "r") as run:
+        first = 5 if bottom else 0
+        assert run.snapshots.numbers == list(range(first, 31 if bottom else 30, 5))
+        assert all(float(kept["x"]) == kept.step for kept in run.snapshots)
+
+
+def test_the_position_is_the_number_of_the_state_that_the_program_holds(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        assert run.position is None
+        for step in run.steps(7):
+            assert run.position == step
+        assert run.position == 7
+        assert keep(run, 7, 7.0)
+        assert not keep(run, 7, 7.0), "the same state"
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert run.position == 7
+        for step in run.steps(9, start=back):
+            if step == 8:
+                break
+        assert run.position == 8, "in the body that was left"
+    with fb.open(run_dir, "r") as run:
+        assert run.position is None
+
+
+def test_what_is_put_behind_the_loop_belongs_to_where_it_ended(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        history = run.table("history", {"x": "f64"}, history=True)
+        for step in run.steps(3):
+            history.insert((float(step),))
+        history.insert((3.0,))
+        run.message("over")
+        assert run.sql("select fb_step from history")["fb_step"].tolist() == [0, 1, 2, 3]
+        run.flush()
+        assert [row["step"] for row in run.sql("select step from fb_messages where text = 'over'")] == [3]
+
+
+def test_a_snapshot_of_a_state_that_stands_does_nothing_and_gives_memory_that_nobody_reads(
+    run_dir: Path,
+) -> None:
+    compute(run_dir, 6)
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        for step in run.steps(6, start=back):
+            with run.snapshot(step) as s:
+                assert not s.taken
+                s.put("x", 17.0)
+                room = s.allocate("y", (1000, 3))
+                assert room.shape == (1000, 3) and room.ctypes.data % 64 == 0
+                room[:] = 3.0
+                with pytest.raises(fb.BadArgument, match="in snapshot 5 already"):
+                    s.put("x", 1.0)
+            s.wait()
+            assert (room == 3.0).all(), "it outlives the snapshot"
+            assert float(run.snapshots[-1]["x"]) == 5.0
+            with pytest.raises(fb.Conflict, match="step 0 is in the run already"):
+                run.snapshot(0)
+            with pytest.raises(ZeroDivisionError), run.snapshot(step) as s:
+                1 / 0  # noqa: B018
+        assert run.snapshots.numbers == [0, 5]
+
+
+def test_behind_a_loop_that_was_left_early_a_state_has_no_other_number(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.command("stop here", lambda step: None)
+        for _ in run.steps(10):
+            pass
+        with pytest.raises(fb.Conflict, match=r"ended at step 10.*run\.position"):
+            run.snapshot(12)
+        assert keep(run, 10, 1.0)
+        with pytest.raises(fb.Conflict, match="start of 10 or more"):
+            run.steps(20)
+        assert list(run.steps(12, start=10)) == [10, 11]
+
+
+def test_a_loop_begins_where_the_restart_went_back_to(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    compute(run_dir, 12)
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None and back.step == 10
+        with pytest.raises(fb.Conflict, match="steps 10 to 10 would be left out"):
+            run.steps(20, start=back.step + 1)
+        with pytest.raises(fb.Conflict, match="steps 0 to 9 would be computed twice"):
+            run.steps(20)
+        assert capfd.readouterr().err == ""
+        assert list(run.steps(10, start=back)) == []
+        assert "is complete already: it is at step 10" in capfd.readouterr().err
+        assert run.position == 10
+
+
+def test_numbers_of_snapshots_grow(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        keep(run, 4, 0.0)
+        with pytest.raises(fb.Conflict, match="a number above 4"):
+            run.snapshot(3)
+        run.drop(4)
+        assert keep(run, 4, 0.0)
+        run.checkpoint("four")
+        keep(run, 8, 0.0)
+        run.restart("four")
+        assert not keep(run, 4, 1.0)
+        assert keep(run, 8, 1.0), "the run went back behind it"
+
+
+WATCHED = """
+import sys, forebay as fb
+path, bottom = sys.argv[1], sys.argv[2] == "bottom"
+with fb.open(path) as run:
+    x = 0.0
+    rate = run.parameter("rate", 1.0)
+
+    @run.saves
+    def keep(step):
+        with run.snapshot(step) as s:
+            s.put("x", x)
+
+    for step in run.steps(10**9):
+        if not bottom:
+            keep(step)
+        if step == 3:
+            print("begun", flush=True)
+        x += rate.value
+        if bottom:
+            keep(step + 1)
+    keep(run.position)
+print(run.position or "closed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["top", "bottom"])
+def test_save_at_a_step_that_the_program_keeps_and_then_run_ends_nothing(
+    place: Place, run_dir: Path, where: str
+) -> None:
+    program = place.python(WATCHED, run_dir, where)
+    hear(program, "begun")
+    held = place.command("steer", run_dir, "stop")
+    step = int(held.split("held before step ")[1].split(";")[0])
+    first = place.command("steer", run_dir, "save")
+    assert ("saved" if where == "top" else f"step {step} is kept already") in first
+    assert f"step {step} is kept already" in place.command("steer", run_dir, "save")
+    place.command("steer", run_dir, "step", "3")
+    place.command("steer", run_dir, "run")
+    place.command("steer", run_dir, "quit")
+    ended(program)
+    with fb.open(run_dir, "r") as run:
+        numbers = run.snapshots.numbers
+        assert {step, step + 1, step + 2, step + 3} <= set(numbers)
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+        assert np.array_equal([float(kept["x"]) for kept in run.snapshots], numbers)
