@@ -189,7 +189,7 @@ run = fb.open(sys.argv[1], buffer="4MiB")
 if sys.argv[2] == "after":
     for step in run.steps(10):
         pass
-    for step in run.steps(10):
+    for step in run.steps(20, start=10):
         break
 run.put("x", 1.0)
 os.kill(os.getpid(), signal.SIGTERM)

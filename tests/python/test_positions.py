@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import forebay as fb
@@ -192,3 +193,67 @@ def test_save_at_a_step_that_the_program_keeps_and_then_run_ends_nothing(
         assert {step, step + 1, step + 2, step + 3} <= set(numbers)
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
         assert np.array_equal([float(kept["x"]) for kept in run.snapshots], numbers)
+
+
+def test_nothing_is_added_to_an_older_run_before_it_went_back(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    compute(run_dir, 12)
+    with fb.open(run_dir) as run:
+        for step in run.steps(40, start=30):
+            with pytest.raises(fb.Conflict, match=r'complete steps up to 10.*restart.*mode "w".*another name'):
+                run.snapshot(step)
+        run.put("note", 1.0)
+    assert capfd.readouterr().err.count("complete steps up to 10") == 1
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert list(run.steps(12, start=back)) == [10, 11]
+        assert keep(run, 12, 12.0)
+    with fb.open(run_dir, "w") as run:
+        assert keep(run, 0, 0.0)
+
+
+HALVES = """
+import pathlib, sys, time, forebay as fb, numpy as np
+path, n, first = pathlib.Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+with fb.open(path, buffer="4MiB") as run:
+    told = path.with_suffix(f".told{n}")
+    x = np.zeros(8 // run.size) + 8 // run.size * run.rank
+    if run.rank == 0:
+        back = run.restart()
+        told.with_suffix(".new").write_text("-1" if back is None else str(back.step))
+        told.with_suffix(".new").rename(told)
+    while not told.exists():
+        time.sleep(0.001)
+    start = int(told.read_text())
+    rate = run.parameter("rate", first)
+    if start >= 0:
+        assert run.position == start, run.position
+        x = fb.open(path, "r").snapshots.at(start)["x"][len(x) * run.rank:][:len(x)].copy()
+    for step in run.steps(n, start=max(start, 0)):
+        with run.snapshot(step) as s:
+            s.put("x", x, offset=len(x) * run.rank, shape=8)
+        assert s.taken == (step != start), step
+        x += rate.value
+        if step == n - 1 and n < 20:
+            run.flush()
+            import os
+            os._exit(7)
+    with run.snapshot(run.position) as s:
+        s.put("x", x, offset=len(x) * run.rank, shape=8)
+"""
+
+
+@pytest.mark.parametrize(("before", "behind"), [(1, 1), (4, 2), (2, 4)])
+def test_all_ranks_know_where_the_run_went_back_to_though_one_of_them_asked(
+    place: Place, run_dir: Path, before: int, behind: int
+) -> None:
+    for process in place.ranks(before, sys.executable, "-c", HALVES, run_dir, "10", "1"):
+        ended(process, status=7)
+    for process in place.ranks(behind, sys.executable, "-c", HALVES, run_dir, "20", "100"):
+        ended(process)
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == list(range(21))
+        begun = np.arange(8) // (8 // before) * (8 // before)
+        for kept in run.snapshots:
+            assert np.array_equal(kept["x"], begun + kept.step), "the parameter has its value of before"

@@ -450,6 +450,7 @@ impl Run {
             owner_pid: std::process::id(),
             created: false,
             last_step: None,
+            begun: None,
         })
     }
 

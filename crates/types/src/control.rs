@@ -55,6 +55,11 @@ pub mod word {
     pub const RANKS: usize = 20;
     /// Rank: why it wants the run to end: 0 it does not, 1 SIGTERM, 2 its time is over.
     pub const WISH: usize = 21;
+    /// Owner: where the run went back to in this life, the step plus one; 0 before it did, [`BEGINNING`] when
+    /// there was no step. Stored before any rank is answered.
+    pub const FROM: usize = 22;
+    /// In [`FROM`]: the run went back to its beginning.
+    pub const BEGINNING: u64 = u64::MAX;
 }
 
 /// How a run is opened, as in h5py.
@@ -271,6 +276,10 @@ pub struct RunOpened {
     pub created: bool,
     /// Last complete step, if any.
     pub last_step: Option<i64>,
+    /// The last complete step that there was when this life of the run began: nothing is written behind it
+    /// before the run went back.
+    #[serde(default)]
+    pub begun: Option<i64>,
 }
 
 /// A request of a rank to the owner, through the session's ring; answered in JSON.
@@ -384,6 +393,8 @@ pub enum Ask {
     },
     /// Drops the oldest whole step that is not being written. Answer: its number, or null.
     DropOldest,
+    /// Values of the parameters, for a rank that did not go back itself. Answer: an object.
+    Parameters,
     /// Figures. Answer: an object of numbers.
     Stats,
     /// The page. Answer: [`PageLinks`].

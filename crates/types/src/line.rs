@@ -172,6 +172,8 @@ pub struct OwnerWords {
     pub written: u64,
     /// `COMMITS`.
     pub commits: u64,
+    /// `FROM`.
+    pub from: u64,
     /// Position in the mirror's up ring up to which it was released.
     pub released: u64,
     /// Bytes of blocks that came over this connection.
@@ -219,7 +221,7 @@ macro_rules! words {
         }
     };
 }
-words!(OwnerWords: closed, applied, durable, gate, epoch, hidden, written, commits, released, taken);
+words!(OwnerWords: closed, applied, durable, gate, epoch, hidden, written, commits, from, released, taken);
 words!(RankWords: step, held, visible, epoch, heard, wish, ideal, overflow, high_water);
 
 /// Where a block lies, behind the record that names it.

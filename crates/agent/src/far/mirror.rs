@@ -209,6 +209,7 @@ impl Mirror {
             hidden: load(word::HIDDEN_NS),
             written: load(word::WRITTEN_BYTES),
             commits: load(word::COMMITS),
+            from: load(word::FROM),
             released: self.released(),
             taken,
         }

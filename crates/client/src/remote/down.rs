@@ -76,6 +76,7 @@ impl Down {
         self.beats += 1;
         store(word::HEARTBEAT, self.beats);
         store(word::COMMITS, words.commits);
+        store(word::FROM, words.from);
         self.segment.word(word::APPLIED).fetch_max(words.applied, Ordering::SeqCst);
         self.segment.word(word::DURABLE).fetch_max(words.durable, Ordering::SeqCst);
         store(word::HIDDEN_NS, words.hidden);

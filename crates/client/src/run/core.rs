@@ -13,6 +13,7 @@ use forebay_types::record::Record;
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::down::Down;
 use super::life::Life;
@@ -74,8 +75,10 @@ pub struct Core {
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.
     pub looped: AtomicU8,
-    /// The run had complete steps when it was opened, and nobody has gone back to them or heard of it.
+    /// It was not said yet that the run had complete steps when this life of it began.
     pub standing: AtomicBool,
+    /// [`word::FROM`] as it was seen last.
+    pub from: AtomicU64,
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
@@ -94,6 +97,9 @@ pub struct OpenStep {
 pub const LOOPING: u8 = 1;
 /// A loop came to its end.
 pub const LOOPED: u8 = 2;
+
+/// What a program does that finds complete steps it has not gone back to.
+pub const WAYS_OUT: &str = "call restart (fb_restart) before the loop to go on where they end, or begin anew with mode \"w\" or under another name";
 
 /// A loop is under way.
 pub const BODY: u8 = 1;
@@ -149,6 +155,31 @@ impl Core {
     /// Numbers of snapshots.
     pub fn numbers(&self) -> MutexGuard<'_, Numbers> {
         self.numbers.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Learns that another rank has gone back, for all of them.
+    pub fn follow(&self) -> Result<()> {
+        let from = self.segment.word(word::FROM).load(Ordering::SeqCst);
+        if self.from.load(Ordering::Relaxed) == from {
+            return Ok(());
+        }
+        // Nothing is behind the beginning that could be forgotten.
+        if from != word::BEGINNING {
+            let to = from as i64 - 1;
+            let values: Map<String, Value> = self.ask(&Ask::Parameters)?;
+            self.restore(&values)?;
+            self.numbers().go_back(Some(to));
+            self.position.store(to, Ordering::Relaxed);
+            self.phase.store(0, Ordering::Relaxed);
+        }
+        self.from.store(from, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether this life of the run began on complete steps and has not gone back: what it would write mixes with
+    /// what is there.
+    pub fn is_mixing(&self) -> Option<i64> {
+        self.opened.begun.filter(|_| self.from.load(Ordering::Relaxed) == 0)
     }
 
     /// Where this rank is.
@@ -242,10 +273,10 @@ impl Core {
         check.map_or(Ok(()), |check| check())
     }
 
-    /// Says, once and in one rank, that the steps in the run are none of this session's doing: a program that
-    /// begins from 0 again would be refused each of them, and may not look.
-    pub fn remark_standing(&self, begins: i64) {
-        let Some(last) = self.opened.last_step.filter(|last| begins <= *last) else { return };
+    /// Says, once and in one rank, that the steps in the run are none of this life's doing: a program that begins
+    /// anew is refused each of its snapshots, and may not look.
+    pub fn remark_standing(&self) {
+        let Some(last) = self.is_mixing() else { return };
         if self.open.rank != 0 || !self.standing.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -253,7 +284,7 @@ impl Core {
         // Nobody may be there to read it.
         let _ = writeln!(
             std::io::stderr().lock(),
-            "forebay: {run} has complete steps up to {last}, and a step is written once: from step {begins} on nothing that is there is kept anew; call restart (fb_restart) before the loop to go on where they end, or open the run with mode \"w\" to begin anew"
+            "forebay: {run} has complete steps up to {last}, and no snapshot is added to them; {WAYS_OUT}"
         );
     }
 

@@ -39,15 +39,18 @@ impl LoopHead {
                 "a loop from {start} to {n} is not possible; steps count from 0"
             )));
         }
-        let (at, mut end) = (core.place(), n);
-        let mut start = core.numbers().begin_loop(start, &at)?;
-        if core.steer.quitting() {
+        core.follow()?;
+        let at = core.place();
+        let (start, end) = if core.steer.quitting() {
             // Who was told to end begins nothing more, and holds what it holds.
-            start = at.position.unwrap_or(start);
-            end = start.min(n);
-        } else if start < n {
-            core.remark_standing(start);
-        } else if at.position == Some(start) && !at.behind {
+            let held = at.position.or(start).unwrap_or(0);
+            (held, held.min(n))
+        } else {
+            (core.numbers().begin_loop(start, &at)?, n)
+        };
+        if start < end {
+            core.remark_standing();
+        } else if start >= n && at.position == Some(start) && !at.behind {
             core.remark_complete(start, n);
         }
         core.declare(&Declare::Progress { start, end: n.max(start) })?;

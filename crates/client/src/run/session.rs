@@ -261,11 +261,12 @@ impl Session {
     /// Damaged steps are passed over; with `strict` they are an error.
     pub fn restart(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restarted>> {
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
+        let from = self.core.segment.word(word::FROM).load(Ordering::SeqCst);
+        self.core.from.store(from, Ordering::Relaxed);
         self.core.numbers().go_back(restarted.as_ref().map(|r| r.step));
         self.core.position.store(restarted.as_ref().map_or(-1, |r| r.step), Ordering::Relaxed);
         self.core.phase.store(0, Ordering::Relaxed);
         if let Some(r) = &restarted {
-            self.core.standing.store(false, Ordering::Relaxed);
             self.tell_passed(r);
             self.core.restore(&r.parameters)?;
             // What was ended behind it is put aside: nobody waits for it.
@@ -359,6 +360,8 @@ impl Session {
     /// The number of the state that the program holds: that of the head in the body of a loop, where the loop
     /// ended behind it, where the run went back to before it; `None` before anybody has said it.
     pub fn position(&self) -> Option<i64> {
+        // What another rank has done is followed where it can fail, if not here.
+        let _ = self.core.follow();
         self.core.place().position
     }
 

@@ -119,6 +119,7 @@ impl Core {
     /// Declares a parameter.
     pub fn parameter(&self, mut declared: Declared) -> Result<Parameter> {
         self.enter()?;
+        self.follow()?;
         Name::new(declared.name.as_str())?;
         super::step::check_unit(&declared.unit)?;
         declared.check_declared()?;

@@ -11,7 +11,7 @@ use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
 use super::View;
-use super::core::{Core, OpenStep};
+use super::core::{Core, OpenStep, WAYS_OUT};
 use super::open::WARNING;
 use super::room::Placed;
 
@@ -145,13 +145,18 @@ impl StepWriter {
     pub(super) fn begin(core: &Arc<Core>, step: i64, time: Option<f64>) -> Result<StepWriter> {
         let _visible = core.visible();
         core.enter()?;
+        core.follow()?;
+        if let Some(last) = core.is_mixing() {
+            core.remark_standing();
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "the run has complete steps up to {last}, and snapshot {step} is not added to them; {WAYS_OUT}"
+                ),
+            ));
+        }
         let place = core.place();
-        let judged = core.numbers().judge(step, &place);
-        let taken = judged.inspect_err(|e| {
-            if e.code() == Code::Conflict {
-                core.remark_standing(step);
-            }
-        })?;
+        let taken = core.numbers().judge(step, &place)?;
         let mut open = core.open_step();
         if let Some(OpenStep { step: other, .. }) = *open {
             return Err(Error::new(

@@ -125,6 +125,7 @@ fn greet(wire: &mut Wire, script: &Script) -> Segment {
     let RunRequest::OpenRun(_) = open.parse().unwrap() else { panic!("not an opening") };
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     let opened = RunOpened {
+        begun: None,
         run_id: "test".into(),
         session: 1,
         segment: format!("forebay-test-{}-{n}", std::process::id()),

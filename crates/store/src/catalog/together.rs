@@ -4,7 +4,7 @@
 
 use super::marks::damaged_behind;
 use super::steps::{go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back};
-use super::{now, sql_error};
+use super::{now, now_fact, set_fact, sql_error};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -23,9 +23,46 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
     .map_err(failed)
 }
 
-/// A new life: nobody has gone back or finished in it.
-pub fn begin_life(conn: &Connection) -> Result<()> {
+/// Nobody has gone back or finished.
+pub fn forget_together(conn: &Connection) -> Result<()> {
     conn.execute("DELETE FROM fb_together", ()).map(|_| ()).map_err(failed)
+}
+
+/// A new life begins with this session, on complete steps up to `last`.
+pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
+    set_fact(conn, "begun", session as i64)?;
+    set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
+    forget_together(conn)
+}
+
+/// A session comes while no rank lives. It begins a new life if its rank was in the last one, or the number of
+/// ranks is another one: else it is a rank of that life that comes when the others have left.
+pub fn comes(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
+    let (rank, size) = rank_and_size(conn, session)?;
+    let known: bool = conn
+        .query_row(
+            "SELECT count(*) > 0 FROM fb_sessions WHERE session >= ?1 AND session < ?2 AND (rank = ?3 OR size <> ?4)",
+            params![now_fact(conn, "begun")?, session as i64, rank, size],
+            |r| r.get(0),
+        )
+        .map_err(failed)?;
+    if known { begin_life(conn, session, last) } else { Ok(()) }
+}
+
+/// The last complete step that there was when this life began.
+pub fn begun_on(conn: &Connection) -> Result<Option<i64>> {
+    Ok(Some(now_fact(conn, "begun_on")? - 1).filter(|step| *step >= 0))
+}
+
+/// Where the run went back to in this life, as a session is to know it: what it was told itself, if it has gone
+/// as often as any, else what the first one was told. `None` before anybody has, `Some(None)` for the beginning.
+pub fn went_back(conn: &Connection, session: u64) -> Result<Option<Option<i64>>> {
+    let sql = "SELECT step FROM fb_together
+               WHERE round > 0 AND round = (SELECT max(round) FROM fb_together)
+               ORDER BY session <> ?1, CASE WHEN session = ?1 THEN -id ELSE id END LIMIT 1";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
+        .map_err(failed)
 }
 
 fn rank_and_size(conn: &Connection, session: u64) -> Result<(u32, u32)> {
@@ -153,7 +190,7 @@ mod tests {
     use crate::stepfile::Manifest;
 
     fn ranks(conn: &Connection, size: u32) -> Vec<u64> {
-        begin_life(conn).unwrap();
+        forget_together(conn).unwrap();
         let open = |r| open_session(conn, r, size, "test", |n| format!("s{n}")).unwrap().session;
         (0..size).map(open).collect()
     }
@@ -173,6 +210,43 @@ mod tests {
             step(tx, 5);
             assert_eq!(to(2)?, Some(5), "a rank that comes back alone follows the others");
             assert_eq!((to(1)?, to(0)?, to(2)?), (Some(5), Some(5), Some(5)));
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn all_ranks_know_where_the_run_went_back_to_whoever_of_them_asked() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let r = ranks(tx, 2);
+            assert_eq!(went_back(tx, r[0])?, None);
+            go_back(tx, r[0], None, false)?;
+            assert_eq!((went_back(tx, r[0])?, went_back(tx, r[1])?), (Some(None), Some(None)));
+            step(tx, 5);
+            let again = open_session(tx, 1, 2, "test", |n| format!("s{n}"))?.session;
+            go_back(tx, again, None, false)?;
+            let known = (went_back(tx, r[0])?, went_back(tx, again)?);
+            assert_eq!(known, (Some(None), Some(Some(5))), "one that came back alone moves nobody else");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_life_begins_when_a_rank_comes_again_and_knows_what_there_was() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let open =
+                |rank, size| open_session(tx, rank, size, "test", |n| format!("s{n}")).unwrap().session;
+            comes(tx, open(0, 2), None)?;
+            step(tx, 3);
+            comes(tx, open(1, 2), Some(3))?;
+            assert_eq!(begun_on(tx)?, None, "the other rank of the same life");
+            comes(tx, open(0, 2), Some(3))?;
+            assert_eq!(begun_on(tx)?, Some(3));
+            comes(tx, open(0, 1), Some(7))?;
+            assert_eq!(begun_on(tx)?, Some(7), "another number of ranks");
             Ok(())
         })
         .unwrap();

@@ -277,6 +277,7 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             effects.push(Effect::WentBack { aside, is_first });
             json!(back)
         }
+        Ask::Parameters => Json::Object(catalog::parameter_values(conn)?),
         Ask::DropStep { step } => {
             let file = catalog::drop_step(conn, *step)?;
             let there = file.is_some();

@@ -95,7 +95,10 @@ impl Intake {
                     let _ = self.disk.remove(&path);
                 }
             }
-            Action::Aside(steps) => self.put_aside(&steps),
+            Action::Aside(steps) => {
+                self.put_aside(&steps);
+                self.tell_from();
+            }
             Action::Dropped(file) => drop(self.remove_dropped(&file)),
             Action::Durable { step, time } => {
                 for s in self.attached.values() {

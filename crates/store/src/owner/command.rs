@@ -136,12 +136,21 @@ impl Intake {
                 format!("rank {rank} of this run is process {}; a rank opens a run once at a time", s.pid),
             ));
         }
+        let alone = !self.has_living_ranks();
+        if alone {
+            // What the dead have left is part of what this one finds.
+            self.read_up();
+        }
+        let last = catalog::last_step(self.catalog.conn())?.max(self.machine.last_complete());
         let run_id = self.run_id.clone();
         let mark = mark(self.layout.root());
         let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
         let row = self.catalog.transaction(|tx| {
             let row = catalog::open_session(tx, rank, size, &who.program, segment)?;
             catalog::admit(tx, row.session)?;
+            if alone {
+                catalog::comes(tx, row.session, last)?;
+            }
             Ok(row)
         })?;
         let SessionRow { session, segment, .. } = row;
@@ -151,8 +160,26 @@ impl Intake {
             owner_pid: std::process::id(),
             created: who.created,
             last_step: catalog::last_step(self.catalog.conn())?,
+            begun: catalog::begun_on(self.catalog.conn())?,
             run_id,
         })
+    }
+
+    /// Whether a rank writes the run, or its process lives and may come to a successor.
+    fn has_living_ranks(&self) -> bool {
+        let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean);
+        self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
+    }
+
+    /// Tells the ranks where the run went back to.
+    pub(super) fn tell_from(&self) {
+        for (session, s) in &self.attached {
+            // What cannot be read now is told by the answer to whoever asks.
+            if let Ok(Some(to)) = catalog::went_back(self.catalog.conn(), *session) {
+                let from = to.map_or(word::BEGINNING, |step| (step + 1).max(0) as u64);
+                s.segment.word(word::FROM).store(from, Ordering::SeqCst);
+            }
+        }
     }
 
     fn attach(&mut self, what: Attach, sink: Arc<dyn Sink>) -> Result<()> {
@@ -170,6 +197,7 @@ impl Intake {
         what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);
         self.downs.open(what.session, &what.segment);
         self.enter(Attached::new(row, what.segment, sink, 0), |_| {});
+        self.tell_from();
         Ok(())
     }
 

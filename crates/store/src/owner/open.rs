@@ -241,7 +241,7 @@ impl Intake {
 
     /// What a predecessor left is settled, as far as that could be waited for.
     pub(super) fn begin_life(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
-        self.catalog.transaction(|tx| catalog::begin_life(tx))?;
+        self.catalog.transaction(|tx| catalog::forget_together(tx))?;
         match self.machine.is_drained() {
             true => self.sweep(elsewhere),
             // A file without a row is one that is being written.

@@ -363,6 +363,11 @@ impl Machine {
         self.sessions.values().find(|s| s.rank == rank && !s.hung && !s.clean)
     }
 
+    /// The last step that all ranks have ended and that is on its way to the disk.
+    pub fn last_complete(&self) -> Option<i64> {
+        self.steps.values().filter(|k| k.is_complete()).map(|k| k.step).max()
+    }
+
     /// Whether nothing more is to be done.
     pub fn is_over(&self) -> bool {
         self.stopping && (self.is_drained() || self.lost.is_some())
