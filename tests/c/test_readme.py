@@ -42,7 +42,7 @@ def test_the_first_programs_of_the_page_write_the_same_run(kit: Kit, home: Home,
     assert again.stderr is not None
     standing, refused = again.stderr.read().splitlines()
     assert "complete steps up to 99000" in standing and 'mode "w"' in standing and "restart" in standing
-    assert "step 0 is in the run already" in refused
+    assert "snapshot 0 is not added to them" in refused
     said, errors = in_python.communicate(timeout=90)
     assert (in_c.returncode, in_python.returncode) == (0, 0), errors
     assert said.startswith("http://127.0.0.1:")

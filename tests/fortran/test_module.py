@@ -45,6 +45,7 @@ GENERIC = {
 WITHOUT = {
     "fb_free": "what the library allocates is copied into variables of the program and given back",
     "fb_rows_u64": "Fortran has no integers without a sign; fb_rows_get reads them up to 2^63 - 1, or as real numbers",
+    "fb_snapshot_taken": "it is the argument taken of fb_snapshot_begin",
     "fb_last_error": "the text comes in errmsg, or ends the program",
 }
 PROGRAM = """program refused

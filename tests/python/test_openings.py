@@ -22,6 +22,7 @@ RANK = """
 import sys, numpy, forebay
 where, mode = sys.argv[1:]
 with forebay.open(where, mode) as run:
+    run.restart()
     with run.snapshot(1) as s:
         s.put("x", numpy.full(1000, 1.0), offset=(1000 * run.rank,), shape=(1000 * run.size,))
 print("kept")

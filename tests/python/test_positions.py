@@ -124,7 +124,7 @@ def test_a_loop_begins_where_the_restart_went_back_to(
     with fb.open(run_dir) as run:
         back = run.restart()
         assert back is not None and back.step == 10
-        with pytest.raises(fb.Conflict, match="steps 10 to 10 would be left out"):
+        with pytest.raises(fb.Conflict, match="step 10 would be left out"):
             run.steps(20, start=back.step + 1)
         with pytest.raises(fb.Conflict, match="steps 0 to 9 would be computed twice"):
             run.steps(20)
@@ -201,7 +201,9 @@ def test_nothing_is_added_to_an_older_run_before_it_went_back(
     compute(run_dir, 12)
     with fb.open(run_dir) as run:
         for step in run.steps(40, start=30):
-            with pytest.raises(fb.Conflict, match=r'complete steps up to 10.*restart.*mode "w".*another name'):
+            with pytest.raises(
+                fb.Conflict, match=r'complete steps up to 10.*restart.*mode "w".*another name'
+            ):
                 run.snapshot(step)
         run.put("note", 1.0)
     assert capfd.readouterr().err.count("complete steps up to 10") == 1
@@ -257,3 +259,26 @@ def test_all_ranks_know_where_the_run_went_back_to_though_one_of_them_asked(
         begun = np.arange(8) // (8 // before) * (8 // before)
         for kept in run.snapshots:
             assert np.array_equal(kept["x"], begun + kept.step), "the parameter has its value of before"
+
+
+def test_a_value_that_is_set_and_saved_where_the_state_is_kept_already_comes_back_with_it(
+    place: Place, run_dir: Path
+) -> None:
+    program = place.python(WATCHED, run_dir, "bottom")
+    hear(program, "begun")
+    held = place.command("steer", run_dir, "stop")
+    step = int(held.split("held before step ")[1].split(";")[0])
+    place.command("steer", run_dir, "set", "rate", "3")
+    assert f"step {step} is kept already" in place.command("steer", run_dir, "save")
+    program.kill()
+    program.wait(20)
+    program.communicate()
+    place.run_python(
+        "import sys, forebay as fb\n"
+        "with fb.open(sys.argv[1]) as run:\n"
+        "    back = run.restart()\n"
+        "    assert back.step == int(sys.argv[2]) and back.parameters == {'rate': 3.0}, (back.step, back.parameters)\n"
+        "    assert run.parameter('rate', 1.0).value == 3.0\n",
+        run_dir,
+        str(step),
+    )

@@ -64,6 +64,7 @@ def look(image: Path, promises: Promises) -> Iterator[str]:
         return
     with run:
         yield from promises.faults(run)
+        run.restart()
         with run.snapshot(99) as s:
             s.put("x", [1.0])
         s.wait()

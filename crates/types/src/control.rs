@@ -376,6 +376,14 @@ pub enum Ask {
         /// The step.
         step: i64,
     },
+    /// Save was asked for at a step that is kept already: a restart from there brings back these parameters.
+    /// Nobody waits for the answer: null.
+    Renew {
+        /// The step.
+        step: i64,
+        /// Values of the parameters at its head.
+        parameters: serde_json::Map<String, serde_json::Value>,
+    },
     /// Mark the last ended step as a restart point. Answer: its number.
     Checkpoint {
         /// Name for people.

@@ -93,8 +93,8 @@ static void again(fb_run *run)
     int64_t step = -1, *steps = NULL, count = 0;
     int going = 0;
     while ((going = fb_step(run, &step, 2)) > 0)
-        FAILS(FB_CONFLICT, "in the run already", fb_snapshot_begin(run, step, (double)step, &snapshot));
-    CHECK(going == 0 && step == 1);
+        FAILS(FB_CONFLICT, "complete steps up to 1", fb_snapshot_begin(run, step, (double)step, &snapshot));
+    CHECK(going == 0 && step == 2);
     OK(fb_snapshots(run, &steps, &count));
     CHECK(count == 2 && steps[0] == 0 && steps[1] == 1);
     OK(fb_free(steps));

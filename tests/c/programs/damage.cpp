@@ -77,7 +77,7 @@ static int again(fb::run &run)
 {
     std::int64_t last = -1;
     for (std::int64_t step : run.steps(2)) {
-        CHECK(fails(FB_CONFLICT, { "in the run already" }, [&] { run.snapshot(step); }));
+        CHECK(fails(FB_CONFLICT, { "complete steps up to 1" }, [&] { run.snapshot(step); }));
         last = step;
     }
     CHECK(last == 1 && run.last()->step() == 1);

@@ -76,13 +76,15 @@ static void snapshots(fb::run &run)
     }
     // An exception discards what is not ended, and the step may be taken again.
     try {
-        fb::snapshot torn = run.snapshot(9);
+        fb::snapshot torn = run.snapshot(4);
         torn.put("E", field);
         throw std::runtime_error("diverged");
     } catch (const std::runtime_error &) {
     }
-    CHECK(fails(FB_NOT_FOUND, "9", [&] { run.at(9); }));
-    fb::snapshot again = run.snapshot(9);
+    CHECK(fails(FB_NOT_FOUND, "4", [&] { run.at(4); }));
+    CHECK(run.position() == 4);
+    fb::snapshot again = run.snapshot(4);
+    CHECK(again.taken());
     fb::snapshot moved = std::move(again);
     moved.discard();
     CHECK(fails(FB_CONFLICT, "3", [&] { run.snapshot(3); }));

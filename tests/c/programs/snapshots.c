@@ -157,9 +157,26 @@ int main(int argc, char **argv)
     CHECK(strcmp(json, "{\"amplitude\":0.25}") == 0);
     OK(fb_free(json));
     OK(fb_steps_from(run, snapshot));
-    int64_t step = -1, loops = 0;
-    while (fb_step(run, &step, 13) > 0) CHECK(step == 10 + loops++);
-    CHECK(loops == 3);
+    int64_t step = -1, loops = 0, position = -1;
+    int taken = 1;
+    OK(fb_position(run, &position));
+    CHECK(position == 10);
+    FAILS(FB_BAD_ARGUMENT, "fb_snapshot_begin", fb_snapshot_taken(snapshot, &taken));
+    while (fb_step(run, &step, 13) > 0) {
+        CHECK(step == 10 + loops++);
+        if (step > 10) continue;
+        /* The one that the run went back to: nothing is done. */
+        fb_snapshot *same = NULL;
+        OK(fb_snapshot_begin(run, step, NAN, &same));
+        OK(fb_snapshot_taken(same, &taken));
+        OK(fb_snapshot_put(same, "x", FB_F64, 0, NULL, NULL, NULL, &amplitude));
+        OK(fb_snapshot_end(same));
+        OK(fb_snapshot_wait(same, FB_FOREVER));
+        OK(fb_snapshot_free(same));
+        CHECK(!taken);
+    }
+    OK(fb_position(run, &position));
+    CHECK(loops == 3 && step == 13 && position == 13);
     OK(fb_run_close(run));
 
     /* The handle of the snapshot went with its run; a run that came to its end says so. */

@@ -86,7 +86,7 @@ contains
   subroutine again()
     do while (fb_step(run, step, 2))
       call fb_snapshot_begin(run, step, snapshot, stat=stat, errmsg=said)
-      call refused(stat, FB_CONFLICT, 'in the run already')
+      call refused(stat, FB_CONFLICT, 'complete steps up to 1')
     end do
     call fb_snapshots(run, steps)
     call expect(size(steps) == 2, 'what was acknowledged is there')

@@ -51,7 +51,7 @@ contains
     call fb_snapshot_wait(s, timeout=30d0)
     call fb_snapshots(run, steps)
     call expect(all(steps == [0, 1, 2]), 'three snapshots')
-    call fb_snapshot_begin(run, 9, s)
+    call fb_snapshot_begin(run, step, s)
     call fb_snapshot_put(s, 'E', e)
     call fb_snapshot_discard(s)
     call fb_snapshots(run, steps)
@@ -114,9 +114,11 @@ contains
     nullify (line)
     call fb_snapshot_begin(run, 1, s, stat=stat, errmsg=said)
     call refused(stat, FB_CONFLICT, '1')
-    call fb_snapshot_begin(run, 20, s)
-    call fb_snapshot_begin(run, 21, other, stat=stat, errmsg=said)
-    call refused(stat, FB_CONFLICT, '20')
+    call fb_snapshot_begin(run, 20, s, stat=stat, errmsg=said)
+    call refused(stat, FB_CONFLICT, 'ended at step 3')
+    call fb_snapshot_begin(run, 3, s)
+    call fb_snapshot_begin(run, 3, other, stat=stat, errmsg=said)
+    call refused(stat, FB_CONFLICT, '3 is not ended')
     call fb_snapshot_put(s, 'E', e, offset=[0, 0], stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'global')
     call fb_snapshot_put(s, 'E', e, offset=[0], global=[4], stat=stat, errmsg=said)
@@ -142,6 +144,7 @@ contains
     type(fb_table) :: history
     integer(int64) :: rows
     integer :: short, first
+    logical :: taken
     call fb_parameter(run, 'nu', nu, min=0d0)
     call fb_checkpoint(run, tag='good', step=step)
     call expect(step == 2, 'the last step is marked')
@@ -157,8 +160,9 @@ contains
     do while (fb_step(run, short, 5))
       if (first < 0) first = short
       call fb_table_insert(history, [fb_values('step', short)])
-      if (short == 2) cycle
-      call fb_snapshot_begin(run, short, s)
+      call fb_snapshot_begin(run, short, s, taken=taken)
+      call expect(taken .neqv. short == 2, 'the one that the run went back to is not taken again')
+      call expect(fb_position(run) == short, 'the position')
       call fb_snapshot_put(s, 'E', e)
       call fb_snapshot_end(s)
     end do
@@ -172,7 +176,7 @@ contains
     call fb_snapshot_step(s, about)
     call expect(about%step == 2, 'back to the mark')
     call fb_table_count(history, rows)
-    call expect(rows == 1, 'a history goes back, too')
+    call expect(rows == 0, 'a history goes back, too, with what was put before the loop')
     call fb_restart_from(run, 'bad', s, stat=stat, errmsg=said)
     call refused(stat, FB_NOT_FOUND, 'good')
   end subroutine again

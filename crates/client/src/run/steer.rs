@@ -248,10 +248,14 @@ impl Core {
     fn save(&self, step: i64) -> Result<String> {
         self.stood.store(-1, Ordering::Relaxed);
         self.call(SAVE, step)?;
-        Ok(match self.stood.load(Ordering::Relaxed) == step {
-            true => format!("step {step} is kept already"),
-            false => "saved".to_owned(),
-        })
+        if self.stood.load(Ordering::Relaxed) != step {
+            return Ok("saved".to_owned());
+        }
+        // They may have been set since it was taken. The owner does that behind the step, for which nobody waits here.
+        let cells = self.steer.lock().parameters.clone();
+        let parameters = cells.into_iter().map(|(name, cell)| (name, cell.declared().value)).collect();
+        self.publish(&Record::Ask { json: &to_json(&Ask::Renew { step, parameters })? })?;
+        Ok(format!("step {step} is kept already"))
     }
 
     /// What is kept before the loop ends: what Save keeps, if it is registered, and a checkpoint of the

@@ -53,7 +53,7 @@ pub use steps::{
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;
-pub use together::{begun_on, close_as, comes, forget_together, go_back, went_back};
+pub use together::{begun_on, close_as, comes, forget_together, go_back, renew, went_back};
 pub use watch::{
     Act, acts, curves, declare, diagrams, giver, kept_curve, last_act, log_act, log_applied, message,
     messages, parameter_values, parameters,

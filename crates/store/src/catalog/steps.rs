@@ -295,7 +295,8 @@ pub(super) fn newest(conn: &Connection) -> Result<Option<Restarted>> {
     let row = step_row(conn, last)?.ok_or_else(|| Error::internal("the last step has no row"))?;
     let finished = finished(conn)?;
     let passed = damaged_behind(conn, Some(last))?;
-    Ok(Some(Restarted { step: last, time: row.time, parameters: row.parameters, finished, passed }))
+    let parameters = super::together::renewed(conn, last).unwrap_or(row.parameters);
+    Ok(Some(Restarted { step: last, time: row.time, parameters, finished, passed }))
 }
 
 /// Makes the step of a checkpoint the last one; gives the steps behind it, which are no longer

@@ -8,6 +8,7 @@ use super::{now, now_fact, set_fact, sql_error};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Map, Value};
 
 fn failed(e: rusqlite::Error) -> Error {
     sql_error("what the ranks did together cannot be noted", e)
@@ -18,9 +19,28 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
     conn.execute_batch(
         "CREATE TABLE IF NOT EXISTS fb_together(
              id INTEGER PRIMARY KEY, session INTEGER NOT NULL, rank INTEGER NOT NULL, round INTEGER NOT NULL,
-             tag TEXT, step INTEGER, made REAL NOT NULL)",
+             tag TEXT, step INTEGER, made REAL NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_renewed(
+             step INTEGER PRIMARY KEY, serial INTEGER NOT NULL, parameters TEXT NOT NULL)",
     )
     .map_err(failed)
+}
+
+/// Save was asked for where a step is kept already: a restart from there brings back these parameters.
+pub fn renew(conn: &Connection, step: i64, parameters: &Map<String, Value>) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO fb_renewed SELECT step, serial, ?2 FROM fb_steps WHERE step = ?1";
+    conn.execute(sql, params![step, Value::Object(parameters.clone()).to_string()])
+        .map(|_| ())
+        .map_err(failed)
+}
+
+/// The parameters of a step, if they were renewed.
+pub(super) fn renewed(conn: &Connection, step: i64) -> Option<Map<String, Value>> {
+    let sql =
+        "SELECT r.parameters FROM fb_renewed r JOIN fb_steps s ON s.step = r.step AND s.serial = r.serial
+               WHERE r.step = ?1";
+    let text: String = conn.query_row(sql, [step], |r| r.get(0)).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// Nobody has gone back or finished.
@@ -228,6 +248,22 @@ mod tests {
             go_back(tx, again, None, false)?;
             let known = (went_back(tx, r[0])?, went_back(tx, again)?);
             assert_eq!(known, (Some(None), Some(Some(5))), "one that came back alone moves nobody else");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_step_that_save_was_asked_for_again_brings_back_the_parameters_of_then() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            step(tx, 4);
+            let now = Map::from_iter([("rate".to_owned(), Value::from(2.5))]);
+            renew(tx, 4, &now)?;
+            renew(tx, 5, &now)?;
+            assert_eq!(newest(tx)?.unwrap().parameters, now);
+            tx.execute("UPDATE fb_steps SET serial = serial + 1", ()).unwrap();
+            assert!(newest(tx)?.unwrap().parameters.is_empty(), "another step of that number");
             Ok(())
         })
         .unwrap();

@@ -277,6 +277,10 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             effects.push(Effect::WentBack { aside, is_first });
             json!(back)
         }
+        Ask::Renew { step, parameters } => {
+            catalog::renew(conn, *step, parameters)?;
+            json!(null)
+        }
         Ask::Parameters => Json::Object(catalog::parameter_values(conn)?),
         Ask::DropStep { step } => {
             let file = catalog::drop_step(conn, *step)?;

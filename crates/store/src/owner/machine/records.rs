@@ -459,7 +459,7 @@ impl When {
     fn of(record: &Record) -> When {
         let Record::Ask { json } = record else { return When::Group };
         match serde_json::from_str(json) {
-            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. } | Ask::DropStep { .. }) => {
+            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. } | Ask::DropStep { .. } | Ask::Renew { .. }) => {
                 When::AfterSteps { leaves: false }
             }
             Ok(Ask::Close { .. }) => When::AfterSteps { leaves: true },
