@@ -96,7 +96,7 @@ CASES = [
 ] + [
     (where, rows, event, before, behind, asks)
     for where, rows in (("top", "behind"), ("bottom", "before"))
-    for event in ("kill", "Save, Run", "Set, Save, kill")
+    for event in ("kill", "SIGTERM", "Save, Run", "Set, Save, kill")
     for before, behind, asks in ((4, 2, "one"), (2, 3, "all"))
 ]
 

@@ -4,7 +4,7 @@
 
 use crate::service::Shared;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two beats.
 const BEAT: Duration = Duration::from_millis(200);
@@ -42,10 +42,10 @@ impl Heart {
 
 /// Beats until the owner stops.
 pub fn beat(shared: &Arc<Shared>) {
-    let mut due = std::time::Instant::now();
+    let mut last: Option<Instant> = None;
     let mut patience = LOOK;
     while !shared.stop.given() {
-        let now = std::time::Instant::now();
+        let now = Instant::now();
         let runs = shared.runs.live();
         let ranks = runs.iter().any(|r| r.has_ranks());
         let motion = runs.iter().any(|r| r.in_motion());
@@ -57,13 +57,15 @@ pub fn beat(shared: &Arc<Shared>) {
             patience = LOOK;
         }
         let broker = shared.broker.as_ref().is_some_and(|b| b.needed());
-        if now >= due {
+        // Asked anew each time: ranks that came since the last beat do not wait for a tick.
+        let period = if ranks { BEAT } else { TICK };
+        if last.is_none_or(|last| now >= last + period) {
             runs.iter().for_each(|r| r.beat());
             shared.runs.end_idle(shared);
             if let (true, Some(b)) = (broker, &shared.broker) {
                 b.tick();
             }
-            due = now + if ranks { BEAT } else { TICK };
+            last = Some(now);
         }
         let pause = match (motion, ranks || !runs.is_empty(), broker) {
             (true, _, _) => Some(patience),

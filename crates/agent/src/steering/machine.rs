@@ -12,6 +12,8 @@ const WAITING: usize = 256;
 #[derive(Debug, Default)]
 struct Rank {
     step: Option<i64>,
+    /// The step at which its loop ends by itself.
+    end: i64,
     /// Its loop has ended: it carries nothing out any more.
     over: bool,
     /// Gate in force; `None` is open. Confirmed, or tentative while acts are forming.
@@ -155,16 +157,20 @@ impl Steering {
             Declare::Command { name } => {
                 self.commands.insert(name.clone());
             }
-            Declare::Progress { .. } => self.begin_loop(rank, out),
+            Declare::Progress { end, .. } => self.begin_loop(rank, *end, out),
             Declare::Over { step } => self.end_loop(rank, *step, out),
             _ => {}
         }
     }
 
-    /// A rank that came to the end of a loop begins another one.
-    fn begin_loop(&mut self, rank: u32, out: &mut Vec<Action>) {
-        let Some(state) = self.ranks.get_mut(&rank).filter(|r| r.over) else { return };
-        (state.over, state.step) = (false, None);
+    /// A rank begins a loop, perhaps another one.
+    fn begin_loop(&mut self, rank: u32, end: i64, out: &mut Vec<Action>) {
+        let Some(state) = self.ranks.get_mut(&rank) else { return };
+        state.end = end;
+        if !std::mem::take(&mut state.over) {
+            return;
+        }
+        state.step = None;
         for a in self.acts.iter().filter(|a| !a.done.contains(&rank)) {
             state.pending.push_back(a.id);
             out.push(Action::Post { rank, id: a.id, step: a.gate, act: a.act.clone() });
@@ -284,16 +290,23 @@ impl Steering {
         }
     }
 
-    /// The first step ahead of every rank as far as known, and not before an earlier act.
+    /// The first step ahead of every rank as far as known, and not before an earlier act. A rank whose loop has
+    /// ended where the others come still counts, too: none of them is to end, save or change before that.
     fn ahead(&self) -> i64 {
-        let on = self.ranks.iter().filter(|(_, r)| !r.over);
-        let passed = on.map(|(r, _)| self.passed(*r)).max().unwrap_or(-1);
+        let end = self.ranks.values().filter(|r| !r.over).map(|r| r.end).max().unwrap_or(0);
+        let counts = |r: &Rank| !r.over || r.step.is_some_and(|step| step <= end);
+        let passed = self.ranks.iter().filter(|(_, r)| counts(r)).map(|(r, _)| self.passed(*r)).max();
+        let passed = passed.unwrap_or(-1);
         passed.saturating_add(1).max(self.last_gate)
     }
 
     /// The last step whose head this rank may have passed.
     fn passed(&self, rank: u32) -> i64 {
-        let step = self.ranks.get(&rank).and_then(|r| r.step).unwrap_or(-1);
+        let Some(state) = self.ranks.get(&rank) else { return -1 };
+        let step = state.step.unwrap_or(-1);
+        if state.over {
+            return step;
+        }
         self.confirmed_gate(rank).map_or(step, |gate| step.min(gate - 1))
     }
 
@@ -444,6 +457,9 @@ impl Steering {
             std::mem::take(&mut self.acts).into_iter().partition(|a| a.told);
         self.acts = kept;
         for e in acts.into_iter().chain(std::mem::take(&mut self.forming)) {
+            if matches!(e.act, Act::Quit | Act::End { .. }) {
+                self.quit = false;
+            }
             out.push(Action::Ack(Ack { id: e.id, phase: Phase::Refused, step: None, text: why.to_owned() }));
             out.push(Action::Log(LogEntry {
                 id: e.id,

@@ -308,6 +308,22 @@ fn a_rank_whose_loop_is_over_holds_up_none_that_goes_on() {
 }
 
 #[test]
+fn no_rank_ends_before_the_step_where_another_one_came_to_the_end_of_the_same_loop() {
+    let mut run = Run::of(2);
+    for rank in 0..2 {
+        run.declare(rank, &Declare::Progress { start: 0, end: 20 });
+    }
+    run.go(1, 20);
+    run.declare(1, &Declare::Over { step: 20 });
+    run.go(0, 3);
+    let id = run.act(Act::End { why: "SIGTERM".into() }).unwrap();
+    assert_eq!(run.go(0, 20), 20, "nothing holds it");
+    run.declare(0, &Declare::Over { step: 20 });
+    assert!(run.acks().contains(&(id, Phase::Refused, None)), "{:?}", run.acks());
+    assert!(!run.steering.ending(), "another loop may be ended");
+}
+
+#[test]
 fn quit_ends_the_run_and_further_acts_are_refused() {
     let mut run = Run::of(1);
     run.go(0, 1);
