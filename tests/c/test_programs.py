@@ -21,7 +21,7 @@ from far import Agent
 from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import ended, until
 
-ALONE = ["data", "tables", "snapshots", "threads", "late"]
+ALONE = ["data", "tables", "snapshots", "threads", "late", "heads"]
 BAD = ["bad_values"]
 VALGRIND = (
     "valgrind",

@@ -23,9 +23,9 @@ def program(language: str) -> str:
 def last_amplitude(directory: Path) -> np.ndarray:
     """What the last step of a run holds."""
     files = sorted((directory / "steps").glob("*.h5"))
-    assert len(files) == 100
+    assert len(files) == 101
     with h5py.File(files[-1]) as step:
-        assert step.attrs["time"] == 0.1 * 99_000
+        assert step.attrs["time"] == 0.1 * 100_000
         return np.asarray(step["u"])
 
 
@@ -41,7 +41,7 @@ def test_the_first_programs_of_the_page_write_the_same_run(kit: Kit, home: Home,
     assert again.wait(60) == 1
     assert again.stderr is not None
     standing, refused = again.stderr.read().splitlines()
-    assert "complete steps up to 99000" in standing and 'mode "w"' in standing and "restart" in standing
+    assert "complete steps up to 100000" in standing and 'mode "w"' in standing and "restart" in standing
     assert "snapshot 0 is not added to them" in refused
     said, errors = in_python.communicate(timeout=90)
     assert (in_c.returncode, in_python.returncode) == (0, 0), errors

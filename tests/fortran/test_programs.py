@@ -23,7 +23,7 @@ from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
 
-ALONE = ["data", "handles", "late", "snapshots", "tables"]
+ALONE = ["data", "handles", "heads", "late", "snapshots", "tables"]
 CALLS = (PROGRAMS / "services.f90", PROGRAMS / "calls.f90")
 VALGRIND = (
     "valgrind",

@@ -38,7 +38,7 @@ with fb.open(path, buffer="4MiB") as run:
     table = run.table("history", {{"step": "i64", "x": "f64"}}, history=True)
     curve = run.diagram("x", "history")
 
-    @run.saves
+    @run.saves(every={EVERY} if where == "head" else None)
     def keep(step):
         with run.snapshot(step) as s:
             s.put("x", x, offset=low, shape={CELLS})
@@ -61,7 +61,8 @@ with fb.open(path, buffer="4MiB") as run:
         if step == 3 * {EVERY}:
             told.with_suffix(f".at{{run.rank}}").touch()
         time.sleep(pause)
-    keep(run.position)
+    if where != "head":
+        keep(run.position)
 """
 
 
@@ -90,12 +91,12 @@ def check(run_dir: Path, changed: int) -> None:
 
 CASES = [
     (where, rows, event, 1, 1, "all")
-    for where in ("top", "bottom")
+    for where in ("top", "bottom", "head")
     for rows in ("before", "behind")
     for event in ("kill", "SIGTERM", "Quit", "Save, Run", "Save, kill", "Set, Save, kill")
 ] + [
     (where, rows, event, before, behind, asks)
-    for where, rows in (("top", "behind"), ("bottom", "before"))
+    for where, rows in (("top", "behind"), ("bottom", "before"), ("head", "before"))
     for event in ("kill", "SIGTERM", "Save, Run", "Set, Save, kill")
     for before, behind, asks in ((4, 2, "one"), (2, 3, "all"))
 ]

@@ -282,3 +282,29 @@ def test_a_value_that_is_set_and_saved_where_the_state_is_kept_already_comes_bac
         run_dir,
         str(step),
     )
+
+
+ATTEMPT = """
+import os, sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    back = run.restart()
+    assert back is None
+    rows = run.table("history", {"x": "i64"}, history=True)
+    curve = run.diagram("x", "history")
+    for step in run.steps(4, start=back):
+        rows.insert((step,))
+        curve.append(float(step), x=step)
+    run.flush()
+    if len(sys.argv) > 2:
+        os.kill(os.getpid(), 9)
+    assert rows.select()["x"].tolist() == [0, 1, 2, 3]
+    assert len(run.sql("select value from fb_points")) == 4
+"""
+
+
+def test_what_an_attempt_left_that_came_to_no_step_is_made_again_and_kept_once(
+    place: Place, run_dir: Path
+) -> None:
+    place.run_python(ATTEMPT, run_dir, "killed", status=-9)
+    place.run_python(ATTEMPT, run_dir, "killed", status=-9)
+    place.run_python(ATTEMPT, run_dir)

@@ -124,14 +124,14 @@ with fb.open(sys.argv[1], buffer="4MiB") as run:
     none = run.snapshots
     take(run, 0, 10, 20)
     three = run.snapshots
-    take(run, 30, 5)
+    take(run, 25, 30)
     run.flush()
     five = run.snapshots
     assert not none and len(none) == 0 and none.numbers == []
     assert three and three[-1].step == 20 and three.numbers == [0, 10, 20] and three[-2]["x"] == [10.0]
-    assert five[-1].step == 30 and [s.step for s in five] == [0, 5, 10, 20, 30] and len(five[1:3]) == 2
-    assert five.at(5)["x"] == [5.0]
-    for absent, near in ((7, "5 and 10"), (-1, "0"), (31, "30")):
+    assert five[-1].step == 30 and [s.step for s in five] == [0, 10, 20, 25, 30] and len(five[1:3]) == 2
+    assert five.at(25)["x"] == [25.0]
+    for absent, near in ((7, "0 and 10"), (-1, "0"), (31, "30")):
         try:
             five.at(absent)
         except fb.NotFound as e:

@@ -34,6 +34,8 @@ extern "C" {
 #define FB_FOREVER (-1.0)
 /* As a time limit of fb_steps_with: the end of the Slurm job. */
 #define FB_JOB_END (-1.0)
+/* As the number of steps of fb_step: the loop goes on until somebody ends it. */
+#define FB_NO_END INT64_MAX
 /* As a set number, where a function says so: all sets. */
 #define FB_ALL_SETS INT64_MIN
 /* As a set number of fb_attr_...: the table of that name. */
@@ -821,12 +823,23 @@ typedef struct {
     double time_limit;
     /* 1: SIGTERM does what it did. 0: where it would end the program, it saves and ends the run instead. */
     int keep_sigterm;
+    /* From one head to the next; 0: 1. The number at which the loop ends must be one of them. */
+    int64_t stride;
 } fb_loop_opts;
 
 /* A function of the program that the loop head calls, in its thread: with the step about to be computed
    and what was given as `user`. What it returns other than FB_OK is shown to whoever pressed the button,
    with the text of fb_last_error; the run goes on. It must return: no longjmp, no C++ exception. */
 typedef fb_status (*fb_callback)(int64_t step, void *user);
+
+/* When a state is kept. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_save_opts). */
+    size_t size;
+    /* Keeps the state at each head whose number it divides, and where the loop ends; 0: only at Save, and where
+       something ends the loop from outside. */
+    int64_t every;
+} fb_save_opts;
 
 /* How a diagram looks. Labels carry the unit in brackets: "x [m]". Zero is the default of every member. */
 typedef struct {
@@ -856,8 +869,11 @@ typedef struct {
    Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit, with the
    number of the state that is there in `step` (`nsteps`, or less), and a negative status when it fails
    (fb_last_error tells). Run, Step, Stop, Save and Quit act here, and changed parameters get their values
-   here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. */
-int fb_step(fb_run *run, int64_t *step, int64_t nsteps);
+   here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. With
+   FB_NO_END the loop goes on until somebody ends it: fb_finish, Quit, SIGTERM, the time limit. */
+int fb_step(fb_run *run,
+            int64_t *step,
+            int64_t nsteps);
 
 /* The next loop of fb_step begins at the snapshot that fb_restart gave; NULL is the first start, at 0. It begins
    anew even if one has ended. FB_CONFLICT, from fb_step, when the run went back to another step. */
@@ -880,8 +896,28 @@ fb_status fb_steps_with(fb_run *run, const fb_loop_opts *opts);
    `forebay steer RUN end`; `why` is NULL when it was not. Free it with fb_free. */
 fb_status fb_ended_by(fb_run *run, char **why);
 
-/* What Save does. */
-fb_status fb_on_save(fb_run *run, fb_callback function, void *user);
+/* The head for programs that go through their steps by themselves and give a call-back: returns, where the state of
+   `step` is there, 1 to go on, 0 to end, and a negative status when it fails (fb_last_error tells).
+
+   What fb_step does at a head is done here. Numbers grow; the same one again answers the same and does nothing. 0,
+   from then on, once somebody pressed Quit, the time was over, or fb_finish was called. FB_CONFLICT when numbers do
+   not grow, or lie below the step that fb_restart went back to. */
+int fb_reach(fb_run *run,
+             int64_t step);
+
+/* The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has
+   converged. Call it in all ranks at the same step. FB_CONFLICT when no loop is under way. */
+fb_status fb_finish(fb_run *run);
+
+/* How the program keeps a state: `function` takes the snapshot of the number that it is given. `opts` may be NULL.
+
+   The loop head calls it, before that step is computed: where somebody pressed Save, where something ends the loop
+   from outside, and where `opts` says; so the body needs no snapshot. It is called once for each state. What it returns
+   at a Save is shown to whoever pressed the button, and the run goes on; at the other heads fb_step returns it. */
+fb_status fb_on_save(fb_run *run,
+                     fb_callback function,
+                     void *user,
+                     const fb_save_opts *opts);
 
 /* A button of the program's own, with what stands on it. */
 fb_status fb_on_command(fb_run *run, const char *name, fb_callback function, void *user);

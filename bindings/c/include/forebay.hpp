@@ -341,8 +341,14 @@ public:
         std::int64_t step_ = 0, end_ = 0;
     };
 
-    steps(fb_run *run, std::int64_t n, std::int64_t start) : run_(run), start_(start), end_(n) {}
-    steps(fb_run *run, std::int64_t n, const fb_snapshot *from) : run_(run), from_(from), end_(n) {}
+    steps(fb_run *run, std::int64_t n, std::int64_t start, std::int64_t stride)
+        : run_(run), start_(start), end_(n), stride_(stride)
+    {
+    }
+    steps(fb_run *run, std::int64_t n, const fb_snapshot *from, std::int64_t stride)
+        : run_(run), from_(from), end_(n), stride_(stride)
+    {
+    }
     iterator begin() const
     {
         iterator first;
@@ -352,6 +358,7 @@ public:
         opts.size = sizeof opts;
         opts.start = start_;
         opts.from = from_;
+        opts.stride = stride_;
         check(fb_steps_with(run_, &opts));
         return ++first;
     }
@@ -360,7 +367,7 @@ public:
 private:
     fb_run *run_;
     const fb_snapshot *from_ = nullptr;
-    std::int64_t start_ = 0, end_;
+    std::int64_t start_ = 0, end_, stride_;
 };
 
 // An open run. Call close() to hear of late errors; what is not closed is closed when it goes, as a run that did
@@ -498,9 +505,22 @@ public:
         return step;
     }
 
-    fb::steps steps(std::int64_t n, std::int64_t start = 0) { return { get(), n, start }; }
-    fb::steps steps(std::int64_t n, const stored &from) { return { get(), n, from.get() }; }
-    fb::steps steps(std::int64_t n, const std::optional<stored> &from) { return { get(), n, from ? from->get() : nullptr }; }
+    // To n, or to FB_NO_END until somebody ends it.
+    fb::steps steps(std::int64_t n, std::int64_t start = 0, std::int64_t stride = 1) { return { get(), n, start, stride }; }
+    fb::steps steps(std::int64_t n, const stored &from, std::int64_t stride = 1) { return { get(), n, from.get(), stride }; }
+    fb::steps steps(std::int64_t n, const std::optional<stored> &from, std::int64_t stride = 1)
+    {
+        return { get(), n, from ? from->get() : nullptr, stride };
+    }
+    // The head for programs that go through their steps by themselves: whether to go on.
+    bool reach(std::int64_t step)
+    {
+        const int more = fb_reach(get(), step);
+        if (more < 0) check(static_cast<fb_status>(-more));
+        return more > 0;
+    }
+    // The loop ends at its next head.
+    void finish() { check(fb_finish(get())); }
     // The number of the state that the program holds: how many steps are behind it.
     std::optional<std::int64_t> position() const
     {

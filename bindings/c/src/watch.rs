@@ -35,7 +35,8 @@ impl Default for Loop {
 /// Returns 1 with the step about to be computed in `step`, 0 at the end or when somebody pressed Quit, with the
 /// number of the state that is there in `step` (`nsteps`, or less), and a negative status when it fails
 /// (fb_last_error tells). Run, Step, Stop, Save and Quit act here, and changed parameters get their values
-/// here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1.
+/// here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. With
+/// FB_NO_END the loop goes on until somebody ends it: fb_finish, Quit, SIGTERM, the time limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_int {
     let mut found = None;
@@ -100,11 +101,15 @@ pub struct fb_loop_opts {
     pub time_limit: f64,
     /// 1: SIGTERM does what it did. 0: where it would end the program, it saves and ends the run instead.
     pub keep_sigterm: c_int,
+    /// From one head to the next; 0: 1. The number at which the loop ends must be one of them.
+    pub stride: i64,
 }
 
 // SAFETY: numbers and a pointer, the size first.
 unsafe impl Sized0 for fb_loop_opts {}
 
+/// FB_NO_END of the header: the number at which a loop ends that does not.
+const NO_END: i64 = i64::MAX;
 /// FB_JOB_END of the header: the time limit of who wants it from the batch system.
 const JOB_END: f64 = -1.0;
 
@@ -132,7 +137,8 @@ pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> 
             }
             number => number.into(),
         };
-        let options = StepsOptions { start, time_limit, sigterm: opts.keep_sigterm == 0 };
+        let stride = if opts.stride == 0 { 1 } else { opts.stride };
+        let options = StepsOptions { start, stride, time_limit, sigterm: opts.keep_sigterm == 0 };
         *object.steps.try_lock().or_else(free)? = Loop::From(options);
         Ok(())
     })
@@ -151,6 +157,35 @@ pub extern "C" fn fb_ended_by(run: *mut fb_run, why: *mut *mut c_char) -> fb_sta
         });
         Ok(())
     })
+}
+
+/// The head for programs that go through their steps by themselves and give a call-back: returns, where the state of
+/// `step` is there, 1 to go on, 0 to end, and a negative status when it fails (fb_last_error tells).
+///
+/// What fb_step does at a head is done here. Numbers grow; the same one again answers the same and does nothing. 0,
+/// from then on, once somebody pressed Quit, the time was over, or fb_finish was called. FB_CONFLICT when numbers do
+/// not grow, or lie below the step that fb_restart went back to.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_reach(run: *mut fb_run, step: i64) -> c_int {
+    let mut go = false;
+    let outcome = status(|| {
+        let object = handle::get(run)?;
+        let reached = object.run.reach(step);
+        object.refresh()?;
+        go = reached?;
+        Ok(())
+    });
+    match outcome {
+        fault::OK => go.into(),
+        failed => -failed,
+    }
+}
+
+/// The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has
+/// converged. Call it in all ranks at the same step. FB_CONFLICT when no loop is under way.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_finish(run: *mut fb_run) -> fb_status {
+    status(|| handle::get(run)?.run.finish())
 }
 
 /// A lock that is held further up in this thread cannot be waited for.
@@ -182,7 +217,8 @@ impl RunObject {
     #[cold]
     fn attend(&self, steps: &mut Loop, end: i64) -> Result<Option<i64>> {
         if let Loop::From(options) = *steps {
-            *steps = Loop::To(end, self.run.steps_with(end, options)?);
+            let n = Some(end).filter(|end| *end != NO_END);
+            *steps = Loop::To(end, self.run.steps_with(n, options)?);
         }
         let Loop::To(_, head) = steps else {
             return Ok(None);
@@ -228,10 +264,40 @@ fn callback(function: fb_callback, user: *mut c_void) -> Result<impl FnMut(i64) 
     Ok(move |step| callback.call(step))
 }
 
-/// What Save does.
+/// When a state is kept. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_save_opts {
+    /// sizeof(fb_save_opts).
+    pub size: usize,
+    /// Keeps the state at each head whose number it divides, and where the loop ends; 0: only at Save, and where
+    /// something ends the loop from outside.
+    pub every: i64,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl Sized0 for fb_save_opts {}
+
+/// How the program keeps a state: `function` takes the snapshot of the number that it is given. `opts` may be NULL.
+///
+/// The loop head calls it, before that step is computed: where somebody pressed Save, where something ends the loop
+/// from outside, and where `opts` says; so the body needs no snapshot. It is called once for each state. What it returns
+/// at a Save is shown to whoever pressed the button, and the run goes on; at the other heads fb_step returns it.
 #[unsafe(no_mangle)]
-pub extern "C" fn fb_on_save(run: *mut fb_run, function: fb_callback, user: *mut c_void) -> fb_status {
-    status(|| handle::get(run)?.run.saves(callback(function, user)?))
+pub extern "C" fn fb_on_save(
+    run: *mut fb_run,
+    function: fb_callback,
+    user: *mut c_void,
+    opts: *const fb_save_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let callback = callback(function, user)?;
+        match given::options(opts, "fb_save_opts")?.every {
+            0 => object.run.saves(callback),
+            every => object.run.saves_every(every, callback),
+        }
+    })
 }
 
 /// A button of the program's own, with what stands on it.

@@ -30,6 +30,8 @@ extern "C" {
 #define FB_FOREVER (-1.0)
 /* As a time limit of fb_steps_with: the end of the Slurm job. */
 #define FB_JOB_END (-1.0)
+/* As the number of steps of fb_step: the loop goes on until somebody ends it. */
+#define FB_NO_END INT64_MAX
 /* As a set number, where a function says so: all sets. */
 #define FB_ALL_SETS INT64_MIN
 /* As a set number of fb_attr_...: the table of that name. */

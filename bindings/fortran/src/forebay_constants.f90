@@ -65,6 +65,8 @@ module forebay_constants
   real(real64), parameter, public :: FB_FOREVER = -1.0_real64
   !> As a time limit of fb_steps_with: the end of the Slurm job.
   real(real64), parameter, public :: FB_JOB_END = -1.0_real64
+  !> As the number of steps of fb_step: the loop goes on until somebody ends it.
+  integer(int64), parameter, public :: FB_NO_END = huge(0_int64)
   !> As a set number, where a procedure says so: all sets; and, FB_TABLE of C, the table of that name.
   integer(int64), parameter, public :: FB_ALL_SETS = -huge(0_int64) - 1_int64
   integer(int64), parameter, public :: FB_OF_TABLE = -huge(0_int64)

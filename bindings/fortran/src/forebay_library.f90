@@ -475,9 +475,18 @@ module forebay_library
       type(c_ptr), value :: run
       type(c_ptr), intent(inout) :: why
     end function lib_ended_by
-    integer(c_int) function lib_on_save(run, function, user) bind(c, name='fb_on_save')
+    integer(c_int) function lib_reach(run, step) bind(c, name='fb_reach')
       import
-      type(c_ptr), value :: run, user
+      type(c_ptr), value :: run
+      integer(c_int64_t), value :: step
+    end function lib_reach
+    integer(c_int) function lib_finish(run) bind(c, name='fb_finish')
+      import
+      type(c_ptr), value :: run
+    end function lib_finish
+    integer(c_int) function lib_on_save(run, function, user, opts) bind(c, name='fb_on_save')
+      import
+      type(c_ptr), value :: run, user, opts
       type(c_funptr), value :: function
     end function lib_on_save
     integer(c_int) function lib_on_command(run, name, function, user) bind(c, name='fb_on_command')

@@ -128,7 +128,13 @@ module forebay_structures
     type(c_ptr) :: from = c_null_ptr
     real(c_double) :: time_limit = 0.0_c_double
     integer(c_int) :: keep_sigterm = 0
+    integer(c_int64_t) :: stride = 0
   end type lib_loop_opts_struct
+
+  type, public, bind(c) :: lib_save_opts_struct
+    integer(c_size_t) :: size = 0
+    integer(c_int64_t) :: every = 0
+  end type lib_save_opts_struct
 
   type, public, bind(c) :: lib_diagram_opts_struct
     integer(c_size_t) :: size = 0

@@ -9,7 +9,7 @@ module forebay_watch
   use forebay_structures
   implicit none
   private
-  public :: fb_step, fb_steps_from, fb_steps_with, fb_position, fb_ended_by
+  public :: fb_step, fb_steps_from, fb_steps_with, fb_reach, fb_finish, fb_position, fb_ended_by
   public :: fb_on_save, fb_on_command, fb_message, fb_monitor, fb_monitor_url, fb_callback
   public :: fb_diagram_open, fb_diagram_free, fb_diagram_wants, fb_curve_update, fb_history_append
 
@@ -34,6 +34,11 @@ module forebay_watch
   interface fb_step
     module procedure step_64, step_32, step_64_of_32
   end interface fb_step
+
+  !> The head for programs that go through their steps by themselves: if (.not. fb_reach(run, step)) ...
+  interface fb_reach
+    module procedure reach_64, reach_32
+  end interface fb_reach
 
   !> Replaces the points of a curve or of a cloud of points.
   interface fb_curve_update
@@ -85,6 +90,40 @@ contains
     more = step_64(run, step, int(nsteps, c_int64_t), stat, errmsg)
   end function step_64_of_32
 
+  !> Says, where the state of `step` is there, whether to go on. What fb_step does at a head is done here. Numbers grow; the
+  !> same one again answers the same and does nothing. False, from then on, once somebody pressed Quit, the time was over,
+  !> or fb_finish was called.
+  function reach_64(run, step, stat, errmsg) result(more)
+    type(fb_run), intent(in) :: run
+    integer(c_int64_t), intent(in) :: step
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    logical :: more
+    integer(c_int) :: went
+    went = lib_reach(id(run%at), step)
+    more = went > 0
+    call refresh(run)
+    call settle(max(-went, FB_OK), stat, errmsg)
+  end function reach_64
+
+  function reach_32(run, step, stat, errmsg) result(more)
+    type(fb_run), intent(in) :: run
+    integer(c_int32_t), intent(in) :: step
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    logical :: more
+    more = reach_64(run, int(step, c_int64_t), stat, errmsg)
+  end function reach_32
+
+  !> The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has converged. Call
+  !> it in all ranks at the same step.
+  subroutine fb_finish(run, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_finish(id(run%at)), stat, errmsg)
+  end subroutine fb_finish
+
   !> Where the next loop of fb_step begins: at the snapshot that fb_restart gave, which may be none, or at a number.
   subroutine fb_steps_from(run, start, stat, errmsg)
     type(fb_run), intent(in) :: run
@@ -110,12 +149,12 @@ contains
     call settle(lib_position(id(run%at), position), stat, errmsg)
   end function fb_position
 
-  !> How the next loop of fb_step goes: where it begins, by which time everything is to be on disk, in seconds since the
+  !> How the next loop of fb_step goes: where it begins, how far its heads are apart, by which time everything is to be on disk, in seconds since the
   !> process began (FB_JOB_END: at the end of the Slurm job), and whether SIGTERM does what it did, instead of saving and
   !> ending the run where it would end the program.
-  subroutine fb_steps_with(run, start, time_limit, keep_sigterm, stat, errmsg)
+  subroutine fb_steps_with(run, start, stride, time_limit, keep_sigterm, stat, errmsg)
     type(fb_run), intent(in) :: run
-    class(*), intent(in), optional :: start
+    class(*), intent(in), optional :: start, stride
     real(c_double), intent(in), optional :: time_limit
     logical, intent(in), optional :: keep_sigterm
     integer, intent(out), optional :: stat
@@ -132,6 +171,7 @@ contains
         status = whole(start, opts%start)
       end select
     end if
+    if (status == FB_OK .and. present(stride)) status = whole(stride, opts%stride)
     if (present(time_limit)) opts%time_limit = time_limit
     if (present(keep_sigterm)) opts%keep_sigterm = merge(1, 0, keep_sigterm)
     if (status == FB_OK) status = lib_steps_with(id(run%at), c_loc(opts))
@@ -191,17 +231,29 @@ contains
     call attach(run%at, kept)
   end function recorded
 
-  !> What Save does. What is given as `user` must be a target, and live until the run is closed.
-  subroutine fb_on_save(run, save, user, stat, errmsg)
+  !> How the program keeps a state: `save` takes the snapshot of the number that it is given. The loop head calls it, before
+  !> that step is computed: where somebody pressed Save, and where something ends the loop from outside. With `every` also at
+  !> each head whose number it divides, and where the loop ends; so the body needs no snapshot. It is called once for each
+  !> state. What is given as `user` must be a target, and live until the run is closed.
+  subroutine fb_on_save(run, save, user, every, stat, errmsg)
     type(fb_run), intent(in) :: run
     procedure(fb_callback) :: save
     class(*), target, intent(inout), optional :: user
+    class(*), intent(in), optional :: every
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
+    type(lib_save_opts_struct), target :: opts
     type(callback), pointer :: one
     type(c_ptr) :: where
-    one => recorded(run, save, user, where)
-    call settle(lib_on_save(id(run%at), c_funloc(act), where), stat, errmsg)
+    integer(c_int) :: status
+    opts%size = c_sizeof(opts)
+    status = FB_OK
+    if (present(every)) status = whole(every, opts%every)
+    if (status == FB_OK) then
+      one => recorded(run, save, user, where)
+      status = lib_on_save(id(run%at), c_funloc(act), where, c_loc(opts))
+    end if
+    call settle(status, stat, errmsg)
   end subroutine fb_on_save
 
   !> A button of the program's own, with what stands on it.

@@ -11,7 +11,7 @@ use crate::arrays::{self, Source};
 use crate::kept::{Kept, KeptSnapshots};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, rows_to_python};
-use crate::waits::{keep, released, released_from, signals};
+use crate::waits::{at_head, keep, keep_of_head, released, released_from, signals};
 use crate::watch::{Diagram, Parameter, Steps};
 use crate::{errors, json};
 
@@ -273,14 +273,15 @@ impl Run {
     fn steps(
         &self,
         py: Python<'_>,
-        n: i64,
+        n: Option<i64>,
         start: Option<i64>,
+        stride: i64,
         time_limit: Option<&str>,
         sigterm: bool,
     ) -> PyResult<Steps> {
         let time_limit = time_limit.map(forebay::TimeLimit::parse).transpose();
         let time_limit = time_limit.map_err(|e| errors::raise(py, &e))?;
-        let options = forebay::StepsOptions { start: start.into(), time_limit, sigterm };
+        let options = forebay::StepsOptions { start: start.into(), stride, time_limit, sigterm };
         released(py, || self.inner.steps_with(n, options)).map(Steps::new)
     }
 
@@ -335,8 +336,20 @@ impl Run {
         released(py, || self.inner.parameter(name, value, options)).map(Parameter::new)
     }
 
-    fn saves(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
-        released(py, || self.inner.saves(callback(function)))
+    fn reach(&self, py: Python<'_>, step: i64) -> PyResult<bool> {
+        at_head(py, || self.inner.reach(step))
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.inner.finish())
+    }
+
+    fn saves(&self, py: Python<'_>, function: Py<PyAny>, every: Option<i64>) -> PyResult<()> {
+        let callback = callback(function);
+        released(py, || match every {
+            Some(every) => self.inner.saves_every(every, callback),
+            None => self.inner.saves(callback),
+        })
     }
 
     fn command(&self, py: Python<'_>, name: &str, function: Py<PyAny>) -> PyResult<()> {
@@ -395,7 +408,7 @@ fn callback(function: Py<PyAny>) -> impl FnMut(i64) -> forebay::Result<()> + Sen
             let Err(raised) = function.call1(py, (step,)) else { return Ok(()) };
             let text = errors::told(py, &raised);
             if raised.is_instance_of::<pyo3::exceptions::PyException>(py) {
-                raised.print(py);
+                keep_of_head(text.clone(), raised);
             } else {
                 keep(raised);
             }

@@ -18,6 +18,8 @@ pub const SLICE: Duration = Duration::from_millis(100);
 
 thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// What functions that a head called have raised, with the words in which the facade was told.
+    static OF_HEAD: RefCell<Vec<(String, PyErr)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs work of the facade with the lock released and gives its error the face of an exception.
@@ -27,6 +29,30 @@ pub fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send
         return Err(raised);
     }
     outcome.map_err(|e| errors::raise(py, &e))
+}
+
+/// The same at the head of a loop, which may call functions of the program: the exception that ends it is that of
+/// the function; others are told to whoever pressed the button, and printed here.
+pub fn at_head<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    let mut text = None;
+    let outcome = released(py, || work().inspect_err(|e| text = Some(e.text().to_owned())));
+    let mut own = None;
+    for (told, raised) in OF_HEAD.take() {
+        if own.is_none() && text.as_ref() == Some(&told) {
+            own = Some(raised);
+        } else {
+            raised.print(py);
+        }
+    }
+    match own {
+        Some(raised) => Err(raised),
+        None => outcome,
+    }
+}
+
+/// Keeps what a function that the head called has raised until the head is done.
+pub fn keep_of_head(text: String, raised: PyErr) {
+    OF_HEAD.with_borrow_mut(|known| known.push((text, raised)));
 }
 
 /// The same for work that cannot ask for signals itself while it waits: another thread does it, and is left

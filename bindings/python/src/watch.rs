@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::Given;
-use crate::waits::released;
+use crate::waits::{at_head, released};
 use crate::{errors, ffi, json};
 
 /// A diagram.
@@ -142,7 +142,7 @@ impl Steps {
         {
             return Ok(Some(step));
         }
-        released(py, || {
+        at_head(py, || {
             let mut steps = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             steps.next()
         })

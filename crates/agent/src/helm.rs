@@ -22,6 +22,8 @@ const REMEMBERED: usize = 1024;
 pub trait Outside: Send + Sync {
     /// Sends an act to a session.
     fn post(&self, session: u64, id: u64, step: i64, act: &Act) -> Result<()>;
+    /// Tells a session that its rank does otherwise than the others.
+    fn differs(&self, session: u64, text: &str);
     /// Tells whoever looks.
     fn ack(&self, ack: &Ack);
     /// A parameter has a new value.
@@ -260,6 +262,11 @@ impl Helm {
                     // A rank that cannot be told must not wait for ever for what it cannot hear of.
                     let fault = format!("the act did not reach the rank: {e}");
                     inner.machine.applied(rank, id, step, Some(&fault), "", more);
+                }
+            }
+            Action::Differs { rank, text } => {
+                if let Some(r) = inner.ranks.get(&rank) {
+                    out.differs(r.session, &text);
                 }
             }
             Action::Ack(ack) => {

@@ -451,6 +451,7 @@ impl Run {
             created: false,
             last_step: None,
             begun: None,
+            far: false,
         })
     }
 
@@ -705,6 +706,13 @@ impl Outside for Run {
         let json = serde_json::to_string(act).map_err(|e| Error::internal(e.to_string()))?;
         let owner = self.owner().ok_or_else(|| Error::new(Code::Closed, "the run is closed"))?;
         owner.post(session, &Notice::Apply { id, step, json: &json })
+    }
+
+    fn differs(&self, session: u64, text: &str) {
+        if let Some(owner) = self.owner() {
+            // The rank may have gone meanwhile: then it need not know.
+            let _ = owner.post(session, &Notice::Late { code: Code::Conflict as u32, text });
+        }
     }
 
     fn ack(&self, ack: &Ack) {

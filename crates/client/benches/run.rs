@@ -33,7 +33,7 @@ fn main() {
     let run = owner.open(512 * MIB as u64, WhenFull::Block);
     let mut figures: Vec<(&str, f64, &str)> = Vec::new();
 
-    let mut steps = run.steps(i64::MAX - 1, 0).unwrap();
+    let mut steps = run.steps(i64::MAX - 1, None).unwrap();
     figures.push(("loop head", each(50, 10_000, || drop(black_box(steps.next()))), "ns"));
     drop(steps);
 

@@ -169,10 +169,13 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
         .unwrap();
     let saved = Arc::new(AtomicI64::new(-1));
     let seen = saved.clone();
-    run.saves(Box::new(move |step| {
-        seen.store(step, Ordering::Relaxed);
-        Ok(())
-    }))
+    run.saves(
+        Box::new(move |step| {
+            seen.store(step, Ordering::Relaxed);
+            Ok(())
+        }),
+        None,
+    )
     .unwrap();
     let (gate, held, diary) = (owner.segment(), owner.segment(), owner.script.diary.clone());
     gate.word(word::GATE).store(3, Ordering::SeqCst);

@@ -345,13 +345,33 @@ impl Run {
 
     // --- watch and steer ---------------------------------------------------------------------
 
-    /// The loop head: yields `start .. n`, and is where Run, Step, Stop, Save, Quit and changed
+    /// The loop head: yields `start .. n` (without `n` it goes on until somebody ends it), and is where Run, Step, Stop, Save, Quit and changed
     /// parameters act. SIGTERM, where the program leaves it alone, saves and ends it.
     ///
     /// After a restart its start is the snapshot that [`Run::restart`] gave, `back.as_ref()`; `Conflict` if it is
     /// another step, or one before the position.
-    pub fn steps(&self, n: i64, start: impl Into<Start>) -> Result<Steps> {
+    pub fn steps(&self, n: impl Into<Option<i64>>, start: impl Into<Start>) -> Result<Steps> {
         self.steps_with(n, StepsOptions { start: start.into(), ..Default::default() })
+    }
+
+    /// The same with its stride and what may end it before step `n`.
+    pub fn steps_with(&self, n: impl Into<Option<i64>>, options: StepsOptions) -> Result<Steps> {
+        self.session()?.steps_with(&options.course(n.into())?)
+    }
+
+    /// The head for programs that go through their steps by themselves and call back: says, at a step, whether to
+    /// go on. What [`Run::steps`] does at a head is done here; the same step again answers the same and does
+    /// nothing. False once somebody pressed Quit, or [`Run::finish`] was called: then the program ends.
+    ///
+    /// `Conflict` when numbers do not grow, and after a restart below the step that the run went back to.
+    pub fn reach(&self, step: i64) -> Result<bool> {
+        self.session()?.reach(step, || StepsOptions::default().ending())
+    }
+
+    /// The loop ends at its next head, as if that were its last step: for a loop without an end, or one that has
+    /// converged. In all ranks at the same step. `Conflict` when no loop is under way.
+    pub fn finish(&self) -> Result<()> {
+        self.session()?.finish()
     }
 
     /// The number of the state that the program holds, which is how many steps are behind it: that of the head
@@ -359,11 +379,6 @@ impl Run {
     /// `None` before anybody has said it.
     pub fn position(&self) -> Option<i64> {
         self.inner.session.as_ref().and_then(Session::position)
-    }
-
-    /// The same, with what may end it before step `n`.
-    pub fn steps_with(&self, n: i64, options: StepsOptions) -> Result<Steps> {
-        self.session()?.steps_until(n, options.start.step(), options.ending()?)
     }
 
     /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit`, or the reason that
@@ -400,7 +415,17 @@ impl Run {
     /// What Save does. Called in the thread of the loop head with the step; an error is shown to
     /// whoever pressed the button, the run goes on.
     pub fn saves(&self, callback: impl FnMut(i64) -> Result<()> + Send + 'static) -> Result<()> {
-        self.session()?.saves(Box::new(callback))
+        self.session()?.saves(Box::new(callback), None)
+    }
+
+    /// The same, called also at each head whose number `every` divides, where something ends the loop from
+    /// outside, and where it ends by itself; once for each state. Its error there is that of the loop head.
+    pub fn saves_every(
+        &self,
+        every: i64,
+        callback: impl FnMut(i64) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        self.session()?.saves(Box::new(callback), Some(every))
     }
 
     /// A button of the program's own; called as [`Run::saves`] says.

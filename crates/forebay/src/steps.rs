@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use forebay_client::run::{Ending, Until};
+use forebay_client::run::{Course, Ending, Until};
 use forebay_types::{Error, Result};
 
 use crate::Restart;
@@ -70,6 +70,8 @@ impl From<Option<&Restart>> for Start {
 pub struct StepsOptions {
     /// Where it begins.
     pub start: Start,
+    /// From one head to the next (1); the number at which the loop ends must be one of them.
+    pub stride: i64,
     /// When it is to be over; `FOREBAY_TIME_LIMIT` when not given.
     pub time_limit: Option<TimeLimit>,
     /// Whether SIGTERM, where the program leaves it alone, saves and ends the run (yes).
@@ -78,7 +80,7 @@ pub struct StepsOptions {
 
 impl Default for StepsOptions {
     fn default() -> Self {
-        StepsOptions { start: Start::FIRST, time_limit: None, sigterm: true }
+        StepsOptions { start: Start::FIRST, stride: 1, time_limit: None, sigterm: true }
     }
 }
 
@@ -97,6 +99,10 @@ impl TimeLimit {
 }
 
 impl StepsOptions {
+    pub(crate) fn course(&self, n: Option<i64>) -> Result<Course> {
+        Ok(Course { n, start: self.start.step(), stride: self.stride, ending: self.ending()? })
+    }
+
     pub(crate) fn ending(&self) -> Result<Ending> {
         let env = |name: &str| std::env::var(name).ok();
         let until = until(self.time_limit, env, squeue, forebay_arena::process::age())?;

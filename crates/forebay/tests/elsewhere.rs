@@ -104,6 +104,7 @@ fn a_job_goes_on_elsewhere_by_a_variable_and_says_what_it_gave_up() {
             "program" => return write_and_wait(s),
             "again" => {
                 let run = forebay::open(&s.run("r"), Mode::Append, small()).unwrap();
+                run.restart().unwrap();
                 take(&run, 7, N).unwrap().wait(None).unwrap();
                 return run.close().unwrap();
             }
@@ -267,6 +268,7 @@ fn an_agent_refuses_and_gives_up_as_its_rank_asks() {
             assert!(e.code() == Code::Conflict && e.text().contains("another /dev/shm"), "{e}");
             let abandon = OpenOptions { elsewhere: Some(Elsewhere::Abandon), ..small() };
             let run = forebay::open(&s.run("r"), Mode::Append, abandon).unwrap();
+            run.restart().unwrap();
             take(&run, 9, N).unwrap();
             run.close().unwrap();
             forebay_agent::down(false, crate::support::LATE).unwrap();

@@ -94,6 +94,7 @@ fn closing_on_a_full_disk_fails_in_time_and_what_is_missing_is_recovered() {
         let dir = s.dir.join("disk/full.fb");
         if s.role == "writer" {
             let run = open(&dir, 32, WhenFull::Block).unwrap();
+            run.restart().unwrap();
             fill(&s.dir.join("disk"), 1 << 20);
             (1..4).for_each(|step| drop(take(&run, step, N).unwrap()));
             return closing_fails(&run);

@@ -406,8 +406,8 @@ impl Inner {
                     self.catalogue_rev += 1;
                 }
             }
-            Declare::Progress { start, end } => {
-                self.progress = Some((*start, *end));
+            Declare::Progress { start, end, .. } => {
+                self.progress = end.map(|end| (*start, end));
                 self.catalogue_rev += 1;
             }
             // The state says so.

@@ -280,6 +280,9 @@ pub struct RunOpened {
     /// before the run went back.
     #[serde(default)]
     pub begun: Option<i64>,
+    /// Whether the owner is on another host: its words come later than what other ranks may say.
+    #[serde(default)]
+    pub far: bool,
 }
 
 /// A request of a rank to the owner, through the session's ring; answered in JSON.

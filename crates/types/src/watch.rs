@@ -19,8 +19,12 @@ pub enum Declare {
     Progress {
         /// First step.
         start: i64,
-        /// One past the last step.
-        end: i64,
+        /// The number at which it ends; none for a loop that goes on until somebody ends it.
+        end: Option<i64>,
+        /// From one head to the next.
+        stride: i64,
+        /// Which loop of this rank it is, counted from 1.
+        number: u64,
     },
     /// The loop has come to its end, by itself or because it was told to; its head is passed no more
     /// before another [`Declare::Progress`].

@@ -4,7 +4,7 @@
        mpiexec -n 2 ./two_stream two_stream.toml
 
        deck -> quiet start (or the last complete snapshot)
-       each step: [snapshot] -> rank 0: field solve by the service poisson1d -> fields to all ranks
+       each step: rank 0: field solve by the service poisson1d -> fields to all ranks
          -> each rank pushes its particles -> sums over all ranks (MPI) -> history, diagrams
 
    A snapshot holds the state before its step. Each rank gives its slice of the fields, as a block of
@@ -195,7 +195,7 @@ static void check_same_deck(fb_run *run, const struct deck *deck)
     fb_table_free(table);
 }
 
-static fb_status on_save(int64_t step, void *simulation);
+static fb_status take_snapshot(int64_t step, void *simulation);
 
 /* Tables, diagrams, the parameter, the button Save. */
 static void declare(struct simulation *s)
@@ -220,7 +220,8 @@ static void declare(struct simulation *s)
     check(fb_diagram_open(s->run, "Energies", &energies, &s->energies));
     s->amplitude = deck->field_amplitude;
     check(fb_parameter_f64(s->run, "external_field", &s->amplitude, &amplitude));
-    check(fb_on_save(s->run, on_save, s));
+    fb_save_opts kept = {.size = sizeof kept, .every = deck->snapshot_every};
+    check(fb_on_save(s->run, take_snapshot, s, &kept));
 }
 
 /* --- one step ----------------------------------------------------------------------------------- */
@@ -279,10 +280,11 @@ static void put_particles(fb_snapshot *snapshot, const struct species *beam, con
 }
 
 /* Keeps the state before `step`, with the fields of that state. */
-static void take_snapshot(struct simulation *s, int64_t step)
+static fb_status take_snapshot(int64_t step, void *simulation)
 {
+    struct simulation *s = simulation;
     fb_snapshot *snapshot = NULL;
-    int taken = 0; /* not by Save, nor is it the one that the run went back to */
+    int taken = 0; /* not where it is the one that the run went back to */
     check(fb_snapshot_begin(s->run, step, (double)step * s->deck->dt, &snapshot));
     check(fb_snapshot_taken(snapshot, &taken));
     if (taken) {
@@ -297,16 +299,7 @@ static void take_snapshot(struct simulation *s, int64_t step)
         }
     }
     check(fb_snapshot_end(snapshot));
-    check(fb_snapshot_free(snapshot));
-}
-
-static fb_status on_save(int64_t step, void *simulation)
-{
-    struct simulation *s = simulation;
-    char text[64];
-    take_snapshot(s, step);
-    snprintf(text, sizeof text, "saved step %" PRId64, step);
-    return ranks.rank == 0 ? fb_message(s->run, FB_INFO, text) : FB_OK;
+    return fb_snapshot_free(snapshot);
 }
 
 /* Adds the sums of all ranks up; says whether one of them was told to end. */
@@ -339,8 +332,6 @@ static int advance(struct simulation *s, int64_t step)
 {
     struct plasma *plasma = &s->plasma;
     solve(s, step, step == s->start ? s->options->wait : 0);
-    if (step % s->deck->snapshot_every == 0)
-        take_snapshot(s, step);
     for (int b = 0; b < s->deck->beams; b++) {
         const struct species *beam = &plasma->species[b];
         check(fb_curve_update(s->phase_space, beam->beam->name, beam->n, beam->x, beam->v));
@@ -420,7 +411,6 @@ static int loop(struct simulation *s)
     }
     if (more < 0)
         fail(fb_last_error());
-    take_snapshot(s, step);
     s->clocked.seconds = now() - since;
     return 0;
 }

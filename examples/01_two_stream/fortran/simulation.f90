@@ -1,7 +1,7 @@
 ! The simulation, by one process (two_stream.f90) or many ranks (two_stream_mpi.f90).
 !
 !     deck -> quiet start (or the last complete snapshot)
-!     each step: [snapshot] -> rank 0: field solve by the service poisson1d -> fields to all ranks
+!     each step: rank 0: field solve by the service poisson1d -> fields to all ranks
 !       -> each rank pushes its particles -> sums over all ranks -> history, diagrams
 !
 ! A snapshot holds the state before its step. Each rank gives its slice of the fields, as a block of a global array, and
@@ -175,7 +175,7 @@ contains
     s%amplitude = s%deck%field_amplitude
     call fb_parameter(s%run, 'external_field', s%amplitude, min=-s%deck%field_limit, max=s%deck%field_limit, &
         unit=UNIT_E, help='Amplitude of a standing wave that pulls at the electrons')
-    call fb_on_save(s%run, on_save)
+    call fb_on_save(s%run, take_snapshot, every=s%deck%snapshot_every)
   end subroutine declare
 
   ! --- one step -------------------------------------------------------------------------------------
@@ -225,11 +225,13 @@ contains
   end subroutine put_field
 
   !> Keeps the state before `step`, with the fields of that state; the particles behind those of lower ranks.
-  subroutine take_snapshot(step)
+  subroutine take_snapshot(step, user, status)
     integer(int64), intent(in) :: step
+    class(*), intent(inout) :: user
+    integer, intent(inout) :: status
     type(fb_snapshot) :: snapshot
     character(len=:), allocatable :: name
-    logical :: taken ! not by Save, nor is it the one that the run went back to
+    logical :: taken ! not where it is the one that the run went back to
     integer :: b
     call fb_snapshot_begin(s%run, step, snapshot, time=real(step, real64) * s%deck%dt, taken=taken)
     if (taken) call solve(step, 0.0_real64)
@@ -241,20 +243,10 @@ contains
       call fb_snapshot_put(snapshot, name//'/x', s%plasma%species(b)%x, append=.true., unit=UNIT_X)
       call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., unit=UNIT_V)
     end do
-    call fb_snapshot_end(snapshot)
-  end subroutine take_snapshot
-
-  subroutine on_save(step, user, status)
-    integer(int64), intent(in) :: step
-    class(*), intent(inout) :: user
-    integer, intent(inout) :: status
-    character(len=32) :: text
-    call take_snapshot(step)
-    write (text, '(a, i0)') 'saved step ', step
-    if (my_rank == 0) call fb_message(s%run, text, stat=status)
+    call fb_snapshot_end(snapshot, stat=status)
     select type (user) ! nothing was given
     end select
-  end subroutine on_save
+  end subroutine take_snapshot
 
   !> Adds the sums of all ranks up; true when one of them was told to end.
   function collect_all() result(told)
@@ -274,7 +266,6 @@ contains
     logical :: told
     integer :: b
     call solve(step, merge(s%options%wait, 0.0_real64, step == s%start))
-    if (mod(step, s%deck%snapshot_every) == 0) call take_snapshot(step)
     do b = 1, size(s%deck%beams)
       call fb_curve_update(s%phase_space, s%plasma%species(b)%x, s%plasma%species(b)%v, curve=s%deck%beams(b)%name)
     end do
@@ -360,7 +351,6 @@ contains
         return
       end if
     end do
-    call take_snapshot(step)
     s%clocked%seconds = now() - since
     call fb_flush(s%run)
     call all_here() ! all ranks have flushed: the last step is durable

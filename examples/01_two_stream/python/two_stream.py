@@ -69,7 +69,7 @@ class Simulation:
             unit=UNITS["E"],
             help="Amplitude of a standing wave that pulls at the electrons",
         )
-        run.saves(self._save)
+        run.saves(self.snapshot, every=deck.snapshot_every)
         self.grid_points = np.arange(deck.grid) * deck.dx
 
     def _keep_deck(self) -> None:
@@ -93,10 +93,6 @@ class Simulation:
             for beam in self.plasma.species:
                 s.put(f"electrons/{beam.name}/x", beam.x, unit=UNITS["x"])
                 s.put(f"electrons/{beam.name}/v", beam.v, unit=UNITS["v"])
-
-    def _save(self, step: int) -> None:
-        self.snapshot(step)
-        self.run.message(f"saved step {step}")
 
     # --- one step ----------------------------------------------------------------------------
 
@@ -124,8 +120,6 @@ class Simulation:
         """Computes one step."""
         deck, plasma = self.deck, self.plasma
         self._solve(step, patience=self.wait if step == self.start else 0.0)
-        if step % deck.snapshot_every == 0:
-            self.snapshot(step)
         for beam in plasma.species:
             self.phase_space.update(beam.name, beam.x, beam.v)
         self.field.update(self.grid_points, self.E)
@@ -211,7 +205,6 @@ def simulate(args: argparse.Namespace, deck: decks.Deck) -> int:
         begin = time.perf_counter()
         for step in run.steps(deck.steps, start=simulation.restart):
             simulation.step(step)
-        simulation.snapshot(run.position or 0)
         seconds = time.perf_counter() - begin
         run.flush()
         clocked = report.Clocked(seconds, simulation.calls)

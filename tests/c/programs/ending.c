@@ -38,7 +38,7 @@ int main(int argc, char **argv)
         loop.start = about.step;
         OK(fb_snapshot_free(last));
     }
-    OK(fb_on_save(run, keep, run));
+    OK(fb_on_save(run, keep, run, NULL));
     fb_loop_opts wrong = loop;
     wrong.time_limit = -7;
     int64_t step = loop.start - 1;

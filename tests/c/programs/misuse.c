@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     const fb_open_opts opts = { .size = sizeof opts, .buffer = 4 << 20 };
     services(&shared);
     OK(fb_run_open(argv[1], "w", &opts, &shared.run));
-    OK(fb_on_save(shared.run, save, &shared));
+    OK(fb_on_save(shared.run, save, &shared, NULL));
     puts("ready");
     fflush(stdout);
     int64_t step = -1;

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     double nu = 0.5;
     int saves = 0;
     OK(fb_parameter_f64(run, "nu", &nu, NULL));
-    OK(fb_on_save(run, save, &saves));
+    OK(fb_on_save(run, save, &saves, NULL));
     for (int32_t n = 0; n < SETS; ++n) {
         char name[32];
         const int64_t two[1] = { 2 };

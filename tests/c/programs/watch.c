@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     OK(fb_parameter_str(run, "scheme", scheme, sizeof scheme, NULL));
     double far = 5;
     FAILS(FB_BAD_ARGUMENT, "far", fb_parameter_f64(run, "far", &far, &bounds));
-    OK(fb_on_save(run, save, &counts));
+    OK(fb_on_save(run, save, &counts, NULL));
     OK(fb_on_command(run, "kick", kick, &counts));
     OK(fb_message(run, FB_WARNING, "the wave breaks"));
     FAILS(FB_BAD_ARGUMENT, "7", fb_message(run, (fb_level)7, "?"));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from numpy.typing import ArrayLike
 
@@ -26,6 +27,8 @@ from ._watch import Diagram, Parameter
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+T = TypeVar("T")
 
 _open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
@@ -327,13 +330,16 @@ class Run:
 
     def steps(
         self,
-        n: int,
+        n: int | None = None,
         start: int | StoredSnapshot | None = None,
+        stride: int = 1,
         *,
         time_limit: float | Literal["job"] | None = None,
         sigterm: bool = True,
     ) -> Iterator[int]:
-        """The loop head: ``for step in run.steps(n)``. Yields the step about to be computed, from ``start`` to ``n - 1``.
+        """The loop head: ``for step in run.steps(n)``. Yields the step about to be computed, from ``start`` (0) until ``n``
+        is reached, in strides; ``n - start`` is a multiple of ``stride``. Without ``n`` it goes on until somebody ends it:
+        :meth:`finish`, Quit, SIGTERM, the time limit.
 
         Here Run, Step, Stop, Save and Quit act and parameters change, at the same step in all ranks.
         Quit ends the loop early.
@@ -347,7 +353,23 @@ class Run:
         :attr:`ended_by` says so, and :meth:`restart` goes on from there.
         """
         first = start.step if isinstance(start, StoredSnapshot) else start
-        return self._native.steps(n, first, None if time_limit is None else str(time_limit), sigterm)
+        return self._native.steps(n, first, stride, None if time_limit is None else str(time_limit), sigterm)
+
+    def reach(self, step: int) -> bool:
+        """The head for programs that go through their steps by themselves and give a call-back: says, where the state of
+        ``step`` is there, whether to go on.
+
+        What :meth:`steps` does at a head is done here. Numbers grow; the same one again answers the same and does nothing.
+        False, from then on, once somebody pressed Quit, the time was over, or :meth:`finish` was called: the program ends.
+        :class:`Conflict` when numbers do not grow, or lie below the step that :meth:`restart` went back to.
+        """
+        return self._native.reach(step)
+
+    def finish(self) -> None:
+        """The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has
+        converged. Call it in all ranks at the same step. :class:`Conflict` when no loop is under way.
+        """
+        self._native.finish()
 
     @property
     def position(self) -> int | None:
@@ -399,12 +421,24 @@ class Run:
         """
         return Parameter(self._native.parameter(name, plain(value), min, max, unit or "", help))
 
-    def saves(self, fn: Callable[[int], object]) -> Callable[[int], object]:
-        """What Save does: ``fn(step)`` is called by the loop head, before that step is computed.
+    @overload
+    def saves(self, fn: Callable[[int], T], *, every: int | None = None) -> Callable[[int], T]: ...
+    @overload
+    def saves(self, *, every: int | None = None) -> Callable[[Callable[[int], T]], Callable[[int], T]]: ...
+    def saves(self, fn=None, *, every=None):
+        """How the program keeps a state: ``fn(step)`` takes the snapshot of that number. Usable as a decorator,
+        ``@run.saves`` or ``@run.saves(every=1000)``.
 
-        Its exception is shown to whoever pressed the button, and the run goes on. Usable as a decorator.
+        The loop head calls it, before that step is computed: where somebody pressed Save, and where something ends
+        the loop from outside. With ``every`` also at each head whose number ``every`` divides, and where the loop ends;
+        so the body needs no snapshot. It is called once for each state.
+
+        Its exception at a Save is shown to whoever pressed the button, and the run goes on; at the other heads it is
+        that of the loop.
         """
-        self._native.saves(fn)
+        if fn is None:
+            return functools.partial(self.saves, every=every)
+        self._native.saves(fn, every)
         return fn
 
     def command(self, name: str, fn: Callable[[int], object]) -> None:

@@ -336,8 +336,19 @@ impl<'a> Deputy<'a> {
         }
         // Read before the notices: what they belong to is told behind them.
         let words = self.mirror.owner(self.taken);
+        let mut notices = Vec::new();
         while let Some((number, bytes)) = self.mirror.notice()? {
-            line.push(Header::new(kind::NOTICE, number), b"", &[bytes]);
+            notices.push((number, bytes.to_vec()));
+        }
+        // Where the run went back to is told before the answers that count on it.
+        let from = self.mirror.from();
+        if from != self.told.from {
+            self.told.from = from;
+            line.push(Header::new(kind::OWNER, 0), b"", &[&self.told.encode()]);
+        }
+        let words = OwnerWords { from, ..words };
+        for (number, bytes) in notices {
+            line.push(Header::new(kind::NOTICE, number), b"", &[&bytes]);
         }
         let back = self.mirror.reap();
         if !back.is_empty() {

@@ -209,10 +209,15 @@ impl Mirror {
             hidden: load(word::HIDDEN_NS),
             written: load(word::WRITTEN_BYTES),
             commits: load(word::COMMITS),
-            from: load(word::FROM),
+            from: self.from(),
             released: self.released(),
             taken,
         }
+    }
+
+    /// Where the run went back to, as it is known now.
+    pub fn from(&self) -> u64 {
+        self.segment.word(word::FROM).load(Ordering::SeqCst)
     }
 
     fn released(&self) -> u64 {

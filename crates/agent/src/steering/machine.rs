@@ -12,8 +12,11 @@ const WAITING: usize = 256;
 #[derive(Debug, Default)]
 struct Rank {
     step: Option<i64>,
-    /// The step at which its loop ends by itself.
+    /// Which of its loops it is in; where that began, where it ends by itself, how far its heads are apart.
+    number: u64,
+    start: i64,
     end: i64,
+    stride: i64,
     /// Its loop has ended: it carries nothing out any more.
     over: bool,
     /// Gate in force; `None` is open. Confirmed, or tentative while acts are forming.
@@ -157,20 +160,39 @@ impl Steering {
             Declare::Command { name } => {
                 self.commands.insert(name.clone());
             }
-            Declare::Progress { end, .. } => self.begin_loop(rank, *end, out),
+            Declare::Progress { start, end, stride, number } => {
+                if let Some(state) = self.ranks.get_mut(&rank) {
+                    (state.number, state.start) = (*number, *start);
+                    (state.end, state.stride) = (end.unwrap_or(i64::MAX), (*stride).max(1));
+                    self.compare(rank, out);
+                    self.begin_loop(rank, out);
+                }
+            }
             Declare::Over { step } => self.end_loop(rank, *step, out),
             _ => {}
         }
     }
 
-    /// A rank begins a loop, perhaps another one.
-    fn begin_loop(&mut self, rank: u32, end: i64, out: &mut Vec<Action>) {
-        let Some(state) = self.ranks.get_mut(&rank) else { return };
-        state.end = end;
-        if !std::mem::take(&mut state.over) {
-            return;
+    /// Ranks whose heads have other numbers never meet at one: an act would take place at another step in each.
+    fn compare(&self, rank: u32, out: &mut Vec<Action>) {
+        let Some(one) = self.ranks.get(&rank) else { return };
+        let differs = |other: &Rank| {
+            other.number == one.number
+                && (other.stride != one.stride || (other.start - one.start) % one.stride != 0)
+        };
+        if let Some((by, other)) = self.ranks.iter().find(|(r, other)| **r != rank && differs(other)) {
+            let text = format!(
+                "rank {rank} loops from {} with stride {}, and rank {by} from {} with stride {}: their heads never meet; give all ranks the same start and stride",
+                one.start, one.stride, other.start, other.stride
+            );
+            out.push(Action::Differs { rank, text });
         }
-        state.step = None;
+    }
+
+    /// A rank that came to the end of a loop begins another one.
+    fn begin_loop(&mut self, rank: u32, out: &mut Vec<Action>) {
+        let Some(state) = self.ranks.get_mut(&rank).filter(|r| r.over) else { return };
+        (state.over, state.step) = (false, None);
         for a in self.acts.iter().filter(|a| !a.done.contains(&rank)) {
             state.pending.push_back(a.id);
             out.push(Action::Post { rank, id: a.id, step: a.gate, act: a.act.clone() });
@@ -334,7 +356,8 @@ impl Steering {
             match &entry.act {
                 Act::Stop => self.hold = Some(Hold { step: n, by: entry.id, after: 0 }),
                 Act::Step { n: k } => {
-                    let after = *k as i64;
+                    let stride = self.ranks.values().map(|r| r.stride).max().unwrap_or(1);
+                    let after = (*k as i64).saturating_mul(stride.max(1));
                     self.hold = Some(Hold { step: n.saturating_add(after), by: entry.id, after });
                 }
                 Act::Run => self.hold = None,

@@ -14,6 +14,7 @@ struct Run {
     mail: BTreeMap<u32, Vec<(u64, i64, Act)>>,
     said: Vec<Action>,
     last_id: u64,
+    stride: i64,
 }
 
 impl Run {
@@ -25,6 +26,7 @@ impl Run {
             mail: BTreeMap::new(),
             said: Vec::new(),
             last_id: 0,
+            stride: 1,
         };
         for rank in 0..size {
             run.steps.insert(rank, None);
@@ -81,7 +83,7 @@ impl Run {
             step
         });
         while at < step && self.gates[&rank].is_none_or(|g| at < g) {
-            at += 1;
+            at += self.stride;
             self.steps.insert(rank, Some(at));
             self.answer(rank, at);
         }
@@ -284,11 +286,41 @@ fn behind_the_loop_every_act_is_answered_at_once_and_in_the_next_loop_they_are_t
     }
     run.steps.insert(0, None);
     run.mail.clear();
-    run.declare(0, &Declare::Progress { start: 0, end: 9 });
+    run.declare(0, &Declare::Progress { start: 0, end: Some(9), stride: 1, number: 1 });
     let id = run.act(Act::Stop).unwrap();
     run.go(0, 0);
     assert_eq!(run.state(), State::Held);
     assert!(run.acks().contains(&(id, Phase::Applied, Some(0))));
+}
+
+#[test]
+fn with_a_stride_step_counts_heads_and_every_act_takes_place_at_one() {
+    let mut run = Run::of(2);
+    run.stride = 10;
+    for rank in 0..2 {
+        run.declare(rank, &Declare::Progress { start: 0, end: Some(1000), stride: 10, number: 1 });
+        run.go(rank, 40);
+    }
+    run.act(Act::Step { n: 3 }).unwrap();
+    for rank in 0..2 {
+        assert_eq!(run.go(rank, 50), 50);
+        assert_eq!(run.go(rank, 1000), 80, "three heads behind the one of the act");
+    }
+    assert_eq!(run.state(), State::Held);
+}
+
+#[test]
+fn ranks_whose_heads_never_meet_are_told_and_the_next_loop_of_one_is_compared_with_that_of_the_others() {
+    let mut run = Run::of(2);
+    let mut differs = |rank, start, stride, number| {
+        run.said.clear();
+        run.declare(rank, &Declare::Progress { start, end: Some(100), stride, number });
+        run.said.iter().any(|a| matches!(a, Action::Differs { rank: r, .. } if *r == rank))
+    };
+    assert!(!differs(0, 0, 1, 1) && !differs(0, 0, 10, 2), "the other rank is in no loop");
+    assert!(!differs(1, 0, 1, 1), "a loop that rank 0 has left");
+    assert!(differs(1, 5, 10, 2) && differs(1, 0, 5, 2));
+    assert!(!differs(1, 20, 10, 2));
 }
 
 #[test]
@@ -311,7 +343,7 @@ fn a_rank_whose_loop_is_over_holds_up_none_that_goes_on() {
 fn no_rank_ends_before_the_step_where_another_one_came_to_the_end_of_the_same_loop() {
     let mut run = Run::of(2);
     for rank in 0..2 {
-        run.declare(rank, &Declare::Progress { start: 0, end: 20 });
+        run.declare(rank, &Declare::Progress { start: 0, end: Some(20), stride: 1, number: 1 });
     }
     run.go(1, 20);
     run.declare(1, &Declare::Over { step: 20 });

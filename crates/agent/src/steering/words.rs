@@ -67,6 +67,13 @@ pub enum Action {
         /// The act.
         act: Act,
     },
+    /// Tell a rank that it does otherwise than the others.
+    Differs {
+        /// The rank.
+        rank: u32,
+        /// What differs.
+        text: String,
+    },
     /// Tell whoever sent it.
     Ack(Ack),
     /// Write it down.

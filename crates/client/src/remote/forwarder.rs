@@ -195,7 +195,7 @@ impl Forwarder {
         let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);
         let segment = place::segment_name(&["far", &opened.run_id, own]);
         self.name.clone_from(&segment);
-        Ok(RunOpened { segment, owner_pid: std::process::id(), ..opened })
+        Ok(RunOpened { segment, owner_pid: std::process::id(), far: true, ..opened })
     }
 
     fn attach(&mut self, segment: Segment) -> Result<OwnedFd> {

@@ -82,6 +82,8 @@ pub struct Core {
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
+    /// The program has said that the loop ends at its next head.
+    pub finish: AtomicBool,
     /// What becomes of late errors.
     pub late: RwLock<(LateErrors, Option<Warn>)>,
 }
@@ -157,6 +159,15 @@ impl Core {
         self.numbers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Learns it also where the owner is on another host: a rank may have heard from another one before the word
+    /// came. It is told before every answer.
+    pub fn follow_surely(&self) -> Result<()> {
+        if self.opened.far {
+            self.ask::<Map<String, Value>>(&Ask::Parameters)?;
+        }
+        self.follow()
+    }
+
     /// Learns that another rank has gone back, for all of them.
     pub fn follow(&self) -> Result<()> {
         let from = self.segment.word(word::FROM).load(Ordering::SeqCst);
@@ -168,12 +179,18 @@ impl Core {
             let to = from as i64 - 1;
             let values: Map<String, Value> = self.ask(&Ask::Parameters)?;
             self.restore(&values)?;
-            self.numbers().go_back(Some(to));
-            self.position.store(to, Ordering::Relaxed);
-            self.phase.store(0, Ordering::Relaxed);
+            self.go_back(Some(to));
         }
         self.from.store(from, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The state that the program holds is that of another step now, or of none.
+    pub fn go_back(&self, to: Option<i64>) {
+        self.numbers().go_back(to);
+        self.position.store(to.unwrap_or(-1), Ordering::Relaxed);
+        self.phase.store(0, Ordering::Relaxed);
+        self.steer.kept.store(-1, Ordering::Relaxed);
     }
 
     /// Whether this life of the run began on complete steps and has not gone back: what it would write mixes with

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use forebay_types::control::word;
 use forebay_types::watch::Declare;
-use forebay_types::{Error, Result};
+use forebay_types::{Code, Error, Result};
 
 use super::core::{BEHIND, BODY, Core, LOOPED, LOOPING};
 use super::ending::{Ending, Watch};
+use super::numbers::Place;
 use super::patience::SLICE;
 
 /// How long an owner may take to see a wish: it looks five times a second.
@@ -19,47 +20,134 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// How long the loop head sleeps between two looks meanwhile.
 const NAP: Duration = Duration::from_millis(20);
 
+/// How a loop goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    /// The number at which it ends; without one it goes on until somebody ends it.
+    pub n: Option<i64>,
+    /// Where it begins; 0 if not said.
+    pub start: Option<i64>,
+    /// From one head to the next.
+    pub stride: i64,
+    /// What may end it before.
+    pub ending: Ending,
+}
+
+impl Course {
+    fn check(&self) -> Result<()> {
+        let (start, stride) = (self.start.unwrap_or(0), self.stride);
+        if stride < 1 {
+            return Err(Error::bad(format!("a stride of {stride} is not possible; give 1 or more")));
+        }
+        let Some(n) = self.n else {
+            return (start >= 0).then_some(()).ok_or_else(|| {
+                Error::bad(format!("a loop from {start} is not possible; steps count from 0"))
+            });
+        };
+        if start < 0 || n < 0 || n == i64::MAX {
+            return Err(Error::bad(format!(
+                "a loop from {start} to {n} is not possible; steps count from 0"
+            )));
+        }
+        if n > start && (n - start) % stride != 0 {
+            return Err(Error::bad(format!(
+                "a loop from {start} to {n} with stride {stride} does not meet {n}; let the stride divide {}",
+                n - start
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// Yields the steps of a run.
 pub struct LoopHead {
     core: Arc<Core>,
     watch: Watch,
     next: i64,
+    stride: i64,
+    /// `i64::MAX` for a loop without an end.
     end: i64,
+    /// Before this one there is nothing to do at a head that nobody asks for.
+    quiet: i64,
     ended: bool,
     /// Which loop of the session it is.
     number: u64,
 }
 
 impl LoopHead {
-    pub(super) fn new(core: &Arc<Core>, n: i64, start: Option<i64>, ending: Ending) -> Result<LoopHead> {
+    pub(super) fn new(core: &Arc<Core>, course: &Course) -> Result<LoopHead> {
         core.enter()?;
-        if start.unwrap_or(0) < 0 || n < 0 || n == i64::MAX {
-            let start = start.unwrap_or(0);
-            return Err(Error::bad(format!(
-                "a loop from {start} to {n} is not possible; steps count from 0"
-            )));
-        }
-        core.follow()?;
+        course.check()?;
+        core.follow_surely()?;
         let at = core.place();
+        let n = course.n.unwrap_or(i64::MAX);
         let (start, end) = if core.steer.quitting() {
             // Who was told to end begins nothing more, and holds what it holds.
-            let held = at.position.or(start).unwrap_or(0);
+            let held = at.position.or(course.start).unwrap_or(0);
             (held, held.min(n))
         } else {
-            (core.numbers().begin_loop(start, &at)?, n)
+            (core.numbers().begin_loop(course.start, &at)?, n)
         };
+        LoopHead::begin(core, course, &at, start, end)
+    }
+
+    /// The head of a program that goes through its steps by itself and calls it with each number.
+    pub(super) fn reaching(core: &Arc<Core>, step: i64, ending: Ending) -> Result<LoopHead> {
+        let course = Course { n: None, start: Some(step), stride: 1, ending };
+        core.enter()?;
+        course.check()?;
+        core.follow_surely()?;
+        let at = core.place();
+        core.numbers().reach(step, &at)?;
+        let head = LoopHead::begin(core, &course, &at, step, i64::MAX)?;
+        // Where it ends by itself nobody says: to close the run in order is to finish it.
+        core.looped.store(0, Ordering::Relaxed);
+        Ok(head)
+    }
+
+    fn begin(core: &Arc<Core>, course: &Course, at: &Place, start: i64, end: i64) -> Result<LoopHead> {
+        let (stride, n) = (course.stride, course.n);
         if start < end {
             core.remark_standing();
-        } else if start >= n && at.position == Some(start) && !at.behind {
+        } else if let Some(n) = n.filter(|n| start >= *n && at.position == Some(start) && !at.behind) {
             core.remark_complete(start, n);
         }
-        core.declare(&Declare::Progress { start, end: n.max(start) })?;
+        let number = core.loops.load(Ordering::Relaxed) + 1;
+        core.declare(&Declare::Progress { start, end: n.map(|n| n.max(start)), stride, number })?;
+        core.finish.store(false, Ordering::Relaxed);
         core.looped.store(LOOPING, Ordering::Relaxed);
         core.position.store(start, Ordering::Relaxed);
         core.phase.store(BODY, Ordering::Relaxed);
-        let number = core.loops.fetch_add(1, Ordering::Relaxed) + 1;
-        let watch = Watch::begin(core, ending);
-        Ok(LoopHead { core: core.clone(), watch, next: start, end, ended: false, number })
+        core.loops.store(number, Ordering::Relaxed);
+        let watch = Watch::begin(core, course.ending);
+        let core = core.clone();
+        Ok(LoopHead { core, watch, next: start, stride, end, quiet: start, ended: false, number })
+    }
+
+    /// Whether it is the last loop that was begun.
+    pub(super) fn is_last(&self) -> bool {
+        self.core.loops.load(Ordering::Relaxed) == self.number
+    }
+
+    /// The program has come to a step by itself; says whether it is to go on.
+    pub(super) fn reach(&mut self, step: i64) -> Result<bool> {
+        let last = self.core.position.load(Ordering::Relaxed);
+        if self.ended {
+            return Ok(false);
+        }
+        if step == last && self.next > step {
+            return Ok(true); // asked again
+        }
+        if step < last {
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "step {step} is reached behind step {last}; numbers of steps grow, or go back with a restart"
+                ),
+            ));
+        }
+        self.next = step;
+        Ok(self.next()?.is_some())
     }
 
     /// The step about to be computed; `None` at the end, or when somebody pressed Quit. Waits
@@ -78,14 +166,14 @@ impl LoopHead {
     #[inline]
     pub fn at_once(&mut self) -> Option<i64> {
         let (core, step) = (&*self.core, self.next);
-        if step >= self.end || self.watch.is_due(core) {
+        if step >= self.quiet || core.finish.load(Ordering::Relaxed) || self.watch.is_due(core) {
             return None;
         }
         core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
         let gate = core.segment.word(word::GATE).load(Ordering::SeqCst);
         if (step as u64) < gate && core.life.good() && !core.down.news() {
             core.position.store(step, Ordering::Relaxed);
-            self.next = step + 1;
+            self.next = step.saturating_add(self.stride);
             return Some(step);
         }
         None
@@ -97,7 +185,9 @@ impl LoopHead {
             return Ok(None);
         }
         let step = self.next;
-        let last = step >= self.end;
+        let core = self.core.clone();
+        let finished = || core.finish.load(Ordering::Relaxed);
+        let last = step >= self.end || finished();
         // What is called here finds the state of this head.
         self.core.position.store(step, Ordering::Relaxed);
         if last {
@@ -109,15 +199,21 @@ impl LoopHead {
         }
         let go = self.attend(step, !last);
         self.core.segment.word(word::HELD).store(0, Ordering::Release);
-        if go? && !last {
-            self.next = step + 1;
-            return Ok(Some(step));
+        // What was set at this head is in force in what is kept of it.
+        if go? && !last && !finished() {
+            self.core.keep_state(step, false)?;
+            if !finished() {
+                self.quiet = self.end.min(self.core.steer.next_state(step));
+                self.next = step.saturating_add(self.stride);
+                return Ok(Some(step));
+            }
         }
+        self.core.keep_state(step, true)?;
         self.ended = true;
         self.end = step;
         self.watch.end(&self.core);
         self.core.phase.store(BEHIND, Ordering::Relaxed);
-        if last && !self.core.steer.quitting() {
+        if !self.core.steer.quitting() {
             self.core.looped.store(LOOPED, Ordering::Relaxed);
         }
         self.core.declare(&Declare::Over { step })?;

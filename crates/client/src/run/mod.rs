@@ -38,7 +38,7 @@ pub use core::{Check, Warn};
 pub use diagram::Diagram;
 pub(crate) use down::coded;
 pub use ending::{Ending, Until};
-pub use looping::LoopHead;
+pub use looping::{Course, LoopHead};
 pub(crate) use open::show;
 pub use revive::Successor;
 pub use session::{PutOptions, Session};

@@ -100,6 +100,11 @@ impl Numbers {
         self.free.insert(step);
     }
 
+    /// Whether it was ended in this session, or is the one that the run went back to.
+    pub fn is_taken(&self, step: i64) -> bool {
+        self.taken.contains(&step)
+    }
+
     /// The last one.
     pub fn last(&self) -> Option<i64> {
         self.last
@@ -111,6 +116,25 @@ impl Numbers {
         self.taken = to.into_iter().collect();
         self.free.clear();
         (self.last, self.back) = (to, to);
+    }
+
+    /// Whether the run went back and no loop has begun since.
+    pub fn is_back(&self) -> bool {
+        self.back.is_some()
+    }
+
+    /// A program that goes through its steps by itself comes to its first one.
+    pub fn reach(&mut self, step: i64, at: &Place) -> Result<()> {
+        if let Some(held) = self.back.max(at.position).filter(|held| step < *held) {
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "step {step} is reached, and the program holds the state of step {held}: steps would be computed twice; go on at step {held}, or go back with a restart"
+                ),
+            ));
+        }
+        self.back = None;
+        Ok(())
     }
 
     /// A loop begins, there or where the run went back to; gives its first head.

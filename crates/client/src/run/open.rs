@@ -107,6 +107,7 @@ impl Session {
             from: AtomicU64::new(0),
             closing: AtomicU64::new(0),
             check: RwLock::new(None),
+            finish: AtomicBool::default(),
             late: RwLock::default(),
             segment,
             opened,

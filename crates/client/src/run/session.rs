@@ -14,11 +14,11 @@ use forebay_types::{Code, Error, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::core::{Core, LOOPING, Warn, to_json};
+use super::core::{BODY, Core, LOOPING, Warn, to_json};
 use super::diagram::Diagram;
 use super::ending::Ending;
 use super::life::Watcher;
-use super::looping::LoopHead;
+use super::looping::{Course, LoopHead};
 use super::open::lies_on_disk;
 use super::room::Placed;
 use super::steer::{Callback, Parameter};
@@ -39,11 +39,13 @@ pub struct PutOptions<'a> {
 pub struct Session {
     core: Arc<Core>,
     watcher: Mutex<Option<Watcher>>,
+    /// The head of a program that goes through its steps by itself.
+    reached: Mutex<Option<LoopHead>>,
 }
 
 impl Session {
     pub(super) fn new(core: Arc<Core>, watcher: Watcher) -> Session {
-        Session { core, watcher: Mutex::new(Some(watcher)) }
+        Session { core, watcher: Mutex::new(Some(watcher)), reached: Mutex::default() }
     }
 
     /// What the owner said at the opening.
@@ -263,9 +265,7 @@ impl Session {
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
         let from = self.core.segment.word(word::FROM).load(Ordering::SeqCst);
         self.core.from.store(from, Ordering::Relaxed);
-        self.core.numbers().go_back(restarted.as_ref().map(|r| r.step));
-        self.core.position.store(restarted.as_ref().map_or(-1, |r| r.step), Ordering::Relaxed);
-        self.core.phase.store(0, Ordering::Relaxed);
+        self.core.go_back(restarted.as_ref().map(|r| r.step));
         if let Some(r) = &restarted {
             self.tell_passed(r);
             self.core.restore(&r.parameters)?;
@@ -367,12 +367,48 @@ impl Session {
 
     /// The loop head; without a start it is the first one.
     pub fn steps(&self, n: i64, start: Option<i64>) -> Result<LoopHead> {
-        self.steps_until(n, start, Ending::default())
+        self.steps_with(&Course { n: Some(n), start, stride: 1, ending: Ending::default() })
     }
 
-    /// The loop head, with what may end it before its last step.
-    pub fn steps_until(&self, n: i64, start: Option<i64>, ending: Ending) -> Result<LoopHead> {
-        LoopHead::new(&self.core, n, start, ending)
+    /// The head of a loop that goes so.
+    pub fn steps_with(&self, course: &Course) -> Result<LoopHead> {
+        LoopHead::new(&self.core, course)
+    }
+
+    /// The head of a program that has no loop of its own to give away: it comes to a step and is told whether to
+    /// go on. The first call says what may end it.
+    pub fn reach(&self, step: i64, ending: impl FnOnce() -> Result<Ending>) -> Result<bool> {
+        let Ok(mut reached) = self.reached.try_lock() else {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("step {step} is reached while another step is waited for; reach steps one by one"),
+            ));
+        };
+        match &mut *reached {
+            Some(head) if head.is_last() && !self.core.numbers().is_back() => head.reach(step),
+            _ => {
+                if self.core.phase.load(Ordering::Relaxed) == BODY {
+                    return Err(Error::new(
+                        Code::Conflict,
+                        format!("step {step} is reached in the body of a loop, which has reached it already"),
+                    ));
+                }
+                reached.insert(LoopHead::reaching(&self.core, step, ending()?)?).reach(step)
+            }
+        }
+    }
+
+    /// The loop ends at its next head, as if it had come to its last step.
+    pub fn finish(&self) -> Result<()> {
+        self.core.enter()?;
+        if self.core.phase.load(Ordering::Relaxed) != BODY {
+            return Err(Error::new(
+                Code::Conflict,
+                "no loop is under way that could be finished; call finish (fb_finish) in its body",
+            ));
+        }
+        self.core.finish.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit` or what was given
@@ -403,8 +439,8 @@ impl Session {
     }
 
     /// What Save does.
-    pub fn saves(&self, callback: Callback) -> Result<()> {
-        self.core.on_save(callback)
+    pub fn saves(&self, callback: Callback, every: Option<i64>) -> Result<()> {
+        self.core.on_save(callback, every)
     }
 
     /// A button of the program's own.

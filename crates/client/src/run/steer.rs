@@ -1,7 +1,7 @@
 //! What steering does in the program: parameters, the Save callback, buttons of its own.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -36,6 +36,10 @@ struct State {
 pub struct Steer {
     state: Mutex<State>,
     quit: AtomicBool,
+    /// Save keeps the states whose numbers this divides, and the last one; 0: only where it is asked for.
+    every: AtomicI64,
+    /// The last state that Save was called for; less than 0 for none.
+    pub(super) kept: AtomicI64,
     /// Why the loop was ended from outside.
     ended_by: Mutex<Option<String>>,
 }
@@ -109,6 +113,14 @@ impl Steer {
         self.ended_by.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
+    /// The next state behind this one that Save keeps by itself.
+    pub(super) fn next_state(&self, step: i64) -> i64 {
+        match self.every.load(Ordering::Relaxed) {
+            0 => i64::MAX,
+            every => (step / every + 1).saturating_mul(every),
+        }
+    }
+
     fn quit(&self, why: &str) {
         *self.ended_by.lock().unwrap_or_else(|e| e.into_inner()) = Some(why.to_owned());
         self.quit.store(true, Ordering::Release);
@@ -163,9 +175,14 @@ impl Core {
     }
 
     /// What Save does.
-    pub fn on_save(&self, callback: Callback) -> Result<()> {
+    pub fn on_save(&self, callback: Callback, every: Option<i64>) -> Result<()> {
         self.enter()?;
+        if let Some(every) = every.filter(|every| *every < 1) {
+            return Err(Error::bad(format!("every {every} steps is not possible; give 1 or more")));
+        }
         self.steer.lock().callbacks.insert(SAVE.to_owned(), Some(callback));
+        self.steer.every.store(every.unwrap_or(0), Ordering::Relaxed);
+        self.steer.kept.store(-1, Ordering::Relaxed);
         // A snapshot may come at any head: as large as the last one in the run, if there is one.
         if let Some(bytes) = self.last_bytes.get() {
             self.expect(*bytes);
@@ -244,12 +261,29 @@ impl Core {
         Ok(quit)
     }
 
-    /// Calls what Save does.
+    /// Keeps the state of a head if it is one that is kept without being asked for; `last` where the loop ends.
+    pub(super) fn keep_state(&self, step: i64, last: bool) -> Result<()> {
+        let every = self.steer.every.load(Ordering::Relaxed);
+        if every == 0 || (!last && step % every != 0) || self.steer.kept.load(Ordering::Relaxed) == step {
+            return Ok(());
+        }
+        self.keep(step)
+    }
+
+    fn keep(&self, step: i64) -> Result<()> {
+        // Its error is told once, and a program that goes on in spite of it comes to the next step.
+        self.steer.kept.store(step, Ordering::Relaxed);
+        self.call(SAVE, step)
+    }
+
+    /// Calls what Save does, unless the state is kept.
     fn save(&self, step: i64) -> Result<String> {
-        self.stood.store(-1, Ordering::Relaxed);
-        self.call(SAVE, step)?;
-        if self.stood.load(Ordering::Relaxed) != step {
-            return Ok("saved".to_owned());
+        if self.steer.kept.load(Ordering::Relaxed) != step || !self.numbers().is_taken(step) {
+            self.stood.store(-1, Ordering::Relaxed);
+            self.keep(step)?;
+            if self.stood.load(Ordering::Relaxed) != step {
+                return Ok("saved".to_owned());
+            }
         }
         // They may have been set since it was taken. The owner does that behind the step, for which nobody waits here.
         let cells = self.steer.lock().parameters.clone();
@@ -262,7 +296,8 @@ impl Core {
     /// last complete step. Whatever fails, the loop ends.
     fn last_save(&self, why: &str, step: i64) -> Result<String> {
         let saves = self.steer.lock().callbacks.contains_key(SAVE);
-        let saved = if saves { self.call(SAVE, step) } else { Ok(()) };
+        let kept = self.steer.kept.load(Ordering::Relaxed) == step && self.numbers().is_taken(step);
+        let saved = if saves && !kept { self.keep(step) } else { Ok(()) };
         let marked = self.ask_within::<i64>(&Ask::Checkpoint { tag: Some(why.to_owned()) }, Some(LAST_SAVE));
         match (saved, marked) {
             (Ok(()), Ok(kept)) => Ok(format!("checkpoint {why:?} of step {kept}; the loop ends")),

@@ -146,6 +146,9 @@ impl StepWriter {
         let _visible = core.visible();
         core.enter()?;
         core.follow()?;
+        if core.is_mixing().is_some() {
+            core.follow_surely()?;
+        }
         if let Some(last) = core.is_mixing() {
             core.remark_standing();
             return Err(Error::new(

@@ -126,6 +126,7 @@ fn greet(wire: &mut Wire, script: &Script) -> Segment {
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     let opened = RunOpened {
         begun: None,
+        far: false,
         run_id: "test".into(),
         session: 1,
         segment: format!("forebay-test-{}-{n}", std::process::id()),

@@ -38,7 +38,9 @@ pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use failed::{FailedAttempt, failed_attempts, note_attempt};
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use pending::{keep_pending, pending, settle_pending};
-pub use points::{Completed, Fate, Giver, Point, add_point, give_point, points, points_between};
+pub use points::{
+    Completed, Fate, Giver, Point, add_point, give_point, points, points_between, ranks_that_left,
+};
 pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{

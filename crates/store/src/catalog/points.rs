@@ -263,7 +263,7 @@ fn is_complete(conn: &Connection, p: &Place, size: u32, left: &BTreeSet<u32>) ->
 }
 
 /// Ranks that were there in this life of the run and are not any more.
-fn ranks_that_left(conn: &Connection) -> Result<BTreeSet<u32>> {
+pub fn ranks_that_left(conn: &Connection) -> Result<BTreeSet<u32>> {
     let life = now_fact(conn, "life")?;
     conn.prepare_cached(
         "SELECT rank FROM fb_sessions WHERE session >= ?1 GROUP BY rank HAVING count(*) = count(closed)",
@@ -272,27 +272,10 @@ fn ranks_that_left(conn: &Connection) -> Result<BTreeSet<u32>> {
     .map_err(failed)
 }
 
-/// A rank is about to open the run. When nobody is there and it was there before, or the number of ranks is
-/// another one, this is another life of the run: what it gives matches nothing of before. `next` is the number
-/// of its session.
-pub(super) fn rank_comes(conn: &Connection, rank: u32, size: u32, next: u64) -> Result<()> {
-    let life = now_fact(conn, "life")?;
-    let (open, known): (bool, bool) = conn
-        .query_row(
-            "SELECT coalesce(sum(closed IS NULL), 0) > 0, coalesce(sum(rank = ?2 OR size <> ?3), 0) > 0
-             FROM fb_sessions WHERE session >= ?1",
-            params![life, rank, size],
-            |r| Ok((r.get(0)?, r.get(1)?)),
-        )
-        .map_err(failed)?;
-    if !open && known {
-        complete(conn, true)?;
-        conn.execute_batch("DELETE FROM fb_given; DELETE FROM fb_places; DELETE FROM fb_shares")
-            .map_err(broken)?;
-        set_fact(conn, "life", next as i64)?;
-        set_fact(conn, "left", 0)?;
-    }
-    Ok(())
+/// Another life of the run begins: what it gives matches nothing of before.
+pub(super) fn begin_life(conn: &Connection) -> Result<()> {
+    complete(conn, true)?;
+    conn.execute_batch("DELETE FROM fb_given; DELETE FROM fb_places; DELETE FROM fb_shares").map_err(broken)
 }
 
 /// Says how many ranks are gone now that one has come or left.

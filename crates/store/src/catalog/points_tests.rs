@@ -1,7 +1,9 @@
 //! Tests of `points`: what is kept of the points that several ranks give.
 
 use super::*;
-use crate::catalog::{close_session, curves, declare, diagrams, giver, open_session, scratch};
+use crate::catalog::{
+    close_session, comes, curves, declare, diagrams, giver, open_session, open_sessions, scratch,
+};
 use forebay_types::watch::{Declare, Diagram, Kind};
 
 fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
@@ -20,7 +22,12 @@ fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
 }
 
 fn open(conn: &Connection, rank: u32, size: u32) -> u64 {
-    open_session(conn, rank, size, "test", |n| format!("s{n}")).unwrap().session
+    let others = open_sessions(conn).unwrap();
+    let session = open_session(conn, rank, size, "test", |n| format!("s{n}")).unwrap().session;
+    if others.is_empty() {
+        comes(conn, session, None).unwrap();
+    }
+    session
 }
 
 /// Sessions of all ranks that have declared a history of one curve.
@@ -155,6 +162,7 @@ fn a_rank_that_opens_when_the_others_have_left_gives_the_same_points() {
             let s = open(tx, rank, 2);
             declare(tx, s, &history(0, "energy", None))?;
             give(tx, s, 0, f64::from(rank));
+            close_as(tx, s, true)?;
             close_session(tx, s)?;
         }
         assert_eq!(values(tx), [0.0]);

@@ -32,7 +32,6 @@ pub fn open_session(
         .map_err(failed)?;
     let session = last as u64 + 1;
     let row = SessionRow { session, rank, size, segment: segment(session) };
-    points::rank_comes(conn, rank, size, session)?;
     conn.execute(
         "INSERT INTO fb_sessions(session, rank, size, program, segment, opened) VALUES(?1,?2,?3,?4,?5,?6)",
         params![session as i64, rank, size, program, row.segment, now()],

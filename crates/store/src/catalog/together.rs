@@ -3,7 +3,7 @@
 //! until the last one has left, deaths of owners included.
 
 use super::marks::damaged_behind;
-use super::steps::{go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back};
+use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back};
 use super::{now, now_fact, set_fact, sql_error};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
@@ -43,30 +43,34 @@ pub(super) fn renewed(conn: &Connection, step: i64) -> Option<Map<String, Value>
     serde_json::from_str(&text).ok()
 }
 
-/// Nobody has gone back or finished.
+/// Nobody has gone back.
 pub fn forget_together(conn: &Connection) -> Result<()> {
-    conn.execute("DELETE FROM fb_together", ()).map(|_| ()).map_err(failed)
+    conn.execute("DELETE FROM fb_together WHERE round > 0", ()).map(|_| ()).map_err(failed)
 }
 
 /// A new life begins with this session, on complete steps up to `last`.
 pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
-    set_fact(conn, "begun", session as i64)?;
+    super::points::begin_life(conn)?;
+    set_fact(conn, "life", session as i64)?;
     set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
-    forget_together(conn)
+    conn.execute("DELETE FROM fb_together", ()).map_err(failed)?;
+    super::points::note_left(conn)
 }
 
-/// A session comes while no rank lives. It begins a new life if its rank was in the last one, or the number of
-/// ranks is another one: else it is a rank of that life that comes when the others have left.
+/// A session comes while no rank lives. It is a rank of the same life that comes late if all others have finished
+/// and it was not there yet. It begins another life if its rank was there before, if the number of ranks is another
+/// one, and if one of them was lost or did not come to its end: that program was started again.
 pub fn comes(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
     let (rank, size) = rank_and_size(conn, session)?;
-    let known: bool = conn
+    let is_another: bool = conn
         .query_row(
-            "SELECT count(*) > 0 FROM fb_sessions WHERE session >= ?1 AND session < ?2 AND (rank = ?3 OR size <> ?4)",
-            params![now_fact(conn, "begun")?, session as i64, rank, size],
+            "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2 AND (rank = ?3 OR size <> ?4
+                 OR NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0))",
+            params![now_fact(conn, "life")?, session as i64, rank, size],
             |r| r.get(0),
         )
         .map_err(failed)?;
-    if known { begin_life(conn, session, last) } else { Ok(()) }
+    if is_another { begin_life(conn, session, last) } else { Ok(()) }
 }
 
 /// The last complete step that there was when this life began.
@@ -139,6 +143,8 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             match restart(conn)? {
                 // The run begins anew: nothing of it is left that was sound.
                 None if !aside.is_empty() => take_back(conn, i64::MIN).map(|()| None)?,
+                // What an attempt has left that came to no step is made again.
+                None if !finished(conn)? => take_back(conn, 0).map(|()| None)?,
                 back => back,
             }
         }
@@ -206,7 +212,7 @@ pub fn close_as(conn: &Connection, session: u64, finished: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{add_checkpoint, add_step, finished, open_session, scratch};
+    use crate::catalog::{add_checkpoint, add_step, open_session, scratch};
     use crate::stepfile::Manifest;
 
     fn ranks(conn: &Connection, size: u32) -> Vec<u64> {
@@ -275,14 +281,19 @@ mod tests {
         c.transaction(|tx| {
             let open =
                 |rank, size| open_session(tx, rank, size, "test", |n| format!("s{n}")).unwrap().session;
-            comes(tx, open(0, 2), None)?;
+            let first = open(0, 2);
+            comes(tx, first, None)?;
             step(tx, 3);
+            close_as(tx, first, true)?;
             comes(tx, open(1, 2), Some(3))?;
             assert_eq!(begun_on(tx)?, None, "the other rank of the same life");
             comes(tx, open(0, 2), Some(3))?;
             assert_eq!(begun_on(tx)?, Some(3));
             comes(tx, open(0, 1), Some(7))?;
             assert_eq!(begun_on(tx)?, Some(7), "another number of ranks");
+            comes(tx, open(0, 2), Some(8))?;
+            comes(tx, open(1, 2), Some(9))?;
+            assert_eq!(begun_on(tx)?, Some(9), "the one before was lost");
             Ok(())
         })
         .unwrap();

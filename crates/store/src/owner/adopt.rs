@@ -15,7 +15,7 @@
 use super::attached::Attached;
 use super::command::Command;
 use super::intake::Intake;
-use super::machine::{Adopted, Event, Session};
+use super::machine::{Absence, Adopted, Event, Session};
 use super::overflow::{find, is_used};
 use super::rests::{self, Fate, Rest};
 use super::sink::Sink;
@@ -113,6 +113,9 @@ impl Intake {
             true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests))?,
             false => Vec::new(),
         };
+        let goes_on = |rest: &Rest| matches!(&rest.fate, Fate::Here { segment, .. } if hears.is_some() && lives(segment));
+        let living: BTreeSet<u32> =
+            rests.iter().filter(|rest| goes_on(rest)).map(|rest| rest.row.rank).collect();
         for Rest { row, fate } in rests {
             let Fate::Here { segment, overflow } = fate else { continue };
             overflow.iter().for_each(|s| self.rooms.take(s, &self.layout));
@@ -125,8 +128,17 @@ impl Intake {
                     s.pending = catalog::pending(self.catalog.conn(), s.row.session)?;
                     s.consumer.rewind();
                     s.overflow = overflow;
-                    self.enter(s, |session| (session.recovered, session.hung) = (true, true));
+                    self.enter(s, |session| {
+                        (session.recovered, session.hung) = (true, true);
+                        session.has_living_mates = !living.is_empty();
+                    });
                 }
+            }
+        }
+        if !living.is_empty() {
+            // Ranks that had left before their owner died: nobody else knows of them.
+            for rank in catalog::ranks_that_left(self.catalog.conn())?.difference(&living) {
+                self.feed(Event::Absent { rank: *rank, absence: Absence::before() });
             }
         }
         Ok(told)

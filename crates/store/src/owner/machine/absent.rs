@@ -36,6 +36,11 @@ impl Absence {
         Absence { how, remedy: "let each rank end the step before it closes the run".into() }
     }
 
+    /// Of a rank that was gone already when the owner came.
+    pub fn before() -> Absence {
+        Absence::left("has left the run".into())
+    }
+
     fn never_came(how: String) -> Absence {
         Absence { how, remedy: ALONE.into() }
     }
@@ -181,7 +186,9 @@ impl Machine {
     /// the life of the program that began the step.
     fn absence(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Option<Absence> {
         let is_over = |n: u64| over.get(&n).copied().unwrap_or(true);
-        let of_life = || self.sessions.values().filter(|s| s.number <= mates);
+        // Whoever had left before the first of them came may come again.
+        let since = if k.sessions().iter().all(|n| *n >= self.since) { self.since } else { 0 };
+        let of_life = || self.sessions.values().filter(|s| (since..=mates).contains(&s.number));
         let of_rank = || of_life().filter(|s| s.rank == rank);
         let (session, present) = match k.session_of(rank) {
             Some(n) => (self.sessions.get(&n), !is_over(n)),
@@ -218,7 +225,8 @@ impl Machine {
 
     /// A rank's session has ended: remembered for the steps to come.
     pub(super) fn note_leaving(&mut self, s: &Session) {
-        if !s.recovered {
+        let of_this_life = s.number >= self.since && (!s.recovered || s.has_living_mates);
+        if of_this_life {
             self.left.insert(s.rank, Absence::left(how(s)));
         }
         // A later session of that rank begins its own attempts.

@@ -125,6 +125,8 @@ pub(super) struct Machine {
     /// Ranks that have left, with how: they closed the run, or are gone.
     left: BTreeMap<u32, Absence>,
     lacking_since: Option<Now>,
+    /// The first session that came when nobody else was there: whoever had left before may come again.
+    since: u64,
     /// Whether the ranks that are there were told whom they wait for.
     remarked: bool,
     flushers: Vec<u64>,
@@ -165,6 +167,7 @@ impl Machine {
             settled: Vec::new(),
             left: BTreeMap::new(),
             lacking_since: None,
+            since: 0,
             remarked: false,
             flushers: Vec::new(),
             waiters: Vec::new(),
@@ -262,8 +265,11 @@ impl Machine {
     fn enter(&mut self, session: Session) {
         let is_new = !session.recovered && session.adopted.is_none();
         if is_new && !self.sessions.values().any(Session::hears) {
-            // The first rank of another life of the run: nobody makes the attempts of the one before.
+            // The first rank of another life of the run: nobody makes the attempts of the one before, and who has
+            // left that one is awaited as if it had never come.
             self.pass_attempts(0..session.size.max(1));
+            self.left.clear();
+            (self.since, self.lacking_since, self.remarked) = (session.number, None, false);
         } else if is_new && self.sessions.values().any(|s| s.rank == session.rank) {
             self.pass_attempts(std::iter::once(session.rank));
         }

@@ -36,6 +36,8 @@ pub(crate) struct Session {
     pub pid: u32,
     /// Left over by an owner that died, and its rank is gone, too.
     pub recovered: bool,
+    /// Of those who were left over with it some go on: it is one rank of theirs that is gone.
+    pub has_living_mates: bool,
     /// Left over by an owner that died, and its rank goes on.
     pub adopted: Option<Adopted>,
     /// The record being read may have been read by the predecessor.

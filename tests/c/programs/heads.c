@@ -1,0 +1,61 @@
+/* Loops of every shape, the same as in Fortran (tests/fortran/programs/heads.f90): program RUN. */
+#include "check.h"
+
+struct kept {
+    fb_run *run;
+    int64_t steps[8];
+    int n;
+};
+
+static fb_status keep(int64_t step, void *user)
+{
+    struct kept *kept = user;
+    fb_snapshot *snapshot = NULL;
+    CHECK(kept->n < 8);
+    kept->steps[kept->n++] = step;
+    OK(fb_snapshot_begin(kept->run, step, 0, &snapshot));
+    OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+    OK(fb_snapshot_end(snapshot));
+    return fb_snapshot_free(snapshot);
+}
+
+static int are(const struct kept *kept, int n, const int64_t *steps)
+{
+    return kept->n == n && memcmp(kept->steps, steps, (size_t)n * sizeof *steps) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    struct kept kept = { .n = 0 };
+    int64_t step = -1, position = -1, heads = 0;
+    OK(fb_run_open(argv[1], "w", NULL, &kept.run));
+    fb_save_opts every = { .size = sizeof every, .every = -1 };
+    FAILS(FB_BAD_ARGUMENT, "every -1 steps", fb_on_save(kept.run, keep, &kept, &every));
+    every.every = 10;
+    OK(fb_on_save(kept.run, keep, &kept, &every));
+
+    fb_loop_opts strides = { .size = sizeof strides, .stride = 7 };
+    OK(fb_steps_with(kept.run, &strides));
+    CHECK(fb_step(kept.run, &step, 20) == -FB_BAD_ARGUMENT && strstr(fb_last_error(), "does not meet 20"));
+    OK(fb_steps_with(kept.run, &strides));
+    while (fb_step(kept.run, &step, 21) > 0) CHECK(step == 7 * heads++);
+    CHECK(heads == 3 && step == 21 && are(&kept, 2, (int64_t[]){ 0, 21 }));
+
+    FAILS(FB_CONFLICT, "no loop is under way", fb_finish(kept.run));
+    strides = (fb_loop_opts){ .size = sizeof strides, .start = 21 };
+    OK(fb_steps_with(kept.run, &strides));
+    while (fb_step(kept.run, &step, FB_NO_END) > 0)
+        if (step == 33) OK(fb_finish(kept.run));
+    CHECK(step == 34 && are(&kept, 4, (int64_t[]){ 0, 21, 30, 34 }));
+
+    CHECK(fb_reach(kept.run, 34) == 1 && fb_reach(kept.run, 34) == 1 && fb_reach(kept.run, 40) == 1);
+    CHECK(fb_reach(kept.run, 39) == -FB_CONFLICT && strstr(fb_last_error(), "behind step 40"));
+    OK(fb_finish(kept.run));
+    CHECK(fb_reach(kept.run, 45) == 0 && fb_reach(kept.run, 50) == 0);
+    OK(fb_position(kept.run, &position));
+    CHECK(position == 45 && are(&kept, 6, (int64_t[]){ 0, 21, 30, 34, 40, 45 }));
+    OK(fb_run_close(kept.run));
+    puts("done");
+    return 0;
+}

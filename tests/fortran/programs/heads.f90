@@ -1,0 +1,66 @@
+!> Loops of every shape, the same as in C (tests/c/programs/heads.c).
+
+module kept_states
+  use check
+  implicit none
+  type(fb_run) :: run
+  integer(int64) :: kept(8) = -1
+  integer :: n = 0
+contains
+
+  subroutine keep(step, user, status)
+    integer(int64), intent(in) :: step
+    class(*), intent(inout) :: user
+    integer, intent(inout) :: status
+    type(fb_snapshot) :: snapshot
+    n = n + 1
+    kept(n) = step
+    call fb_snapshot_begin(run, step, snapshot)
+    call fb_snapshot_put(snapshot, 'x', step)
+    call fb_snapshot_end(snapshot, stat=status)
+    select type (user) ! nothing was given
+    end select
+  end subroutine keep
+
+end module kept_states
+
+program heads
+  use kept_states
+  implicit none
+  integer(int64) :: step
+  integer :: stat, count
+  call fb_run_open(place(), 'w', run)
+  call fb_on_save(run, keep, every=-1, stat=stat, errmsg=said)
+  call refused(stat, FB_BAD_ARGUMENT, 'every -1 steps')
+  call fb_on_save(run, keep, every=10)
+
+  call fb_steps_with(run, stride=7)
+  if (fb_step(run, step, 20, stat=stat, errmsg=said)) continue
+  call refused(stat, FB_BAD_ARGUMENT, 'does not meet 20')
+  call fb_steps_with(run, stride=7)
+  count = 0
+  do while (fb_step(run, step, 21))
+    call expect(step == 7 * count, 'heads are a stride apart')
+    count = count + 1
+  end do
+  call expect(count == 3 .and. step == 21, 'a loop ends at its number')
+  call expect(n == 2 .and. all(kept(:2) == [0, 21]), 'the first and the last state are kept')
+
+  call fb_finish(run, stat=stat, errmsg=said)
+  call refused(stat, FB_CONFLICT, 'no loop is under way')
+  call fb_steps_with(run, start=21)
+  do while (fb_step(run, step, FB_NO_END))
+    if (step == 33) call fb_finish(run)
+  end do
+  call expect(step == 34 .and. n == 4 .and. all(kept(:4) == [0, 21, 30, 34]), 'a loop without an end is finished')
+
+  call expect(fb_reach(run, 34) .and. fb_reach(run, 34_int64) .and. fb_reach(run, 40), 'steps are reached')
+  if (fb_reach(run, 39, stat=stat, errmsg=said)) continue
+  call refused(stat, FB_CONFLICT, 'behind step 40')
+  call fb_finish(run)
+  call expect(.not. fb_reach(run, 45) .and. .not. fb_reach(run, 50), 'it has ended for ever')
+  call expect(fb_position(run) == 45, 'it ended where it was finished')
+  call expect(n == 6 .and. all(kept(:6) == [0, 21, 30, 34, 40, 45]), 'each state is kept once')
+  call fb_run_close(run)
+  call finish()
+end program heads

@@ -1,0 +1,184 @@
+"""Loops of every shape: states kept by the head, strides, loops without an end, programs that call back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import forebay as fb
+import pytest
+from places import Place, ended, hear
+
+pytestmark = pytest.mark.usefixtures("owner")
+
+
+def keeper(run: fb.Run, every: int | None = None) -> list[int]:
+    """Keeps states whose number `every` divides; gives the list of those it is called for."""
+    called: list[int] = []
+
+    @run.saves(every=every)
+    def keep(step: int) -> None:
+        called.append(step)
+        with run.snapshot(step) as s:
+            s.put("x", float(step))
+
+    return called
+
+
+def test_the_head_keeps_a_state_every_so_often_and_the_last_one(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        called = keeper(run, 10)
+        for step in run.steps(25):
+            if step == 10:
+                assert run.snapshot(10).taken is False, "the head has kept it"
+        assert called == [0, 10, 20, 25]
+        for _ in run.steps(31, start=25):
+            pass
+        assert called == [0, 10, 20, 25, 30, 31], "a state is kept once"
+        run.flush()
+        assert run.snapshots.numbers == called
+
+
+def test_a_run_whose_head_keeps_states_goes_on_where_it_was_left(run_dir: Path) -> None:
+    heads = []
+    for stop in (17, 100):
+        with fb.open(run_dir) as run:
+            keeper(run, 5)
+            history = run.table("history", {"x": "i64"}, history=True)
+            for step in run.steps(23, start=run.restart()):
+                heads.append(step)
+                history.insert((step,))
+                if step == stop:
+                    break
+            if stop > 23:
+                assert history.select()["x"].tolist() == list(range(23))
+    assert heads == [*range(18), *range(15, 23)]
+
+
+def test_an_exception_where_a_state_is_kept_is_that_of_the_loop_and_told_once(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+
+        @run.saves(every=3)
+        def keep(step: int) -> None:
+            raise ValueError(f"state {step}")
+
+        steps, went = run.steps(7), []
+        for _ in range(20):
+            try:
+                went.append(next(steps))
+            except ValueError as error:
+                went.append(str(error))
+            except StopIteration:
+                break
+        assert went == ["state 0", 0, 1, 2, "state 3", 3, 4, 5, "state 6", 6, "state 7"]
+        with pytest.raises(fb.BadArgument, match="every 0 steps"):
+            run.saves(print, every=0)
+
+
+def test_heads_are_a_stride_apart(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        assert list(run.steps(100, stride=25)) == [0, 25, 50, 75]
+        assert run.position == 100
+        assert list(run.steps(160, start=100, stride=30)) == [100, 130]
+        for n, stride, said in ((200, 30, "does not meet 200"), (200, 0, "stride of 0")):
+            with pytest.raises(fb.BadArgument, match=said):
+                run.steps(n, start=160, stride=stride)
+
+
+def test_a_loop_without_an_end_goes_on_until_it_is_finished(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        called = keeper(run, 100)
+        for step in run.steps(stride=7):
+            if step == 21:
+                run.finish()
+        assert run.position == 28
+        assert called == [0, 28]
+        assert run.ended_by is None
+        with pytest.raises(fb.Conflict, match="no loop is under way"):
+            run.finish()
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        assert back.step == 28
+        assert back.finished
+
+
+def test_a_program_that_calls_back_reaches_its_steps(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        called = keeper(run, 10)
+        assert [run.reach(step) for step in (0, 5, 10, 10, 13, 20)] == [True] * 6
+        assert called == [0, 10, 20]
+        assert run.position == 20
+        with pytest.raises(fb.Conflict, match="behind step 20"):
+            run.reach(19)
+        run.finish()
+        assert not run.reach(25)
+        assert not run.reach(30), "it has ended for ever"
+        assert called == [0, 10, 20, 25]
+        assert run.position == 25
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        assert back.step == 25
+        assert back.finished
+        with pytest.raises(fb.Conflict, match="holds the state of step 25"):
+            run.reach(24)
+        assert run.reach(30)
+        for _ in run.steps(40, start=30):
+            with pytest.raises(fb.Conflict, match="in the body of a loop"):
+                run.reach(31)
+            break
+
+
+CALLS_BACK = """
+import sys, time, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    @run.saves
+    def keep(step):
+        with run.snapshot(step) as s:
+            s.put("x", step)
+    step = 0
+    while run.reach(step):
+        step += 3
+        if step == 9:
+            print("ready", flush=True)
+        time.sleep(0.01)
+    assert run.ended_by == "SIGTERM" and not run.reach(step + 3) and run.position == step
+    run.flush()
+    assert run.snapshots.numbers == [step], run.snapshots.numbers
+"""
+
+
+def test_sigterm_ends_a_program_that_calls_back(place: Place, run_dir: Path) -> None:
+    program = place.python(CALLS_BACK, run_dir)
+    hear(program, "ready")
+    os.kill(program.pid, signal.SIGTERM)
+    ended(program)
+
+
+UNLIKE = """
+import sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    steps = run.steps(3_000_000, stride=2 + run.rank)
+    try:
+        for step in steps:
+            run.put("x", step)
+    except fb.Conflict as e:
+        print(e)
+    else:
+        raise SystemExit(1)
+"""
+
+
+def test_ranks_whose_strides_differ_are_told(place: Place, run_dir: Path) -> None:
+    ranks = place.ranks(2, sys.executable, "-c", UNLIKE, run_dir)
+    hear_one = None
+    while hear_one is None:
+        hear_one = next((rank for rank in ranks if rank.poll() is not None), None)
+    other = ranks[1 - ranks.index(hear_one)]
+    out, err = hear_one.communicate()
+    assert "their heads never meet" in out, err
+    other.kill()
+    other.wait()
