@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::catalog::{
-    close_session, comes, curves, declare, diagrams, giver, open_session, open_sessions, scratch,
+    close_as, close_session, comes, curves, declare, diagrams, giver, open_session, open_sessions, scratch,
 };
 use forebay_types::watch::{Declare, Diagram, Kind};
 

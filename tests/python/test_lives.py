@@ -1,0 +1,84 @@
+"""A program that is started again after a start that failed, and an agent that dies with one of its ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import forebay as fb
+import pytest
+from places import Place, ended, until
+
+START = """
+import os, sys, fcntl, forebay as fb, numpy as np
+path, start, n, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+with fb.open(path) as run:
+    snap = run.restart()
+    rows = run.table("rows", {"start": "i32", "rank": "i32", "step": "i64"}, history=True)
+    for step in run.steps(n, start=snap):
+        rows.insert((start, run.rank, step))
+        if end != "kill":
+            with run.snapshot(step) as s:
+                s.put("x", np.full(5, step), offset=5 * run.rank, shape=10)
+    if end == "kill":
+        run.flush()
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("end", ["kill", "close"])
+def test_a_start_in_which_one_rank_failed_leaves_nothing_to_the_next_one(
+    place: Place, run_dir: Path, end: str
+) -> None:
+    words = [sys.executable, "-c", START, run_dir]
+    for rank in place.ranks(2, *words, "1", "5", "done"):
+        ended(rank)
+    lonely = {"PMI_RANK": "1", "PMI_SIZE": "2"}
+    alone = [*words, "2", "8", "kill"] if end == "kill" else [*words, "2", "4", "done"]
+    ended(place.start(*alone, env={**place.env, **lonely}), -signal.SIGKILL if end == "kill" else 0)
+    for rank in place.ranks(2, *words, "3", "8", "done"):
+        ended(rank)
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == list(range(8))
+        rows = run.sql("select start, step from rows order by step, rank")
+        steps = [(row["start"], row["step"]) for row in rows]
+        assert steps == [(1 if step < 4 else 3, step) for step in range(8) for _ in range(2)]
+
+
+MATES = """
+import sys, time, forebay as fb, numpy as np
+from pathlib import Path
+path = Path(sys.argv[1])
+with fb.open(path) as run:
+    try:
+        for step in run.steps(10**6):
+            with run.snapshot(step) as s:
+                s.put("x", np.zeros(10), offset=10 * run.rank, shape=20)
+            if step == 0:
+                run.flush()
+                path.with_suffix(f".at{run.rank}").touch()
+            run.put("y", step)
+            time.sleep(0.002)
+    except fb.ServerLost as e:
+        print(e)
+        raise SystemExit(3)
+"""
+
+
+@pytest.mark.parametrize("first", ["agent", "rank"])
+def test_a_rank_that_dies_with_the_agent_is_known_to_the_next_one(
+    place: Place, run_dir: Path, first: str
+) -> None:
+    words = [sys.executable, "-c", MATES, run_dir]
+    ranks = place.ranks(2, *words)
+    until(lambda: all(run_dir.with_suffix(f".at{rank}").exists() for rank in range(2)), 60, "some steps")
+    agent = json.loads(place.command("status", "--json"))[0]["pid"]
+    pids = [agent, ranks[1].pid]
+    for pid in pids if first == "agent" else reversed(pids):
+        os.kill(pid, signal.SIGKILL)
+    ended(ranks[1], -signal.SIGKILL)
+    said, _ = ended(ranks[0], 3, timeout=50)
+    assert "rank 1 of 2 is gone" in said or "rank 1 of 2 has left the run" in said, said
