@@ -13,7 +13,7 @@ import pytest
 from places import Place, ended, until
 
 START = """
-import os, sys, fcntl, forebay as fb, numpy as np
+import os, sys, forebay as fb, numpy as np
 path, start, n, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 with fb.open(path) as run:
     snap = run.restart()
@@ -82,3 +82,38 @@ def test_a_rank_that_dies_with_the_agent_is_known_to_the_next_one(
     ended(ranks[1], -signal.SIGKILL)
     said, _ = ended(ranks[0], 3, timeout=50)
     assert "rank 1 of 2 is gone" in said or "rank 1 of 2 has left the run" in said, said
+
+
+DISCARDS = """
+import sys, forebay as fb, numpy as np
+from pathlib import Path
+path = Path(sys.argv[1])
+def until(mark):
+    while not path.with_suffix(mark).exists():
+        pass
+with fb.open(path) as run:
+    s = run.snapshot(3)
+    s.put("x", np.zeros(5), offset=5 * run.rank, shape=10)
+    if run.rank == 0:
+        s.end()
+        path.with_suffix(".ended").touch()
+        until(".discarded")
+        try:
+            run.flush()
+        except fb.Cancelled as e:
+            assert "step 3 was discarded by rank 1" in str(e), e
+        else:
+            raise SystemExit("nobody was told")
+    else:
+        until(".ended")
+        s.discard()
+        run.flush()
+        path.with_suffix(".discarded").touch()
+"""
+
+
+def test_a_rank_that_has_ended_a_step_is_told_that_another_one_discards_it(
+    place: Place, run_dir: Path
+) -> None:
+    for rank in place.ranks(2, sys.executable, "-c", DISCARDS, run_dir):
+        ended(rank)

@@ -116,7 +116,17 @@ pub fn owner_of(run: &Path) -> Result<PathBuf> {
     if !run.is_dir() {
         return Err(Error::new(Code::NotFound, format!("there is no run {}; check the name", run.display())));
     }
-    let address = Address::read(&run.join(forebay_store::layout::AGENT)).ok_or_else(|| nobody(""))?;
+    let named = run.join(forebay_store::layout::AGENT);
+    if std::fs::File::open(&named).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied) {
+        return Err(Error::new(
+            Code::Refused,
+            format!(
+                "the run {} is another user's: only that user steers it and gives out its links",
+                run.display()
+            ),
+        ));
+    }
+    let address = Address::read(&named).ok_or_else(|| nobody(""))?;
     if address.host != place::host() {
         return Err(Error::new(
             Code::NotFound,

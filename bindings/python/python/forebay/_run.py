@@ -425,7 +425,7 @@ class Run:
     def saves(self, fn: Callable[[int], T], *, every: int | None = None) -> Callable[[int], T]: ...
     @overload
     def saves(self, *, every: int | None = None) -> Callable[[Callable[[int], T]], Callable[[int], T]]: ...
-    def saves(self, fn=None, *, every=None):
+    def saves(self, fn: Callable[[int], Any] | None = None, *, every: int | None = None) -> Any:
         """How the program keeps a state: ``fn(step)`` takes the snapshot of that number. Usable as a decorator,
         ``@run.saves`` or ``@run.saves(every=1000)``.
 

@@ -66,7 +66,7 @@ use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
 use presence::{Held, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -143,6 +143,7 @@ impl Catalog {
         })?;
         self.presence = Presence::of(&self.path);
         self.held = Held::of(&self.path);
+        shut_index(&self.path);
         Ok(self)
     }
 
@@ -345,6 +346,18 @@ fn open_at_once(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
+/// Keeps others from the index of the log: who may read that file may lock it, for as long as he likes, and nothing
+/// is committed meanwhile. Who may write the catalog, a group perhaps, may.
+fn shut_index(path: &Path) {
+    let index = with_end(path, "-shm");
+    if let (Ok(catalog), Ok(known)) = (path.metadata(), index.metadata()) {
+        let group = if catalog.mode() & 0o020 != 0 { 0o060 } else { 0 };
+        let mode = known.mode() & (0o600 | group);
+        // It is another user's, or the file system knows no modes: then there is nothing to be done.
+        let _ = std::fs::set_permissions(&index, std::fs::Permissions::from_mode(mode));
+    }
+}
+
 /// The catalog cannot be read, and has a log.
 fn unsettled(path: &Path, e: rusqlite::Error) -> Error {
     let place = path.display();
@@ -352,7 +365,7 @@ fn unsettled(path: &Path, e: rusqlite::Error) -> Error {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Error::new(
             Code::ReadOnly,
             format!(
-                "{place} was not closed in order: its last part is in {place}-wal, which can be read only by whoever may write there; copy the run to a directory of your own and open the copy"
+                "{place} is being written, or was not closed in order: its last part is in {place}-wal, which can be read only by whoever may write there; copy the run to a directory of your own and open the copy"
             ),
         ),
         _ => sql_error(&format!("cannot read {place}"), e),
@@ -474,6 +487,23 @@ pub(crate) fn scratch() -> (tempfile::TempDir, Catalog) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn others_cannot_lock_the_index_of_the_log_though_they_may_read_the_run() {
+        let (dir, catalog) = scratch();
+        let mode = |name: &str| dir.path().join(name).metadata().unwrap().mode() & 0o777;
+        let set = |mode| {
+            let path = dir.path().join("catalog.sqlite");
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        drop(catalog);
+        for (of_catalog, of_index) in [(0o644, 0o600), (0o664, 0o660)] {
+            set(of_catalog);
+            let fence = u64::from(of_catalog);
+            let _open = Catalog::open(&system(), &Layout::new(dir.path()), fence).unwrap();
+            assert_eq!(mode("catalog.sqlite-shm"), of_index, "{of_catalog:o}");
+        }
+    }
 
     #[test]
     fn an_owner_that_was_replaced_can_write_nothing_more() {

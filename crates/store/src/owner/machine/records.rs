@@ -4,13 +4,13 @@
 use super::Machine;
 use super::event::{Action, Bytes, Key, Part, Ticket};
 use super::item::Item;
-use super::session::Keep;
+use super::session::{Keep, Session};
 use super::steps::{Held, Step};
 use crate::stepfile::Facts;
 use forebay_types::control::Ask;
 use forebay_types::record::{Payload, Record, StepBlock};
 use forebay_types::{Code, Error, Result, Shape};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A record that was read.
 pub(super) struct Read<'a> {
@@ -195,7 +195,16 @@ impl Machine {
         let rank = self.sessions.get(&n).map_or(0, |s| s.rank);
         if mine && self.steps.get(&step).is_some_and(|k| k.has(n)) {
             let text = format!("step {step} was discarded by rank {rank}");
-            self.give_up(step, Error::new(Code::Cancelled, text));
+            let why = Error::new(Code::Cancelled, text);
+            // Who has ended it counts on it.
+            let ended: BTreeSet<u64> =
+                self.steps.get(&step).into_iter().flat_map(|k| &k.ends).map(|ticket| ticket.0).collect();
+            for session in ended.into_iter().filter(|other| *other != n) {
+                if self.sessions.get(&session).is_some_and(Session::hears) {
+                    self.late(session, why.clone());
+                }
+            }
+            self.give_up(step, why);
         }
     }
 
