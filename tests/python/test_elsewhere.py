@@ -87,6 +87,32 @@ def test_what_lies_elsewhere_is_given_up_on_demand_and_freed_at_home(
     assert "given up" in place.run_python(code, run_dir)
 
 
+WRITES = """
+import sys, numpy as np, forebay as fb
+try:
+    with fb.open(sys.argv[1], buffer="2MiB", full="block") as run:
+        for step in range(20):
+            with run.snapshot(step) as s:
+                s.put("u", np.full(62_500, float(step)))
+        print(run.stats()["owner"])
+except fb.Conflict as e:
+    print("Conflict", e)
+"""
+
+
+def test_a_program_that_sees_another_memory_than_the_agent_needs_none_or_is_told(
+    place: Place, run_dir: Path, elsewhere: tuple[str, ...]
+) -> None:
+    place.command("up")
+    words = [*elsewhere, sys.executable, "-c", WRITES]
+    assert ended(place.start(*words, run_dir))[0] == "embedded\n"
+    code = "import sys, forebay as fb; print(fb.open(sys.argv[1], 'r').snapshots.numbers)"
+    assert place.run_python(code, run_dir) == f"{list(range(20))}\n"
+    one = {"PMI_RANK": "0", "PMI_SIZE": "2"}
+    out, _ = ended(place.start(*words, run_dir.with_name("two.fb"), env={**place.env, **one}))
+    assert out.startswith("Conflict the agent") and "sees another /dev/shm" in out, out
+
+
 def test_a_wrong_word_is_named(place: Place, run_dir: Path) -> None:
     code = "import sys, forebay as fb; fb.open(sys.argv[1], elsewhere='perhaps')"
     _, err = ended(place.python(code, run_dir), 1)

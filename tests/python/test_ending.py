@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import forebay as fb
 import pytest
+from disks import small_disk
 from places import Place, ended, hear, until
 from walks import MANY, WALKER, await_loops, check_alike
 
@@ -271,3 +273,38 @@ def test_a_job_of_a_slurm_that_says_no_end_ends_when_squeue_says(place: Place, r
     assert finish(process)[0]["ended_by"] is None
     (process,) = walk(place, run_dir.with_name("bad.fb"), 5, 0, **slurm, SLURM_JOB_ID="4712")
     assert "squeue" in ended(process, status=1)[1]
+
+
+BLOCKED = """
+import sys, threading, time, forebay as fb, numpy as np
+at = 0
+def look():
+    last = -1
+    while last != at:
+        last = at
+        time.sleep(1)
+    print("blocked", flush=True)
+with fb.open(sys.argv[1], "w", buffer="2MiB", full=sys.argv[2]) as run:
+    for at in run.steps(100_000):
+        with run.snapshot(at) as s:
+            s.put("u", np.full(62_500, float(at)))
+        if at == 0:
+            s.wait()
+            threading.Thread(target=look, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("full", ["block", "spill"])
+def test_one_sigterm_ends_a_program_whose_snapshot_waits_for_a_full_disk(
+    place: Place, tmp_path: Path, full: str
+) -> None:
+    with small_disk(tmp_path / "disk", 12) as disk:
+        program = place.python(BLOCKED, disk / "f.fb", full)
+        hear(program, "blocked")
+        program.send_signal(signal.SIGTERM)
+        _, err = ended(program, 1, timeout=50)
+        assert "SIGTERM came while snapshot" in err, err
+        place.command("verify", disk / "f.fb")
+        # The disk has no room for what is kept in memory.
+        shutil.rmtree(disk / "f.fb")
+        place.command("doctor", "--clean")

@@ -88,6 +88,18 @@ def test_a_step_that_exists_is_a_conflict(run_dir: Path) -> None:
                 s.put("x", 2.0)
 
 
+@pytest.mark.parametrize(("first", "second"), [("a", "a/b"), ("a/b/c", "a/b"), ("a/b/c", "a")])
+def test_a_name_is_an_array_or_a_group_and_not_both(run_dir: Path, first: str, second: str) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(0) as s:
+            s.put(first, 1.0)
+            s.put("ab", 1.0)
+            with pytest.raises(fb.BadArgument, match="cannot be both"):
+                s.put(second, 2.0)
+        run.flush()
+        assert sorted(run.snapshots[0]) == sorted([first, "ab"])
+
+
 def test_the_list_of_snapshots_behaves_as_a_sequence(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         for step in (0, 20, 40):

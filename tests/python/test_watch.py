@@ -61,6 +61,11 @@ def test_a_parameter_has_its_value_and_its_limits(run_dir: Path) -> None:
         assert run.parameter("on", True).value is True
         assert run.parameter("word", "a").value == "a"
         assert run.parameter("numpy", np.float32(0.5)).value == 0.5
+        assert run.parameter("top", 2**64 - 1).value == 2**64 - 1
+        again = run.parameter("amplitude", 0.5, min=-1, max=1, unit="V/m", help="of the wave")
+        assert again.value == 0.25, "a cell of a notebook that is run again"
+        with pytest.raises(fb.Conflict, match="declared already, and otherwise"):
+            run.parameter("amplitude", 0.25, min=-2, max=1, unit="V/m", help="of the wave")
         with pytest.raises(fb.BadArgument):
             run.parameter("beyond", 2.0, max=1.0)
         with pytest.raises(fb.BadArgument):
@@ -145,7 +150,7 @@ def test_what_cannot_be_a_parameter_or_a_point_is_refused_by_name(run_dir: Path)
         with pytest.raises(fb.BadArgument, match=r'parameter "nu": NaN is not a finite number'):
             run.parameter("nu", float("nan"))
         with pytest.raises(fb.BadArgument, match=r'parameter "n": .* from -2\*\*63 to'):
-            run.parameter("n", 2**63)
+            run.parameter("n", 2**64)
         with pytest.raises(fb.BadArgument, match=r'a point of "E" has no values'):
             run.diagram("E", "history").append(1.0)
 

@@ -34,11 +34,11 @@ pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Bool(value.extract()?));
     }
     if value.is_instance_of::<PyInt>() {
-        let integer: i64 = value.extract().map_err(|_| {
-            errors::bad(
-                py,
-                format!("{value} is no integer of 64 bits with a sign; give one from -2**63 to 2**63 - 1"),
-            )
+        if let Ok(integer) = value.extract::<i64>() {
+            return Ok(Value::Number(integer.into()));
+        }
+        let integer: u64 = value.extract().map_err(|_| {
+            errors::bad(py, format!("{value} is no integer of 64 bits; give one from -2**63 to 2**64 - 1"))
         })?;
         return Ok(Value::Number(integer.into()));
     }
@@ -53,16 +53,6 @@ pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     let kind = value.get_type().name()?.to_string();
     Err(errors::bad(py, format!("a value of type {kind} is not a number, truth value or text")))
-}
-
-/// The value of a `?` in SQL: the same, and integers up to 2^64.
-pub fn argument_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    match value.extract::<u64>() {
-        Ok(unsigned) if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() => {
-            Ok(unsigned.into())
-        }
-        _ => scalar_from_python(value),
-    }
 }
 
 /// Attributes from their text.

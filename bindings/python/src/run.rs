@@ -63,7 +63,7 @@ fn target(kind: &str, name: &str, set: i64) -> Target {
 }
 
 fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
-    args.iter().map(json::argument_from_python).collect()
+    args.iter().map(json::scalar_from_python).collect()
 }
 
 #[pymethods]

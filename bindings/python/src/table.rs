@@ -111,7 +111,7 @@ impl Table {
         condition: &str,
         args: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
-        let args: Vec<_> = args.iter().map(json::argument_from_python).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = released(py, || self.inner.select(&columns, condition, &args))?;
         let dtype = |name: &String| {
@@ -134,12 +134,12 @@ impl Table {
         for (name, value) in names.into_iter().zip(&values) {
             set.push((name, cell_from_python(value)?));
         }
-        let args: Vec<_> = args.iter().map(json::argument_from_python).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
         released(py, || self.inner.update(set, condition, &args))
     }
 
     fn delete(&self, py: Python<'_>, condition: &str, args: Vec<Bound<'_, PyAny>>) -> PyResult<u64> {
-        let args: Vec<_> = args.iter().map(json::argument_from_python).collect::<PyResult<_>>()?;
+        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
         released(py, || self.inner.delete(condition, &args))
     }
 

@@ -1,6 +1,7 @@
 //! Who owns the run: the node's agent if it is there, an agent started by need for several
 //! ranks, or threads of this process.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ pub fn session(
             }
             None => embedded(&request),
         };
-        let tried = match agent_of(size, lost.unwrap_or_else(Instant::now)) {
+        let tried = match agent_of(size, dir, lost.unwrap_or_else(Instant::now)) {
             Err(e) if lost.is_none() => return Err(e),
             found => found.and_then(open),
         };
@@ -101,10 +102,21 @@ fn is_lost(e: &Error, before: bool) -> bool {
 }
 
 /// A connection to the agent that is to own the run, `None` when it is to be this process.
-fn agent_of(size: u32, began: Instant) -> Result<Option<Wire>> {
+fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
     let agent = forebay_agent::running()?;
     if let Some(wire) = agent.map(|socket| greeted(&socket)).transpose()?.flatten() {
-        return Ok(Some(wire));
+        return match (unlike(&wire, dir), size) {
+            (None, _) => Ok(Some(wire)),
+            // It cannot serve this process, which needs none.
+            (Some(_), 1) => Ok(None),
+            (Some((what, pid)), _) => Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "the agent (process {pid}) sees another {} than this process, as in a container or mount namespace of its own, and cannot write the run for it; give the ranks an agent of their own by FOREBAY_RUNTIME_DIR, or end that one with `forebay down`",
+                    what.display()
+                ),
+            )),
+        };
     }
     if size == 1 {
         return Ok(None);
@@ -126,6 +138,24 @@ fn agent_of(size: u32, began: Instant) -> Result<Option<Wire>> {
             }
         }
     }
+}
+
+/// What the agent and this process must share and do not: shared memory, or where the run lies; with its process.
+/// What cannot be seen from here is taken as shared.
+fn unlike(wire: &Wire, dir: &Path) -> Option<(PathBuf, u32)> {
+    let pid = wire.process()?.pid;
+    let seen = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino()));
+    let differs = |path: &Path| {
+        let there = Path::new("/proc").join(pid.to_string()).join("root");
+        let Ok(inside) = path.strip_prefix("/") else { return false };
+        match (seen(path), seen(&there.join(inside))) {
+            (Ok(here), Ok(there)) => here != there,
+            (Ok(_), Err(e)) => e.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    };
+    let home = dir.ancestors().find(|dir| dir.is_dir()).and_then(|dir| dir.canonicalize().ok());
+    [Some(place::shm_dir()), home].into_iter().flatten().find(|path| differs(path)).map(|path| (path, pid))
 }
 
 /// The owner's code in this process.

@@ -29,7 +29,13 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         std::fs::remove_dir_all(&dir).unwrap();
         let told = first_error(&run);
         assert!(told.text().contains("was deleted while the run was open"), "{told}");
-        is_true_of_nothing_left(&run.snapshot(1, None).err().unwrap());
+        // It is told first, and then the session ends.
+        let mut refused = None;
+        until("the end of the session", || {
+            refused = run.snapshot(1, None).err();
+            refused.is_some()
+        });
+        is_true_of_nothing_left(&refused.unwrap());
         is_true_of_nothing_left(&run.close().unwrap_err());
         drop(run);
         until("the end of its memory", || segments() == 0);

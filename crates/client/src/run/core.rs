@@ -199,6 +199,20 @@ impl Core {
         self.opened.begun.filter(|_| self.from.load(Ordering::Relaxed) == 0)
     }
 
+    /// Whether SIGTERM came in the body of a loop, which is to end at its next head.
+    pub fn is_to_end(&self) -> bool {
+        let signals = self.attentive.lock().unwrap_or_else(|e| e.into_inner());
+        signals.as_ref().is_some_and(|s| s.came()) && !self.steer.quitting()
+    }
+
+    /// What the disk is waited for, in words, if it has no room or fails.
+    pub fn waits_for_disk(&self) -> Result<Option<String>> {
+        let figures: Map<String, Value> = self.ask(&Ask::Stats)?;
+        let waits = figures.get("waiting_for_disk").and_then(Value::as_bool).unwrap_or(false);
+        let why = figures.get("waits_for").and_then(Value::as_str).unwrap_or("the disk");
+        Ok(waits.then(|| why.to_owned()))
+    }
+
     /// Where this rank is.
     pub fn place(&self) -> Place {
         let position = Some(self.position.load(Ordering::Relaxed)).filter(|step| *step >= 0);

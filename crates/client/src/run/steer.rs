@@ -144,10 +144,17 @@ impl Core {
             }
         }
         let name = declared.name.clone();
-        if state.parameters.contains_key(&name) {
+        if let Some(cell) = state.parameters.get(&name) {
+            // A cell of a notebook that is run again declares what is declared.
+            let known = Declared { value: declared.value.clone(), ..cell.declared() };
+            if known == declared {
+                return Ok(Parameter { name: name.into(), cell: cell.clone() });
+            }
             return Err(Error::new(
                 Code::Conflict,
-                format!("the parameter {name:?} is declared already; declare it once, before the loop"),
+                format!(
+                    "the parameter {name:?} is declared already, and otherwise; declare it once, before the loop"
+                ),
             ));
         }
         self.declare(&Declare::Parameter(declared.clone()))?;

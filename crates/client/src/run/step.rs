@@ -1,7 +1,7 @@
 //! Taking a snapshot: arrays go into the arena and into the log, in pieces when room is short;
 //! the step is acknowledged when its end is in the log.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -61,6 +61,8 @@ struct State {
     /// Of its arrays so far.
     bytes: u64,
     names: HashMap<String, bool>,
+    /// What stands before a slash in them.
+    groups: HashSet<String>,
     reserved: VecDeque<Reserved>,
 }
 
@@ -181,6 +183,7 @@ impl StepWriter {
             records: 0,
             bytes: 0,
             names: HashMap::new(),
+            groups: HashSet::new(),
             reserved: VecDeque::new(),
         };
         Ok(StepWriter { core: core.clone(), step, taken, state: Mutex::new(state) })
@@ -303,6 +306,15 @@ impl StepWriter {
         }
         check_piece(name, meta, piece)?;
         let part = matches!(piece.place, Place::At { .. });
+        let groups = || name.match_indices('/').map(|(at, _)| &name[..at]);
+        let clash = groups().find(|group| state.names.contains_key(*group)).map(str::to_owned);
+        if let Some(group) = clash.or_else(|| state.groups.contains(name).then(|| name.to_owned())) {
+            return Err(Error::bad(format!(
+                "{group:?} is an array of snapshot {} and a group that holds others, {name:?} among them: it cannot be both; rename one",
+                self.step
+            )));
+        }
+        state.groups.extend(groups().map(str::to_owned));
         match state.names.insert(name.to_owned(), part) {
             Some(before) if !(before && part) => Err(Error::bad(format!(
                 "{name:?} is in snapshot {} already; use another name, or give each piece its offset",
@@ -318,6 +330,7 @@ impl StepWriter {
         let mut patience = core.patience();
         let began = Instant::now();
         let mut asked: Option<Instant> = None;
+        let mut looked = began;
         loop {
             let found = {
                 let mut rooms = core.rooms();
@@ -348,9 +361,28 @@ impl StepWriter {
                 }
                 _ => {}
             }
+            if looked.elapsed() > STUCK {
+                looked = Instant::now();
+                self.give_way()?;
+            }
             self.make_room(name, bytes, parts, patience.so_far())?;
             patience.pause("room in the buffer")?;
         }
+    }
+
+    /// Who is to end does not wait for a disk that has no room or fails: the next head may never come.
+    fn give_way(&self) -> Result<()> {
+        if !self.core.is_to_end() {
+            return Ok(());
+        }
+        let Some(why) = self.core.waits_for_disk()? else { return Ok(()) };
+        let (step, run) = (self.step, &self.core.open.path);
+        Err(Error::new(
+            Code::Full,
+            format!(
+                "SIGTERM came while snapshot {step} waits for room, which waits for the disk ({why}): it is given up, and the program is to end; what was taken before is kept, `forebay recover {run}` finishes it"
+            ),
+        ))
     }
 
     /// Sees to it that room will come, or says that it cannot.
