@@ -46,6 +46,8 @@ pub struct Steer {
 
 /// A parameter's value: for programs one atomic word, for the rest JSON.
 struct Cell {
+    /// The value with which the program declared it.
+    default: Value,
     declared: Mutex<Declared>,
     number: AtomicU64,
 }
@@ -135,6 +137,7 @@ impl Core {
         Name::new(declared.name.as_str())?;
         super::step::check_unit(&declared.unit)?;
         declared.check_declared()?;
+        let default = declared.value.clone();
         let mut state = self.steer.lock();
         if let Some(value) = state.restored.get(&declared.name) {
             let value = declared.of_its_type(value);
@@ -147,7 +150,7 @@ impl Core {
         if let Some(cell) = state.parameters.get(&name) {
             // A cell of a notebook that is run again declares what is declared.
             let known = Declared { value: declared.value.clone(), ..cell.declared() };
-            if known == declared {
+            if known == declared && cell.default == default {
                 return Ok(Parameter { name: name.into(), cell: cell.clone() });
             }
             return Err(Error::new(
@@ -159,7 +162,7 @@ impl Core {
         }
         self.declare(&Declare::Parameter(declared.clone()))?;
         let number = AtomicU64::new(number_of(&declared.value).to_bits());
-        let cell = Arc::new(Cell { declared: Mutex::new(declared), number });
+        let cell = Arc::new(Cell { default, declared: Mutex::new(declared), number });
         state.parameters.insert(name.clone(), cell.clone());
         Ok(Parameter { name: name.into(), cell })
     }

@@ -154,6 +154,9 @@ impl Intake {
             Ok(row)
         })?;
         let SessionRow { session, segment, .. } = row;
+        if alone {
+            self.feed(Event::Alone { session });
+        }
         Ok(RunOpened {
             session,
             segment,

@@ -216,6 +216,12 @@ impl Machine {
         }
     }
 
+    /// A rank is about to come, and no other one lives: who has left before is awaited as if it had never come.
+    pub(super) fn come_again(&mut self, session: u64) {
+        self.left.clear();
+        (self.since, self.lacking_since, self.remarked) = (session, None, false);
+    }
+
     /// A rank was seen to do something else than to open this run.
     pub(super) fn note_absent(&mut self, rank: u32, absence: Absence) {
         if !self.sessions.values().any(|s| s.rank == rank) {

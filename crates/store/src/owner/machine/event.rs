@@ -121,6 +121,10 @@ impl Done {
 
 /// What happened.
 pub(crate) enum Event<'a> {
+    /// A session was admitted while no rank lived.
+    Alone {
+        session: u64,
+    },
     /// A session begins, or one is there that an earlier owner left.
     Enter(Box<Session>),
     /// The rank of an adopted session has come.

@@ -209,6 +209,7 @@ impl Machine {
                 self.write_on();
             }
             Event::Arrived(ticket) => self.arrived(ticket),
+            Event::Alone { session } => self.come_again(session),
             Event::Enter(session) => self.enter(*session),
             Event::Resumed { session } => {
                 if let Some(adopted) = self.sessions.get_mut(&session).and_then(|s| s.adopted.as_mut()) {
@@ -265,11 +266,8 @@ impl Machine {
     fn enter(&mut self, session: Session) {
         let is_new = !session.recovered && session.adopted.is_none();
         if is_new && !self.sessions.values().any(Session::hears) {
-            // The first rank of another life of the run: nobody makes the attempts of the one before, and who has
-            // left that one is awaited as if it had never come.
+            // The first rank of another life of the run: nobody makes the attempts of the one before.
             self.pass_attempts(0..session.size.max(1));
-            self.left.clear();
-            (self.since, self.lacking_since, self.remarked) = (session.number, None, false);
         } else if is_new && self.sessions.values().any(|s| s.rank == session.rank) {
             self.pass_attempts(std::iter::once(session.rank));
         }

@@ -56,7 +56,7 @@ macro_rules! named {
 
 impl Count {
     fn event(&mut self, event: &Event) {
-        let name = named!(event, Event: Enter, Resumed, Record, Unreadable, Broken, Empty, Hung, Seen, Absent,
+        let name = named!(event, Event: Alone, Enter, Resumed, Record, Unreadable, Broken, Empty, Hung, Seen, Absent,
             Arrived, Written, Done, Described, Turn, Committed, NotCommitted, Request, Steer, Steered, Flush,
             Listed, Close, Lose);
         *self.0.entry(name).or_default() += 1;
@@ -88,7 +88,8 @@ const ELSEWHERE: [&str; 10] = [
     "Action::Lost",
 ];
 
-const ALL: [&str; 40] = [
+const ALL: [&str; 41] = [
+    "Event::Alone",
     "Event::Enter",
     "Event::Resumed",
     "Event::Record",

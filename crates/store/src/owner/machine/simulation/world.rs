@@ -186,6 +186,7 @@ impl World {
     /// A program starts: all its ranks.
     fn start(&mut self, last_step: i64) {
         let goes_back = self.rng.one_in(2);
+        self.feed(Event::Alone { session: self.sessions + 1 });
         for rank in 0..self.size {
             self.sessions += 1;
             let (session, size) = (self.sessions, self.size);
