@@ -83,7 +83,6 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
     await page.locator(".verb.step").click();
     await until("three steps further", async () => (await stepOf(page)) === at + 3 && (await badge(page)).startsWith("HELD"));
     await page.locator(".verb.save").click();
-    await until("saved", async () => new RegExp(`Save\\s*applied at step ${at + 3}`).test(await page.locator(".journal").textContent()));
     await until("the step is a file", () => steps().length > kept && existsSync(`${name}.fb/steps/${String(at + 3).padStart(10, "0")}.h5`));
     const went = forebay("steer", name, "step", "2");
     assert.equal(went.status, 0, went.stderr);
