@@ -136,7 +136,8 @@ impl Intake {
                 format!("rank {rank} of this run is process {}; a rank opens a run once at a time", s.pid),
             ));
         }
-        let alone = !self.has_living_ranks();
+        // Who is admitted attaches in a moment: it lives.
+        let alone = self.admitted.is_empty() && !self.has_living_ranks();
         if alone {
             // What the dead have left is part of what this one finds.
             self.read_up();
@@ -154,6 +155,7 @@ impl Intake {
             Ok(row)
         })?;
         let SessionRow { session, segment, .. } = row;
+        self.admitted.insert(session);
         if alone {
             self.feed(Event::Alone { session });
         }
@@ -187,6 +189,7 @@ impl Intake {
     }
 
     fn attach(&mut self, what: Attach, sink: Arc<dyn Sink>) -> Result<()> {
+        self.admitted.remove(&what.session);
         let rows = catalog::open_sessions(self.catalog.conn())?;
         let row = rows.into_iter().find(|r| r.session == what.session);
         let row = row.ok_or_else(|| Error::bad(format!("session {} was not admitted", what.session)))?;
@@ -206,6 +209,7 @@ impl Intake {
     }
 
     fn hung_up(&mut self, session: u64) {
+        self.admitted.remove(&session);
         match self.attached.contains_key(&session) {
             true => self.feed(Event::Hung { session }),
             false => {

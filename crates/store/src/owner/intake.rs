@@ -17,7 +17,7 @@ use forebay_types::control::word;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -52,6 +52,8 @@ pub(super) struct Intake {
     pub run_id: String,
     pub machine: Machine,
     pub attached: BTreeMap<u64, Attached>,
+    /// Sessions that were admitted and come in a moment.
+    pub admitted: BTreeSet<u64>,
     pub downs: Arc<Downs>,
     pub ends: Ends,
     /// Bytes that overflow segments may take, and that may be spilt into files.
@@ -111,6 +113,7 @@ impl Intake {
             layout,
             catalog,
             attached: BTreeMap::new(),
+            admitted: BTreeSet::new(),
             downs,
             ends,
             overflow_limit: options.overflow,
