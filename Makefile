@@ -29,7 +29,7 @@ demo: ## build, then run examples/01_two_stream (CLIENT=python|c|fortran RANKS=1
 test: ## build and run every check and test
 	@scripts/test
 
-deep: ## longer checks, wanting tools that the tests do not: loom, Miri, arm64, all images of a lost power
+deep: ## longer checks, wanting tools that the tests do not: loom, Miri, arm64, all images of a lost power, many programs that are begun again
 	@scripts/deep
 
 chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300 JSON=)

@@ -34,7 +34,8 @@ STAGES = [
         env={"CHAOS_LANGUAGES": "1"},
     ),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
-    Stage("python", pytest("tests/python"), 10, needs="tests/python"),
+    # Many of these wait: two workers leave a third of two cores idle.
+    Stage("python", pytest("tests/python", workers="3"), 10, needs="tests/python"),
     Stage("mpi", pytest("tests/mpi"), 8, needs="tests/mpi"),
     Stage("c", pytest("tests/c"), 6, needs="tests/c"),
     Stage("fortran", pytest("tests/fortran"), 6, needs="tests/fortran"),

@@ -1,7 +1,7 @@
 """A loss of power, at any moment: whatever of the unsynchronised writes the disk kept, what was promised is there.
 
 A program is traced once; from the trace come images of its run as a loss of power may leave them, and each is
-opened and compared. `make test` looks at some hundred of them, chosen by a seed; FOREBAY_POWER_IMAGES is another
+opened and compared. `make test` looks at some sixty of each program, chosen by a seed; FOREBAY_POWER_IMAGES is another
 number, or `all`, and FOREBAY_POWER_SEED another seed.
 """
 
@@ -24,7 +24,7 @@ from power_trace import Call, available, traced
 from power_work import Promises
 
 SEED = os.environ.get("FOREBAY_POWER_SEED", "1")
-MOST = os.environ.get("FOREBAY_POWER_IMAGES", "120")
+MOST = os.environ.get("FOREBAY_POWER_IMAGES", "60")
 WORK = Path(__file__).with_name("power_work.py")
 
 
