@@ -227,7 +227,12 @@ impl<L> Crew<L> {
         let mut rest = self.resting();
         self.promoted.notify_all();
         let away = self.away.load(Ordering::SeqCst);
-        let spare = self.last_one(rest.threads - away.min(rest.threads));
+        // As long as there may be more threads nobody is stuck: some have quit already, and what still comes hears
+        // that the server is gone; or somebody is on its way to call one in its place.
+        let spare = match rest.threads < self.places + self.spares {
+            true => Spare::Nobody,
+            false => self.last_one(rest.threads - away.min(rest.threads)),
+        };
         rest.threads += u32::from(spare != Spare::Nobody);
         spare
     }

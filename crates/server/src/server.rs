@@ -221,10 +221,15 @@ impl Running {
         self.end();
     }
 
-    /// Asks it to stop without waiting for that; for signal handlers' threads.
+    /// Asks it to stop without waiting for that; for signal handlers' threads. Its socket has no name from now on,
+    /// so that a process that ends before its threads have leaves none behind.
     pub fn ask_to_stop(&self) {
         if !self.is_child() {
+            let first = !self.shared.stopping();
             self.shared.stop();
+            if first {
+                let _ = std::fs::remove_file(self.socket());
+            }
         }
     }
 

@@ -51,6 +51,8 @@ struct World {
     at_once: Count,
     most: Count,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// More services may call each other than there are threads.
+    is_stuck: bool,
 }
 
 enum Next {
@@ -69,6 +71,7 @@ impl World {
             quick: Count::new(0),
             at_once: Count::new(0),
             most: Count::new(0),
+            is_stuck: spares < 64,
             threads: Mutex::default(),
         });
         (0..places).for_each(|_| world.start());
@@ -198,7 +201,9 @@ impl World {
     }
 
     fn stop(self: &Arc<World>) {
-        self.spare(self.crew.stop());
+        let spare = self.crew.stop();
+        assert!(spare != Spare::Refuses || self.is_stuck, "what still comes is refused, though nobody waits");
+        self.spare(spare);
         self.look();
         loop {
             let Some(thread) = self.threads.lock().unwrap().pop() else { return };
