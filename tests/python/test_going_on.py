@@ -3,6 +3,7 @@ histories of an undisturbed one, to the bit. What those are is computed here."""
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import forebay as fb
 import numpy as np
 import pytest
-from places import Place, ended, until
+from places import Place, ended, hear, until
 
 STEPS, EVERY, CELLS = 200, 7, 12
 RATE, OTHER = 3.9, 3.7
@@ -133,3 +134,86 @@ def test_a_program_begun_again_comes_to_what_an_undisturbed_one_comes_to(
     for process in place.ranks(behind, *words, "second", "0"):
         ended(process)
     check(run_dir, changed)
+
+
+def test_a_parameter_that_goes_on_otherwise_than_the_program_says_is_told(
+    place: Place, run_dir: Path
+) -> None:
+    code = """
+import sys, forebay as fb, numpy as np
+with fb.open(sys.argv[1]) as run:
+    declared = lambda: run.parameter("rate", float(sys.argv[2]), min=float(sys.argv[3]), max=10.0)
+    if sys.argv[4] == "before":
+        rate = declared()
+    back = run.restart()
+    if sys.argv[4] == "behind":
+        rate = declared()
+    @run.saves(every=5)
+    def keep(step):
+        with run.snapshot(step) as s:
+            s.put("u", np.zeros(3))
+    for step in run.steps(5 if back is None else back.step + 5, start=back):
+        pass
+    print(rate.value)
+"""
+    for order in ("before", "behind"):
+        path = run_dir.with_name(order)
+        assert ended(place.python(code, path, "0.5", "0", order)) == ("0.5\n", "")
+        out, err = ended(place.python(code, path, "0.7", "0", order))
+        assert out == "0.5\n"
+        assert (
+            "parameter rate goes on with 0.5, its value in the snapshot, and not with the program's 0.7"
+            in err
+        )
+        out, err = ended(place.python(code, path, "7", "5", order))
+        assert out == "7.0\n"
+        assert (
+            "begins with the program's 7.0; its value in the snapshot was 0.5, and is not allowed any more"
+            in err
+        )
+        assert ended(place.python(code, path, "7", "5", order)) == ("7.0\n", "")
+        with fb.open(path, "r") as run:
+            kept = {
+                r["step"]: json.loads(r["parameters"])
+                for r in run.sql("select step, parameters from fb_steps")
+            }
+        assert {step: of["rate"] for step, of in kept.items()} == {0: 0.5, 5: 0.5, 10: 0.5, 15: 7.0, 20: 7.0}
+
+
+def test_what_save_does_takes_a_step_and_is_told_when_it_is_replaced(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with fb.open(run_dir) as run:
+        for register in (run.saves, lambda fn: run.command("dump", fn)):
+            with pytest.raises(fb.BadArgument, match="give it one argument"):
+                register(lambda: None)
+        run.saves(lambda step: None)
+        assert capfd.readouterr().err == ""
+        run.saves(lambda step: None, every=2)
+        assert "takes the place of the first one" in capfd.readouterr().err
+
+
+def test_a_run_that_is_held_has_kept_the_state_that_was_due_with_what_is_set_there(
+    place: Place, run_dir: Path
+) -> None:
+    code = """
+import sys, time, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    rate = run.parameter("rate", 0.5)
+    back = run.restart()
+    print(None if back is None else (back.step, rate.value), flush=True)
+    @run.saves(every=1)
+    def keep(step):
+        with run.snapshot(step) as s:
+            s.put("x", float(step))
+    for step in run.steps(10_000 if back is None else back.step, start=back):
+        time.sleep(0.002)
+"""
+    process = place.python(code, run_dir)
+    hear(process, "None")
+    held = place.command("steer", run_dir, "stop")
+    step = int(held.split("held before step ")[1].split(";")[0])
+    place.command("steer", run_dir, "set", "rate", "0.75")
+    process.kill()
+    process.wait()
+    assert place.run_python(code, run_dir) == f"({step}, 0.75)\n"

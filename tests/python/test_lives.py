@@ -117,3 +117,31 @@ def test_a_rank_that_has_ended_a_step_is_told_that_another_one_discards_it(
 ) -> None:
     for rank in place.ranks(2, sys.executable, "-c", DISCARDS, run_dir):
         ended(rank)
+
+
+OWN_LOOP = """
+import os, signal, sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    rows = run.table("rows", {"step": "i64"}, history=True)
+    energy = run.diagram("energy", "history")
+    rows.insert((-7,))
+    assert run.restart() is None
+    for step in range(int(sys.argv[2])):
+        rows.insert((step,))
+        energy.append(0.1 * step, y=float(step))
+    run.flush()
+    if sys.argv[3] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_restart_before_the_first_snapshot_leaves_nothing_of_a_program_with_a_loop_of_its_own(
+    place: Place, run_dir: Path
+) -> None:
+    for steps in ("12", "9"):
+        ended(place.python(OWN_LOOP, run_dir, steps, "kill"), -signal.SIGKILL)
+    place.run_python(OWN_LOOP, run_dir, "15", "end")
+    with fb.open(run_dir, "r") as run:
+        # What this life made before it went back is its own.
+        assert [row["step"] for row in run.table("rows").select()] == [-7, *range(15)]
+        assert [r["value"] for r in run.sql("select value from fb_points order by t")] == list(range(15))

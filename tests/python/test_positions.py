@@ -62,7 +62,7 @@ def test_the_position_is_the_number_of_the_state_that_the_program_holds(run_dir:
         for step in run.steps(9, start=back):
             if step == 8:
                 break
-        assert run.position == 8, "in the body that was left"
+        assert run.position is None, "in the body that was left"
     with fb.open(run_dir, "r") as run:
         assert run.position is None
 
@@ -308,3 +308,44 @@ def test_what_an_attempt_left_that_came_to_no_step_is_made_again_and_kept_once(
     place.run_python(ATTEMPT, run_dir, "killed", status=-9)
     place.run_python(ATTEMPT, run_dir, "killed", status=-9)
     place.run_python(ATTEMPT, run_dir)
+
+
+def test_a_loop_that_is_left_in_the_body_of_a_step_leaves_no_position_and_takes_the_number_that_is_given(
+    run_dir: Path,
+) -> None:
+    with fb.open(run_dir) as run:
+        x = 0.0
+        for step in run.steps(40):
+            x += 1.0
+            if step == 16:
+                break
+        assert run.position is None
+        with pytest.raises(fb.BadArgument, match=r"run\.finish"):
+            run.snapshot(run.position)
+        assert keep(run, 17, x)
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        for step in run.steps(40, start=back):
+            assert step == 17
+            # Before its work: the state is that of the snapshot.
+            break
+        assert not keep(run, 17, x)
+        assert iter(run.steps(40, start=17)) is not None
+        assert run.position == 17, "a loop that was not begun"
+
+
+def test_a_snapshot_that_is_numbered_by_the_step_it_was_computed_in_is_told_how_it_is_numbered(
+    run_dir: Path,
+) -> None:
+    with fb.open(run_dir) as run:
+        for step in run.steps(11):
+            if step == 10:
+                keep(run, step, 11.0)
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        assert back is not None
+        with pytest.raises(
+            fb.Conflict, match="If it was computed when the snapshot was taken, number that one 11"
+        ):
+            run.steps(20, start=back.step + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from pathlib import Path
 
 import forebay as fb
@@ -56,6 +57,17 @@ def test_an_allocated_array_is_filled_in_place(run_dir: Path) -> None:
         np.testing.assert_array_equal(kept["x"], np.arange(120_000, dtype=np.float32).reshape(300, 400))
         assert kept.dataset("x").unit == "V"
         assert (kept["y"] == 7).all()
+
+
+def test_a_snapshot_has_a_finite_time_or_none(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for time in (math.inf, -math.inf):
+            with pytest.raises(fb.BadArgument, match="no time of a snapshot"):
+                run.snapshot(1, time=time)
+        with run.snapshot(1, time=math.nan) as s:
+            s.put("x", 1.0)
+        s.wait()
+        assert run.snapshots[-1].time is None
 
 
 def test_an_exception_inside_discards_the_snapshot(run_dir: Path) -> None:

@@ -49,8 +49,14 @@ pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_in
         }
         Ok(())
     });
+    whether(outcome, found.is_some())
+}
+
+/// What a head returns: 1 to go on, 0 to end, or what failed.
+#[inline]
+fn whether(outcome: fb_status, goes_on: bool) -> c_int {
     match outcome {
-        fault::OK => found.is_some().into(),
+        fault::OK => goes_on.into(),
         failed => -failed,
     }
 }
@@ -71,7 +77,7 @@ fn start_of(from: *const fb_snapshot) -> Result<Start> {
     if from.is_null() {
         return Ok(Start::FIRST);
     }
-    Ok(handle::get(from)?.kept()?.step().into())
+    Ok(Start::at_snapshot(handle::get(from)?.kept()?.step()))
 }
 
 /// The number of the state that the program holds, which is how many steps are behind it: that of the head in the
@@ -121,6 +127,7 @@ const JOB_END: f64 = -1.0;
 pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
+        let is_said = !opts.is_null();
         let opts = given::options(opts, "fb_loop_opts")?;
         if opts.start < 0 {
             return Err(Error::bad(format!("a loop cannot begin at {}; steps count from 0", opts.start)));
@@ -131,6 +138,8 @@ pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> 
             seconds => Some(TimeLimit::Seconds(seconds)),
         };
         let start = match Some(opts.start).filter(|start| *start > 0) {
+            // Behind a snapshot of the program's own number 0 may be where it was taken.
+            None if is_said && opts.from.is_null() => Start::from(0),
             None => start_of(opts.from)?,
             Some(_) if !opts.from.is_null() => {
                 return Err(Error::bad("a loop begins at a number or at a snapshot; give start or from"));
@@ -175,10 +184,7 @@ pub extern "C" fn fb_reach(run: *mut fb_run, step: i64) -> c_int {
         go = reached?;
         Ok(())
     });
-    match outcome {
-        fault::OK => go.into(),
-        failed => -failed,
-    }
+    whether(outcome, go)
 }
 
 /// The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has

@@ -274,14 +274,18 @@ impl Run {
         &self,
         py: Python<'_>,
         n: Option<i64>,
-        start: Option<i64>,
+        start: Option<(i64, bool)>,
         stride: i64,
         time_limit: Option<&str>,
         sigterm: bool,
     ) -> PyResult<Steps> {
         let time_limit = time_limit.map(forebay::TimeLimit::parse).transpose();
         let time_limit = time_limit.map_err(|e| errors::raise(py, &e))?;
-        let options = forebay::StepsOptions { start: start.into(), stride, time_limit, sigterm };
+        let start = match start {
+            Some((step, true)) => forebay::Start::at_snapshot(step),
+            number => number.map(|(step, _)| step).into(),
+        };
+        let options = forebay::StepsOptions { start, stride, time_limit, sigterm };
         released(py, || self.inner.steps_with(n, options)).map(Steps::new)
     }
 

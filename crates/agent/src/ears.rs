@@ -78,6 +78,7 @@ impl Sink for Ears {
     fn trouble(&self, text: &str) {
         if let (Some(shared), Some(run)) = (self.shared.upgrade(), self.run()) {
             shared.diary.warn(format_args!("{}: {text}", run.name()));
+            run.remark(text);
         }
     }
 

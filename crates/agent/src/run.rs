@@ -639,7 +639,15 @@ impl Run {
         match fate {
             Some(ack) if ack.phase == Phase::Refused => Err(Error::new(Code::Refused, ack.text)),
             Some(ack) => Ok(Steered { id, applied: true, step: ack.step, text: ack.text, state }),
-            None => Ok(Steered { id, applied: false, step: None, text: "waits for its step".into(), state }),
+            None => {
+                let text = match state {
+                    forebay_types::watch::State::Starting => {
+                        "waits for a loop, for acts take place at its heads, and the program has begun none"
+                    }
+                    _ => "waits for its step",
+                };
+                Ok(Steered { id, applied: false, step: None, text: text.into(), state })
+            }
         }
     }
 
@@ -660,6 +668,24 @@ impl Run {
         };
         if std::thread::Builder::new().name("fb-end".into()).spawn(ask).is_err() {
             self.ending.store(false, Ordering::Release);
+        }
+    }
+
+    /// Has one rank say to its terminal what this process said to its own, or to its log.
+    pub fn remark(&self, text: &str) {
+        let first = {
+            let state = lock(&self.state);
+            let Some(life) = &state.life else { return };
+            let mut seats = life.seats.iter().filter(|(_, seat)| !seat.gone);
+            if seats.clone().any(|(_, seat)| seat.who.here == std::process::id()) {
+                return;
+            }
+            let first = seats.by_ref().min_by_key(|(_, seat)| seat.rank);
+            first.map(|(session, _)| (life.owner.clone(), *session))
+        };
+        if let Some((owner, session)) = first {
+            // It may have gone meanwhile: then it need not know.
+            let _ = owner.post(session, &Notice::Remark { text: &format!("{}: {text}", self.name()) });
         }
     }
 

@@ -99,6 +99,10 @@ fn with_drop_newest_a_step_without_room_is_given_up_as_a_whole() {
         snapshot.put("x", view(), Piece::default()).unwrap();
         snapshot.put("t", View::of(&half[..4], &[4]).unwrap(), Piece::default()).unwrap();
         snapshot.end().unwrap();
+        if step == 2 {
+            let e = snapshot.wait(None).unwrap_err();
+            assert!(e.code() == Code::Full && e.text().contains("drop_newest"), "{e}");
+        }
     }
     run.settle().unwrap();
     let stats = run.stats().unwrap();

@@ -345,8 +345,8 @@ impl Run {
 
     // --- watch and steer ---------------------------------------------------------------------
 
-    /// The loop head: yields `start .. n` (without `n` it goes on until somebody ends it), and is where Run, Step, Stop, Save, Quit and changed
-    /// parameters act. SIGTERM, where the program leaves it alone, saves and ends it.
+    /// The loop head: yields `start .. n` (without `n` it goes on until somebody ends it), and is where Run, Step,
+    /// Stop, Save, Quit and changed parameters act. SIGTERM, where the program leaves it alone, saves and ends it.
     ///
     /// After a restart its start is the snapshot that [`Run::restart`] gave, `back.as_ref()`; `Conflict` if it is
     /// another step, or one before the position.
@@ -376,7 +376,8 @@ impl Run {
 
     /// The number of the state that the program holds, which is how many steps are behind it: that of the head
     /// in the body of a loop, where the loop ended behind it, where [`Run::restart`] went back to before it.
-    /// `None` before anybody has said it.
+    /// `None` before anybody has said it, and behind a loop that was left in the middle of a step: only the
+    /// program knows whether that step is computed. [`Run::finish`] ends a loop at a head.
     pub fn position(&self) -> Option<i64> {
         self.inner.session.as_ref().and_then(Session::position)
     }

@@ -29,33 +29,42 @@ pub enum TimeLimit {
 
 /// Where a loop begins: by number, at the snapshot that [`crate::Run::restart`] gave, or, without either, at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Start(Option<i64>);
+pub struct Start {
+    step: Option<i64>,
+    /// Whether it was given as a snapshot.
+    is_kept: bool,
+}
 
 impl Start {
     /// The first start of all.
-    pub const FIRST: Start = Start(None);
+    pub const FIRST: Start = Start { step: None, is_kept: false };
 
     /// Its number, if one was given.
     pub fn step(self) -> Option<i64> {
-        self.0
+        self.step
+    }
+
+    /// At a snapshot of this number.
+    pub fn at_snapshot(step: i64) -> Start {
+        Start { step: Some(step), is_kept: true }
     }
 }
 
 impl From<i64> for Start {
     fn from(step: i64) -> Start {
-        Start(Some(step))
+        Start { step: Some(step), is_kept: false }
     }
 }
 
 impl From<Option<i64>> for Start {
     fn from(step: Option<i64>) -> Start {
-        Start(step)
+        Start { step, is_kept: false }
     }
 }
 
 impl From<&Restart> for Start {
     fn from(back: &Restart) -> Start {
-        Start(Some(back.snapshot.step()))
+        Start::at_snapshot(back.snapshot.step())
     }
 }
 
@@ -100,7 +109,13 @@ impl TimeLimit {
 
 impl StepsOptions {
     pub(crate) fn course(&self, n: Option<i64>) -> Result<Course> {
-        Ok(Course { n, start: self.start.step(), stride: self.stride, ending: self.ending()? })
+        Ok(Course {
+            n,
+            start: self.start.step,
+            is_kept: self.start.is_kept,
+            stride: self.stride,
+            ending: self.ending()?,
+        })
     }
 
     pub(crate) fn ending(&self) -> Result<Ending> {

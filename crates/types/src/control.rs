@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of every byte that two processes exchange. A different one is refused by name.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// The words of a segment's control page, by index. Each has one writer.
 pub mod word {
@@ -58,6 +58,8 @@ pub mod word {
     /// Owner: where the run went back to in this life, the step plus one; 0 before it did, [`BEGINNING`] when
     /// there was no step. Stored before any rank is answered.
     pub const FROM: usize = 22;
+    /// Owner: the inode of the run's directory, which tells the run from a copy in its place; 0: not told.
+    pub const HOME: usize = 23;
     /// In [`FROM`]: the run went back to its beginning.
     pub const BEGINNING: u64 = u64::MAX;
 }
@@ -404,8 +406,17 @@ pub enum Ask {
     },
     /// Drops the oldest whole step that is not being written. Answer: its number, or null.
     DropOldest,
-    /// Values of the parameters, for a rank that did not go back itself. Answer: an object.
-    Parameters,
+    /// What a rank is to know that did not go back itself. Answer: [`Followed`].
+    Follow {
+        /// The step that another one went back to.
+        step: Option<i64>,
+    },
+    /// The run went back to a snapshot whose number does not say where the loop goes on, and this rank goes on
+    /// there: rows and points from that step on are removed, once for all ranks. Answer: null.
+    GoOn {
+        /// Its first head.
+        start: i64,
+    },
     /// Figures. Answer: an object of numbers.
     Stats,
     /// The page. Answer: [`PageLinks`].
@@ -470,6 +481,50 @@ pub struct Restarted {
     /// Damaged steps that were passed over.
     #[serde(default)]
     pub passed: Vec<i64>,
+    /// Where a loop may go on, if the number of the step does not say it.
+    #[serde(default)]
+    pub heads: Option<Heads>,
+}
+
+/// The heads at which a loop may go on from a snapshot whose number is not that of its state: the head at which it
+/// was taken, before or behind what is computed there, up to the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heads {
+    /// That at which it was taken.
+    pub first: i64,
+    /// The next one; `i64::MAX`: not known.
+    pub last: i64,
+}
+
+impl Heads {
+    /// In the place of a stride: a loop has ended at the head.
+    pub const ENDED: u32 = u32::MAX;
+
+    /// Those of a snapshot that is taken at this head; `None` if its number is that of the state which is there, or
+    /// of one that comes of it before the next head. A stride of 0 is not known.
+    pub fn of(step: i64, head: i64, stride: u32) -> Option<Heads> {
+        let last = match stride {
+            0 => i64::MAX,
+            Heads::ENDED => head,
+            stride => head.saturating_add(i64::from(stride)),
+        };
+        let is_own = head >= 0 && !(head..=last).contains(&step);
+        is_own.then_some(Heads { first: head, last })
+    }
+
+    /// Whether a loop may go on there.
+    pub fn contains(&self, step: i64) -> bool {
+        (self.first..=self.last).contains(&step)
+    }
+}
+
+/// What a rank is to know when another one has gone back for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Parameter values of now.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// As in [`Restarted`].
+    pub heads: Option<Heads>,
 }
 
 /// The links of a run's page.

@@ -141,6 +141,10 @@ pub enum Record<'a> {
         step: i64,
         /// Simulated time; NaN when not given.
         time: f64,
+        /// The number of the state that the rank holds; -1: not known.
+        head: i64,
+        /// How far the next head is; 0: not known.
+        stride: u32,
     },
     /// An array of a snapshot.
     StepBlock(StepBlock<'a>),
@@ -336,9 +340,9 @@ impl<'a> Record<'a> {
                 head(w, kind::INSERT, seq);
                 w.u32(*table).i64(*step).u32(*rows).bytes(cells);
             }
-            Record::StepBegin { step, time } => {
+            Record::StepBegin { step, time, head: at, stride } => {
                 head(w, kind::STEP_BEGIN, seq);
-                w.i64(*step).f64(*time);
+                w.i64(*step).f64(*time).i64(*at).u32(*stride);
             }
             Record::StepBlock(b) => {
                 head(w, kind::STEP_BLOCK, seq);
@@ -408,7 +412,12 @@ impl<'a> Record<'a> {
             kind::INSERT => {
                 Record::Insert { table: r.u32()?, step: r.i64()?, rows: r.u32()?, cells: r.bytes()? }
             }
-            kind::STEP_BEGIN => Record::StepBegin { step: r.i64()?, time: r.f64()? },
+            kind::STEP_BEGIN => {
+                let (step, time) = (r.i64()?, r.f64()?);
+                // The ring of an earlier build, which is read when its program was killed, says no more.
+                let (head, stride) = if r.remaining() == 0 { (-1, 0) } else { (r.i64()?, r.u32()?) };
+                Record::StepBegin { step, time, head, stride }
+            }
             kind::STEP_BLOCK => {
                 let (step, name, unit, part) = (r.i64()?, r.str()?, r.str()?, r.u64()?);
                 let m = r.meta()?;
@@ -564,7 +573,7 @@ mod tests {
                 payload: Payload::Inline(&[9; 64]),
             },
             Record::Insert { table: 2, step: 5, rows: 1, cells: &[0] },
-            Record::StepBegin { step: 20, time: 2.0 },
+            Record::StepBegin { step: 20, time: 2.0, head: 2000, stride: 100 },
             Record::StepBlock(StepBlock {
                 step: 20,
                 name: "E",
@@ -595,8 +604,14 @@ mod tests {
             record.encode(i as u64, &mut w);
             let bytes = w.finish();
             assert_eq!(Record::decode(&bytes).unwrap(), (i as u64, record));
-            for cut in 0..bytes.len() {
+            // The ring of an earlier build has a shorter one.
+            let shorter = matches!(record, Record::StepBegin { .. }).then(|| bytes.len() - 12);
+            for cut in (0..bytes.len()).filter(|cut| Some(*cut) != shorter) {
                 assert!(Record::decode(&bytes[..cut]).is_err());
+            }
+            if let Some(cut) = shorter {
+                let read = Record::decode(&bytes[..cut]).unwrap().1;
+                assert_eq!(read, Record::StepBegin { step: 20, time: 2.0, head: -1, stride: 0 });
             }
         }
     }

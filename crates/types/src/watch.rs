@@ -220,12 +220,18 @@ pub struct Parameter {
     pub signed: bool,
 }
 
+/// Integers below it are exact as real numbers.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 impl Parameter {
-    /// A value as one of this parameter's type: 1, typed for a real number, is 1.0. What fits no
-    /// better is returned as it is, for [`Parameter::check`] to refuse.
+    /// A value as one of this parameter's type: 1, typed for a real number, is 1.0, and 4.0 for an integer 4. What
+    /// fits no better is returned as it is, for [`Parameter::check`] to refuse.
     pub fn of_its_type(&self, value: &serde_json::Value) -> serde_json::Value {
         match value.as_f64() {
             Some(v) if self.value.is_f64() => serde_json::json!(v),
+            Some(v) if value.is_f64() && self.value.is_number() && v.fract() == 0.0 && v.abs() < EXACT => {
+                serde_json::json!(v as i64)
+            }
             _ => value.clone(),
         }
     }
@@ -258,7 +264,9 @@ impl Parameter {
         match (&self.value, value) {
             (V::Number(old), V::Number(new)) => {
                 if (old.is_i64() || old.is_u64()) && !(new.is_i64() || new.is_u64()) {
-                    return Err(bad(format!("{new} is not an integer, and its value is one")));
+                    return Err(bad(format!(
+                        "{new} is not an integer, and its value is one; give an integer"
+                    )));
                 }
                 // What the variable cannot hold must not be called applied.
                 if self.signed && !new.is_i64() {
@@ -268,7 +276,7 @@ impl Parameter {
                     )));
                 }
                 if !new.as_f64().is_some_and(f64::is_finite) {
-                    return Err(bad(format!("{new} is not a finite number")));
+                    return Err(bad(format!("{new} is not a finite number; give one")));
                 }
                 let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
                 if let Some(min) = self.min.filter(|m| is_below(new, *m)) {
@@ -291,7 +299,15 @@ impl Parameter {
                 limits::TEXT_BYTES
             ))),
             (V::Bool(_), V::Bool(_)) | (V::String(_), V::String(_)) => Ok(()),
-            (old, new) => Err(bad(format!("{new} is not of the type of its value {old}"))),
+            (old, new) => {
+                let wanted = match old {
+                    V::Number(n) if n.is_f64() => "a finite number",
+                    V::Number(_) => "an integer",
+                    V::Bool(_) => "true or false",
+                    _ => "a text",
+                };
+                Err(bad(format!("{new} is not of the type of its value {old}; give {wanted}")))
+            }
         }
     }
 }
@@ -397,6 +413,10 @@ mod tests {
         assert!(p.of_its_type(&json!(1)).is_f64());
         p.value = json!(3);
         assert_eq!(p.of_its_type(&json!(1)), json!(1));
+        assert_eq!(p.of_its_type(&json!(4.0)), json!(4));
+        for other in [json!(2.5), json!(1e17)] {
+            assert_eq!(p.of_its_type(&other), other);
+        }
         assert_eq!(p.of_its_type(&json!("x")), json!("x"));
     }
 

@@ -64,7 +64,7 @@ static void advice(fb_run *run, fb_snapshot *snapshot)
     const int64_t endless[1] = { 1 << 27 };
     CHECK(speaks_python("mode=\"a\"") && speaks_python("call run.close() again") && speaks_python("is None."));
     CHECK(!speaks_python("give rank and ranks (`docker run --shm-size=...`) of run.fb"));
-    FAILS(FB_NOT_FOUND, "mode \"a\"", fb_run_open("nowhere", "r", NULL, &none));
+    FAILS(FB_NOT_FOUND, "give the path", fb_run_open("nowhere", "r", NULL, &none));
     FAILS(FB_FULL, "larger buffer", fb_snapshot_allocate(snapshot, "large", FB_F64, 1, endless, NULL, NULL, NULL, &place));
     FAILS(FB_CONFLICT, "not ended", fb_snapshot_begin(run, 1, NAN, &another));
     const fb_diagram_opts kind = { .size = sizeof kind, .kind = "history" };

@@ -24,6 +24,51 @@ static int are(const struct kept *kept, int n, const int64_t *steps)
     return kept->n == n && memcmp(kept->steps, steps, (size_t)n * sizeof *steps) == 0;
 }
 
+/* Snapshots that the program counts: number 2 is of step 20, so the loop is told where it goes on. */
+static void goes_on_where_it_says(const char *path)
+{
+    fb_run *run = NULL;
+    fb_snapshot *snapshot = NULL;
+    int64_t step = -1, position = 0, heads = 0;
+    OK(fb_run_open(path, "w", NULL, &run));
+    while (fb_step(run, &step, 28) > 0)
+        if (step % 10 == 0) {
+            OK(fb_snapshot_begin(run, step / 10, 0, &snapshot));
+            OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+            OK(fb_snapshot_end(snapshot));
+            OK(fb_snapshot_free(snapshot));
+        }
+    OK(fb_restart(run, &snapshot));
+    OK(fb_position(run, &position));
+    CHECK(position == -1);
+    OK(fb_steps_from(run, snapshot));
+    CHECK(fb_step(run, &step, 40) == -FB_CONFLICT && strstr(fb_last_error(), "snapshot 2 was taken at step 20"));
+    fb_loop_opts at = { .size = sizeof at, .start = 22 };
+    OK(fb_steps_with(run, &at));
+    CHECK(fb_step(run, &step, 40) == -FB_CONFLICT && strstr(fb_last_error(), "start=20 if step 20 is to be"));
+    at.start = 20;
+    OK(fb_steps_with(run, &at));
+    while (fb_step(run, &step, 40) > 0) CHECK(step == 20 + heads++);
+    CHECK(heads == 20 && step == 40);
+    OK(fb_snapshot_free(snapshot));
+    OK(fb_run_close(run));
+
+    /* At head 0, too. */
+    OK(fb_run_open(path, "w", NULL, &run));
+    if (fb_step(run, &step, 10) > 0) {
+        OK(fb_snapshot_begin(run, 5, 0, &snapshot));
+        OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+        OK(fb_snapshot_end(snapshot));
+        OK(fb_snapshot_free(snapshot));
+    }
+    OK(fb_restart(run, &snapshot));
+    at.start = 0;
+    OK(fb_steps_with(run, &at));
+    CHECK(fb_step(run, &step, 10) > 0 && step == 0);
+    OK(fb_snapshot_free(snapshot));
+    OK(fb_run_close(run));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -56,6 +101,7 @@ int main(int argc, char **argv)
     OK(fb_position(kept.run, &position));
     CHECK(position == 45 && are(&kept, 6, (int64_t[]){ 0, 21, 30, 34, 40, 45 }));
     OK(fb_run_close(kept.run));
+    goes_on_where_it_says(argv[1]);
     puts("done");
     return 0;
 }

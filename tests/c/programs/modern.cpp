@@ -174,7 +174,7 @@ int main(int argc, char **argv)
         run.close();
         CHECK(run.get() == nullptr);
     }
-    CHECK(fails(FB_NOT_FOUND, "mode", [] { fb::run("/nowhere/at/all", "r"); }));
+    CHECK(fails(FB_NOT_FOUND, "give the path", [] { fb::run("/nowhere/at/all", "r"); }));
     // One that goes for an exception is not finished, one that goes in order is.
     try {
         fb::run run(argv[1], "a", &opts);

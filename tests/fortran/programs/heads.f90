@@ -62,5 +62,47 @@ program heads
   call expect(fb_position(run) == 45, 'it ended where it was finished')
   call expect(n == 6 .and. all(kept(:6) == [0, 21, 30, 34, 40, 45]), 'each state is kept once')
   call fb_run_close(run)
+  call goes_on_where_it_says()
   call finish()
+
+contains
+
+  !> Snapshots that the program counts: number 2 is of step 20, so the loop is told where it goes on.
+  subroutine goes_on_where_it_says()
+    type(fb_snapshot) :: snapshot
+    call fb_run_open(place(), 'w', run)
+    do while (fb_step(run, step, 28))
+      if (mod(step, 10_int64) /= 0) cycle
+      call fb_snapshot_begin(run, step / 10, snapshot)
+      call fb_snapshot_put(snapshot, 'x', step)
+      call fb_snapshot_end(snapshot)
+    end do
+    call fb_restart(run, snapshot)
+    call expect(fb_position(run) == -1, 'nobody knows the position')
+    call fb_steps_from(run, snapshot)
+    if (fb_step(run, step, 40, stat=stat, errmsg=said)) continue
+    call refused(stat, FB_CONFLICT, 'snapshot 2 was taken at step 20')
+    call fb_steps_with(run, start=22)
+    if (fb_step(run, step, 40, stat=stat, errmsg=said)) continue
+    call refused(stat, FB_CONFLICT, 'start=20 if step 20 is to be')
+    call fb_steps_with(run, start=20)
+    count = 0
+    do while (fb_step(run, step, 40))
+      call expect(step == 20 + count, 'it goes on at step 20')
+      count = count + 1
+    end do
+    call expect(count == 20 .and. step == 40, 'it goes on to its end')
+    call fb_run_close(run)
+
+    call fb_run_open(place(), 'w', run)
+    if (fb_step(run, step, 10)) then
+      call fb_snapshot_begin(run, 5, snapshot)
+      call fb_snapshot_put(snapshot, 'x', step)
+      call fb_snapshot_end(snapshot)
+    end if
+    call fb_restart(run, snapshot)
+    call fb_steps_with(run, start=0)
+    call expect(fb_step(run, step, 10) .and. step == 0, 'it goes on at head 0, too')
+    call fb_run_close(run)
+  end subroutine goes_on_where_it_says
 end program heads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import inspect
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 from . import _forebay
 from ._arrays import measured, plain
 from ._attrs import Attributes, to_json
+from ._forebay import BadArgument
 from ._index import Selection, plan
 from ._page import Page
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described
@@ -263,6 +265,13 @@ class Run:
         when the step exists otherwise, when the loop ended at another one (:attr:`position`), or when
         another snapshot of this rank is not yet ended.
         """
+        if step is None:
+            raise BadArgument(
+                "None is no number of a snapshot; run.position is None where nobody knows which state the program holds: "
+                "before a loop and a restart, and behind a loop that was left in the body of a step, as by break. Give the "
+                "number yourself, that of the step if it is not computed and one more if it is; or leave loops with "
+                "run.finish(), which ends them at the next head"
+            )
         return Snapshot(self._native.snapshot(step, time))
 
     @property
@@ -345,15 +354,18 @@ class Run:
         Quit ends the loop early.
 
         ``start``: what :meth:`restart` returned; ``None`` is the first start, at 0. Raises ``Conflict`` when the run went
-        back to a step and the loop begins at another one, or when it begins before :attr:`position`.
+        back to a step and the loop begins at another one, or when it begins before :attr:`position`. Where the program
+        counts its snapshots by itself, ``start`` is the number of the step that is to be computed next.
 
         ``time_limit``: seconds since this process began by which everything is to be on disk, or ``"job"`` for the end of
         the Slurm job; ``FOREBAY_TIME_LIMIT`` if not given. When it comes near, and with ``sigterm`` when SIGTERM comes
         and the program leaves it alone, all ranks save, mark a checkpoint and end the loop at the same step;
         :attr:`ended_by` says so, and :meth:`restart` goes on from there.
         """
+        is_kept = isinstance(start, StoredSnapshot)
         first = start.step if isinstance(start, StoredSnapshot) else start
-        return self._native.steps(n, first, stride, None if time_limit is None else str(time_limit), sigterm)
+        limit = None if time_limit is None else str(time_limit)
+        return self._native.steps(n, None if first is None else (first, is_kept), stride, limit, sigterm)
 
     def reach(self, step: int) -> bool:
         """The head for programs that go through their steps by themselves and give a call-back: says, where the state of
@@ -375,7 +387,8 @@ class Run:
     def position(self) -> int | None:
         """The number of the state that the program holds, which is how many steps are behind it: that of the head in the
         body of a loop, where the loop ended behind it (``n``, or less after Quit or SIGTERM), where :meth:`restart` went
-        back to before it. ``None`` before anybody has said it.
+        back to before it. ``None`` before anybody has said it, and behind a loop that was left in the body of a step, as
+        by ``break``: only the program knows whether that step is computed. :meth:`finish` ends a loop at a head.
         """
         return self._native.position
 
@@ -438,11 +451,13 @@ class Run:
         """
         if fn is None:
             return functools.partial(self.saves, every=every)
+        _takes_a_step(fn, "what Save does")
         self._native.saves(fn, every)
         return fn
 
     def command(self, name: str, fn: Callable[[int], object]) -> None:
         """A button of your own: ``fn(step)`` is called as with :meth:`saves`."""
+        _takes_a_step(fn, "a button")
         self._native.command(name, fn)
 
     def message(self, text: str, level: Literal["debug", "info", "warning", "error"] = "info") -> None:
@@ -533,6 +548,19 @@ def open(
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
     place, room = os.fspath(path_or_url), str(buffer or 0)
     return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere))
+
+
+def _takes_a_step(fn: Callable[[int], object], what: str) -> None:
+    """Refuses a function that cannot be called with a step, before it is called in the midst of a run."""
+    try:
+        inspect.signature(fn).bind(0)
+    except TypeError as e:
+        named = getattr(fn, "__name__", repr(fn))
+        raise BadArgument(
+            f"{what} is called with the step, and {named} cannot be: {e}; give it one argument"
+        ) from None
+    except ValueError:
+        pass  # one that does not say what it takes
 
 
 def _literal(name: str) -> str:

@@ -197,11 +197,11 @@ def _end_on_signals(server: Server) -> dict[int, Any]:
     def end(number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         first.append(now)
+        server._native.ask_to_stop()
         # What comes sooner is the same wish: launchers pass on what the whole group got already.
         if now - first[0] >= _AGAIN:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        server._native.ask_to_stop()
         if len(first) == 1 and (running := server._native.load()[0]):
             calls = "a call that runs has" if running == 1 else f"{running} calls that run have"
             text = f"forebay: {server.name} ends when {calls} ended; ask again in {_AGAIN:.0f} s to end it at once\n"
@@ -221,6 +221,8 @@ def _stop_all() -> None:
             server._native.stop_at_end()
     except KeyboardInterrupt:
         print("forebay: the program ends while its services still run", file=sys.stderr)
+        for server in list(_started):
+            server._native.ask_to_stop()
         # What is to be done at the end is done; the interpreter cannot be taken down below threads that use it.
         atexit.unregister(_stop_all)
         atexit._run_exitfuncs()

@@ -336,20 +336,17 @@ impl<'a> Deputy<'a> {
         }
         // Read before the notices: what they belong to is told behind them.
         let words = self.mirror.owner(self.taken);
-        let mut notices = Vec::new();
+        let from = || self.segment.word(word::FROM).load(Ordering::SeqCst);
         while let Some((number, bytes)) = self.mirror.notice()? {
-            notices.push((number, bytes.to_vec()));
+            // Where the run went back to is told before the answers that count on it.
+            let now = from();
+            if now != self.told.from {
+                self.told.from = now;
+                line.push(Header::new(kind::OWNER, 0), b"", &[&self.told.encode()]);
+            }
+            line.push(Header::new(kind::NOTICE, number), b"", &[bytes]);
         }
-        // Where the run went back to is told before the answers that count on it.
-        let from = self.mirror.from();
-        if from != self.told.from {
-            self.told.from = from;
-            line.push(Header::new(kind::OWNER, 0), b"", &[&self.told.encode()]);
-        }
-        let words = OwnerWords { from, ..words };
-        for (number, bytes) in notices {
-            line.push(Header::new(kind::NOTICE, number), b"", &[&bytes]);
-        }
+        let words = OwnerWords { from: from(), ..words };
         let back = self.mirror.reap();
         if !back.is_empty() {
             let mut w = Writer::new();

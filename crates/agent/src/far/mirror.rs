@@ -209,15 +209,10 @@ impl Mirror {
             hidden: load(word::HIDDEN_NS),
             written: load(word::WRITTEN_BYTES),
             commits: load(word::COMMITS),
-            from: self.from(),
+            from: load(word::FROM),
             released: self.released(),
             taken,
         }
-    }
-
-    /// Where the run went back to, as it is known now.
-    pub fn from(&self) -> u64 {
-        self.segment.word(word::FROM).load(Ordering::SeqCst)
     }
 
     fn released(&self) -> u64 {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::Segment;
 use forebay_arena::signals::Terminations;
 use forebay_link::Wire;
-use forebay_types::control::{Ask, LateErrors, OpenRun, RunOpened, word};
+use forebay_types::control::{Ask, Followed, Heads, LateErrors, OpenRun, RunOpened, word};
 use forebay_types::record::Record;
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::down::Down;
 use super::life::Life;
 use super::log::Log;
-use super::numbers::{Numbers, Place};
+use super::numbers::{Back, Numbers, Place};
 use super::patience::Patience;
 use super::revive::Successor;
 use super::room::Rooms;
@@ -55,6 +55,8 @@ pub struct Core {
     pub position: AtomicI64,
     /// [`BODY`] or [`BEHIND`]; 0 before a loop, and after one that was left.
     pub phase: AtomicU8,
+    /// How far the next head is; 0 where the program goes through its steps by itself.
+    pub stride: AtomicU32,
     /// Counts the loops that were begun.
     pub loops: AtomicU64,
     /// Simulated time as last told, bits of a double; NaN before.
@@ -107,6 +109,8 @@ pub const WAYS_OUT: &str = "call restart (fb_restart) before the loop to go on w
 pub const BODY: u8 = 1;
 /// A loop has ended where the position says.
 pub const BEHIND: u8 = 2;
+/// A loop was left in the body of a step, as by `break`.
+pub const LEFT: u8 = 3;
 
 /// What a session counts on its own.
 #[derive(Default)]
@@ -163,7 +167,7 @@ impl Core {
     /// came. It is told before every answer.
     pub fn follow_surely(&self) -> Result<()> {
         if self.opened.far {
-            self.ask::<Map<String, Value>>(&Ask::Parameters)?;
+            self.ask::<Followed>(&Ask::Follow { step: None })?;
         }
         self.follow()
     }
@@ -177,20 +181,32 @@ impl Core {
         // Nothing is behind the beginning that could be forgotten.
         if from != word::BEGINNING {
             let to = from as i64 - 1;
-            let values: Map<String, Value> = self.ask(&Ask::Parameters)?;
-            self.restore(&values)?;
-            self.go_back(Some(to));
+            let followed: Followed = self.ask(&Ask::Follow { step: Some(to) })?;
+            self.restore(&followed.parameters)?;
+            self.go_back(Some(Back { step: to, heads: followed.heads }));
         }
         self.from.store(from, Ordering::Relaxed);
         Ok(())
     }
 
     /// The state that the program holds is that of another step now, or of none.
-    pub fn go_back(&self, to: Option<i64>) {
+    pub fn go_back(&self, to: Option<Back>) {
         self.numbers().go_back(to);
-        self.position.store(to.unwrap_or(-1), Ordering::Relaxed);
+        // A number of the program's own says nothing of the state.
+        let position = to.filter(|back| back.heads.is_none()).map_or(-1, |back| back.step);
+        self.position.store(position, Ordering::Relaxed);
         self.phase.store(0, Ordering::Relaxed);
         self.steer.kept.store(-1, Ordering::Relaxed);
+    }
+
+    /// A loop begins where the program says, which may be the only one who knows: what it computes again goes.
+    pub fn go_on(&self, start: i64) -> Result<()> {
+        let says = self.numbers().is_back_without_saying_where();
+        if says {
+            let () = self.ask(&Ask::GoOn { start })?;
+        }
+        self.numbers().begun();
+        Ok(())
     }
 
     /// Whether this life of the run began on complete steps and has not gone back: what it would write mixes with
@@ -217,8 +233,22 @@ impl Core {
     pub fn place(&self) -> Place {
         let position = Some(self.position.load(Ordering::Relaxed)).filter(|step| *step >= 0);
         let phase = self.phase.load(Ordering::Relaxed);
-        let next = position.filter(|_| phase == BODY).map(|step| step + 1);
-        Place { position, next, behind: phase == BEHIND }
+        let stride = match phase {
+            BODY => self.stride.load(Ordering::Relaxed),
+            BEHIND => Heads::ENDED,
+            _ => 0,
+        };
+        Place { position, stride, looping: phase == BODY, behind: phase == BEHIND }
+    }
+
+    /// What rows, points and messages bear: the number of the state that they belong to. Without a loop it is that of
+    /// the last snapshot: what is written behind it is written again when the run goes back to it.
+    pub fn stamp(&self) -> i64 {
+        let position = self.position.load(Ordering::Relaxed);
+        match self.phase.load(Ordering::Relaxed) {
+            0 => self.numbers().behind().map_or(position, |step| position.max(step)),
+            _ => position,
+        }
     }
 
     /// The first thing every call does: is the session good, and did something fail behind its back?
@@ -258,9 +288,7 @@ impl Core {
             (LateErrors::Ignore, _) => Ok(()),
             (LateErrors::Warn, Some(warn)) => warn(&e),
             (LateErrors::Warn, None) => {
-                let run = &self.open.path;
-                // Nobody may be there to read it.
-                let _ = writeln!(std::io::stderr().lock(), "forebay: {run}: {}", e.text());
+                say(&format!("{}: {}", self.open.path, e.text()));
                 Ok(())
             }
         }
@@ -312,22 +340,14 @@ impl Core {
             return;
         }
         let run = &self.open.path;
-        // Nobody may be there to read it.
-        let _ = writeln!(
-            std::io::stderr().lock(),
-            "forebay: {run} has complete steps up to {last}, and no snapshot is added to them; {WAYS_OUT}"
-        );
+        say(&format!("{run} has complete steps up to {last}, and no snapshot is added to them; {WAYS_OUT}"));
     }
 
     /// Says, once and in one rank, that there is nothing to go on with.
     pub fn remark_complete(&self, step: i64, n: i64) {
         if self.open.rank == 0 {
             let run = &self.open.path;
-            // Nobody may be there to read it.
-            let _ = writeln!(
-                std::io::stderr().lock(),
-                "forebay: {run} is complete already: it is at step {step}, and the loop goes to {n}"
-            );
+            say(&format!("{run} is complete already: it is at step {step}, and the loop goes to {n}"));
         }
     }
 
@@ -340,7 +360,7 @@ impl Core {
                 limits::JSON_BYTES
             )));
         }
-        let step = self.position.load(Ordering::Relaxed);
+        let step = self.stamp();
         self.publish(&Record::Message { level, step, text }).map(|_| ())
     }
 
@@ -414,6 +434,11 @@ impl Drop for Visible<'_> {
         word(word::IDEAL_NS).store(counts.ideal_ns().unwrap_or(0), Ordering::Relaxed);
         word(word::OVERFLOW_BYTES).store(counts.overflow_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
+}
+
+/// A line for whoever sits at the terminal; nobody may be there to read it.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
 }
 
 /// A value as the JSON that travels; refused beyond the limit.

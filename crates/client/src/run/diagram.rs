@@ -162,7 +162,7 @@ impl Diagram {
             w.u32(curves[at].number).f64(*value);
         }
         inner.core.time.store(t.to_bits(), Ordering::Relaxed);
-        let step = inner.core.position.load(Ordering::Relaxed);
+        let step = inner.core.stamp();
         let values = w.finish();
         inner.core.publish(&Record::Append { diagram: inner.declared.id, step, t, values: &values })?;
         Ok(())

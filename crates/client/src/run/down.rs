@@ -4,7 +4,6 @@
 //! others at a condition variable, and what is not for the reader is kept for whom it is for.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -14,6 +13,8 @@ use forebay_types::control::word;
 use forebay_types::record::Notice;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
+
+use super::core::say;
 
 /// Most late errors kept; further ones are counted in the last.
 const LATE: usize = 16;
@@ -138,10 +139,7 @@ impl Down {
                 self.came_late.fetch_add(1, Ordering::Relaxed);
                 self.has_late.store(true, Ordering::Release);
             }
-            Ok(Notice::Remark { text }) => {
-                // Nobody may be there to read it.
-                let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
-            }
+            Ok(Notice::Remark { text }) => say(text),
             Err(e) => state.broken = Some(e),
         }
     }

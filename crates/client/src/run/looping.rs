@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use forebay_types::control::word;
+use forebay_types::control::{Heads, word};
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result};
 
-use super::core::{BEHIND, BODY, Core, LOOPED, LOOPING};
+use super::core::{BEHIND, BODY, Core, LEFT, LOOPED, LOOPING};
 use super::ending::{Ending, Watch};
 use super::numbers::Place;
 use super::patience::SLICE;
@@ -27,6 +27,8 @@ pub struct Course {
     pub n: Option<i64>,
     /// Where it begins; 0 if not said.
     pub start: Option<i64>,
+    /// Whether that is the number of a snapshot.
+    pub is_kept: bool,
     /// From one head to the next.
     pub stride: i64,
     /// What may end it before.
@@ -86,20 +88,25 @@ impl LoopHead {
             let held = at.position.or(course.start).unwrap_or(0);
             (held, held.min(n))
         } else {
-            (core.numbers().begin_loop(course.start, &at)?, n)
+            let first = core.numbers().begin_loop(course.start, course.is_kept, &at)?;
+            core.go_on(first)?;
+            (first, n)
         };
         LoopHead::begin(core, course, &at, start, end)
     }
 
     /// The head of a program that goes through its steps by itself and calls it with each number.
     pub(super) fn reaching(core: &Arc<Core>, step: i64, ending: Ending) -> Result<LoopHead> {
-        let course = Course { n: None, start: Some(step), stride: 1, ending };
+        let course = Course { n: None, start: Some(step), is_kept: false, stride: 1, ending };
         core.enter()?;
         course.check()?;
         core.follow_surely()?;
         let at = core.place();
         core.numbers().reach(step, &at)?;
+        core.go_on(step)?;
         let head = LoopHead::begin(core, &course, &at, step, i64::MAX)?;
+        // Which number comes next nobody says either.
+        core.stride.store(0, Ordering::Relaxed);
         // Where it ends by itself nobody says: to close the run in order is to finish it.
         core.looped.store(0, Ordering::Relaxed);
         Ok(head)
@@ -117,6 +124,8 @@ impl LoopHead {
         core.finish.store(false, Ordering::Relaxed);
         core.looped.store(LOOPING, Ordering::Relaxed);
         core.position.store(start, Ordering::Relaxed);
+        core.stride
+            .store(u32::try_from(stride).unwrap_or(Heads::ENDED).min(Heads::ENDED - 1), Ordering::Relaxed);
         core.phase.store(BODY, Ordering::Relaxed);
         core.loops.store(number, Ordering::Relaxed);
         let watch = Watch::begin(core, course.ending);
@@ -179,15 +188,18 @@ impl LoopHead {
         None
     }
 
+    /// Whether the program has said that the loop ends here.
+    fn is_finished(&self) -> bool {
+        self.core.finish.load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn slow(&mut self) -> Result<Option<i64>> {
         if self.ended {
             return Ok(None);
         }
         let step = self.next;
-        let core = self.core.clone();
-        let finished = || core.finish.load(Ordering::Relaxed);
-        let last = step >= self.end || finished();
+        let last = step >= self.end || self.is_finished();
         // What is called here finds the state of this head.
         self.core.position.store(step, Ordering::Relaxed);
         if last {
@@ -200,9 +212,9 @@ impl LoopHead {
         let go = self.attend(step, !last);
         self.core.segment.word(word::HELD).store(0, Ordering::Release);
         // What was set at this head is in force in what is kept of it.
-        if go? && !last && !finished() {
+        if go? && !last && !self.is_finished() {
             self.core.keep_state(step, false)?;
-            if !finished() {
+            if !self.is_finished() {
                 self.quiet = self.end.min(self.core.steer.next_state(step));
                 self.next = step.saturating_add(self.stride);
                 return Ok(Some(step));
@@ -250,6 +262,8 @@ impl LoopHead {
             if !hold || (step as u64) < gate() {
                 return Ok(true);
             }
+            // It may stay here for a night: what is due is kept before.
+            core.keep_state(step, false)?;
             core.segment.word(word::HELD).store(1, Ordering::Release);
             core.down.wait(SLICE, || (step as u64) < gate() || !core.life.good());
             core.interrupted()?;
@@ -262,9 +276,10 @@ impl Drop for LoopHead {
     fn drop(&mut self) {
         self.watch.end(&self.core);
         if !self.ended {
-            // Somewhere in the body: whether the step is computed only the program knows.
             if self.core.loops.load(Ordering::Relaxed) == self.number {
-                self.core.phase.store(0, Ordering::Relaxed);
+                // In the body of a step only the program knows whether it is computed.
+                let in_body = self.core.position.load(Ordering::Relaxed) != self.next;
+                self.core.phase.store(if in_body { LEFT } else { 0 }, Ordering::Relaxed);
             }
             self.core.declare_at_once(&Declare::Over { step: self.next });
         }

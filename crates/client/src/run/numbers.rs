@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 
+use forebay_types::control::Heads;
 use forebay_types::{Code, Error, Result};
 
 /// Where a rank is.
@@ -16,8 +17,10 @@ use forebay_types::{Code, Error, Result};
 pub struct Place {
     /// The number of the state it holds; `None` before anybody has said it.
     pub position: Option<i64>,
-    /// The next head, while a loop is under way.
-    pub next: Option<i64>,
+    /// How far the next head is; 0: not known, [`Heads::ENDED`]: there is none.
+    pub stride: u32,
+    /// Whether it is in the body of a loop.
+    pub looping: bool,
     /// Whether a loop has ended at the position.
     pub behind: bool,
 }
@@ -25,8 +28,23 @@ pub struct Place {
 impl Place {
     /// Whether a snapshot of that number is one of the state that is there, or of the one that comes of it.
     fn means(&self, step: i64) -> bool {
-        self.position == Some(step) || self.next == Some(step)
+        let next = || self.position.map(|at| at.saturating_add(i64::from(self.stride.max(1))));
+        self.position == Some(step) || self.looping && next() == Some(step)
     }
+
+    /// Where a loop goes on from a snapshot of that number, if the number does not say it.
+    pub fn heads(&self, step: i64) -> Option<Heads> {
+        self.position.and_then(|head| Heads::of(step, head, self.stride))
+    }
+}
+
+/// Where a run went back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Back {
+    /// The number of the snapshot.
+    pub step: i64,
+    /// Where a loop may go on, if the number does not say it.
+    pub heads: Option<Heads>,
 }
 
 /// The numbers of a session's snapshots.
@@ -39,8 +57,10 @@ pub struct Numbers {
     last: Option<i64>,
     /// Those that it gave up: they are free.
     free: HashSet<i64>,
+    /// The last one whose number is not that of its state.
+    own: Option<(i64, Heads)>,
     /// Where it went back to, until a loop begins there.
-    back: Option<i64>,
+    back: Option<Back>,
 }
 
 impl Numbers {
@@ -50,14 +70,19 @@ impl Numbers {
             return Err(Error::bad(format!("{step} is no number of a step; they count from 0")));
         }
         let taken = self.taken.contains(&step);
-        if taken && at.means(step) {
+        let at_its_head = |(own, heads): (i64, Heads)| {
+            own == step && at.position.is_some_and(|at| at == heads.first || at == heads.last)
+        };
+        if taken && (at.means(step) || self.own.is_some_and(at_its_head)) {
             return Ok(false);
         }
         if self.free.contains(&step) {
             return Ok(true);
         }
         let refused = |text| Err(Error::new(Code::Conflict, text));
-        if let (Some(k), true) = (at.position.filter(|k| *k != step), at.behind) {
+        // Who counts its snapshots counts this one, too.
+        let counts = self.own.is_some();
+        if let (Some(k), true, false) = (at.position.filter(|k| *k != step), at.behind, counts) {
             return refused(format!(
                 "the loop has ended at step {k}, so the state that is there is number {k} and cannot be kept as step {step}; take run.position (fb_position) as the number"
             ));
@@ -81,8 +106,9 @@ impl Numbers {
     }
 
     /// A snapshot was ended.
-    pub fn take(&mut self, step: i64) {
+    pub fn take(&mut self, step: i64, heads: Option<Heads>) {
         self.taken.insert(step);
+        self.own = heads.map(|heads| (step, heads)).or(self.own);
         self.free.remove(&step);
         self.last = self.last.max(Some(step));
     }
@@ -111,11 +137,28 @@ impl Numbers {
     }
 
     /// The run went back to a step, or to its beginning.
-    pub fn go_back(&mut self, to: Option<i64>) {
-        self.standing.retain(|step| to.is_some_and(|to| *step < to));
-        self.taken = to.into_iter().collect();
+    pub fn go_back(&mut self, to: Option<Back>) {
+        let step = to.map(|back| back.step);
+        self.standing.retain(|known| step.is_some_and(|to| *known < to));
+        self.taken = step.into_iter().collect();
         self.free.clear();
-        (self.last, self.back) = (to, to);
+        self.own = to.and_then(|back| Some((back.step, back.heads?)));
+        (self.last, self.back) = (step, to);
+    }
+
+    /// The last one, if what is behind it is known by its number.
+    pub fn behind(&self) -> Option<i64> {
+        self.last.filter(|_| !self.is_back_without_saying_where())
+    }
+
+    /// Whether the run went back to a snapshot whose number does not say where a loop goes on, and none has begun.
+    pub fn is_back_without_saying_where(&self) -> bool {
+        self.back.is_some_and(|back| back.heads.is_some())
+    }
+
+    /// A loop has begun.
+    pub fn begun(&mut self) {
+        self.back = None;
     }
 
     /// Whether the run went back and no loop has begun since.
@@ -124,8 +167,14 @@ impl Numbers {
     }
 
     /// A program that goes through its steps by itself comes to its first one.
-    pub fn reach(&mut self, step: i64, at: &Place) -> Result<()> {
-        if let Some(held) = self.back.max(at.position).filter(|held| step < *held) {
+    pub fn reach(&self, step: i64, at: &Place) -> Result<()> {
+        if let Some(Back { step: back, heads: Some(heads) }) = self.back
+            && step < heads.first
+        {
+            return Err(elsewhere(back, &heads));
+        }
+        let back = self.back.filter(|back| back.heads.is_none()).map(|back| back.step);
+        if let Some(held) = back.max(at.position).filter(|held| step < *held) {
             return Err(Error::new(
                 Code::Conflict,
                 format!(
@@ -133,47 +182,85 @@ impl Numbers {
                 ),
             ));
         }
-        self.back = None;
         Ok(())
     }
 
-    /// A loop begins, there or where the run went back to; gives its first head.
-    pub fn begin_loop(&mut self, start: Option<i64>, at: &Place) -> Result<i64> {
+    /// A loop begins, there or where the run went back to; gives its first head. A start may be the number of a
+    /// snapshot.
+    pub fn begin_loop(&self, start: Option<i64>, is_kept: bool, at: &Place) -> Result<i64> {
         let refused = |text| Err(Error::new(Code::Conflict, text));
         let first = start.unwrap_or(0);
-        // Farther on there may be a number that only the program knows: its snapshot 7 may be of step 700.
-        if let Some(back) = self.back.filter(|back| first < *back || first == *back + 1) {
-            let wrong = if first > back {
-                format!("step {back} would be left out")
-            } else {
-                format!("steps {first} to {} would be computed twice", back - 1)
-            };
-            return refused(format!(
-                "the run went back to step {back}, the state before step {back} is computed, and a loop from {first} is begun: {wrong}; give the snapshot of the restart as its start (fb_steps_from)"
-            ));
+        match self.back {
+            Some(Back { step, heads: Some(heads) })
+                if is_kept || start.is_none() || !heads.contains(first) =>
+            {
+                return Err(elsewhere(step, &heads));
+            }
+            Some(Back { heads: Some(_), .. }) => {}
+            Some(Back { step: back, .. }) if first != back => {
+                let wrong = if first == back + 1 {
+                    format!(
+                        "step {back} would be left out. If it was computed when the snapshot was taken, number that one {first}, for so many steps were behind it; else"
+                    )
+                } else if first > back {
+                    format!("{} would be left out;", steps(back, first - 1))
+                } else {
+                    format!("{} would be computed twice;", steps(first, back - 1))
+                };
+                return refused(format!(
+                    "the run went back to step {back}, the state before step {back} is computed, and a loop from {first} is begun: {wrong} give the snapshot of the restart as its start (fb_steps_from)"
+                ));
+            }
+            _ => {}
         }
         if let Some(position) = at.position.filter(|position| first < *position) {
             return refused(format!(
                 "a loop from {first} is begun, and the program holds the state of step {position}: numbers of steps grow; give it a start of {position} or more, or go back with a restart"
             ));
         }
-        self.back = None;
         Ok(first)
     }
+}
+
+fn steps(first: i64, last: i64) -> String {
+    if first == last { format!("step {first}") } else { format!("steps {first} to {last}") }
+}
+
+/// The number of the snapshot does not say where a loop goes on.
+fn elsewhere(step: i64, heads: &Heads) -> Error {
+    let Heads { first, last } = heads;
+    let text = if heads.contains(step) {
+        format!(
+            "snapshot {step} was written before the number of a snapshot had one meaning: say where the loop goes on, start={step} if step {step} is to be computed, start={last} if it was; from now on a snapshot behind the work of a step is numbered step + 1"
+        )
+    } else if first == last {
+        format!(
+            "snapshot {step} was taken where a loop had ended at step {first}, and its number is not that of its state: say where the loop goes on, start={first}"
+        )
+    } else if *last == i64::MAX {
+        format!(
+            "snapshot {step} was taken at step {first}, and its number is not that of its state: say where the program goes on, at step {first} or behind it"
+        )
+    } else {
+        format!(
+            "snapshot {step} was taken at step {first}, and its number is not that of its state: say where the loop goes on, start={first} if step {first} is to be computed, start={last} if it was"
+        )
+    };
+    Error::new(Code::Conflict, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OUTSIDE: Place = Place { position: None, next: None, behind: false };
+    const OUTSIDE: Place = Place { position: None, stride: 0, looping: false, behind: false };
 
     fn body(k: i64) -> Place {
-        Place { position: Some(k), next: Some(k + 1), behind: false }
+        Place { position: Some(k), stride: 1, looping: true, behind: false }
     }
 
     fn behind(k: i64) -> Place {
-        Place { position: Some(k), next: None, behind: true }
+        Place { position: Some(k), stride: Heads::ENDED, looping: false, behind: true }
     }
 
     fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
@@ -186,10 +273,10 @@ mod tests {
     fn a_state_that_is_kept_is_not_taken_again_where_the_program_holds_it() {
         let mut numbers = Numbers::default();
         assert!(numbers.judge(4, &body(4)).unwrap());
-        numbers.take(4);
+        numbers.take(4, None);
         assert!(!numbers.judge(4, &body(4)).unwrap(), "Save took it at this head");
         assert!(numbers.judge(5, &body(4)).unwrap(), "the bottom of the body");
-        numbers.take(5);
+        numbers.take(5, None);
         assert!(!numbers.judge(5, &body(5)).unwrap(), "the top of the next one");
         assert!(!numbers.judge(5, &behind(5)).unwrap(), "the loop's end");
         assert!(conflict(numbers.judge(4, &body(6))).contains("step 4 is in the run already"));
@@ -200,7 +287,7 @@ mod tests {
     #[test]
     fn without_a_loop_a_number_is_taken_once_and_numbers_grow() {
         let mut numbers = Numbers::default();
-        numbers.take(7);
+        numbers.take(7, None);
         assert!(conflict(numbers.judge(7, &OUTSIDE)).contains("step 7 is in the run already"));
         assert!(conflict(numbers.judge(6, &OUTSIDE)).contains("a number above 7"));
         numbers.free(7);
@@ -219,20 +306,53 @@ mod tests {
         let mut numbers = Numbers::default();
         numbers.know([10, 20, 30]);
         assert!(conflict(numbers.judge(20, &body(20))).contains("in the run already"));
-        numbers.go_back(Some(20));
+        numbers.go_back(Some(Back { step: 20, heads: None }));
         let at = Place { position: Some(20), ..OUTSIDE };
         assert!(!numbers.judge(20, &at).unwrap() && numbers.judge(30, &at).unwrap());
         assert!(conflict(numbers.judge(10, &at)).contains("in the run already"));
-        assert!(conflict(numbers.begin_loop(Some(21), &at)).contains("step 20 would be left out"));
-        assert!(conflict(numbers.begin_loop(None, &at)).contains("steps 0 to 19 would be computed twice"));
-        assert_eq!(numbers.begin_loop(Some(20), &at).unwrap(), 20);
-        numbers.go_back(Some(7));
-        let at = Place { position: Some(7), ..OUTSIDE };
-        assert_eq!(numbers.begin_loop(Some(700), &at).unwrap(), 700, "snapshots are counted by themselves");
-        assert!(conflict(numbers.begin_loop(Some(20), &behind(40))).contains("start of 40 or more"));
-        assert_eq!(numbers.begin_loop(Some(50), &behind(40)).unwrap(), 50);
+        assert!(conflict(numbers.begin_loop(Some(21), false, &at)).contains("step 20 would be left out"));
+        assert!(
+            conflict(numbers.begin_loop(None, false, &at)).contains("steps 0 to 19 would be computed twice")
+        );
+        assert_eq!(numbers.begin_loop(Some(20), false, &at).unwrap(), 20);
+        numbers.begun();
+        assert!(conflict(numbers.begin_loop(Some(20), false, &behind(40))).contains("start of 40 or more"));
+        assert_eq!(numbers.begin_loop(Some(50), false, &behind(40)).unwrap(), 50);
         numbers.go_back(None);
-        assert_eq!(numbers.begin_loop(None, &OUTSIDE).unwrap(), 0);
+        assert_eq!(numbers.begin_loop(None, false, &OUTSIDE).unwrap(), 0);
         assert!(numbers.judge(20, &body(20)).unwrap(), "nothing is left of it");
+    }
+
+    #[test]
+    fn where_the_number_of_a_snapshot_is_not_that_of_its_state_the_program_says_where_it_goes_on() {
+        let at = |k| Place { position: Some(k), stride: 100, looping: true, behind: false };
+        let own = Some(Heads { first: 700, last: 800 });
+        assert_eq!(at(700).heads(7), own);
+        assert!((700..=800).all(|step| at(700).heads(step).is_none()), "states of this stride");
+        assert_eq!(Place { stride: 0, ..at(700) }.heads(710), None, "nobody knows the next number");
+        assert_eq!(OUTSIDE.heads(7), None);
+
+        let mut numbers = Numbers::default();
+        numbers.take(7, own);
+        assert!(!numbers.judge(7, &at(700)).unwrap() && !numbers.judge(7, &at(800)).unwrap());
+        assert!(conflict(numbers.judge(7, &at(900))).contains("in the run already"));
+
+        numbers.go_back(Some(Back { step: 7, heads: own }));
+        assert!(numbers.is_back_without_saying_where());
+        let wrong = [(Some(7), true), (Some(700), true), (Some(7), false), (None, false), (Some(801), false)];
+        for (start, is_kept) in wrong {
+            let text = conflict(numbers.begin_loop(start, is_kept, &OUTSIDE));
+            assert!(text.contains("taken at step 700") && text.contains("start=800 if it was"), "{text}");
+        }
+        assert!(conflict(numbers.reach(699, &OUTSIDE)).contains("taken at step 700"));
+        assert!(numbers.reach(700, &OUTSIDE).is_ok());
+        assert_eq!(numbers.begin_loop(Some(700), false, &OUTSIDE).unwrap(), 700);
+        numbers.begun();
+        assert!(!numbers.judge(7, &at(700)).unwrap() && numbers.judge(8, &at(800)).unwrap());
+
+        // Of a run that was written when programs counted in two ways.
+        numbers.go_back(Some(Back { step: 7, heads: Some(Heads { first: 7, last: 8 }) }));
+        assert!(conflict(numbers.begin_loop(Some(7), true, &OUTSIDE)).contains("is numbered step + 1"));
+        assert_eq!(numbers.begin_loop(Some(8), false, &OUTSIDE).unwrap(), 8);
     }
 }

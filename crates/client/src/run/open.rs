@@ -1,6 +1,5 @@
 //! Opening a session: greeting, the run, the segment, the watcher.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -11,7 +10,7 @@ use forebay_link::{Message, Wire};
 use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest, word};
 use forebay_types::{Code, Error, Result};
 
-use super::core::{Core, Counts};
+use super::core::{Core, Counts, say};
 use super::down::Down;
 use super::life::{Life, Watcher};
 use super::log::Log;
@@ -55,7 +54,7 @@ impl Session {
         match Session::attach(wire, open, opened, segment.clone(), successor) {
             Ok(session) => {
                 if let Some(text) = lies_on_disk(&segment).map(slower) {
-                    let _ = writeln!(std::io::stderr().lock(), "forebay: {text}");
+                    say(&text);
                     session.message(WARNING, &text)?;
                 }
                 Ok(session)
@@ -93,6 +92,7 @@ impl Session {
             counts: Counts::default(),
             position: AtomicI64::new(-1),
             phase: AtomicU8::new(0),
+            stride: AtomicU32::new(0),
             loops: AtomicU64::new(0),
             time: AtomicU64::new(f64::NAN.to_bits()),
             open_step: Mutex::new(None),
@@ -120,8 +120,7 @@ impl Session {
 
 /// Says at the terminal what an opening waits for.
 pub fn show(note: &OpeningWaits) {
-    // Nobody may be there to read it.
-    let _ = writeln!(std::io::stderr().lock(), "forebay: {}", note.waits);
+    say(&note.waits);
 }
 
 /// Asks an owner for the run: newly, or as a session that goes on.
@@ -160,7 +159,18 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
     let run = Path::new(&open.path);
     // The directory of a run on another host is there.
     let temporary = std::env::temp_dir();
-    let segment = Segment::create_or_in(&spec, if run.is_absolute() { run } else { &temporary })?;
+    let made = Segment::create_or_in(&spec, if run.is_absolute() { run } else { &temporary });
+    let segment = made.map_err(|e| match e.code() {
+        Code::Full => Error::new(
+            Code::Full,
+            format!(
+                "there is no room for a buffer of {} MiB: {}; open the run with a smaller one (buffer=, FOREBAY_BUFFER), or let this process have more memory (`ulimit -v`)",
+                buffer >> 20,
+                e.text()
+            ),
+        ),
+        _ => e,
+    })?;
     segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
     segment.set_label(&open.path);
     Ok(segment)

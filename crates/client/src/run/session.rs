@@ -1,6 +1,5 @@
 //! A session: the rank's side of an open run.
 
-use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +13,12 @@ use forebay_types::{Code, Error, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::core::{BODY, Core, LOOPING, Warn, to_json};
+use super::core::{BODY, Core, LEFT, LOOPING, Warn, say, to_json};
 use super::diagram::Diagram;
 use super::ending::Ending;
 use super::life::Watcher;
 use super::looping::{Course, LoopHead};
+use super::numbers::Back;
 use super::open::lies_on_disk;
 use super::room::Placed;
 use super::steer::{Callback, Parameter};
@@ -222,7 +222,7 @@ impl Session {
         if rows == 0 {
             return Ok(());
         }
-        let step = self.core.position.load(Ordering::Relaxed);
+        let step = self.core.stamp();
         self.core.publish(&Record::Insert { table: table.id, step, rows, cells: &cells.finish() }).map(|_| ())
     }
 
@@ -265,7 +265,7 @@ impl Session {
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
         let from = self.core.segment.word(word::FROM).load(Ordering::SeqCst);
         self.core.from.store(from, Ordering::Relaxed);
-        self.core.go_back(restarted.as_ref().map(|r| r.step));
+        self.core.go_back(restarted.as_ref().map(|r| Back { step: r.step, heads: r.heads }));
         if let Some(r) = &restarted {
             self.tell_passed(r);
             self.core.restore(&r.parameters)?;
@@ -284,11 +284,8 @@ impl Session {
         }
         let passed = back.passed.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
         let (run, step) = (&self.core.open.path, back.step);
-        // Nobody may be there to read it; the run's messages have it, too.
-        let _ = writeln!(
-            std::io::stderr().lock(),
-            "forebay: {run}: the restart goes back to step {step} and passes over damaged ones: {passed}"
-        );
+        // The run's messages have it, too.
+        say(&format!("{run}: the restart goes back to step {step} and passes over damaged ones: {passed}"));
     }
 
     /// Gives a complete step up: it is listed no more, its file goes, its number is free. Returns whether
@@ -358,16 +355,17 @@ impl Session {
     }
 
     /// The number of the state that the program holds: that of the head in the body of a loop, where the loop
-    /// ended behind it, where the run went back to before it; `None` before anybody has said it.
+    /// ended behind it, where the run went back to before it; `None` before anybody has said it, and behind a loop that
+    /// was left in the middle of a step.
     pub fn position(&self) -> Option<i64> {
         // What another rank has done is followed where it can fail, if not here.
         let _ = self.core.follow();
-        self.core.place().position
+        self.core.place().position.filter(|_| self.core.phase.load(Ordering::Relaxed) != LEFT)
     }
 
     /// The loop head; without a start it is the first one.
     pub fn steps(&self, n: i64, start: Option<i64>) -> Result<LoopHead> {
-        self.steps_with(&Course { n: Some(n), start, stride: 1, ending: Ending::default() })
+        self.steps_with(&Course { n: Some(n), start, is_kept: false, stride: 1, ending: Ending::default() })
     }
 
     /// The head of a loop that goes so.

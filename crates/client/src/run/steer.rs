@@ -11,7 +11,7 @@ use forebay_types::watch::{Act, Declare, Parameter as Declared};
 use forebay_types::{Code, Error, Name, Result};
 use serde_json::{Map, Value};
 
-use super::core::{Core, to_json};
+use super::core::{Core, say, to_json};
 use super::down::Due;
 
 /// Called in the thread of the loop head with the step.
@@ -142,7 +142,9 @@ impl Core {
         if let Some(value) = state.restored.get(&declared.name) {
             let value = declared.of_its_type(value);
             // A value that the program no longer allows gives way to its default.
-            if declared.check(&value).is_ok() {
+            let allowed = declared.check(&value);
+            self.tell_brought_back(&declared.name, &value, &default, allowed.as_ref().err());
+            if allowed.is_ok() {
                 declared.value = value;
             }
         }
@@ -175,7 +177,11 @@ impl Core {
             let Some(cell) = state.parameters.get(name) else { continue };
             let mut declared = cell.declared();
             let value = declared.of_its_type(value);
-            if declared.check(&value).is_ok() && value != declared.value {
+            let allowed = declared.check(&value);
+            self.tell_brought_back(name, &value, &cell.default, allowed.as_ref().err());
+            let value = if allowed.is_ok() { value } else { cell.default.clone() };
+            // The run has taken the value of the step, and is told what holds.
+            if value != declared.value || allowed.is_err() {
                 declared.value = value.clone();
                 self.declare(&Declare::Parameter(declared))?;
                 cell.set(value);
@@ -184,13 +190,37 @@ impl Core {
         Ok(())
     }
 
+    /// Says, in one rank, which parameters go on otherwise than the program says.
+    fn tell_brought_back(&self, name: &str, value: &Value, default: &Value, refused: Option<&Error>) {
+        if self.open.rank != 0 || value == default {
+            return;
+        }
+        let run = &self.open.path;
+        say(&match refused {
+            None => format!(
+                "{run}: the parameter {name} goes on with {value}, its value in the snapshot, and not with the program's {default}; `forebay steer {run} set {name} VALUE` changes it"
+            ),
+            Some(e) => format!(
+                "{run}: the parameter {name} begins with the program's {default}; its value in the snapshot was {value}, and is not allowed any more: {}",
+                e.text()
+            ),
+        });
+    }
+
     /// What Save does.
     pub fn on_save(&self, callback: Callback, every: Option<i64>) -> Result<()> {
         self.enter()?;
         if let Some(every) = every.filter(|every| *every < 1) {
             return Err(Error::bad(format!("every {every} steps is not possible; give 1 or more")));
         }
-        self.steer.lock().callbacks.insert(SAVE.to_owned(), Some(callback));
+        if self.steer.lock().callbacks.insert(SAVE.to_owned(), Some(callback)).is_some()
+            && self.open.rank == 0
+        {
+            say(&format!(
+                "{}: another function is given for Save; it takes the place of the first one",
+                self.open.path
+            ));
+        }
         self.steer.every.store(every.unwrap_or(0), Ordering::Relaxed);
         self.steer.kept.store(-1, Ordering::Relaxed);
         // A snapshot may come at any head: as large as the last one in the run, if there is one.
@@ -247,7 +277,14 @@ impl Core {
             Act::Step { n } => Ok(format!("{n} more steps")),
             Act::Save => self.save(step),
             Act::Command { name } => self.call(&name, step).map(|()| format!("{name} done")),
-            Act::Set { name, value } => self.set(&name, value),
+            Act::Set { name, value } => {
+                let text = self.set(&name, value)?;
+                // The state of this head may be kept already, with the values of before.
+                if self.numbers().is_taken(step) {
+                    self.renew(step)?;
+                }
+                Ok(text)
+            }
             Act::Quit => {
                 quit = true;
                 self.steer.quit("quit");
@@ -286,28 +323,38 @@ impl Core {
         self.call(SAVE, step)
     }
 
+    /// Whether Save was called for the state and has taken its snapshot.
+    fn is_kept(&self, step: i64) -> bool {
+        self.steer.kept.load(Ordering::Relaxed) == step && self.numbers().is_taken(step)
+    }
+
     /// Calls what Save does, unless the state is kept.
     fn save(&self, step: i64) -> Result<String> {
-        if self.steer.kept.load(Ordering::Relaxed) != step || !self.numbers().is_taken(step) {
+        if !self.is_kept(step) {
             self.stood.store(-1, Ordering::Relaxed);
             self.keep(step)?;
             if self.stood.load(Ordering::Relaxed) != step {
                 return Ok("saved".to_owned());
             }
         }
-        // They may have been set since it was taken. The owner does that behind the step, for which nobody waits here.
+        // They may have been set since it was taken.
+        self.renew(step)?;
+        Ok(format!("step {step} is kept already"))
+    }
+
+    /// A restart from a step that is kept brings back the parameters of now. The owner does that behind the step, for
+    /// which nobody waits here.
+    fn renew(&self, step: i64) -> Result<()> {
         let cells = self.steer.lock().parameters.clone();
         let parameters = cells.into_iter().map(|(name, cell)| (name, cell.declared().value)).collect();
-        self.publish(&Record::Ask { json: &to_json(&Ask::Renew { step, parameters })? })?;
-        Ok(format!("step {step} is kept already"))
+        self.publish(&Record::Ask { json: &to_json(&Ask::Renew { step, parameters })? }).map(|_| ())
     }
 
     /// What is kept before the loop ends: what Save keeps, if it is registered, and a checkpoint of the
     /// last complete step. Whatever fails, the loop ends.
     fn last_save(&self, why: &str, step: i64) -> Result<String> {
         let saves = self.steer.lock().callbacks.contains_key(SAVE);
-        let kept = self.steer.kept.load(Ordering::Relaxed) == step && self.numbers().is_taken(step);
-        let saved = if saves && !kept { self.keep(step) } else { Ok(()) };
+        let saved = if saves && !self.is_kept(step) { self.keep(step) } else { Ok(()) };
         let marked = self.ask_within::<i64>(&Ask::Checkpoint { tag: Some(why.to_owned()) }, Some(LAST_SAVE));
         match (saved, marked) {
             (Ok(()), Ok(kept)) => Ok(format!("checkpoint {why:?} of step {kept}; the loop ends")),

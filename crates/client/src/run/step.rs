@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use forebay_types::control::{Ask, WhenFull, word};
+use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
@@ -70,6 +70,8 @@ struct State {
 pub struct StepWriter {
     core: Arc<Core>,
     step: i64,
+    /// Where a loop goes on from it, if its number does not say it.
+    heads: Option<Heads>,
     /// False: the step stands already, and nothing is done.
     taken: bool,
     state: Mutex<State>,
@@ -160,6 +162,11 @@ impl StepWriter {
                 ),
             ));
         }
+        if let Some(time) = time.filter(|time| time.is_infinite()) {
+            return Err(Error::bad(format!(
+                "{time} is no time of a snapshot; give a finite number, or NaN or nothing for one without a time"
+            )));
+        }
         let place = core.place();
         let taken = core.numbers().judge(step, &place)?;
         let mut open = core.open_step();
@@ -170,7 +177,8 @@ impl StepWriter {
             ));
         }
         if taken {
-            core.publish(&Record::StepBegin { step, time: time.unwrap_or(f64::NAN) })?;
+            let (time, head, stride) = (time.unwrap_or(f64::NAN), place.position.unwrap_or(-1), place.stride);
+            core.publish(&Record::StepBegin { step, time, head, stride })?;
             *open = Some(OpenStep { step, early: false });
         } else {
             core.stood.store(step, Ordering::Relaxed);
@@ -186,7 +194,8 @@ impl StepWriter {
             groups: HashSet::new(),
             reserved: VecDeque::new(),
         };
-        Ok(StepWriter { core: core.clone(), step, taken, state: Mutex::new(state) })
+        let heads = place.heads(step);
+        Ok(StepWriter { core: core.clone(), step, heads, taken, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -432,7 +441,7 @@ impl StepWriter {
         }
         self.core.publish(&Record::StepEnd { step: self.step, blocks: state.records })?;
         self.core.counts.steps.fetch_add(1, Ordering::Relaxed);
-        self.core.numbers().take(self.step);
+        self.core.numbers().take(self.step, self.heads);
         self.core.last_ended.store(self.step, Ordering::Relaxed);
         let early = self.leave(&mut state, Some(Phase::Ended));
         if early {
@@ -496,7 +505,14 @@ impl StepWriter {
                     self.step
                 )));
             }
-            Phase::Dropped | Phase::Discarded => {
+            Phase::Dropped => {
+                let text = format!(
+                    "step {} was dropped: the buffers had no room for it, as the policy \"drop_newest\" says",
+                    self.step
+                );
+                return Err(Error::new(Code::Full, text));
+            }
+            Phase::Discarded => {
                 return Err(Error::new(Code::NotFound, format!("the snapshot {} was given up", self.step)));
             }
         }
