@@ -63,6 +63,12 @@ pub trait Disk: Send + Sync {
     fn after(&self, what: Foreign, path: &Path) {
         let _ = (what, path);
     }
+    /// Another library is in a file from now on, until it is over.
+    fn under_way(&self, path: &Path) {
+        let _ = path;
+    }
+    /// What was under way is over, well or not.
+    fn over(&self) {}
 }
 
 /// Has another library write; the seam to the disk is asked before and told after.
@@ -72,10 +78,14 @@ pub fn foreign<T>(
     path: &Path,
     act: impl FnOnce() -> forebay_types::Result<T>,
 ) -> forebay_types::Result<T> {
-    disk.before(what, path).map_err(|e| failed(format!("{} cannot be written", path.display()), e))?;
-    let done = act()?;
-    disk.after(what, path);
-    Ok(done)
+    disk.under_way(path);
+    let done = disk
+        .before(what, path)
+        .map_err(|e| failed(format!("{} cannot be written", path.display()), e))
+        .and_then(|()| act())
+        .inspect(|_| disk.after(what, path));
+    disk.over();
+    done
 }
 
 /// A failed call, with the kind of failure that the system told.

@@ -176,8 +176,12 @@ impl Layout {
         let dirs = [self.root.clone(), self.steps(), self.data()];
         let new: Vec<&PathBuf> = dirs.iter().filter(missing).collect();
         for dir in &new {
-            disk.make_dir(dir)
-                .map_err(|e| Error::io(format!("cannot make the directory {}", dir.display()), e))?;
+            disk.make_dir(dir).map_err(|e| {
+                let above = dir.parent().filter(|_| e.kind() == std::io::ErrorKind::NotFound);
+                let remedy = above.map_or(String::new(), |above| format!("; make {} first", above.display()));
+                let e = Error::io(format!("cannot make the directory {}", dir.display()), e);
+                Error::new(e.code(), format!("{}{remedy}", e.text()))
+            })?;
         }
         for dir in new {
             // A directory is found again after a loss of power when the one above it is durable.
@@ -237,6 +241,11 @@ pub fn data_file(name: &str, set: i64, session: u64, seq: u64) -> String {
     format!("{DATA}/{clean}.{sum:08x}.{set}.{session}-{seq}.h5")
 }
 
+/// The session that made the file of a data set.
+pub fn session_of(file: &str) -> Option<u64> {
+    file.strip_suffix(".h5")?.rsplit('.').next()?.split_once('-')?.0.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +256,7 @@ mod tests {
         assert_eq!(step_file(-3), "steps/m0000000003.h5");
         assert!(step_file(9) < step_file(10));
         assert_ne!(data_file("a/b", 0, 1, 1), data_file("a_b", 0, 1, 1));
+        assert_eq!(session_of(&data_file("a/b.7-8", -3, 12, 5)), Some(12));
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub use care::{
 };
 pub use located::{Array, Located};
 pub use owner::{
-    Absence, Attach, Deaf, OVER_THE_NETWORK, Options, Orphan, Owner, Says, Sink, has_living_ranks,
+    Absence, Attach, Deaf, InMemory, OVER_THE_NETWORK, Options, Orphan, Owner, Says, Sink, has_living_ranks,
+    left_in_memory,
 };
 pub use reader::{Reader, shape_of};
 pub use site::Site;

@@ -218,20 +218,20 @@ fn read(file: &mut File) -> Option<Holder> {
 
 /// Whether that process is one that owns runs of others.
 fn is_agent(h: &Holder) -> bool {
-    let here = h.host == host() && h.pid_space == pid_space();
-    let words = || std::fs::read_to_string(format!("/proc/{}/cmdline", h.pid)).unwrap_or_default();
-    here && h.pid != 0 && words().split('\0').nth(1) == Some("up")
+    let words = std::fs::read_to_string(format!("/proc/{}/cmdline", h.pid)).unwrap_or_default();
+    words.split('\0').nth(1) == Some("up")
 }
 
 fn held(path: &Path, by: Option<&Holder>) -> Error {
     let run = path.parent().unwrap_or(path).display();
-    if by.is_some_and(|h| h.pid == std::process::id() && h.host == host() && h.pid_space == pid_space()) {
+    let here = by.filter(|h| h.pid != 0 && h.host == host() && h.pid_space == pid_space());
+    if here.is_some_and(|h| h.pid == std::process::id()) {
         return Error::new(
             Code::Conflict,
             format!("this process has {run} open already; go on with that run, or close it first"),
         );
     }
-    if let Some(h) = by.filter(|h| is_agent(h)) {
+    if let Some(h) = here.filter(|h| is_agent(h)) {
         return Error::new(
             Code::Conflict,
             format!(

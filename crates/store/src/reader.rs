@@ -41,7 +41,10 @@ impl Reader {
             Found::Nothing | Found::Empty => {
                 return Err(Error::new(
                     Code::NotFound,
-                    format!("there is no run {}; mode \"a\" creates one", dir.display()),
+                    format!(
+                        "there is no run {}; give the path of its directory, with or without .fb",
+                        dir.display()
+                    ),
                 ));
             }
         }

@@ -5,12 +5,14 @@
 //! one the same inode. A number that was given again says that the first bearer, with all that was in
 //! it, is gone: a segment that is not in the directory of these two numbers is nowhere.
 
+use crate::catalog;
+use crate::layout::CATALOG;
 use crate::lock::{self, Holder};
 use forebay_arena::{Segment, place};
 use forebay_types::crc32c;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where segments are made; the JSON in `fb_custody`.
@@ -32,6 +34,49 @@ pub struct Site {
     pub device: u64,
     /// See there.
     pub inode: u64,
+    /// The run they are made for. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Home>,
+}
+
+/// The directory of a run, as it was when segments were made for it. A copy of the directory bears the same
+/// identity, and its catalog names the same segments; they are not the copy's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Home {
+    /// Where it was.
+    pub path: PathBuf,
+    /// Device and inode, which stay when it is renamed.
+    pub device: u64,
+    /// See there.
+    pub inode: u64,
+}
+
+impl Home {
+    /// That of the run in a directory.
+    pub fn of(run: &Path) -> Home {
+        let (device, inode) = identity(run).unwrap_or_default();
+        Home { path: run.to_owned(), device, inode }
+    }
+
+    /// Where that run is, when the one in `dir`, which has the same identity, is a copy of it. One that is not
+    /// there any more was moved to another file system, or removed: then `dir` is all that is left of it.
+    pub fn original_of(&self, dir: &Path, run_id: &str) -> Option<PathBuf> {
+        let is_it = |path: &Path| identity(path) == Some((self.device, self.inode));
+        if is_it(dir) {
+            return None;
+        }
+        // It may have been renamed since, as by who puts it aside and goes on with the copy.
+        let beside = [self.path.parent(), dir.parent()].into_iter().flatten().flat_map(|near| {
+            let entries = std::fs::read_dir(near).into_iter().flatten().flatten();
+            entries.filter(|e| e.ino() == self.inode).map(|e| e.path())
+        });
+        // The number of a directory that was removed may be another one's by now.
+        let is_run = |path: &Path| {
+            let id = catalog::open_read_only(&path.join(CATALOG)).and_then(|c| catalog::fact(&c, "run_id"));
+            id.is_ok_and(|id| id == run_id)
+        };
+        std::iter::once(self.path.clone()).chain(beside).find(|path| is_it(path) && is_run(path))
+    }
 }
 
 impl Site {
@@ -47,6 +92,7 @@ impl Site {
             directory,
             device,
             inode,
+            run: None,
         }
     }
 
@@ -55,7 +101,7 @@ impl Site {
     pub fn of_segment(segment: &Segment, name: &str, run: &Path) -> Site {
         let Ok(stat) = rustix::fs::fstat(segment.fd()) else { return Site::here() };
         let is_in = |dir: &Path| identity(&dir.join(name)) == Some((stat.st_dev, stat.st_ino));
-        let here = Site::here();
+        let here = Site { run: Some(Home::of(run)), ..Site::here() };
         if is_in(&here.directory) || is_in(run) {
             return here;
         }
@@ -76,6 +122,7 @@ impl Site {
             directory: PathBuf::new(),
             device: 0,
             inode: 0,
+            run: None,
         }
     }
 

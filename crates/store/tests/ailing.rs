@@ -11,7 +11,7 @@ use forebay_types::{ArrayMeta, Code, DType, Selection};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 const N: u64 = 20_000;
@@ -347,4 +347,52 @@ fn an_opening_whose_catalog_has_no_room_waits_and_says_so() {
     full.set(true);
     let e = Owner::open(&run, Options { disk, ..Options::default() }).err().unwrap();
     assert_eq!(e.code(), Code::Full);
+}
+
+#[derive(Default)]
+struct Troubles(Mutex<Vec<String>>);
+
+impl Sink for Troubles {
+    fn trouble(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_told_while_it_does_not_and_costs_nothing() {
+    // Where the drain waits, and where the intake does.
+    for call in [Call::Open, Call::Foreign(Foreign::Commit)] {
+        let dir = scratch();
+        let run = dir.path().join("frozen.fb");
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let there = gate.clone();
+        let disk = Arc::new(Asked(move |asked, path: &Path| {
+            if asked == call && (is_file(path, "0000000001.h5") || is_file(path, "catalog")) {
+                drop(there.1.wait_while(there.0.lock().unwrap(), |shut| *shut).unwrap());
+            }
+            Ok(())
+        }));
+        let options = Options { disk, silence: Duration::from_millis(20), ..Options::default() };
+        let owner = Owner::open(&run, options).unwrap();
+        let heard = Arc::new(Troubles::default());
+        let mut rank = Rank::open_heard(&owner, 0, 1, 8 << 20, heard.clone());
+        *gate.0.lock().unwrap() = true;
+        (0..3).for_each(|step| rank.step(step, &f64s(N, step as u64)));
+        let told = |words: &str| {
+            wait_for(words, || heard.0.lock().unwrap().iter().find(|text| text.contains(words)).cloned())
+        };
+        let text = told("has not answered");
+        let figures = owner.stats().unwrap();
+        *gate.0.lock().unwrap() = false;
+        gate.1.notify_all();
+        assert!(text.contains(&run.display().to_string()), "{text}");
+        assert_eq!(figures["waiting_for_disk"], true, "{figures}");
+        assert!(figures["waits_for"].as_str().unwrap().contains("has not answered"), "{figures}");
+        told("answers again");
+        owner.flush(Duration::from_secs(20)).unwrap();
+        assert_eq!(owner.stats().unwrap()["waiting_for_disk"], false);
+        rank.ask(&Ask::Close { finished: true }).unwrap();
+        owner.close().unwrap();
+        assert_eq!(steps(&run), [0, 1, 2]);
+    }
 }

@@ -113,6 +113,33 @@ fn check(run: &Path, acknowledged: i64, last: i64) {
 }
 
 #[test]
+fn a_catalog_whose_log_was_removed_learns_from_memory_what_is_there_and_says_what_may_be_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("log.fb");
+    let mut c = child(&run);
+    let mut lines = BufReader::new(c.stdout.take().unwrap()).lines();
+    let acknowledged = "acknowledged 5";
+    wait_for(acknowledged, || (lines.next().unwrap().unwrap() == acknowledged).then_some(()));
+    c.kill().unwrap();
+    c.wait().unwrap();
+    std::fs::remove_file(run.join("catalog.sqlite-wal")).unwrap();
+    let e = recover(&run).unwrap_err();
+    assert!(e.text().contains("catalog.sqlite-wal"), "{e}");
+    let reader = Reader::open(&run).unwrap();
+    for step in 0..=5 {
+        let x = reader.step_get(step, "x", &Selection::default()).unwrap();
+        assert!(x.bytes == f64s(60_000, step as u64), "step {step}");
+    }
+    drop(reader);
+    // Nothing of that session stands in the way of the next one, and it is told once.
+    assert!(recover(&run).is_ok());
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.ask(&Ask::Close { finished: true }).unwrap();
+    owner.close().unwrap();
+}
+
+#[test]
 fn a_damaged_byte_is_found_and_a_lost_catalog_made_anew() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");

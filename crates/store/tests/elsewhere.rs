@@ -299,3 +299,170 @@ fn a_run_begun_anew_asks_nobody_about_what_the_old_one_left() {
     Owner::open(&run, Options { mode: Mode::Write, ..Options::default() }).unwrap().close().unwrap();
     assert!(!segment(&rank).exists(), "it is seen here, so it goes with the run");
 }
+
+#[test]
+fn a_copy_of_a_run_leaves_what_is_in_memory_to_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let rank = left(&run);
+    copy(&run, &other);
+    let e = recovered(&other, Elsewhere::Refuse).0.unwrap_err();
+    assert_eq!(e.code(), Code::Conflict);
+    assert!(e.text().contains(&format!("is a copy of {},", run.display())), "{e}");
+    assert!(e.text().contains(&format!("`forebay recover {}`", run.display())), "{e}");
+    let (done, said) = recovered(&other, Elsewhere::Abandon);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(said.contains("was in memory then is not in the copy") && !said.contains("freed"), "{said}");
+    assert_eq!(ended(&other), Some(Ended::Abandoned));
+    assert_eq!(x(&other).unwrap_err().code(), Code::NotFound);
+    let anew = Options { mode: Mode::Write, ..Options::default() };
+    for options in [Options::default(), anew] {
+        Owner::open(&other, options).unwrap().close().unwrap();
+    }
+    assert!(segment(&rank).exists());
+    assert_eq!(recovered(&run, Elsewhere::Refuse).0.unwrap(), Some(0));
+    assert_eq!(x(&run).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_copy_that_is_made_anew_or_repaired_leaves_what_is_in_memory_to_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, anew, mended) =
+        (dir.path().join("r.fb"), dir.path().join("anew.fb"), dir.path().join("mended.fb"));
+    let rank = left(&run);
+    rank.segment.set_label(&run.to_string_lossy());
+    copy(&run, &anew);
+    copy(&run, &mended);
+    let write = Options { mode: Mode::Write, ..Options::default() };
+    Owner::open(&anew, write).unwrap().close().unwrap();
+    std::fs::remove_file(catalog_of(&mended)).unwrap();
+    assert_eq!(repair(&mended).unwrap().left, 0);
+    assert_eq!(recover(&mended).unwrap(), Some(0));
+    assert!(segment(&rank).exists());
+    recover(&run).unwrap();
+    assert_eq!(x(&run).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_copy_in_the_place_of_a_run_that_was_put_aside_leaves_it_what_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, aside) = (dir.path().join("r.fb"), dir.path().join("r.old"));
+    let _rank = left(&run);
+    std::fs::rename(&run, &aside).unwrap();
+    copy(&aside, &run);
+    let e = recover(&run).unwrap_err();
+    assert!(e.code() == Code::Conflict && e.text().contains(&format!("copy of {}", aside.display())), "{e}");
+    recover(&aside).unwrap();
+    assert_eq!(x(&aside).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_run_that_was_moved_finds_what_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, there) = (dir.path().join("r.fb"), dir.path().join("there.fb"));
+    let _rank = left(&run);
+    std::fs::rename(&run, &there).unwrap();
+    recover(&there).unwrap();
+    assert_eq!(x(&there).unwrap(), f64s(5, 7));
+    // To another file system: a copy of which there is no original.
+    let run = dir.path().join("s.fb");
+    let _rank = left(&run);
+    let far = dir.path().join("far.fb");
+    copy(&run, &far);
+    std::fs::remove_dir_all(&run).unwrap();
+    recover(&far).unwrap();
+    assert_eq!(x(&far).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_copy_of_a_run_that_is_written_says_so_and_one_that_is_all_that_is_left_says_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let rank = Rank::open(&owner, 0, 1, 1 << 20);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy(&run, &other);
+    let e = Owner::open(&other, Options::default()).map(drop).unwrap_err();
+    assert!(e.code() == Code::Conflict && e.text().contains("is a copy of"), "{e}");
+    drop(rank);
+    owner.close().unwrap();
+    std::fs::remove_dir_all(&run).unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    assert_eq!(done.unwrap(), None);
+    assert!(said.contains("it was copied from there, or moved"), "{said}");
+}
+
+#[test]
+fn a_copy_of_a_run_that_has_everything_on_disk_by_now_is_opened_and_says_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let _rank = left(&run);
+    copy(&run, &other);
+    recover(&run).unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(said.contains(&format!("when this run was {}", run.display())), "{said}");
+    assert_eq!((x(&run).unwrap(), x(&other).unwrap_err().code()), (f64s(5, 7), Code::NotFound));
+}
+
+/// A run that was closed in order, with a step.
+fn closed(run: &Path) {
+    let owner = Owner::open(run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    drop(rank);
+    owner.close().unwrap();
+}
+
+#[test]
+fn a_backup_in_the_place_of_a_run_that_was_killed_leaves_it_what_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let [run, backup, aside] = ["r.fb", "backup.fb", "r.bad"].map(|name| dir.path().join(name));
+    closed(&run);
+    copy(&run, &backup);
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    owner.abandon().unwrap();
+    owner.close().unwrap_err();
+    rank.put("x", &f64s(5, 7), None);
+    std::fs::rename(&run, &aside).unwrap();
+    copy(&backup, &run);
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
+    assert_eq!(x(&run).unwrap_err().code(), Code::NotFound);
+    assert!(segment(&rank).exists());
+    recover(&aside).unwrap();
+    assert_eq!(x(&aside).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_catalog_that_is_older_than_the_files_beside_it_says_what_it_did_not_know_and_no_file_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, old) = (dir.path().join("r.fb"), dir.path().join("old.sqlite"));
+    closed(&run);
+    std::fs::copy(catalog_of(&run), &old).unwrap();
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.ask(&forebay_types::control::Ask::Restart { tag: None, strict: false }).unwrap();
+    for step in 1..4 {
+        rank.step(step, &f64s(N, step as u64));
+    }
+    rank.put("x", &f64s(20_000, 7), None);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    drop(rank);
+    owner.close().unwrap();
+    std::fs::copy(&old, catalog_of(&run)).unwrap();
+    let files = || std::fs::read_dir(run.join("data")).unwrap().count();
+    let before = files();
+    assert!(before > 0);
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert_eq!(done.unwrap(), Some(3));
+    assert!(
+        said.contains("older than the files") && said.contains("snapshots 1, 2, 3, which are listed"),
+        "{said}"
+    );
+    assert!(said.contains("the data set in ") && files() == before, "{said}");
+    assert!(messages(&run).iter().any(|(_, level, text)| *level == 3 && said.contains(text)));
+    assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "it is said once");
+}

@@ -4,6 +4,7 @@
 use crate::catalog::StepRow;
 use crate::layout::step_file;
 use crate::stepfile::{Entry, Manifest};
+use forebay_types::control::Heads;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -12,6 +13,8 @@ pub(super) struct Listed<'a> {
     pub row: &'a StepRow,
     /// That of its row; 0 in format 1.
     pub serial: u64,
+    /// Where a loop goes on, as its row has it.
+    pub heads: Option<Heads>,
     pub entries: &'a [Entry],
 }
 
@@ -24,6 +27,7 @@ pub(super) fn differences(listed: &Listed, m: &Manifest) -> Vec<String> {
     // JSON has no infinity: the manifest has no time then.
     found.compare("the time", &row.time.filter(|t| t.is_finite()), &m.time);
     found.compare("the serial", &listed.serial, &m.serial);
+    found.compare("where a loop goes on", &listed.heads, &m.heads);
     found.compare("the number of bytes", &row.nbytes, &m.data.iter().map(Entry::nbytes).sum());
     found.compare("the list of parameters", &row.parameters, &m.parameters);
     let (ours, theirs) = (by_name(listed.entries), by_name(&m.data));

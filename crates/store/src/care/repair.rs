@@ -282,9 +282,10 @@ fn adopt_step(
         return catalog.lazy_transaction(add, |()| true);
     };
     let serial = catalog::serial_of(catalog.conn(), m.step)?;
+    let heads = catalog::kept_heads(catalog.conn(), m.step)?;
     let found = match entries_of(catalog.conn(), m.step) {
         Ok(entries) => {
-            let found = differences(&Listed { row: &row, serial, entries: &entries }, m);
+            let found = differences(&Listed { row: &row, serial, heads, entries: &entries }, m);
             let is_theirs = |entries: &[Entry]| faults_of_step(layout, file, entries, &|_| ()).is_empty();
             if !found.is_empty() && is_theirs(&entries) && !is_theirs(&m.data) {
                 // The bytes are as the catalog says: it is the file's own words that are wrong.

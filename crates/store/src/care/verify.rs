@@ -65,15 +65,17 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     let layout = Layout::new(dir);
     for step in &steps {
         let of_catalog = entries(&reader, step.step).and_then(|entries| {
-            let serial = reader.asked(|conn| catalog::serial_of(conn, step.step))?;
-            Ok((entries, serial))
+            let of_step =
+                |conn: &_| Ok((catalog::serial_of(conn, step.step)?, catalog::kept_heads(conn, step.step)?));
+            let (serial, heads) = reader.asked(of_step)?;
+            Ok((entries, serial, heads))
         });
-        let found = of_catalog.map(|(entries, serial)| {
+        let found = of_catalog.map(|(entries, serial, heads)| {
             report.steps += 1;
             report.data_sets += entries.len() as u64;
             report.bytes += entries.iter().map(Entry::nbytes).sum::<u64>();
             let mut found = faults_of_step(&layout, &step.file, &entries, &passed);
-            let listed = Listed { row: step, serial, entries: &entries };
+            let listed = Listed { row: step, serial, heads, entries: &entries };
             found.extend(faults_of_row(&layout, &listed));
             found
         });

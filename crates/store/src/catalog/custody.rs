@@ -92,6 +92,15 @@ pub fn sites(conn: &Connection) -> Result<BTreeMap<u64, Option<Site>>> {
     Ok(rows.into_iter().filter_map(|(n, text)| Some((n as u64, site(text)?))).collect())
 }
 
+/// The same of one session, open or not.
+pub fn site(conn: &Connection, session: u64) -> Result<Option<Site>> {
+    let text: Option<Option<String>> = conn
+        .prepare_cached("SELECT site FROM fb_custody WHERE session = ?1")
+        .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
+        .map_err(failed)?;
+    Ok(text.flatten().and_then(|text| serde_json::from_str(&text).ok()))
+}
+
 /// Notes how a session ended, in the transaction that closes it.
 pub(super) fn set_ended(conn: &Connection, session: u64, how: Ended) -> Result<()> {
     let sql = "INSERT INTO fb_custody(session, ended) VALUES(?1, ?2)

@@ -28,7 +28,7 @@ pub(crate) use anew::{
     Health, begin, faults, faults_of_tables, fill_up_facts, go_on, known_id, list_unlisted_tables, look,
     make_room_for_facts, open_damaged, replace,
 };
-pub use custody::{Ended, admit, ended, set_site, sites, suppose_site};
+pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
@@ -44,8 +44,8 @@ pub use points::{
 pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
-    SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, open_session,
-    open_sessions, segment_of, session, set_applied,
+    SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, last_session,
+    open_session, open_sessions, segment_of, session, set_applied,
 };
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
@@ -55,7 +55,9 @@ pub use steps::{
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;
-pub use together::{begun_on, close_as, comes, forget_together, go_back, renew, went_back};
+pub use together::{
+    begun_on, close_as, comes, forget_together, go_back, go_on_at, heads_of, kept_heads, renew, went_back,
+};
 pub use watch::{
     Act, acts, curves, declare, diagrams, giver, kept_curve, last_act, log_act, log_applied, message,
     messages, parameter_values, parameters,

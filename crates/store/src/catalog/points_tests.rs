@@ -23,7 +23,7 @@ fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
 
 fn open(conn: &Connection, rank: u32, size: u32) -> u64 {
     let others = open_sessions(conn).unwrap();
-    let session = open_session(conn, rank, size, "test", |n| format!("s{n}")).unwrap().session;
+    let session = open_session(conn, rank, size, "test", |n| Some(format!("s{n}"))).unwrap().session;
     if others.is_empty() {
         comes(conn, session, None).unwrap();
     }

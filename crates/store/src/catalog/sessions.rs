@@ -24,14 +24,15 @@ pub fn open_session(
     rank: u32,
     size: u32,
     program: &str,
-    segment: impl Fn(u64) -> String,
+    segment: impl Fn(u64) -> Option<String>,
 ) -> Result<SessionRow> {
     let failed = |e| sql_error("cannot record the session", e);
     let last: i64 = conn
         .query_row("SELECT coalesce(max(session), 0) FROM fb_sessions", (), |r| r.get(0))
         .map_err(failed)?;
-    let session = last as u64 + 1;
-    let row = SessionRow { session, rank, size, segment: segment(session) };
+    let free = (last as u64 + 1..).find_map(|session| Some((session, segment(session)?)));
+    let (session, segment) = free.ok_or_else(|| Error::internal("no number is left for a session"))?;
+    let row = SessionRow { session, rank, size, segment };
     conn.execute(
         "INSERT INTO fb_sessions(session, rank, size, program, segment, opened) VALUES(?1,?2,?3,?4,?5,?6)",
         params![session as i64, rank, size, program, row.segment, now()],
@@ -139,6 +140,13 @@ pub fn session(conn: &Connection, session: u64) -> Result<Option<(u32, u32, u64,
     let read = |r: &Row| Ok((r.get(0)?, r.get(1)?, r.get::<_, i64>(2)? as u64, r.get(3)?));
     conn.prepare_cached("SELECT rank, size, applied, closed IS NOT NULL FROM fb_sessions WHERE session = ?1")
         .and_then(|mut s| s.query_row([session as i64], read).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+/// The highest number of a session; 0 before the first.
+pub fn last_session(conn: &Connection) -> Result<u64> {
+    conn.query_row("SELECT coalesce(max(session), 0) FROM fb_sessions", (), |r| r.get::<_, i64>(0))
+        .map(|n| n as u64)
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 

@@ -9,7 +9,7 @@ use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// A complete step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -240,6 +240,7 @@ pub fn stray_data(conn: &Connection) -> Result<Vec<(i64, String)>> {
 fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
     serials::learn(conn, m)?;
+    super::together::learn_heads(conn, m)?;
     let mut statement = conn
         .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .map_err(broken)?;
@@ -264,11 +265,13 @@ fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
 
 /// Goes back to the last complete step: rows of histories and points of diagrams that belong to
 /// it or to later steps go (the step is the state *before* its computation), parameters get the
-/// values they had.
+/// values they had. Where its number does not say what is computed again, they go when the loop begins.
 pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
     let Some(back) = newest(conn)? else { return Ok(None) };
     let broken = |e| sql_error("cannot go back to the last step", e);
-    take_back(conn, back.step)?;
+    if back.heads.is_none() {
+        take_back(conn, back.step)?;
+    }
     for (name, value) in &back.parameters {
         conn.execute(
             "UPDATE fb_parameters SET value = ?2, step = ?3 WHERE name = ?1",
@@ -289,6 +292,38 @@ pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
     super::points::take_back(conn, step)
 }
 
+/// Notes how far the rows of histories and the points are that were there before this life of the run.
+pub(super) fn note_rows(conn: &Connection) -> Result<()> {
+    let broken = |e| sql_error("what was there before cannot be noted", e);
+    let last = |table: &str| {
+        let sql = format!("SELECT coalesce(max(rowid), 0) FROM {}", quoted(table));
+        conn.query_row(&sql, (), |r| r.get::<_, i64>(0)).map_err(broken)
+    };
+    let histories = tables(conn)?.into_iter().filter(|t| t.history).map(|t| t.name);
+    let rows: BTreeMap<String, i64> = histories
+        .chain(["fb_points".to_owned()])
+        .map(|name| last(&name).map(|last| (name, last)))
+        .collect::<Result<_>>()?;
+    let text = serde_json::to_string(&rows).map_err(|e| Error::internal(e.to_string()))?;
+    conn.execute("INSERT OR REPLACE INTO fb_run VALUES('rows_before', ?1)", [text]).map(drop).map_err(broken)
+}
+
+/// The program begins at its beginning: rows and points of all steps go, and those that belong to no step, which
+/// it makes again; but not those that it has made in this life already.
+pub(super) fn begin_anew(conn: &Connection) -> Result<()> {
+    let broken = |e| sql_error("cannot go back to the beginning", e);
+    take_back(conn, 0)?;
+    let text = super::fact(conn, "rows_before").unwrap_or_default();
+    let before: BTreeMap<String, i64> = serde_json::from_str(&text).unwrap_or_default();
+    let histories = tables(conn)?.into_iter().filter(|t| t.history).map(|t| (t.name, STEP_COLUMN));
+    for (name, step) in histories.chain([("fb_points".to_owned(), "step")]) {
+        let Some(last) = before.get(&name) else { continue };
+        let sql = format!("DELETE FROM {} WHERE {step} < 0 AND rowid <= ?1", quoted(&name));
+        conn.execute(&sql, [last]).map_err(broken)?;
+    }
+    conn.execute("DELETE FROM fb_run WHERE key = 'rows_before'", ()).map(drop).map_err(broken)
+}
+
 /// The last complete step, with nothing changed.
 pub(super) fn newest(conn: &Connection) -> Result<Option<Restarted>> {
     let Some(last) = last_step(conn)? else { return Ok(None) };
@@ -296,7 +331,8 @@ pub(super) fn newest(conn: &Connection) -> Result<Option<Restarted>> {
     let finished = finished(conn)?;
     let passed = damaged_behind(conn, Some(last))?;
     let parameters = super::together::renewed(conn, last).unwrap_or(row.parameters);
-    Ok(Some(Restarted { step: last, time: row.time, parameters, finished, passed }))
+    let heads = super::together::heads_of(conn, last)?;
+    Ok(Some(Restarted { step: last, time: row.time, parameters, finished, passed, heads }))
 }
 
 /// Makes the step of a checkpoint the last one; gives the steps behind it, which are no longer

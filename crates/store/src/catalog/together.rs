@@ -3,9 +3,12 @@
 //! until the last one has left, deaths of owners included.
 
 use super::marks::damaged_behind;
-use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back};
+use super::steps::{
+    begin_anew, finished, go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back,
+};
 use super::{now, now_fact, set_fact, sql_error};
-use forebay_types::control::Restarted;
+use crate::stepfile::Manifest;
+use forebay_types::control::{Heads, Restarted};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
@@ -21,7 +24,10 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
              id INTEGER PRIMARY KEY, session INTEGER NOT NULL, rank INTEGER NOT NULL, round INTEGER NOT NULL,
              tag TEXT, step INTEGER, made REAL NOT NULL);
          CREATE TABLE IF NOT EXISTS fb_renewed(
-             step INTEGER PRIMARY KEY, serial INTEGER NOT NULL, parameters TEXT NOT NULL)",
+             step INTEGER PRIMARY KEY, serial INTEGER NOT NULL, parameters TEXT NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_heads(
+             step INTEGER PRIMARY KEY, serial INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_gone_on(round INTEGER PRIMARY KEY, start INTEGER NOT NULL)",
     )
     .map_err(failed)
 }
@@ -45,7 +51,7 @@ pub(super) fn renewed(conn: &Connection, step: i64) -> Option<Map<String, Value>
 
 /// Nobody has gone back.
 pub fn forget_together(conn: &Connection) -> Result<()> {
-    conn.execute("DELETE FROM fb_together WHERE round > 0", ()).map(|_| ()).map_err(failed)
+    conn.execute_batch("DELETE FROM fb_together WHERE round > 0; DELETE FROM fb_gone_on").map_err(failed)
 }
 
 /// A new life begins with this session, on complete steps up to `last`.
@@ -53,7 +59,8 @@ pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<
     super::points::begin_life(conn)?;
     set_fact(conn, "life", session as i64)?;
     set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
-    conn.execute("DELETE FROM fb_together", ()).map_err(failed)?;
+    conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on").map_err(failed)?;
+    super::steps::note_rows(conn)?;
     super::points::note_left(conn)
 }
 
@@ -114,15 +121,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             |r| r.get(0),
         )
         .map_err(failed)?;
-    type Row = (u32, Option<String>, Option<i64>);
-    let first: Option<Row> = conn
-        .query_row(
-            "SELECT rank, tag, step FROM fb_together WHERE round = ?1 ORDER BY id LIMIT 1",
-            [round],
-            |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)),
-        )
-        .optional()
-        .map_err(failed)?;
+    let first = first_of(conn, round)?;
     let is_first = first.is_none();
     let mut aside = Vec::new();
     let mut is = round;
@@ -131,7 +130,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
         Some((_, _, step)) if step == last_step(conn)? => newest(conn)?,
         Some(_) => {
             // The others have gone on since: this rank came back alone, and follows them.
-            is = conn.query_row("SELECT max(round) FROM fb_together", (), |r| r.get(0)).map_err(failed)?;
+            is = last_round(conn)?;
             newest(conn)?
         }
         None => {
@@ -141,21 +140,110 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
                 aside = pass_over(conn, strict)?;
             }
             match restart(conn)? {
-                // The run begins anew: nothing of it is left that was sound.
-                None if !aside.is_empty() => take_back(conn, i64::MIN).map(|()| None)?,
-                // What an attempt has left that came to no step is made again.
-                None if !finished(conn)? => take_back(conn, 0).map(|()| None)?,
+                // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
+                None if !aside.is_empty() || !finished(conn)? => begin_anew(conn).map(|()| None)?,
                 back => back,
             }
         }
     };
-    super::points::give_again(conn, session, back.as_ref().map_or(i64::MIN, |b| b.step))?;
+    match &back {
+        // Where it goes on the loop will say.
+        Some(back) if back.heads.is_some() => {}
+        back => super::points::give_again(conn, session, back.as_ref().map_or(i64::MIN, |b| b.step))?,
+    }
     conn.execute(
         "INSERT INTO fb_together(session, rank, round, tag, step, made) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
         params![session as i64, rank, is, tag, back.as_ref().map(|b| b.step), now()],
     )
     .map_err(failed)?;
     Ok((back, aside, is_first))
+}
+
+/// A rank, the checkpoint it asked for, the step it was given.
+type Went = (u32, Option<String>, Option<i64>);
+
+/// Who went back first in a round.
+fn first_of(conn: &Connection, round: i64) -> Result<Option<Went>> {
+    conn.query_row(
+        "SELECT rank, tag, step FROM fb_together WHERE round = ?1 ORDER BY id LIMIT 1",
+        [round],
+        |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)),
+    )
+    .optional()
+    .map_err(failed)
+}
+
+/// How often the ranks have gone back in this life.
+fn last_round(conn: &Connection) -> Result<i64> {
+    conn.query_row("SELECT coalesce(max(round), 0) FROM fb_together", (), |r| r.get(0)).map_err(failed)
+}
+
+/// A rank goes on at a step, for the snapshot that the run went back to does not say where: what the program makes
+/// again goes. Says whether it is the first one of those that went back together.
+pub fn go_on_at(conn: &Connection, session: u64, start: i64) -> Result<bool> {
+    let to = went_back(conn, session)?
+        .ok_or_else(|| Error::bad(format!("the run went back to no step, and is to go on at {start}")))?;
+    let round = last_round(conn)?;
+    let gone_on: Option<i64> = conn
+        .query_row("SELECT start FROM fb_gone_on WHERE round = ?1", [round], |r| r.get(0))
+        .optional()
+        .map_err(failed)?;
+    match gone_on.filter(|at| *at != start) {
+        None if gone_on.is_none() => {
+            take_back(conn, start)?;
+            conn.execute("INSERT INTO fb_gone_on VALUES(?1, ?2)", [round, start]).map_err(failed)?;
+        }
+        // One that came back alone, to a later step, goes on with the others.
+        Some(at) if first_of(conn, round)?.and_then(|(.., step)| step) == to => {
+            let rank = rank_and_size(conn, session)?.0;
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "rank {rank} goes on at step {start}, and another rank at step {at}; give all ranks the same start"
+                ),
+            ));
+        }
+        _ => {}
+    }
+    super::points::give_again(conn, session, start)?;
+    Ok(gone_on.is_none())
+}
+
+/// Where a loop may go on from a listed step, if its number does not say it. The steps of format 1 were taken when
+/// programs counted in two ways: the number is that of the step before its computation, or behind it.
+pub fn heads_of(conn: &Connection, step: i64) -> Result<Option<Heads>> {
+    let sql = "SELECT count(*) > 0 FROM fb_steps WHERE step = ?1 AND serial = 0";
+    match conn.query_row(sql, [step], |r| r.get(0)).map_err(failed)? {
+        true => Ok(Some(Heads { first: step, last: step.saturating_add(1) })),
+        false => kept_heads(conn, step),
+    }
+}
+
+/// The same as the catalog has it.
+pub fn kept_heads(conn: &Connection, step: i64) -> Result<Option<Heads>> {
+    if !super::serials::are_kept(conn) {
+        return Ok(None);
+    }
+    let sql =
+        "SELECT h.first, h.last FROM fb_heads h JOIN fb_steps s ON s.step = h.step AND s.serial = h.serial
+               WHERE h.step = ?1";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_row([step], |r| Ok(Heads { first: r.get(0)?, last: r.get(1)? })).optional())
+        .map_err(failed)
+}
+
+/// Takes over what the manifest of a step that is listed says of where a loop goes on.
+pub(super) fn learn_heads(conn: &Connection, m: &Manifest) -> Result<()> {
+    let done = match m.heads {
+        Some(heads) => conn.execute(
+            "INSERT OR REPLACE INTO fb_heads VALUES(?1, ?2, ?3, ?4)",
+            params![m.step, m.serial as i64, heads.first, heads.last],
+        ),
+        None => {
+            conn.prepare_cached("DELETE FROM fb_heads WHERE step = ?1").and_then(|mut s| s.execute([m.step]))
+        }
+    };
+    done.map(|_| ()).map_err(failed)
 }
 
 /// Puts the damaged steps behind the last sound one aside; gives their numbers.
@@ -212,12 +300,11 @@ pub fn close_as(conn: &Connection, session: u64, finished: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{add_checkpoint, add_step, open_session, scratch};
-    use crate::stepfile::Manifest;
+    use crate::catalog::{add_checkpoint, add_step, open_session, replace_step, scratch};
 
     fn ranks(conn: &Connection, size: u32) -> Vec<u64> {
         forget_together(conn).unwrap();
-        let open = |r| open_session(conn, r, size, "test", |n| format!("s{n}")).unwrap().session;
+        let open = |r| open_session(conn, r, size, "test", |n| Some(format!("s{n}"))).unwrap().session;
         (0..size).map(open).collect()
     }
 
@@ -241,6 +328,65 @@ mod tests {
         .unwrap();
     }
 
+    fn counted(conn: &Connection, step: i64, head: i64) -> Manifest {
+        let heads = Heads::of(step, head, 1);
+        let m = Manifest { step, serial: step as u64 + 1, heads, ..Manifest::default() };
+        add_step(conn, "f", &m).unwrap();
+        m
+    }
+
+    #[test]
+    fn a_rank_that_followed_the_others_and_goes_back_itself_has_not_finished_the_run() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let r = ranks(tx, 2);
+            counted(tx, 7, 700);
+            go_back(tx, r[0], None, false)?;
+            assert!(go_on_at(tx, r[1], 700)? && !go_on_at(tx, r[0], 700)?);
+            go_back(tx, r[1], None, false)?;
+            close_as(tx, r[0], true)?;
+            assert!(!finished(tx)?, "only one rank has said so");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_rank_goes_on_where_the_last_going_back_led_though_it_asked_for_an_earlier_one_only() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let r = ranks(tx, 2);
+            counted(tx, 7, 700);
+            go_back(tx, r[0], None, false)?;
+            go_back(tx, r[1], None, false)?;
+            assert!(go_on_at(tx, r[0], 700)? && !go_on_at(tx, r[1], 700)?);
+            counted(tx, 8, 800);
+            go_back(tx, r[0], None, false)?;
+            assert!(go_on_at(tx, r[0], 801)?);
+            assert!(!go_on_at(tx, r[1], 801)?, "it follows, and is not held to where it went on before");
+            let text = go_on_at(tx, r[1], 800).unwrap_err();
+            assert!(
+                text.text().contains("rank 1 goes on at step 800, and another rank at step 801"),
+                "{text}"
+            );
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn where_a_loop_goes_on_is_what_the_file_says_when_the_list_is_mended_by_it() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let m = counted(tx, 7, 700);
+            assert_eq!(kept_heads(tx, 7)?, m.heads);
+            replace_step(tx, "f", &Manifest { heads: None, ..m })?;
+            assert_eq!(kept_heads(tx, 7)?, None);
+            Ok(())
+        })
+        .unwrap();
+    }
+
     #[test]
     fn all_ranks_know_where_the_run_went_back_to_whoever_of_them_asked() {
         let (_dir, mut c) = scratch();
@@ -250,7 +396,7 @@ mod tests {
             go_back(tx, r[0], None, false)?;
             assert_eq!((went_back(tx, r[0])?, went_back(tx, r[1])?), (Some(None), Some(None)));
             step(tx, 5);
-            let again = open_session(tx, 1, 2, "test", |n| format!("s{n}"))?.session;
+            let again = open_session(tx, 1, 2, "test", |n| Some(format!("s{n}")))?.session;
             go_back(tx, again, None, false)?;
             let known = (went_back(tx, r[0])?, went_back(tx, again)?);
             assert_eq!(known, (Some(None), Some(Some(5))), "one that came back alone moves nobody else");
@@ -280,7 +426,7 @@ mod tests {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
             let open =
-                |rank, size| open_session(tx, rank, size, "test", |n| format!("s{n}")).unwrap().session;
+                |rank, size| open_session(tx, rank, size, "test", |n| Some(format!("s{n}"))).unwrap().session;
             let first = open(0, 2);
             comes(tx, first, None)?;
             step(tx, 3);

@@ -16,7 +16,7 @@ use super::attached::Attached;
 use super::command::Command;
 use super::intake::Intake;
 use super::machine::{Absence, Adopted, Event, Session};
-use super::overflow::{find, is_used};
+use super::overflow::{find, is_used, own_sessions};
 use super::rests::{self, Fate, Rest};
 use super::sink::Sink;
 use super::{Attach, Owner};
@@ -25,7 +25,7 @@ use forebay_arena::{Process, Segment};
 use forebay_types::control::{Ask, Resume, word};
 use forebay_types::record::Notice;
 use forebay_types::{Code, Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -57,7 +57,7 @@ pub fn has_living_ranks(dir: &std::path::Path) -> bool {
 
 /// The processes of those ranks.
 fn living_ranks(layout: &crate::layout::Layout) -> Vec<u32> {
-    let rows = catalog::open_read_only(&layout.catalog()).and_then(|conn| catalog::open_sessions(&conn));
+    let rows = catalog::open_read_only(&layout.catalog()).and_then(|conn| own_sessions(layout, &conn));
     let of = |row: &SessionRow| find(layout, &row.segment).ok().filter(|s| lives(s) && is_used(s));
     let pids: BTreeSet<u32> =
         rows.unwrap_or_default().iter().filter_map(of).map(|s| s.creator().pid).collect();
@@ -108,19 +108,20 @@ impl Intake {
         rests: Vec<Rest>,
         hears: Option<&Arc<dyn Sink>>,
     ) -> Result<Vec<rests::Told>> {
-        let lost = rests.iter().any(|r| !matches!(r.fate, Fate::Here { .. }));
+        let lost = rests.iter().any(|r| r.is_unknown || !matches!(r.fate, Fate::Here { .. }));
         let told = match lost {
             true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests))?,
             false => Vec::new(),
         };
-        let goes_on = |rest: &Rest| matches!(&rest.fate, Fate::Here { segment, .. } if hears.is_some() && lives(segment));
-        let living: BTreeSet<u32> =
-            rests.iter().filter(|rest| goes_on(rest)).map(|rest| rest.row.rank).collect();
-        for Rest { row, fate } in rests {
+        // Looked at once: a rank that dies meanwhile is one that did not come.
+        let goes_on = |rest: &&Rest| matches!(&rest.fate, Fate::Here { segment, .. } if hears.is_some() && lives(segment));
+        let living: BTreeMap<u64, u32> =
+            rests.iter().filter(goes_on).map(|rest| (rest.row.session, rest.row.rank)).collect();
+        for Rest { row, fate, .. } in rests {
             let Fate::Here { segment, overflow } = fate else { continue };
             overflow.iter().for_each(|s| self.rooms.take(s, &self.layout));
             let applied = catalog::applied(self.catalog.conn(), row.session)?;
-            match hears.filter(|_| lives(&segment)) {
+            match hears.filter(|_| living.contains_key(&row.session)) {
                 Some(sink) => self.adopt(row, (segment, overflow), sink.clone(), applied)?,
                 None => {
                     segment.word(word::CLOSED).store(1, Ordering::SeqCst);
@@ -137,8 +138,9 @@ impl Intake {
         }
         if !living.is_empty() {
             // Ranks that had left before their owner died: nobody else knows of them.
-            for rank in catalog::ranks_that_left(self.catalog.conn())?.difference(&living) {
-                self.feed(Event::Absent { rank: *rank, absence: Absence::before() });
+            let left = catalog::ranks_that_left(self.catalog.conn())?;
+            for rank in left.into_iter().filter(|rank| !living.values().any(|living| living == rank)) {
+                self.feed(Event::Absent { rank, absence: Absence::before() });
             }
         }
         Ok(told)

@@ -3,7 +3,7 @@
 use super::machine::{Effect, Item, Tell};
 use crate::catalog::{self, Completed, Fate, PutOutcome, Value, sql_error};
 use forebay_types::codec::Reader;
-use forebay_types::control::Ask;
+use forebay_types::control::{Ask, Followed};
 use forebay_types::record::{Payload, Record};
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result};
@@ -281,7 +281,16 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             catalog::renew(conn, *step, parameters)?;
             json!(null)
         }
-        Ask::Parameters => Json::Object(catalog::parameter_values(conn)?),
+        Ask::Follow { step } => {
+            let heads = step.map(|step| catalog::heads_of(conn, step)).transpose()?.flatten();
+            json!(Followed { parameters: catalog::parameter_values(conn)?, heads })
+        }
+        Ask::GoOn { start } => {
+            if catalog::go_on_at(conn, session, *start)? {
+                effects.push(Effect::WentBack { aside: Vec::new(), is_first: false });
+            }
+            json!(null)
+        }
         Ask::DropStep { step } => {
             let file = catalog::drop_step(conn, *step)?;
             let there = file.is_some();

@@ -8,7 +8,7 @@ use super::machine::{Action, Bytes, Commit, Done, Effect, Event, Item, Part, Tel
 use crate::catalog;
 use crate::stepfile::Facts;
 use forebay_arena::Direction;
-use forebay_types::control::{Ask, word};
+use forebay_types::control::{Ask, Heads, word};
 use forebay_types::record::Notice;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
@@ -22,8 +22,8 @@ impl Intake {
             Action::Work(work) => self.work(*work),
             Action::Discard(key) => drop(self.ends.orders.send(Order::Discard(key))),
             Action::Commit { group, how } => self.commit(group, how),
-            Action::Describe { step, time } => {
-                let facts = self.describe(step, time).map(Box::new);
+            Action::Describe { step, time, heads } => {
+                let facts = self.describe(step, time, heads).map(Box::new);
                 self.follows.push_back(Event::Described { step, facts });
             }
             // What is not moved now is moved later.
@@ -171,11 +171,11 @@ impl Intake {
 
     /// All that a step was taken with: the parameters are those of now, for all small records before its
     /// end are committed.
-    fn describe(&mut self, step: i64, time: Option<f64>) -> Result<Facts> {
+    fn describe(&mut self, step: i64, time: Option<f64>, heads: Option<Heads>) -> Result<Facts> {
         let serial = self.catalog.next_serial()?;
         let conn = self.catalog.conn();
         let (backs, parameters) = (catalog::backs(conn)?, catalog::parameter_values(conn)?);
-        Ok(Facts { run_id: self.run_id.clone(), step, time, parameters, serial, backs, set: None })
+        Ok(Facts { run_id: self.run_id.clone(), step, time, parameters, serial, backs, heads, set: None })
     }
 
     pub(super) fn answer(&self, session: u64, seq: u64, result: Result<Json>) {

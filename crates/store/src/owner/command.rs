@@ -73,7 +73,7 @@ pub(super) enum Command {
     NotRecovered(Sender<Vec<Error>>),
     /// A life of the run begins; files without a row are swept if nothing is being written. What is
     /// to be told of it.
-    BeginLife(Elsewhere, Sender<Result<Vec<String>>>),
+    BeginLife(Elsewhere, bool, Sender<Result<Vec<String>>>),
     Lose(Error),
     Close,
 }
@@ -115,7 +115,9 @@ impl Intake {
                 let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_drained() });
             }
             Command::NotRecovered(tell) => drop(tell.send(self.not_recovered())),
-            Command::BeginLife(elsewhere, tell) => drop(tell.send(self.begin_life(elsewhere))),
+            Command::BeginLife(elsewhere, was_closed, tell) => {
+                drop(tell.send(self.begin_life(elsewhere, was_closed)));
+            }
             Command::Lose(error) => self.feed(Event::Lose(error)),
             Command::Close => self.feed(Event::Close),
         }
@@ -136,8 +138,7 @@ impl Intake {
                 format!("rank {rank} of this run is process {}; a rank opens a run once at a time", s.pid),
             ));
         }
-        // Who is admitted attaches in a moment: it lives.
-        let alone = self.admitted.is_empty() && !self.has_living_ranks();
+        let alone = !self.has_living_ranks();
         if alone {
             // What the dead have left is part of what this one finds.
             self.read_up();
@@ -145,7 +146,11 @@ impl Intake {
         let last = catalog::last_step(self.catalog.conn())?.max(self.machine.last_complete());
         let run_id = self.run_id.clone();
         let mark = mark(self.layout.root());
-        let segment = |n: u64| place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
+        // A rank that lives may have one of which a catalog that lost its log knows nothing.
+        let segment = |n: u64| {
+            let name = place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
+            (!place::segment_path(&name).exists()).then_some(name)
+        };
         let row = self.catalog.transaction(|tx| {
             let row = catalog::open_session(tx, rank, size, &who.program, segment)?;
             catalog::admit(tx, row.session)?;
@@ -171,10 +176,10 @@ impl Intake {
         })
     }
 
-    /// Whether a rank writes the run, or its process lives and may come to a successor.
+    /// Whether a rank writes the run, was admitted and attaches in a moment, or lives and may come to a successor.
     fn has_living_ranks(&self) -> bool {
         let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean);
-        self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
+        !self.admitted.is_empty() || self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
     }
 
     /// Tells the ranks where the run went back to.
@@ -200,6 +205,8 @@ impl Intake {
         let site = Site::of_segment(&what.segment, &row.segment, self.layout.root());
         self.catalog.lazy_transaction(|tx| catalog::set_site(tx, row.session, &site), |_| true)?;
         what.segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
+        let home = site.run.as_ref().map_or(0, |run| run.inode);
+        what.segment.word(word::HOME).store(home, Ordering::SeqCst);
         what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
         what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);
         self.downs.open(what.session, &what.segment);

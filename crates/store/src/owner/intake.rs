@@ -137,8 +137,11 @@ impl Intake {
 
     /// Runs until told to stop and everything is drained.
     pub fn run(mut self) -> Intake {
+        let catalog = self.layout.catalog();
         loop {
             self.busy = false;
+            // SQLite reads and writes by its mapping of the catalog, too, anywhere in here.
+            self.disk.under_way(&catalog);
             self.take_commands();
             self.take_reports();
             self.read_rings();
@@ -148,6 +151,7 @@ impl Intake {
             self.look_for_directory();
             self.downs.flush();
             self.beat();
+            self.disk.over();
             if self.machine.is_over() {
                 let _ = self.ends.orders.send(Order::Stop);
                 return self.ended();

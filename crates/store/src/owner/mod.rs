@@ -8,7 +8,8 @@
 //! What is to be done the machine decides (`machine`); intake and drain do it.
 //!
 //! Sessions are attached by whoever has the sockets; the owner sees segments only. Everything is
-//! done by two threads, so a call of the owner costs its caller a message.
+//! done by two threads, so a call of the owner costs its caller a message. A third asks nothing of the disk and says
+//! when one of them waits for it in vain (`silence`).
 
 mod adopt;
 mod apply;
@@ -24,6 +25,7 @@ mod machine;
 mod open;
 mod overflow;
 mod rests;
+mod silence;
 mod sink;
 
 pub(crate) use adopt::spare_the_living;
@@ -33,6 +35,7 @@ pub use machine::{Absence, OVER_THE_NETWORK};
 pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;
+pub use rests::{InMemory, left_in_memory};
 pub use sink::{Deaf, Sink};
 
 use crate::layout::Layout;
@@ -45,6 +48,8 @@ use forebay_types::record::Notice;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
 use intake::Intake;
+use serde_json::json;
+use silence::{Watch, Watched};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -77,6 +82,10 @@ pub struct Owner {
     doorbell: Doorbell,
     downs: Arc<Downs>,
     lost: Arc<OnceLock<Error>>,
+    disk: Arc<Watched>,
+    watch: Watch,
+    /// A call of the disk that takes longer stands in the figures.
+    patience: Duration,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -146,6 +155,7 @@ impl Owner {
 
     /// Takes a rank's segment into custody.
     pub fn attach(&self, what: Attach, sink: Arc<dyn Sink>) -> Result<()> {
+        self.watch.tell(sink.clone());
         self.ask(|tell| Command::Attach(what, sink, tell))?
     }
 
@@ -197,9 +207,24 @@ impl Owner {
         self.ask(Command::ReadUp)
     }
 
-    /// Figures, as `Ask::Stats` answers them.
+    /// Figures, as `Ask::Stats` answers them; only that and for what it waits while the disk does not answer.
     pub fn stats(&self) -> Result<serde_json::Value> {
-        self.ask(Command::Stats)
+        let (tell, answer) = channel();
+        self.send(Command::Stats(tell))?;
+        loop {
+            let answer = answer.recv_timeout(self.patience);
+            match (answer, self.disk.waits_for(self.patience)) {
+                (Err(RecvTimeoutError::Disconnected), _) => return Err(self.over()),
+                (Err(RecvTimeoutError::Timeout), None) => {}
+                (Ok(figures), None) => return Ok(figures),
+                (figures, Some(text)) => {
+                    let mut figures = figures.unwrap_or_else(|_| json!({}));
+                    figures["waiting_for_disk"] = true.into();
+                    figures["waits_for"] = text.into();
+                    return Ok(figures);
+                }
+            }
+        }
     }
 
     /// Sessions that are open: number and rank.

@@ -10,6 +10,7 @@ use super::intake::{Ends, Intake, listed_steps};
 use super::machine::Event;
 use super::overflow;
 use super::rests::{self, Rest};
+use super::silence::{Watch, Watched};
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
 use crate::catalog::{self, Catalog};
@@ -58,6 +59,8 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Hears how many of the bytes that a predecessor left in shared memory are written.
     pub progress: Option<Progress>,
+    /// After this time of a call of the disk it is said that it does not answer.
+    pub silence: Duration,
     /// What becomes of data in memory that this process does not reach.
     pub elsewhere: Elsewhere,
     /// Hears what this waits for while it is written, and what of it cannot be kept.
@@ -79,6 +82,7 @@ impl Default for Options {
             late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
             progress: None,
+            silence: Duration::from_secs(10),
             elsewhere: Elsewhere::Refuse,
             says: None,
         }
@@ -119,6 +123,14 @@ impl Waits {
 /// Hears what somebody at a terminal should know.
 pub type Says = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// A call of the disk that takes longer is one that somebody who asks is told of.
+const NOTICED: Duration = Duration::from_secs(1);
+
+/// Most snapshots that a message names.
+const NAMED: usize = 8;
+/// Level of messages.
+const ERROR: u8 = 3;
+
 /// An opening that waits says so again after this time.
 const SAID: Duration = Duration::from_secs(10);
 
@@ -130,12 +142,20 @@ impl Owner {
     ///
     /// Refused: a run that another live process holds (named by pid and host), a directory that
     /// is no run or cannot be written, a newer format.
-    pub fn open(dir: &Path, options: Options) -> Result<Owner> {
+    pub fn open(dir: &Path, mut options: Options) -> Result<Owner> {
         if !options.mode.writes() {
             return Err(Error::bad("a run opened with mode \"r\" has no owner; use a reader"));
         }
         crate::fork::prepare();
         let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
+        let disk = Arc::new(Watched::new(options.disk));
+        options.disk = disk.clone();
+        let (says, of) = (options.says.clone(), layout.root().display().to_string());
+        let watch = Watch::start(disk.clone(), options.silence, move |text| {
+            if let Some(says) = &says {
+                says(&format!("{of}: {text}"));
+            }
+        })?;
         let fresh = options.while_full(&layout, || admits(&layout, options.mode))?;
         layout.create(&*options.disk)?;
         let lock = Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
@@ -164,7 +184,7 @@ impl Owner {
             }
             false => options.while_full(&layout, || Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
-        let owner = start(layout, catalog, lock, &options, fresh)?;
+        let owner = start(layout, catalog, lock, &options, fresh, (disk, watch))?;
         if !fresh && let Err(e) = owner.take_over(rests, &options) {
             // What the threads died of says more than that they are gone.
             return Err(owner.close().err().unwrap_or(e));
@@ -175,7 +195,7 @@ impl Owner {
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
     fn take_over(&self, rests: Vec<Rest>, options: &Options) -> Result<()> {
-        let elsewhere = options.elsewhere;
+        let (elsewhere, was_closed) = (options.elsewhere, rests.is_empty());
         let say = |lines: Vec<String>| {
             let Some(says) = &options.says else { return };
             lines.iter().for_each(|line| says(&format!("{}: {line}", self.dir().display())));
@@ -206,7 +226,7 @@ impl Owner {
         if let Some(says) = &options.says {
             self.not_recovered()?.iter().skip(known).for_each(|e| says(e.text()));
         }
-        say(self.ask(|tell| Command::BeginLife(elsewhere, tell))??);
+        say(self.ask(|tell| Command::BeginLife(elsewhere, was_closed, tell))??);
         Ok(())
     }
 
@@ -234,16 +254,16 @@ impl Intake {
         let lives = self.machine.sessions().any(|s| s.adopted.is_some());
         if lives {
             // Before anything is read: later there are files that the drain is writing.
-            told.extend(self.sweep(elsewhere)?);
+            told.extend(self.sweep(elsewhere, false)?);
         }
         Ok(Taken { lives, bytes: self.attached.values().map(Attached::held_bytes).sum(), told })
     }
 
     /// What a predecessor left is settled, as far as that could be waited for.
-    pub(super) fn begin_life(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
+    pub(super) fn begin_life(&mut self, elsewhere: Elsewhere, was_closed: bool) -> Result<Vec<String>> {
         self.catalog.transaction(|tx| catalog::forget_together(tx))?;
         match self.machine.is_drained() {
-            true => self.sweep(elsewhere),
+            true => self.sweep(elsewhere, was_closed),
             // A file without a row is one that is being written.
             false => Ok(Vec::new()),
         }
@@ -264,9 +284,10 @@ impl Intake {
     }
 
     /// Files without a row: finished steps are listed, data sets that nobody needs go, what is neither is
-    /// put aside. Gives what is to be told of it.
-    fn sweep(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
-        let freed = self.sweep_segments(elsewhere)?;
+    /// put aside. Gives what is to be told of it. When every session was closed (`was_closed`) the catalog lacks
+    /// nothing: there are snapshots that it does not know, and data sets of later sessions, when it is an older one.
+    fn sweep(&mut self, elsewhere: Elsewhere, was_closed: bool) -> Result<Vec<String>> {
+        let mut told = self.sweep_segments(elsewhere)?;
         // A run may have a hundred thousand files, and all have their rows: the catalog is asked once.
         let mut listed = catalog::step_files(self.catalog.conn())?;
         listed.extend(catalog::dropped(self.catalog.conn())?);
@@ -277,36 +298,64 @@ impl Intake {
                 _ => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
+        let mut lacks = Vec::new();
         if !found.is_empty() {
-            self.list(&found)?;
+            let listed = self.list(&found)?;
+            let named: Vec<String> = listed.iter().take(NAMED).map(i64::to_string).collect();
+            let more = if listed.len() > NAMED {
+                format!(" and {} more", listed.len() - NAMED)
+            } else {
+                String::new()
+            };
+            lacks.extend(
+                (!listed.is_empty())
+                    .then(|| format!("the snapshots {}{more}, which are listed", named.join(", "))),
+            );
         }
         let used = catalog::data_files(self.catalog.conn())?;
-        for (path, _) in unlisted(&self.layout.data(), crate::layout::DATA, &used) {
+        let last = catalog::last_session(self.catalog.conn())?;
+        let is_newer = |file: &str| crate::layout::session_of(file).is_some_and(|session| session > last);
+        for (path, file) in unlisted(&self.layout.data(), crate::layout::DATA, &used) {
             // One that is whole was replaced or deleted; what else it is may be worth a look.
             match open_manifest(&path).is_ok_and(|m| m.run_id == self.run_id && m.set.is_some()) {
+                true if was_closed && is_newer(&file) => {
+                    lacks.push(format!("the data set in {}, which is put aside", path.display()));
+                    let _ = aside::rename(&*self.disk, &path);
+                }
                 true => drop(self.disk.remove(&path)),
                 false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
-        Ok(freed)
+        if was_closed && !lacks.is_empty() {
+            let text = format!(
+                "the catalog is older than the files beside it, as one that was copied back, and did not know {}; rows of tables and points of histories that were made since then are not there",
+                lacks.join(", ")
+            );
+            self.catalog.transaction(|tx| catalog::message(tx, 0, -1, ERROR, &text))?;
+            told.push(text);
+        }
+        Ok(told)
     }
 
-    /// Lists finished steps, but those that were put aside: their files go out of the way.
-    fn list(&mut self, found: &[(PathBuf, String, Manifest)]) -> Result<()> {
-        let aside = self.catalog.transaction(|tx| {
-            let mut aside = Vec::new();
+    /// Lists finished steps, but those that were put aside: their files go out of the way. Gives the numbers.
+    fn list(&mut self, found: &[(PathBuf, String, Manifest)]) -> Result<Vec<i64>> {
+        let (aside, new) = self.catalog.transaction(|tx| {
+            let (mut aside, mut new) = (Vec::new(), Vec::new());
             for (path, file, m) in found {
                 match catalog::is_aside(tx, m)? {
                     true => aside.push(path),
-                    false => catalog::add_step(tx, file, m)?,
+                    false => {
+                        catalog::add_step(tx, file, m)?;
+                        new.push(m.step);
+                    }
                 }
             }
-            Ok(aside)
+            Ok((aside, new))
         })?;
         aside.into_iter().for_each(|path| drop(aside::rename(&*self.disk, path)));
         let (steps, damaged) = listed_steps(&self.catalog)?;
         self.feed(Event::Listed { steps, damaged });
-        Ok(())
+        Ok(new)
     }
 }
 
@@ -378,7 +427,7 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     }
     if layout.catalog().exists() {
         let old = catalog::open_read_only(&layout.catalog())
-            .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, catalog::open_sessions(&conn)?)));
+            .and_then(|conn| Ok((catalog::fact(&conn, "run_id")?, overflow::own_sessions(layout, &conn)?)));
         if let Ok((run_id, sessions)) = old {
             // Those of a copy of this run that is open are not ours.
             for path in overflow::remains(layout, &run_id, &sessions) {
@@ -406,7 +455,14 @@ pub(crate) fn new_id() -> Result<String> {
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, created: bool) -> Result<Owner> {
+fn start(
+    layout: Layout,
+    catalog: Catalog,
+    lock: Lock,
+    options: &Options,
+    created: bool,
+    (watched, watch): (Arc<Watched>, Watch),
+) -> Result<Owner> {
     let doorbell = Doorbell::new()?;
     let (give, orders) = channel();
     let (tell, reports) = channel();
@@ -456,6 +512,9 @@ fn start(layout: Layout, catalog: Catalog, lock: Lock, options: &Options, create
         doorbell,
         downs,
         lost,
+        disk: watched,
+        watch,
+        patience: options.silence.min(NOTICED),
         threads: Mutex::new(Some(threads)),
     })
 }

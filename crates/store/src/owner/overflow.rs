@@ -6,9 +6,11 @@ use super::intake::Intake;
 use crate::catalog::{self, Ended, SessionRow};
 use crate::disk::Foreign;
 use crate::layout::Layout;
+use crate::site::{Home, Site};
 use forebay_arena::{Direction, Process, Segment, SegmentSpec, place};
 use forebay_types::control::{Elsewhere, word};
 use forebay_types::{Code, Error, Result};
+use rusqlite::Connection;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -118,9 +120,15 @@ impl Intake {
         Ok(freed.into_iter().map(line).collect())
     }
 
-    /// Whether that is the name of a segment of this run's session, and not of a copy's.
+    /// Whether that is the name of a segment of this run's session, and not of a copy's or, when this is the
+    /// copy, of the original's.
     fn is_of(&self, name: &str, session: u64) -> Result<bool> {
-        let Some(segment) = catalog::segment_of(self.catalog.conn(), session)? else { return Ok(false) };
+        let conn = self.catalog.conn();
+        let Some(segment) = catalog::segment_of(conn, session)? else { return Ok(false) };
+        let site = catalog::site(conn, session)?;
+        if original(&self.layout, site.as_ref(), &self.run_id).is_some() {
+            return Ok(false);
+        }
         let row = SessionRow { session, rank: 0, size: 1, segment };
         Ok(name == row.segment || name.starts_with(&overflow_stem(&self.run_id, &row)))
     }
@@ -152,6 +160,22 @@ fn overflow_stem(run_id: &str, row: &SessionRow) -> String {
     let session = row.session.to_string();
     let own = row.segment.strip_prefix(&stem(run_id)).unwrap_or(&session);
     place::segment_name(&["over", run_id, own, ""])
+}
+
+/// The run whose segments these are, when the one here is a copy of it.
+pub(super) fn original(layout: &Layout, site: Option<&Site>, run_id: &str) -> Option<PathBuf> {
+    site?.run.as_ref()?.original_of(layout.root(), run_id)
+}
+
+/// The sessions that were not closed, but for those of the run of which this is a copy.
+pub(super) fn own_sessions(layout: &Layout, conn: &Connection) -> Result<Vec<SessionRow>> {
+    let (run_id, sites) = (catalog::fact(conn, "run_id")?, catalog::sites(conn)?);
+    let mut open = catalog::open_sessions(conn)?;
+    open.retain(|row| {
+        let site = sites.get(&row.session).and_then(Option::as_ref);
+        original(layout, site, &run_id).is_none()
+    });
+    Ok(open)
 }
 
 /// Beginning of the names of the ranks' segments.
@@ -196,19 +220,39 @@ pub(super) fn remains(
     all_segments(layout).filter(is_theirs).filter(|p| !may_be_used(p))
 }
 
-/// Sessions of a run whose segments are there: what a catalog that was made anew must know of them.
+/// Sessions of a run whose segments are there: what a catalog that was made anew must know of them. Those
+/// that were made for another directory are of this run when it was moved, and not when it is a copy.
 pub(crate) fn left_by_the_dead(layout: &Layout, run_id: &str) -> Vec<SessionRow> {
     let stem = stem(run_id);
+    let (mark, inode) = (mark(layout.root()), Home::of(layout.root()).inode);
+    let is_original = |run: &Path| Home::of(run).original_of(layout.root(), run_id).is_some();
     let row = |path: PathBuf| {
         let segment = path.file_name()?.to_str()?.to_owned();
         let session = number(&segment, &stem)?;
         let found = Segment::open(&path).ok().filter(|s| !is_used(s))?;
+        let is_here = segment.rsplit('-').next() == Some(&mark);
+        let is_ours = match found.word(word::HOME).load(Ordering::SeqCst) {
+            home if home == inode => true,
+            // Who has put a copy in the place of the run has the run elsewhere.
+            home if home != 0 && is_here => false,
+            _ => is_here || !found.label().is_some_and(|run| is_original(Path::new(&run))),
+        };
+        if !is_ours {
+            return None;
+        }
         let word = |w| found.word(w).load(Ordering::SeqCst);
         let rank = u32::try_from(word(word::RANK).checked_sub(1)?).ok()?;
         let size = u32::try_from(word(word::RANKS)).ok().filter(|size| rank < *size)?;
         Some(SessionRow { session, rank, size, segment })
     };
     all_segments(layout).filter_map(row).collect()
+}
+
+/// The same of those that were made for the run in this very directory, and not for a copy of it.
+pub(super) fn left_here(layout: &Layout, run_id: &str) -> impl Iterator<Item = SessionRow> {
+    let mark = mark(layout.root());
+    let own = move |row: &SessionRow| row.segment.rsplit('-').next() == Some(&mark);
+    left_by_the_dead(layout, run_id).into_iter().filter(own)
 }
 
 /// A segment by name: in shared memory, or in the run's directory, where it lies when shared

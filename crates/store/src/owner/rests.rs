@@ -7,18 +7,21 @@
 //! | is there, and descriptors or memory do not suffice to open it | fails, and closes nothing |
 //! | is not in the very directory where it was made, or the host was started anew | closes the session and says what may be lost |
 //! | is there, and nobody can read it any more | closes the session and says what is lost |
+//! | is there, and the catalog knows nothing of the session, for its log was removed | enters the session again and reads it |
+//! | is that of another directory, of which this one is a copy | fails and says so; or goes on without it |
+//! | was that, and is not there any more | closes the session and says what is not in the copy |
 //! | was made elsewhere (another host, another `/dev/shm`), or is another user's | fails and says where; or gives it up, where that was asked for |
 //!
 //! Sessions of runs of earlier versions do not say where their segments were made. Then `LOCK` tells the host
 //! and the boot of the last owner: another boot of this host has lost them, everything else counts as elsewhere.
 //! Where there is no `LOCK` either, nobody can say more: they are closed with that message.
 
-use super::overflow::overflow_name;
+use super::overflow::{is_used, left_here, original, overflow_name};
 use crate::catalog::{self, Ended, SessionRow};
 use crate::layout::Layout;
-use crate::lock::Holder;
-use crate::site::Site;
-use forebay_arena::{Segment, place};
+use crate::lock::{Holder, holder};
+use crate::site::{Home, Site};
+use forebay_arena::{Direction, Segment, place};
 use forebay_types::control::Elsewhere;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
@@ -30,6 +33,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Rest {
     pub row: SessionRow,
     pub fate: Fate,
+    /// The catalog knows nothing of it.
+    pub is_unknown: bool,
 }
 
 pub(super) enum Fate {
@@ -54,6 +59,10 @@ pub(super) enum Loss {
     Damaged(PathBuf, String),
     /// It lies elsewhere and is given up.
     Elsewhere(Site),
+    /// This is a copy of the run in that directory, which has it.
+    Copied(PathBuf),
+    /// It is not here any more, and was that of the run in that directory, of which this is a copy, or which this was.
+    Moved(PathBuf),
     /// It is here, and of another user, or made by a version that this one does not read; it is given up.
     Closed(PathBuf, String),
 }
@@ -82,15 +91,29 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
     let (run_id, sites) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?);
     let (here, before) = (Site::here(), before.map(Site::of_holder));
     let mut rests = Vec::new();
-    for row in catalog::open_sessions(&conn)? {
+    let known = catalog::open_sessions(&conn)?.into_iter().map(|row| (row, false));
+    let mut unknown = Vec::new();
+    for row in left_here(layout, &run_id) {
+        if catalog::session(&conn, row.session)?.is_none() {
+            unknown.push((row, true));
+        }
+    }
+    for (row, is_unknown) in known.chain(unknown) {
         let (known, site) = (sites.get(&row.session), sites.get(&row.session).and_then(Option::as_ref));
-        let fate = match search(layout, site, &here, &row.segment) {
+        let original = original(layout, site, &run_id);
+        let places = places(layout, site, &here, original.is_some());
+        let fate = match search(&places, &row.segment) {
             Look::There(segment) => {
-                Fate::Here { segment, overflow: overflows(layout, site, &here, &run_id, &row)? }
+                Fate::Here { segment, overflow: overflows(layout, &places, &run_id, &row)? }
             }
             Look::Void => Fate::Void,
             Look::Nowhere if known.is_some_and(Option::is_none) => Fate::Void,
-            Look::Nowhere => Fate::Lost(absent(site.or(before.as_ref()), &here)),
+            Look::Nowhere => Fate::Lost(match original {
+                // The run has not read it yet.
+                Some(run) if is_there(layout, site, &here, &row.segment) => Loss::Copied(run),
+                Some(run) => Loss::Moved(run),
+                None => absent(layout, site.or(before.as_ref()), &here),
+            }),
             Look::Closed(path, e) if e.code() == Code::Corrupt => {
                 Fate::Lost(Loss::Damaged(path, e.text().to_owned()))
             }
@@ -98,9 +121,10 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
             Look::Closed(path, e) if is_for_others(&e) => Fate::Lost(Loss::Closed(path, e.text().to_owned())),
             Look::Closed(_, e) => return Err(unreachable(layout, e)),
         };
-        rests.push(Rest { row, fate });
+        rests.push(Rest { row, fate, is_unknown });
     }
-    let refused = |r: &&Rest| matches!(r.fate, Fate::Lost(Loss::Elsewhere(_) | Loss::Closed(..)));
+    let refused =
+        |r: &&Rest| matches!(r.fate, Fate::Lost(Loss::Elsewhere(_) | Loss::Copied(_) | Loss::Closed(..)));
     match rests.iter().any(|r| refused(&r)) && elsewhere == Elsewhere::Refuse {
         true => Err(refusal(layout, &conn, &here, rests.iter().filter(refused))),
         false => Ok(rests),
@@ -108,21 +132,71 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
 }
 
 /// What it means that a segment is nowhere to be seen.
-fn absent(site: Option<&Site>, here: &Site) -> Loss {
-    match site {
-        None => Loss::Untold,
-        Some(site) if site.seen(here).is_some() => Loss::Emptied(site.clone()),
-        Some(site) if !site.is_same_boot(here) && site.is_same_host(here) => Loss::Restarted(site.clone()),
-        Some(site) => Loss::Elsewhere(site.clone()),
+fn absent(layout: &Layout, site: Option<&Site>, here: &Site) -> Loss {
+    let Some(site) = site else { return Loss::Untold };
+    // At its old path it was put back, from a copy, or is on a file system that was mounted anew.
+    let moved = site.run.as_ref().filter(|run| run.path != layout.root() && **run != Home::of(layout.root()));
+    match (site.seen(here).is_some(), moved) {
+        (true, Some(run)) => Loss::Moved(run.path.clone()),
+        (true, None) => Loss::Emptied(site.clone()),
+        _ if !site.is_same_boot(here) && site.is_same_host(here) => Loss::Restarted(site.clone()),
+        _ => Loss::Elsewhere(site.clone()),
     }
 }
 
-/// Looks for a segment where it was made, where this process makes its own, and in the run's directory, where
-/// it lies when shared memory is small or used up.
-fn search(layout: &Layout, site: Option<&Site>, here: &Site, name: &str) -> Look {
-    let made = site.and_then(|s| s.seen(here)).map(|dir| dir.join(name));
+/// What a run lacks that is in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InMemory {
+    /// How many sessions of dead programs have something there that is not in the run yet.
+    pub sessions: usize,
+    /// The run of which this is a copy, if that one has something in memory which the copy lacks.
+    pub original: Option<PathBuf>,
+}
+
+/// Looks what a run lacks that is in memory. Nobody is asked and nothing is changed; what lies elsewhere is not seen.
+pub fn left_in_memory(dir: &Path) -> Result<InMemory> {
+    let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
+    if holder(&layout.lock()).is_some() {
+        return Ok(InMemory::default());
+    }
+    let conn = catalog::open_read_only(&layout.catalog())?;
+    let (run_id, sites, here) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?, Site::here());
+    let waits = |row: &SessionRow| {
+        let site = sites.get(&row.session).and_then(Option::as_ref);
+        match search(&places(&layout, site, &here, false), &row.segment) {
+            Look::There(s) => !is_used(&s) && s.published(Direction::Up) != s.released(Direction::Up),
+            _ => false,
+        }
+    };
+    let mut found = InMemory::default();
+    for row in catalog::open_sessions(&conn)? {
+        let site = sites.get(&row.session).and_then(Option::as_ref);
+        match original(&layout, site, &run_id) {
+            Some(run) if is_there(&layout, site, &here, &row.segment) => found.original = Some(run),
+            Some(_) => {}
+            None => found.sessions += usize::from(waits(&row)),
+        }
+    }
+    Ok(found)
+}
+
+/// Where segments of a session may lie: where they were made, where this process makes its own, and in the run's
+/// directory, where they lie when shared memory is small or used up. Only those are a copy's, too.
+fn places(layout: &Layout, site: Option<&Site>, here: &Site, is_copy: bool) -> Vec<PathBuf> {
+    let made = site.and_then(|s| s.seen(here)).map(Path::to_owned);
+    let memory = made.into_iter().chain([place::shm_dir()]).filter(|_| !is_copy);
+    memory.chain([layout.root().to_owned()]).collect()
+}
+
+/// Whether a segment of the run of which this is a copy is in memory.
+fn is_there(layout: &Layout, site: Option<&Site>, here: &Site, name: &str) -> bool {
+    !matches!(search(&places(layout, site, here, false), name), Look::Nowhere)
+}
+
+/// Looks for a segment.
+fn search(places: &[PathBuf], name: &str) -> Look {
     let mut found = Look::Nowhere;
-    for path in made.into_iter().chain([place::segment_path(name), layout.root().join(name)]) {
+    for path in places.iter().map(|dir| dir.join(name)) {
         match Segment::open(&path) {
             Ok(segment) => return Look::There(segment),
             Err(e) if e.code() == Code::NotFound => {}
@@ -134,16 +208,10 @@ fn search(layout: &Layout, site: Option<&Site>, here: &Site, name: &str) -> Look
 }
 
 /// The segments that a session was given beside its own.
-fn overflows(
-    layout: &Layout,
-    site: Option<&Site>,
-    here: &Site,
-    run_id: &str,
-    row: &SessionRow,
-) -> Result<Vec<Segment>> {
+fn overflows(layout: &Layout, places: &[PathBuf], run_id: &str, row: &SessionRow) -> Result<Vec<Segment>> {
     let mut found = Vec::new();
     loop {
-        match search(layout, site, here, &overflow_name(run_id, row, found.len() + 1)) {
+        match search(places, &overflow_name(run_id, row, found.len() + 1)) {
             Look::There(segment) => found.push(segment),
             Look::Void | Look::Nowhere => return Ok(found),
             Look::Closed(_, e) => return Err(unreachable(layout, e)),
@@ -184,6 +252,9 @@ fn refusal<'a>(
 ) -> Error {
     let mut places = BTreeMap::<String, usize>::new();
     for rest in refused {
+        if let Fate::Lost(Loss::Copied(original)) = &rest.fate {
+            return copied(layout, conn, original);
+        }
         if let Fate::Lost(loss) = &rest.fate {
             *places.entry(loss.place(here)).or_default() += 1;
         }
@@ -196,6 +267,16 @@ fn refusal<'a>(
         format!(
             "the run {dir} cannot be gone on with from here: a program that was killed left data in memory, {}. On disk the run {reached}. Open it there, or say `forebay recover {dir}` there, and nothing is lost; or give those data up: with the option elsewhere, \"abandon\", when it is opened, by FOREBAY_ELSEWHERE=abandon, or `forebay recover --abandon {dir}`",
             places.join("; ")
+        ),
+    )
+}
+
+fn copied(layout: &Layout, conn: &Connection, original: &Path) -> Error {
+    let (dir, of, reached) = (layout.root().display(), original.display(), reached(conn));
+    Error::new(
+        Code::Conflict,
+        format!(
+            "the run {dir} is a copy of {of}, made before all of that run was on disk: a program has the rest in memory, for {of} alone. The copy {reached}. When that program has ended say `forebay recover {of}` and copy it again, and nothing is missing; or go on with what the copy has: with the option elsewhere, \"abandon\", when it is opened, by FOREBAY_ELSEWHERE=abandon, or `forebay recover --abandon {dir}`; {of} keeps its data"
         ),
     )
 }
@@ -231,6 +312,8 @@ impl Loss {
                 }
             }
             Loss::Untold => "nobody knows where".into(),
+            Loss::Copied(of) => format!("for the run {}, of which this is a copy", of.display()),
+            Loss::Moved(from) => format!("when it was {}", from.display()),
             Loss::Damaged(path, _) => format!("in {}", path.display()),
             Loss::Emptied(site) | Loss::Restarted(site) | Loss::Elsewhere(site) => {
                 let (dir, user) = match site.directory.as_os_str().is_empty() {
@@ -249,7 +332,7 @@ impl Loss {
 
     fn ended(&self) -> Ended {
         match self {
-            Loss::Elsewhere(_) | Loss::Closed(..) => Ended::Abandoned,
+            Loss::Elsewhere(_) | Loss::Copied(_) | Loss::Closed(..) => Ended::Abandoned,
             _ => Ended::Gone,
         }
     }
@@ -272,6 +355,16 @@ impl Loss {
             Loss::Restarted(site) => {
                 format!("{who} data in the memory of {}, which was started anew since; {lost}", site.host)
             }
+            Loss::Copied(of) => format!(
+                "this is a copy of the run {}, made before all of it was on disk: what was in memory then is not in the copy; the run {}",
+                of.display(),
+                reached(conn)
+            ),
+            Loss::Moved(from) => format!(
+                "{who} data in memory when this run was {}, and they are there no more: it was copied from there, or moved, before all of it was on disk; the run {}",
+                from.display(),
+                reached(conn)
+            ),
             Loss::Untold => {
                 format!("{who} last data in memory, and nothing says where; they are not here; {lost}")
             }
@@ -297,6 +390,16 @@ pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>>
     }
     let step = catalog::last_step(conn)?.unwrap_or(-1);
     let mut told = Vec::new();
+    let unknown: Vec<&SessionRow> = rests.iter().filter(|r| r.is_unknown).map(|r| &r.row).collect();
+    if !unknown.is_empty() {
+        unknown.iter().try_for_each(|row| catalog::inherit_session(conn, row))?;
+        let text = format!(
+            "{} of a program that was killed had data in shared memory, and the catalog knew nothing of that: its log (catalog.sqlite-wal) is gone, or the catalog is an older one; what is in memory is kept, what was only in the log is lost",
+            sessions(unknown.len())
+        );
+        catalog::message(conn, unknown[0].session, step, ERROR, &text)?;
+        told.push(Told { ended: Ended::Read, text, is_fault: true });
+    }
     for (loss, of) in lost {
         let said = loss.tell(of.len(), &here, conn);
         for session in &of {
@@ -320,18 +423,19 @@ mod tests {
     #[test]
     fn a_segment_that_is_not_seen_is_gone_only_where_that_can_be_proved() {
         let here = Site::here();
+        let layout = Layout::new("/nowhere/r.fb");
         let (host, boot) = (here.host.as_str(), here.boot_id.as_str());
-        assert_eq!(absent(Some(&here), &here), Loss::Emptied(here.clone()));
+        assert_eq!(absent(&layout, Some(&here), &here), Loss::Emptied(here.clone()));
         let rebooted = site(host, "before");
-        assert_eq!(absent(Some(&rebooted), &here), Loss::Restarted(rebooted.clone()));
+        assert_eq!(absent(&layout, Some(&rebooted), &here), Loss::Restarted(rebooted.clone()));
         let other_host = site("other", "theirs");
-        assert_eq!(absent(Some(&other_host), &here), Loss::Elsewhere(other_host.clone()));
+        assert_eq!(absent(&layout, Some(&other_host), &here), Loss::Elsewhere(other_host.clone()));
         let other_mount = Site { device: here.device + 1, ..here.clone() };
-        assert_eq!(absent(Some(&other_mount), &here), Loss::Elsewhere(other_mount.clone()));
+        assert_eq!(absent(&layout, Some(&other_mount), &here), Loss::Elsewhere(other_mount.clone()));
         let other_system = Site { machine: Some("0".into()), ..rebooted };
-        assert_eq!(absent(Some(&other_system), &here), Loss::Elsewhere(other_system.clone()));
+        assert_eq!(absent(&layout, Some(&other_system), &here), Loss::Elsewhere(other_system.clone()));
         let earlier_version = Site { directory: PathBuf::new(), machine: None, ..site(host, boot) };
-        assert_eq!(absent(Some(&earlier_version), &here), Loss::Elsewhere(earlier_version.clone()));
-        assert_eq!(absent(None, &here), Loss::Untold);
+        assert_eq!(absent(&layout, Some(&earlier_version), &here), Loss::Elsewhere(earlier_version.clone()));
+        assert_eq!(absent(&layout, None, &here), Loss::Untold);
     }
 }

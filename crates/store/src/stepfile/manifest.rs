@@ -1,5 +1,6 @@
 //! What a file of arrays says about itself, so that the catalog can be made from files alone.
 
+use forebay_types::control::Heads;
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Shape};
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +115,9 @@ pub struct Manifest {
     /// The times that the run went back to a checkpoint before.
     #[serde(default)]
     pub backs: Vec<Back>,
+    /// Where a loop may go on from this step, if its number does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<Heads>,
     /// For a data set outside steps: set number and version.
     #[serde(default)]
     pub set: Option<(i64, u64)>,

@@ -7,6 +7,7 @@ use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
+use forebay_types::control::Heads;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub struct Facts {
     pub serial: u64,
     /// The times that the run went back.
     pub backs: Vec<Back>,
+    /// Where a loop may go on from this step, if its number does not say it.
+    pub heads: Option<Heads>,
     /// For a data set outside steps: set number and version.
     pub set: Option<(i64, u64)>,
 }
@@ -218,6 +221,7 @@ impl Writer {
             parameters: facts.parameters.clone(),
             serial: facts.serial,
             backs: facts.backs.clone(),
+            heads: facts.heads,
             set: facts.set,
             data: self.sets.values().map(|s| s.entry.clone()).collect(),
         };

@@ -169,7 +169,7 @@ impl Rank {
     }
 
     pub fn begin(&mut self, step: i64) {
-        self.publish(&Record::StepBegin { step, time: step as f64 / 10.0 });
+        self.publish(&Record::StepBegin { step, time: step as f64 / 10.0, head: -1, stride: 0 });
     }
 
     /// An array of a step, in parts of at most `part` bytes.

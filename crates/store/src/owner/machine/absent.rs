@@ -209,7 +209,7 @@ impl Machine {
         match watched {
             true if !over => None,
             true => Some(Absence::never_came(format!(
-                "has not opened the run within {} s",
+                "did not open the run within {} s",
                 self.late_ranks.as_secs_f64()
             ))),
             false => Some(Absence::never_came("did not open the run".into())),

@@ -53,8 +53,8 @@ impl Machine {
         for step in complete {
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
-            let time = known.time;
-            self.act(Action::Describe { step, time });
+            let (time, heads) = (known.time, known.heads());
+            self.act(Action::Describe { step, time, heads });
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::item::{Effect, Item, Tell};
 use crate::stepfile::{Facts, Manifest};
-use forebay_types::control::Ask;
+use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{HeldBlock, Record};
 use forebay_types::watch::Act;
 use forebay_types::{ArrayMeta, Error, Result, Shape};
@@ -253,6 +253,7 @@ pub(crate) enum Action {
     Describe {
         step: i64,
         time: Option<f64>,
+        heads: Option<Heads>,
     },
     /// The catalog was ill: its log, which may lack pages, goes into its main file.
     Settle,

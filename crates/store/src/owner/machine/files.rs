@@ -471,7 +471,7 @@ impl Machine {
         }
         if self.files.all.values().all(|f| f.ailing.is_none()) && self.files.told.take().is_some() {
             self.figures.drain_waits = false;
-            self.trouble(None);
+            self.trouble_is_over();
         }
     }
 
@@ -516,7 +516,7 @@ impl Machine {
         };
         if self.files.told.replace(e.code()) != Some(e.code()) {
             self.figures.drain_waits = true;
-            self.trouble(Some(Error::new(e.code(), text)));
+            self.trouble(Error::new(e.code(), text));
         }
     }
 

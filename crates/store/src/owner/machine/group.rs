@@ -19,21 +19,28 @@ pub(super) struct Ailing {
 }
 
 impl Machine {
-    /// Everything waits for the disk, or goes on again.
-    pub(super) fn trouble(&mut self, error: Option<Error>) {
-        let was_full = self.waits.as_ref().is_none_or(|(_, e)| Fault::of(e) == Fault::NoRoom);
-        let (level, text) = match &error {
-            Some(e) => (2, e.text().to_owned()),
-            None if was_full => (1, "there is room on the disk again; everything goes on".to_owned()),
-            None => (1, "the disk takes everything again, and everything goes on".to_owned()),
+    /// Something waits for the disk.
+    pub(super) fn trouble(&mut self, e: Error) {
+        self.tell_all(2, e.text().to_owned());
+        self.waits = self.waits.take().or(Some((self.now, e)));
+    }
+
+    /// The files, or the catalog, wait no longer. All goes on when neither does.
+    pub(super) fn trouble_is_over(&mut self) {
+        if self.figures.drain_waits || self.figures.catalog_waits {
+            return;
+        }
+        let was_full = self.waits.take().is_none_or(|(_, e)| Fault::of(&e) == Fault::NoRoom);
+        let text = match was_full {
+            true => "there is room on the disk again; everything goes on",
+            false => "the disk takes everything again, and everything goes on",
         };
+        self.tell_all(1, text.to_owned());
+    }
+
+    fn tell_all(&mut self, level: u8, text: String) {
         self.say_to_all(level, -1, &text);
         self.act(Action::Trouble(text));
-        match error {
-            Some(e) => self.waits = self.waits.take().or(Some((self.now, e))),
-            None if self.figures.drain_waits || self.figures.catalog_waits => {}
-            None => self.waits = None,
-        }
     }
 
     pub(super) fn say_to_all(&mut self, level: u8, step: i64, text: &str) {
@@ -120,7 +127,7 @@ impl Machine {
             // there before and not synchronised.
             self.act(Action::Settle);
             self.figures.catalog_waits = false;
-            self.trouble(None);
+            self.trouble_is_over();
         }
         for item in &group {
             if let Some((session, seq)) = item.source()
@@ -157,7 +164,7 @@ impl Machine {
         }
         if self.ailing.is_none() {
             self.figures.catalog_waits = true;
-            self.trouble(Some(e.within("the catalog waits")));
+            self.trouble(e.within("the catalog waits"));
         }
         let made_room = self.catalog_waits_for_room(fault == Fault::NoRoom);
         let pause = if made_room { Now::ZERO } else { self.patience };

@@ -7,7 +7,7 @@ use super::item::Item;
 use super::session::{Keep, Session};
 use super::steps::{Held, Step};
 use crate::stepfile::Facts;
-use forebay_types::control::Ask;
+use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{Payload, Record, StepBlock};
 use forebay_types::{Code, Error, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,7 +155,9 @@ impl Machine {
         // while the ring holds what came before it: that it lacks them is no loss.
         let known = replaying && matches!(record, Record::StepBlock(_));
         let (step, outcome) = match record {
-            Record::StepBegin { step, time } => (step, self.begin_step((n, seq), step, time)),
+            Record::StepBegin { step, time, head, stride } => {
+                (step, self.begin_step((n, seq), step, time, Heads::of(step, head, stride)))
+            }
             Record::StepBlock(b) => (b.step, self.take_block((n, seq), &b, block)),
             Record::StepEnd { step, blocks } => (step, self.end_step((n, seq), step, blocks)),
             Record::StepDiscard { step } => {
@@ -208,7 +210,7 @@ impl Machine {
         }
     }
 
-    fn begin_step(&mut self, ticket: Ticket, step: i64, time: f64) -> Result<()> {
+    fn begin_step(&mut self, ticket: Ticket, step: i64, time: f64, heads: Option<Heads>) -> Result<()> {
         let n = ticket.0;
         let Some((rank, size)) = self.sessions.get(&n).map(|s| (s.rank, s.size)) else { return Ok(()) };
         let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(n));
@@ -228,7 +230,7 @@ impl Machine {
             return Ok(());
         }
         let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
-        if let Err(e) = known.begin(rank, ticket) {
+        if let Err(e) = known.begin(rank, ticket, heads) {
             self.refuse(n, step, e);
         }
         Ok(())

@@ -4,6 +4,7 @@
 use super::event::{Bytes, Now, Part, Ticket};
 use super::pending::Pending;
 use super::pieces::Pieces;
+use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,6 +24,8 @@ struct Rank {
     blocks: u32,
     ended: bool,
     early: bool,
+    /// Where a loop may go on, if the number does not say it.
+    heads: Option<Heads>,
 }
 
 /// A data set that is put together behind one another: places are known when all sizes are.
@@ -82,15 +85,20 @@ impl Step {
     }
 
     /// A rank begins it.
-    pub fn begin(&mut self, rank: u32, (session, began): Ticket) -> Result<()> {
+    pub fn begin(&mut self, rank: u32, (session, began): Ticket, heads: Option<Heads>) -> Result<()> {
         if self.ranks.contains_key(&rank) {
             return Err(Error::new(
                 Code::Conflict,
                 format!("step {} is written already by rank {rank}; choose another number", self.step),
             ));
         }
-        self.ranks.insert(rank, Rank { session, began, ..Rank::default() });
+        self.ranks.insert(rank, Rank { session, began, heads, ..Rank::default() });
         Ok(())
+    }
+
+    /// Where a loop may go on from it, as its lowest rank says, if its number does not say it.
+    pub fn heads(&self) -> Option<Heads> {
+        self.ranks.values().next().and_then(|r| r.heads)
     }
 
     /// Whether this session takes part.
@@ -345,7 +353,7 @@ mod tests {
     fn appended_pieces_wait_until_every_size_is_known_and_lie_in_rank_order() {
         let mut s = Step::new(1, f64::NAN, 3);
         for rank in 0..3 {
-            s.begin(rank, (rank as u64, 1)).unwrap();
+            s.begin(rank, (rank as u64, 1), None).unwrap();
         }
         assert!(give(&mut s, 2, &part("x", 4, Place::Append, &[0; 4])).unwrap().is_empty());
         assert!(give(&mut s, 0, &part("x", 2, Place::Append, &[0; 2])).unwrap().is_empty());
@@ -365,9 +373,9 @@ mod tests {
     #[test]
     fn ranks_that_do_not_agree_are_told_so() {
         let mut s = Step::new(1, 0.5, 2);
-        s.begin(0, (10, 1)).unwrap();
-        s.begin(1, (11, 1)).unwrap();
-        assert_eq!(s.begin(0, (12, 1)).unwrap_err().code(), Code::Conflict);
+        s.begin(0, (10, 1), None).unwrap();
+        s.begin(1, (11, 1), None).unwrap();
+        assert_eq!(s.begin(0, (12, 1), None).unwrap_err().code(), Code::Conflict);
         give(&mut s, 0, &part("E", 3, Place::Whole, &[0; 3])).unwrap();
         assert!(
             give(&mut s, 1, &part("E", 3, Place::Whole, &[0; 3])).err().unwrap().text().contains("both put")

@@ -208,7 +208,7 @@ impl Rank {
 
     fn begin(&mut self) -> String {
         let step = self.next_step;
-        self.publish(&Record::StepBegin { step, time: f64::NAN });
+        self.publish(&Record::StepBegin { step, time: f64::NAN, head: -1, stride: 0 });
         self.attempts.insert(step, Attempt::default());
         (self.open, self.early) = (Some(step), false);
         format!("begins step {step}")
@@ -224,21 +224,10 @@ impl Rank {
                 (self.open, self.next_step) = (None, step + 1);
                 return format!("discards step {step}");
             }
-            self.publish(&Record::StepEnd { step, blocks: have as u32 });
-            self.attempts.get_mut(&step).unwrap().ended = true;
-            (self.open, self.next_step) = (None, step + 1);
-            return format!("ends step {step}");
+            return self.end(step);
         }
         // One array in two parts, at places in a whole, or behind one another in every third step.
         let half = PIECE / 2;
-        let appended = step % 3 == 2;
-        let (at, whole) = (u64::from(self.rank) * PIECE, u64::from(self.size) * PIECE);
-        let shape = |n: u64| Shape::new(&[n]).unwrap();
-        let place = match appended {
-            true => Place::Append,
-            false => Place::At { offset: shape(at), global: shape(whole) },
-        };
-        let meta = ArrayMeta::new(DType::U8, shape(PIECE));
         let inline = [0u8; PIECE as usize];
         let payload = match rng.one_in(4) {
             true => Payload::Inline(&inline[..half as usize]),
@@ -257,10 +246,51 @@ impl Rank {
                 None => return String::new(),
             },
         };
-        let b = StepBlock { step, name: "x", unit: "", meta, place, part: have * half, payload };
+        self.put_part(step, step % 3 == 2, have * half, payload);
+        format!("puts part {have} of step {step}")
+    }
+
+    /// Bytes of this rank's piece of a step, from one of them on.
+    fn put_part(&mut self, step: i64, appended: bool, part: u64, payload: Payload) {
+        let shape = |n: u64| Shape::new(&[n]).unwrap();
+        let (at, whole) = (u64::from(self.rank) * PIECE, u64::from(self.size) * PIECE);
+        let place = match appended {
+            true => Place::Append,
+            false => Place::At { offset: shape(at), global: shape(whole) },
+        };
+        let meta = ArrayMeta::new(DType::U8, shape(PIECE));
+        let b = StepBlock { step, name: "x", unit: "", meta, place, part, payload };
         let seq = self.publish(&Record::StepBlock(b));
         self.attempts.get_mut(&step).unwrap().blocks.insert(seq);
-        format!("puts part {have} of step {step}")
+    }
+
+    fn end(&mut self, step: i64) -> String {
+        let blocks = self.attempts[&step].blocks.len() as u32;
+        self.publish(&Record::StepEnd { step, blocks });
+        self.attempts.get_mut(&step).unwrap().ended = true;
+        (self.open, self.next_step) = (None, step + 1);
+        format!("ends step {step}")
+    }
+
+    /// The next thing of a program without choices: steps of one piece each, then it closes. Says what for the
+    /// story; `None`: it is at its end, or has to wait.
+    pub fn act_in_order(&mut self) -> Option<String> {
+        if !self.is_free() || self.is_over() {
+            return None;
+        }
+        let Some(step) = self.open else {
+            if self.next_step <= self.last_step {
+                return Some(self.begin());
+            }
+            self.ask(Ask::Close { finished: true });
+            return Some("asks to close".into());
+        };
+        if !self.attempts[&step].blocks.is_empty() {
+            return Some(self.end(step));
+        }
+        let block = self.block(PIECE)?;
+        self.put_part(step, false, 0, Payload::Block(block));
+        Some(format!("puts its piece of step {step}"))
     }
 
     fn put_small(&mut self) -> String {

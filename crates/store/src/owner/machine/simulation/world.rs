@@ -107,6 +107,11 @@ impl World {
         world
     }
 
+    /// Two ranks without troubles: what they do is said from outside.
+    pub fn small(seed: u64) -> World {
+        World { size: 2, trouble: false, room: usize::MAX, ..World::new(seed) }
+    }
+
     pub fn violated(&self, what: String) -> ! {
         let story: Vec<&str> = self.story.iter().rev().take(120).rev().map(String::as_str).collect();
         panic!("{}\n{what}", story.join("\n"));
@@ -119,7 +124,7 @@ impl World {
     }
 
     /// An owner begins: the first one, or the successor of one that died.
-    fn open(&mut self) {
+    pub(super) fn open(&mut self) {
         let birth = Birth {
             run_id: "r".into(),
             dir: "r.fb".into(),
@@ -184,7 +189,7 @@ impl World {
     }
 
     /// A program starts: all its ranks.
-    fn start(&mut self, last_step: i64) {
+    pub(super) fn start(&mut self, last_step: i64) {
         let goes_back = self.rng.one_in(2);
         self.feed(Event::Alone { session: self.sessions + 1 });
         for rank in 0..self.size {
@@ -203,7 +208,7 @@ impl World {
         self.tell(format!("a program of {} ranks starts", self.size));
     }
 
-    fn kill_owner(&mut self) {
+    pub(super) fn kill_owner(&mut self) {
         self.tell("the owner dies".into());
         self.machine = None;
         // What the drain was doing is done, or not: of small files that become durable together, any of them.
@@ -226,7 +231,7 @@ impl World {
         self.failed.clear();
     }
 
-    fn kill_rank(&mut self, session: u64) {
+    pub(super) fn kill_rank(&mut self, session: u64) {
         let Some(rank) = self.ranks.get_mut(&session).filter(|r| r.alive) else { return };
         rank.alive = false;
         let number = rank.rank;
@@ -234,7 +239,7 @@ impl World {
     }
 
     /// Gives the machine an event and carries out what it says.
-    fn feed(&mut self, event: Event) {
+    pub(super) fn feed(&mut self, event: Event) {
         let mut follows: VecDeque<Event> = VecDeque::new();
         self.step(event, &mut follows);
         while let Some(event) = follows.pop_front() {
@@ -334,6 +339,11 @@ impl World {
             Action::Durable { step, .. } => {
                 law!(self, self.durable.steps.contains(&step), "step {step} is called durable and is not");
             }
+            Action::Trouble(text) if text.contains("everything goes on") => {
+                let waits = self.machine.as_ref().and_then(Machine::waits_for);
+                law!(self, waits.is_none(), "{text:?} is said, and something waits: {waits:?}");
+            }
+            Action::Trouble(_) => {}
             Action::Aside(steps) => {
                 steps.iter().for_each(|step| drop(self.named.remove(&Key::Step(*step))));
             }
@@ -341,7 +351,6 @@ impl World {
             | Action::Applied { .. }
             | Action::Remark { .. }
             | Action::Say { .. }
-            | Action::Trouble(_)
             | Action::Tell(_)
             | Action::DeleteFile(_)
             | Action::Dropped(_) => {}
@@ -427,7 +436,7 @@ impl World {
     }
 
     /// The drain does its next work, or fails at it.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         let work = match self.works.pop_front() {
             Some(Order::Write(work)) => work,
             Some(Order::Discard(key)) => {
@@ -486,7 +495,7 @@ impl World {
     }
 
     /// The owner reads some records of a ring.
-    fn read(&mut self, session: u64, most: u64) {
+    pub(super) fn read(&mut self, session: u64, most: u64) {
         for _ in 0..most {
             let reads = self.machine.as_ref().is_some_and(|m| m.reads(session));
             let Some(rank) = self.ranks.get_mut(&session).filter(|_| reads) else { return };
@@ -572,7 +581,7 @@ impl World {
     }
 
     /// A look at a rank; the closed connection of a dead one.
-    fn look(&mut self, session: u64) {
+    pub(super) fn look(&mut self, session: u64) {
         let Some(rank) = self.ranks.get_mut(&session) else { return };
         if !rank.alive && !rank.gone && self.rng.one_in(2) {
             rank.gone = true;
@@ -612,7 +621,7 @@ impl World {
     }
 
     /// The rank of an adopted session comes, with what it has asked.
-    fn resume(&mut self, session: u64) {
+    pub(super) fn resume(&mut self, session: u64) {
         if self.resumes.extract_if(.., |n| *n == session).count() == 0 {
             return;
         }
@@ -687,7 +696,7 @@ impl World {
         self.violated(format!("no rest: {stuck:?}, {} works; {machine}", self.works.len()));
     }
 
-    fn check_rest(&mut self) {
+    pub(super) fn check_rest(&mut self) {
         self.feed(Event::Turn);
         law!(self, self.kept.is_empty(), "bytes are kept for ever: {:?}", self.kept);
         law!(self, self.open.is_empty(), "files stay open: {:?}", self.open.keys());
