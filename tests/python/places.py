@@ -133,10 +133,12 @@ class Place:
         out, err = ended(self.python(code, *args), status, timeout)
         return out + err if status else out
 
-    def ranks(self, count: int, *command: str | Path, **variables: str) -> list[subprocess.Popen[str]]:
+    def ranks(
+        self, count: int, *command: str | Path, stdin: int | None = None, **variables: str
+    ) -> list[subprocess.Popen[str]]:
         """Starts plain processes that are told rank and size by the environment, as a launcher does it."""
         told = [{"PMI_RANK": str(rank), "PMI_SIZE": str(count)} for rank in range(count)]
-        return [self.start(*command, env={**self.env, **one, **variables}) for one in told]
+        return [self.start(*command, env={**self.env, **one, **variables}, stdin=stdin) for one in told]
 
     def forebay(
         self, *words: str | Path, under: tuple[str, ...] = (), **options: object

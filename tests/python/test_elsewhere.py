@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import forebay as fb
+import numpy as np
 import pytest
 from conftest import Place
-from places import ended
+from places import ended, hear
 
 WRITE = """
 import os, signal, sys, numpy as np, forebay as fb
@@ -66,6 +70,44 @@ def test_a_killed_run_is_refused_elsewhere_and_whole_at_home(
     out, err = opened(place, (), run_dir)
     assert (out, err) == ("[0, 1, 2] True\n", "")
     assert not place.segments()
+
+
+def test_a_copy_of_a_killed_run_does_not_take_what_the_run_has_in_memory(place: Place, run_dir: Path) -> None:
+    killed(place, run_dir)
+    copy = run_dir.with_name("copy.fb")
+    shutil.copytree(run_dir, copy)
+    out, _ = opened(place, (), copy)
+    assert out.startswith(f"Conflict the run {copy} is a copy of {run_dir}, made before")
+    out, err = ended(place.forebay("recover", copy), 1)
+    assert f"`forebay recover {run_dir}`" in err and "Traceback" not in err
+    for words in (("ls",), ("verify",)):
+        assert f"copy of {run_dir}, and lacks what that run has in memory" in place.command(*words, copy)
+    out, err = opened(place, (), copy, "abandon")
+    assert "False" in out and "what was in memory then is not in the copy" in err
+    with fb.open(copy, "w") as run:
+        assert run.list() == []
+    out, err = opened(place, (), run_dir)
+    assert (out, err) == ("[0, 1, 2] True\n", "")
+    assert not place.segments()
+
+
+def test_a_copy_of_a_run_that_is_written_is_told_from_it(place: Place, run_dir: Path) -> None:
+    with fb.open(run_dir, "w") as run:
+        with run.snapshot(0) as s:
+            s.put("E", np.zeros(1000))
+        run.flush()
+        copy = run_dir.with_name("copy.fb")
+        shutil.copytree(run_dir, copy)
+        out, _ = opened(place, (), copy)
+        assert out.startswith(f"Conflict the run {copy} is a copy of {run_dir}")
+        with fb.open(copy, "r") as seen:
+            assert seen.snapshots.numbers == [0]
+        out, _ = opened(place, (), copy, "abandon")
+        assert out == "[0] False\n"
+        with run.snapshot(1) as s:
+            s.put("E", np.ones(1000))
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == [0, 1]
 
 
 @pytest.mark.parametrize("way", ["keyword", "variable", "command"])
@@ -130,4 +172,65 @@ def test_memory_of_a_deleted_run_is_named_by_status_recover_and_doctor_which_fre
         assert f"of the run {run_dir}, which is no more there" in place.command(*words), words
     assert place.segments()
     assert "freed" in place.command("doctor", "--clean")
+    assert not place.segments()
+
+
+def test_what_a_killed_program_has_in_memory_is_named_by_those_who_read_its_run(
+    place: Place, run_dir: Path
+) -> None:
+    killed(place, run_dir)
+    for words in (("ls",), ("verify",)):
+        out = place.command(*words, run_dir)
+        assert (
+            f"a rank that died has data in memory that are not in here yet: `forebay recover {run_dir}`"
+            in out
+        )
+    assert json.loads(place.command("ls", run_dir, "--json"))["sessions_in_memory"] == 1
+    assert json.loads(place.command("verify", run_dir, "--json"))["sessions_in_memory"] == 1
+    assert f"of the run {run_dir}" in place.command("status")
+    place.command("recover", run_dir)
+    for words in (("ls",), ("verify",)):
+        assert "memory" not in place.command(*words, run_dir)
+    assert "memory" not in place.command("status")
+
+
+def test_a_recovery_waits_for_an_agent_that_settles_what_dead_ranks_have_left(
+    place: Place, run_dir: Path
+) -> None:
+    place.command("up")
+    code = "import sys, forebay as fb\nrun = fb.open(sys.argv[1])\nrun.flush()\nprint('there', flush=True)\nsys.stdin.read(1)\nrun.put('t', 'kept')\nprint('put', flush=True)\nsys.stdin.read()"
+    rank = place.python(code, run_dir, stdin=subprocess.PIPE)
+    hear(rank, "there")
+    assert rank.stdin is not None
+    catalog = sqlite3.connect(run_dir / "catalog.sqlite", isolation_level=None)
+    catalog.execute("begin immediate")
+    rank.stdin.write("x")
+    rank.stdin.flush()
+    hear(rank, "put")
+    rank.kill()
+    recovery = place.forebay("recover", run_dir)
+    assert recovery.stderr is not None
+    assert "the agent is writing what its ranks have left" in recovery.stderr.readline()
+    catalog.execute("rollback")
+    catalog.close()
+    out, err = ended(recovery)
+    assert (out, err) == (f"{run_dir}: complete; it has no snapshots\n", "")
+    with fb.open(run_dir, "r") as run:
+        assert run["t"] == "kept"
+    rank.wait()
+
+
+def test_memory_of_a_run_that_was_renamed_is_named_with_its_new_name_and_not_freed(
+    place: Place, run_dir: Path
+) -> None:
+    killed(place, run_dir)
+    there = run_dir.with_name("there.fb")
+    run_dir.rename(there)
+    for in_its_place in (False, True):
+        if in_its_place:
+            with fb.open(run_dir) as run:
+                run.put("other", 1.0)
+        for words in (("status",), ("doctor", "--clean")):
+            assert f"of the run {there}, which `forebay recover {there}`" in place.command(*words)
+    assert place.command("recover", there) == f"{there}: complete up to step 2\n"
     assert not place.segments()

@@ -12,7 +12,7 @@ import forebay as fb
 import pytest
 from conftest import Place, until
 from disks import fill, small_disk
-from places import hear
+from places import ended, hear
 
 CLOSER = Path(__file__).with_name("closer.py")
 STEPS = 4
@@ -104,3 +104,40 @@ def test_sigterm_ends_a_program_that_closes_and_what_was_put_is_kept(
     process.communicate(timeout=ENDS)
     assert process.returncode != 0
     whole(place, keeper, disk)
+
+
+WAITER = """
+import sys
+import time
+from pathlib import Path
+
+import forebay as fb
+import numpy as np
+
+with fb.open(sys.argv[1], "w") as run:
+    for step in run.steps(None):
+        if step == 0:
+            with run.snapshot(step) as s:
+                s.put("x", np.arange(4e5))
+        time.sleep(0.01)
+        if Path(sys.argv[2]).exists():
+            break
+"""
+
+
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
+def test_a_full_disk_is_told_at_the_terminal_of_the_program(place: Place, disk: Path, keeper: str) -> None:
+    if keeper == "agent":
+        place.command("up")
+    room = place.folder / "room"
+    program = place.python(WAITER, disk / "r", room)
+    assert program.stderr is not None
+    said = program.stderr.readline()
+    assert said.startswith("forebay: r: ") and "disk" in said, said
+    (disk / "ballast").unlink()
+    again = program.stderr.readline()
+    assert "there is room on the disk again" in again, again
+    room.touch()
+    assert ended(program) == ("", "")
+    if keeper == "agent":
+        place.command("down")

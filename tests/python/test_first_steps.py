@@ -133,8 +133,11 @@ def look():
     tasks = {}
     for pid in {os.getpid(), json_pid(run)}:
         for task in os.listdir(f"/proc/{pid}/task"):
-            name = open(f"/proc/{pid}/task/{task}/comm").read().strip()
-            tasks[name] = len(os.sched_getaffinity(int(task)))
+            try:
+                name = open(f"/proc/{pid}/task/{task}/comm").read().strip()
+                tasks[name] = len(os.sched_getaffinity(int(task)))
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # it ended since it was listed
     return tasks
 # A thread that has just begun has neither its name nor its cores yet.
 until = time.monotonic() + 20

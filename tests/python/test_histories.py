@@ -69,10 +69,7 @@ def test_a_point_that_every_rank_appends_is_one_point(place: Place, run_dir: Pat
 
 def test_an_agent_killed_between_the_points_of_the_ranks_costs_none(place: Place, run_dir: Path) -> None:
     place.command("up")
-    told = [{"PMI_RANK": str(rank), "PMI_SIZE": "2"} for rank in range(2)]
-    processes = [
-        place.python(PROGRAM, run_dir, "20", env={**place.env, **one}, stdin=subprocess.PIPE) for one in told
-    ]
+    processes = place.ranks(2, sys.executable, "-c", PROGRAM, run_dir, "20", stdin=subprocess.PIPE)
     for process in processes:
         hear(process, "half")
     # One rank is ahead when the agent dies, and again when the next one has come.

@@ -415,7 +415,8 @@ def test_a_server_that_is_told_to_end_says_what_it_waits_for_and_ends_at_once_wh
     began_here = f"    open({str(began)!r}, 'w').close()\n    end"
     file.write_text(PROGRAM.replace("    began.set()\n    end", began_here))
     server = here.start(sys.executable, "-m", "forebay", "serve", file)
-    call = fb.connect(wait=20).call_async("nap", 1e9)
+    until(lambda: "nap" in fb.connect().services)
+    call = fb.connect(wait=0.1).call_async("nap", 1e9)
     until(began.exists)
     server.send_signal(signal.SIGTERM)
     assert server.stderr is not None

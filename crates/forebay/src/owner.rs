@@ -144,18 +144,25 @@ fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
 /// What cannot be seen from here is taken as shared.
 fn unlike(wire: &Wire, dir: &Path) -> Option<(PathBuf, u32)> {
     let pid = wire.process()?.pid;
-    let seen = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino()));
-    let differs = |path: &Path| {
-        let there = Path::new("/proc").join(pid.to_string()).join("root");
-        let Ok(inside) = path.strip_prefix("/") else { return false };
-        match (seen(path), seen(&there.join(inside))) {
-            (Ok(here), Ok(there)) => here != there,
-            (Ok(_), Err(e)) => e.kind() == std::io::ErrorKind::NotFound,
-            _ => false,
-        }
-    };
     let home = dir.ancestors().find(|dir| dir.is_dir()).and_then(|dir| dir.canonicalize().ok());
-    [Some(place::shm_dir()), home].into_iter().flatten().find(|path| differs(path)).map(|path| (path, pid))
+    [Some(place::shm_dir()), home]
+        .into_iter()
+        .flatten()
+        .find(|path| differs(pid, path))
+        .map(|path| (path, pid))
+}
+
+/// Whether a path leads a process elsewhere than this one. A process that has ended leads nowhere: that is
+/// no difference, and who asks it hears that it is gone.
+fn differs(pid: u32, path: &Path) -> bool {
+    let seen = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino()));
+    let root = Path::new("/proc").join(pid.to_string()).join("root");
+    let Ok(inside) = path.strip_prefix("/") else { return false };
+    match (seen(path), seen(&root.join(inside))) {
+        (Ok(here), Ok(there)) => here != there,
+        (Ok(_), Err(e)) => e.kind() == std::io::ErrorKind::NotFound && root.metadata().is_ok(),
+        _ => false,
+    }
 }
 
 /// The owner's code in this process.
@@ -249,4 +256,23 @@ fn greeted(socket: &Path) -> Result<Option<Wire>> {
 fn program() -> String {
     let path = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|| "program".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+    #[test]
+    fn a_process_that_has_ended_is_not_one_that_sees_other_directories() {
+        let shm = place::shm_dir();
+        assert!(!differs(std::process::id(), &shm));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // It has ended and is still a process: what it saw cannot be looked up any more.
+        let id = Pid::from_child(&child);
+        waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert!(!differs(child.id(), &shm));
+        child.wait().unwrap();
+        assert!(!differs(child.id(), &shm));
+    }
 }

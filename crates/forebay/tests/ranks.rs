@@ -275,7 +275,7 @@ fn a_rank_that_never_comes_or_never_ends_a_step_holds_nobody_for_ever() {
             let run = open(s, 0, 2);
             let _ = half(&run, 0, 0);
             let e = run.close().unwrap_err();
-            assert!(e.text().contains("rank 1 of 2 has not opened the run within 0.5 s"), "{e}");
+            assert!(e.text().contains("rank 1 of 2 did not open the run within 0.5 s"), "{e}");
             assert!(run.closed());
             let run = open(s, 0, 2);
             s.tell("again");

@@ -1,14 +1,15 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
-use super::leftover::{Leftover, leftovers};
+use super::leftover::{Look, in_memory, leftovers, lines};
 use super::out::{Out, Unit, bar, bytes};
 use forebay::{Code, Elsewhere, Error, Result, run_dir};
-use forebay_arena::place;
+use forebay_arena::{Process, place};
 use forebay_store as store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Read every byte of a run and compare checksums; changes nothing.
 #[derive(clap::Args)]
@@ -52,11 +53,16 @@ impl Verify {
         let (bar, progress) = bar("reading", Unit::Bytes);
         let report = store::verify_with(&dir, &progress)?;
         bar.finish_and_clear();
+        let left = store::left_in_memory(&dir).unwrap_or_default();
         if out.json {
             out.value(&json!({
                 "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults,
+                "sessions_in_memory": left.sessions, "copy_of": left.original,
             }))?;
         } else {
+            if let Some(line) = in_memory(&left, &self.run) {
+                out.line(line)?;
+            }
             for fault in &report.faults {
                 out.line(fault)?;
             }
@@ -199,8 +205,9 @@ impl Recover {
     /// Does it, and names what is left of other runs.
     pub fn run(&self, out: &Out) -> Result<()> {
         let done = self.recover(out);
-        if !out.json {
-            for line in leftovers(false).iter().filter_map(Leftover::line) {
+        // What was just refused was said.
+        if !out.json && done.is_ok() {
+            for line in lines(&leftovers(Look::Catalogs)) {
                 eprintln!("forebay: still in shared memory: {line}");
             }
         }
@@ -258,12 +265,41 @@ fn is_held(dir: &Path) -> bool {
     store::lock::holder(&dir.join(store::layout::LOCK)).is_some() || store::has_living_ranks(dir)
 }
 
+/// How often it is asked whether the agent is done with a run.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether an agent of this host has the run, and no rank in it lives: it is about to let go of it.
+fn is_settled_by_agent(dir: &Path) -> bool {
+    let runs = forebay_agent::status().unwrap_or_default().into_iter().filter(|s| s.role == "agent");
+    let same = |path: &str| match (Path::new(path).canonicalize(), dir.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    };
+    let found = runs.flat_map(|s| s.runs).find(|run| same(&run.path));
+    found
+        .is_some_and(|run| run.figures.is_object() && run.ranks.iter().all(|rank| Process::is_gone(rank.pid)))
+}
+
 fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
     let (bar, progress) = bar("recovering", Unit::Bytes);
     let shown = bar.clone();
     // On the standard error, so that what a program reads of this command stays as it was.
     let says: store::Says = Arc::new(move |text| shown.suspend(|| eprintln!("forebay: {text}")));
-    let last = store::recover_with(dir, elsewhere, &progress, Some(says))?;
+    let mut waits = false;
+    let last = loop {
+        match store::recover_with(dir, elsewhere, &progress, Some(says.clone())) {
+            Err(e) if e.code() == Code::Conflict && is_settled_by_agent(dir) => {
+                if !std::mem::replace(&mut waits, true) {
+                    says(&format!(
+                        "{}: the agent is writing what its ranks have left; this waits for it",
+                        dir.display()
+                    ));
+                }
+                std::thread::sleep(PAUSE);
+            }
+            done => break done?,
+        }
+    };
     bar.finish_and_clear();
     out.either(
         || json!({"run": dir, "last_step": last}),

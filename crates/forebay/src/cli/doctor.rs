@@ -1,6 +1,6 @@
 //! `forebay doctor`: whether this machine and this account give Forebay what it needs.
 
-use super::leftover::{Left, leftovers};
+use super::leftover::{Left, Look, leftovers, lines};
 use super::out::{Out, bytes};
 use forebay::{Code, Error, Result};
 use forebay_arena::place;
@@ -109,14 +109,20 @@ fn home() -> Finding {
 /// there is the run.
 fn left_over(clean: bool) -> Finding {
     let what = "left-over segments";
-    let (mut calls, mut freed, mut said) = (0, 0, Vec::new());
-    for found in leftovers(true) {
-        match &found.left {
-            Left::Calls => calls += 1,
-            Left::OfNone(_) if clean && std::fs::remove_file(&found.path).is_ok() => freed += found.bytes,
-            _ => said.extend(found.line()),
+    let (mut calls, mut freed) = (0, 0);
+    let mut found = leftovers(Look::Hosts);
+    found.retain(|one| match &one.left {
+        Left::Calls => {
+            calls += 1;
+            false
         }
-    }
+        Left::OfNone(_) if clean && std::fs::remove_file(&one.path).is_ok() => {
+            freed += one.bytes;
+            false
+        }
+        _ => true,
+    });
+    let said = lines(&found);
     let freed = if freed > 0 { format!("{} freed; ", bytes(freed)) } else { String::new() };
     match said.is_empty() {
         true => finding(what, Verdict::Good, format!("{freed}none that holds data ({calls} of calls)")),

@@ -3,15 +3,18 @@
 use super::out::bytes;
 use forebay::Result;
 use forebay_arena::place::{self, Found};
+use forebay_types::control::word;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// The runs of other hosts that were asked for their numbers: each once, though many segments may be of it. An
 /// error says nothing of the run.
 type Asked = BTreeMap<String, Result<Option<String>>>;
 
 /// What is known of a segment that a dead process has left.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub enum Left {
     /// Of calls: the next agent clears it away.
     Calls,
@@ -26,22 +29,33 @@ pub enum Left {
     /// Of a run on another host that cannot be asked, and why.
     Unasked(String, String),
     /// Nothing says of which run.
-    Unknown,
+    Unknown(PathBuf),
 }
 
-fn what_is_left(found: &Found, asks: bool, asked: &mut Asked) -> Left {
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub enum Look {
+    /// Nothing that a disk could make wait.
+    Memory,
+    /// The catalogs of runs on this host.
+    Catalogs,
+    /// Hosts of other runs, too.
+    Hosts,
+}
+
+fn what_is_left(found: &Found, look: Look, asked: &mut Asked) -> Left {
     if found.segment.kind() == place::kind::CALL {
         return Left::Calls;
     }
     if is_mapped(&found.path) {
         return Left::InUse;
     }
-    let Some(run) = found.segment.label() else { return Left::Unknown };
+    let Some(run) = found.segment.label() else { return Left::Unknown(found.path.clone()) };
     let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_of = |id: &str| name.contains(&format!("-{id}-"));
     let dir = Path::new(&run);
     if !dir.is_absolute() {
-        if !asks {
+        if look < Look::Hosts {
             return Left::Of(run);
         }
         let there = asked.entry(run.clone()).or_insert_with(|| forebay::far_run_id(&run));
@@ -51,17 +65,37 @@ fn what_is_left(found: &Found, asks: bool, asked: &mut Asked) -> Left {
             Err(e) => Left::Unasked(run, e.to_string()),
         };
     }
+    let home = found.segment.word(word::HOME).load(Ordering::Relaxed);
+    let is_elsewhere = std::fs::metadata(dir)
+        .map(|there| there.ino() != home)
+        .unwrap_or_else(|e| e.kind() == std::io::ErrorKind::NotFound);
+    if home != 0 && is_elsewhere {
+        // Renamed, and another run, or a copy, may be in its place.
+        let beside =
+            dir.parent().and_then(|near| std::fs::read_dir(near).ok()).into_iter().flatten().flatten();
+        if let Some(moved) = beside.filter(|e| e.ino() == home).map(|e| e.path()).find(|p| is_run(p)) {
+            return Left::Of(moved.display().to_string());
+        }
+        return Left::OfNone(run);
+    }
     // What cannot be looked at may be there.
     let gone = std::fs::symlink_metadata(dir).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
     let another = || {
         let there = forebay_store::Reader::open(dir).and_then(|reader| reader.run_id());
         there.is_ok_and(|id| !is_of(&id))
     };
+    if look == Look::Memory && !gone {
+        return Left::Of(run);
+    }
     match gone || another() {
         true => Left::OfNone(run),
         false if is_closed(dir, &name) => Left::Closed(run),
         false => Left::Of(run),
     }
+}
+
+fn is_run(dir: &Path) -> bool {
+    dir.join(forebay_store::layout::CATALOG).exists()
 }
 
 /// Whether the session of a rank's segment is over, by the catalog of its run.
@@ -93,11 +127,32 @@ pub struct Leftover {
     pub left: Left,
 }
 
-impl Leftover {
-    /// For people; nothing is said of what needs nobody.
-    pub fn line(&self) -> Option<String> {
-        let room = bytes(self.bytes);
-        Some(match &self.left {
+/// For people: a line for each run, and what it takes in all. Nothing is said of what needs nobody.
+pub fn lines(found: &[Leftover]) -> Vec<String> {
+    let mut sums = BTreeMap::<&Left, u64>::new();
+    for one in found {
+        *sums.entry(&one.left).or_default() += one.bytes;
+    }
+    sums.into_iter().filter_map(|(left, sum)| left.line(bytes(sum))).collect()
+}
+
+/// What `ls` and `verify` say of data that are not on disk yet.
+pub fn in_memory(found: &forebay_store::InMemory, run: &str) -> Option<String> {
+    if let Some(original) = &found.original {
+        return Some(format!(
+            "this is a copy of {}, and lacks what that run has in memory still",
+            original.display()
+        ));
+    }
+    let sessions = found.sessions;
+    let of = if sessions == 1 { "a rank that died has" } else { "ranks that died have" };
+    (sessions > 0)
+        .then(|| format!("{of} data in memory that are not in here yet: `forebay recover {run}` writes them"))
+}
+
+impl Left {
+    fn line(&self, room: String) -> Option<String> {
+        Some(match self {
             Left::Calls | Left::InUse => return None,
             Left::Of(run) => format!(
                 "{room} of the run {run}, which `forebay recover {run}` or its next opening brings to disk"
@@ -111,18 +166,39 @@ impl Leftover {
             Left::Unasked(run, why) => {
                 format!("{room} of the run {run}, whose host cannot be asked for it: {why}")
             }
-            Left::Unknown => format!("{room} in {}, of a run that it does not name", self.path.display()),
+            Left::Unknown(path) => format!("{room} in {}, of a run that it does not name", path.display()),
         })
     }
 }
 
-/// All of this user; `asks`: other hosts are asked for runs of theirs.
-pub fn leftovers(asks: bool) -> Vec<Leftover> {
+/// All of this user.
+pub fn leftovers(look: Look) -> Vec<Leftover> {
     let mut asked = Asked::new();
     let dead = place::segments("").into_iter().filter(|found| !found.segment.creator_lives());
     dead.map(|found| {
         let bytes = std::fs::metadata(&found.path).map_or(0, |m| m.blocks() * 512);
-        Leftover { left: what_is_left(&found, asks, &mut asked), bytes, path: found.path }
+        Leftover { left: what_is_left(&found, look, &mut asked), bytes, path: found.path }
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_run_stands_in_one_line_however_many_segments_it_takes() {
+        let run = |name: &str| Left::Of(name.to_owned());
+        let one = |left, bytes| Leftover { path: PathBuf::new(), bytes, left };
+        let found = [
+            one(run("/r.fb"), 2 << 20),
+            one(Left::Calls, 1),
+            one(run("/s.fb"), 1 << 20),
+            one(run("/r.fb"), 3 << 20),
+        ];
+        let said = lines(&found);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("5.0 MiB of the run /r.fb,"), "{said:?}");
+        assert!(said[1].starts_with("1.0 MiB of the run /s.fb,"), "{said:?}");
+    }
 }

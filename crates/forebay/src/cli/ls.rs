@@ -1,5 +1,6 @@
 //! `forebay ls`: what a run holds.
 
+use super::leftover::in_memory;
 use super::out::{Out, bytes};
 use super::{pick, print};
 use forebay::{Cell, DataSet, Mode, Result};
@@ -50,6 +51,7 @@ impl Ls {
         }
         let list = run.list(&self.pattern, self.set)?;
         let (tables, snapshots, damaged) = (run.tables()?, run.snapshots()?, damaged(&run)?);
+        let left = forebay_store::left_in_memory(run.path()).unwrap_or_default();
         if out.json {
             return out.value(&json!({
                 "run": run.path(),
@@ -57,6 +59,8 @@ impl Ls {
                 "tables": tables,
                 "steps": snapshots.numbers()?,
                 "damaged_steps": damaged,
+                "sessions_in_memory": left.sessions,
+                "copy_of": left.original,
             }));
         }
         data_sets(out, &list)?;
@@ -76,6 +80,9 @@ impl Ls {
             if !damaged.is_empty() {
                 let list = damaged.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
                 out.line(format!("damaged snapshots, passed over: {list}"))?;
+            }
+            if let Some(line) = in_memory(&left, &self.run) {
+                out.line(line)?;
             }
         }
         Ok(())

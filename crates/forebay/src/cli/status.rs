@@ -1,6 +1,6 @@
 //! `forebay status`: processes, runs, services, buffers.
 
-use super::leftover::{Leftover, leftovers};
+use super::leftover::{Look, leftovers, lines};
 use super::out::{Out, bytes};
 use forebay::Result;
 use forebay_agent::{RunStatus, Status as Of};
@@ -24,9 +24,8 @@ impl Status {
         for s in &found {
             owner(out, s)?;
         }
-        leftovers(false)
-            .iter()
-            .filter_map(Leftover::line)
+        lines(&leftovers(Look::Memory))
+            .into_iter()
             .try_for_each(|line| out.line(format!("left by the dead: {line}")))
     }
 }
