@@ -676,11 +676,11 @@ impl Run {
         let first = {
             let state = lock(&self.state);
             let Some(life) = &state.life else { return };
-            let mut seats = life.seats.iter().filter(|(_, seat)| !seat.gone);
+            let seats = life.seats.iter().filter(|(_, seat)| !seat.gone);
             if seats.clone().any(|(_, seat)| seat.who.here == std::process::id()) {
                 return;
             }
-            let first = seats.by_ref().min_by_key(|(_, seat)| seat.rank);
+            let first = seats.min_by_key(|(_, seat)| seat.rank);
             first.map(|(session, _)| (life.owner.clone(), *session))
         };
         if let Some((owner, session)) = first {

@@ -27,10 +27,7 @@ pub fn open_session(
     segment: impl Fn(u64) -> Option<String>,
 ) -> Result<SessionRow> {
     let failed = |e| sql_error("cannot record the session", e);
-    let last: i64 = conn
-        .query_row("SELECT coalesce(max(session), 0) FROM fb_sessions", (), |r| r.get(0))
-        .map_err(failed)?;
-    let free = (last as u64 + 1..).find_map(|session| Some((session, segment(session)?)));
+    let free = (last_session(conn)? + 1..).find_map(|session| Some((session, segment(session)?)));
     let (session, segment) = free.ok_or_else(|| Error::internal("no number is left for a session"))?;
     let row = SessionRow { session, rank, size, segment };
     conn.execute(
