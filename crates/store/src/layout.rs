@@ -241,9 +241,10 @@ pub fn data_file(name: &str, set: i64, session: u64, seq: u64) -> String {
     format!("{DATA}/{clean}.{sum:08x}.{set}.{session}-{seq}.h5")
 }
 
-/// The session that made the file of a data set.
-pub fn session_of(file: &str) -> Option<u64> {
-    file.strip_suffix(".h5")?.rsplit('.').next()?.split_once('-')?.0.parse().ok()
+/// Session and number of the put that made the file of a data set.
+pub fn put_of(file: &str) -> Option<(u64, u64)> {
+    let (session, seq) = file.strip_suffix(".h5")?.rsplit('.').next()?.split_once('-')?;
+    Some((session.parse().ok()?, seq.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(step_file(-3), "steps/m0000000003.h5");
         assert!(step_file(9) < step_file(10));
         assert_ne!(data_file("a/b", 0, 1, 1), data_file("a_b", 0, 1, 1));
-        assert_eq!(session_of(&data_file("a/b.7-8", -3, 12, 5)), Some(12));
+        assert_eq!(put_of(&data_file("a/b.7-8", -3, 12, 5)), Some((12, 5)));
     }
 
     #[test]

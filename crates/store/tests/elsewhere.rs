@@ -1,10 +1,12 @@
 //! What dead programs left in memory that this process does not reach, or that is gone: nothing is closed as if
 //! it had been empty.
 
-use crate::common::{Rank, copy, f64s};
+use crate::common::{Rank, copy, f64s, wait_for};
 use forebay_store::catalog::Ended;
 use forebay_store::{Options, Owner, Reader, Site, catalog, lock, recover, recover_with, repair};
-use forebay_types::control::{Elsewhere, Mode};
+use forebay_types::codec::Writer;
+use forebay_types::control::{Ask, Column, Elsewhere, Mode, TableInfo};
+use forebay_types::record::Record;
 use forebay_types::{Code, Error, Selection};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -465,4 +467,137 @@ fn a_catalog_that_is_older_than_the_files_beside_it_says_what_it_did_not_know_an
     assert!(said.contains("the data set in ") && files() == before, "{said}");
     assert!(messages(&run).iter().any(|(_, level, text)| *level == 3 && said.contains(text)));
     assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "it is said once");
+}
+
+/// A table of one column; gives its number.
+fn table(rank: &mut Rank, name: &str) -> u32 {
+    let columns = vec![Column { name: "a".into(), dtype: "f64".into(), unit: String::new() }];
+    let made = rank.ask(&Ask::Table { name: name.into(), columns, history: false }).unwrap();
+    serde_json::from_value::<TableInfo>(made).unwrap().id
+}
+
+fn row(rank: &mut Rank, table: u32, value: f64) {
+    let mut cells = Writer::new();
+    cells.u8(1).f64(value);
+    let cells = cells.finish();
+    rank.publish(&Record::Insert { table, step: 0, rows: 1, cells: &cells });
+}
+
+fn rows_of(run: &Path, table: &str) -> usize {
+    Reader::open(run).unwrap().select(table, "", &[]).unwrap().rows.len()
+}
+
+/// A run whose owner died behind rows 0 to 9; rows 10 to 14 are in memory. `copy` is made before and after the table.
+fn with_rows(run: &Path, copy: impl Fn(&str)) -> Rank {
+    let owner = Owner::open(run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy("before");
+    let number = table(&mut rank, "t");
+    copy("declared");
+    for n in 0..10 {
+        row(&mut rank, number, n as f64);
+    }
+    rank.put("y", &f64s(20_000, 9), None);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    rank.settle();
+    owner.abandon().unwrap();
+    owner.close().unwrap_err();
+    for n in 10..15 {
+        row(&mut rank, number, n as f64);
+    }
+    rank
+}
+
+#[test]
+fn a_catalog_that_is_older_than_what_is_in_memory_says_how_much_may_be_lost() {
+    for repaired in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (run, old) = (dir.path().join("r.fb"), dir.path().join("old.sqlite"));
+        let copy = |when: &str| {
+            if when == "declared" {
+                Connection::open(catalog_of(&run))
+                    .unwrap()
+                    .execute("VACUUM INTO ?1", [old.to_str().unwrap()])
+                    .unwrap();
+            }
+        };
+        let rank = with_rows(&run, copy);
+        for end in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(run.join(format!("catalog.sqlite{end}")));
+        }
+        std::fs::copy(&old, catalog_of(&run)).unwrap();
+        if repaired {
+            let done = repair(&run).unwrap();
+            assert!(
+                !done.lacks_nothing() && done.older.is_some_and(|text| text.contains("up to 11 records"))
+            );
+        }
+        let (done, said) = recovered(&run, Elsewhere::Refuse);
+        match repaired {
+            true => assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""), "repair has said it"),
+            false => {
+                let text = done.unwrap_err().text().to_owned();
+                assert!(text.contains("older") && text.contains("up to 11 records"), "{text}");
+                assert!(said.contains("the data set in "), "{said}");
+            }
+        }
+        assert!(
+            messages(&run).iter().any(|(_, level, text)| *level == 3 && text.contains("up to 11 records"))
+        );
+        assert_eq!(rows_of(&run, "t"), 5, "those in memory");
+        assert!(rank.is_unlinked());
+        assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "it is said once");
+    }
+}
+
+#[test]
+fn rows_in_memory_whose_table_the_catalog_has_lost_are_put_aside_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, old) = (dir.path().join("r.fb"), dir.path().join("old.sqlite"));
+    let copy = |when: &str| {
+        if when == "before" {
+            Connection::open(catalog_of(&run))
+                .unwrap()
+                .execute("VACUUM INTO ?1", [old.to_str().unwrap()])
+                .unwrap();
+        }
+    };
+    with_rows(&run, copy);
+    for end in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(run.join(format!("catalog.sqlite{end}")));
+    }
+    std::fs::copy(&old, catalog_of(&run)).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_err() && said.contains("fb_unread: there is no table of number 1"), "{done:?} {said}");
+    let conn = catalog::open_read_only(&catalog_of(&run)).unwrap();
+    let aside: (i64, String) = conn
+        .query_row("SELECT count(*), max(why) FROM fb_unread", (), |r| Ok((r.get(0)?, r.get(1)?)))
+        .unwrap();
+    assert!(aside.0 == 5 && aside.1.contains("number 1"), "{aside:?}");
+    let told: Vec<_> = messages(&run).into_iter().filter(|m| m.2.contains("number 1")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn what_was_declared_is_in_the_file_of_the_catalog_soon_and_survives_the_loss_of_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    let number = table(&mut rank, "t");
+    let main = dir.path().join("main.sqlite");
+    wait_for("the table in the catalog's own file", || {
+        std::fs::copy(catalog_of(&run), &main).unwrap();
+        let conn = Connection::open(&main).unwrap();
+        conn.query_row("SELECT 1 FROM fb_tables", (), |_| Ok(())).ok()
+    });
+    owner.abandon().unwrap();
+    owner.close().unwrap_err();
+    row(&mut rank, number, 1.0);
+    let _ = std::fs::remove_file(run.join("catalog.sqlite-wal"));
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_ok(), "{done:?} {said}");
+    assert_eq!(rows_of(&run, "t"), 1);
 }

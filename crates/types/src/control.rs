@@ -60,6 +60,9 @@ pub mod word {
     pub const FROM: usize = 22;
     /// Owner: the inode of the run's directory, which tells the run from a copy in its place; 0: not told.
     pub const HOME: usize = 23;
+    /// Owner: the highest number of a record of the session that the catalog has noted as applied, stored behind
+    /// that commit: a catalog that knows less is an older one.
+    pub const NOTED: usize = 24;
     /// In [`FROM`]: the run went back to its beginning.
     pub const BEGINNING: u64 = u64::MAX;
 }

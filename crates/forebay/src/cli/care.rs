@@ -133,6 +133,9 @@ impl Repair {
                 "nothing can be read of the catalog: tables, attributes and small data sets, which lay only there, are lost",
             )?;
         }
+        if let Some(older) = &done.older {
+            out.line(older)?;
+        }
         for s in done.saved.iter().filter(|s| !s.is_whole()) {
             let lost = match (s.lost, s.more) {
                 (0, false) => "none is lost".to_owned(),
@@ -185,7 +188,7 @@ fn machine(done: &store::Repaired) -> serde_json::Value {
         "saved": done.saved.iter().map(table).collect::<Vec<_>>(),
         "listed": done.listed, "mended": done.mended,
         "damaged": done.damaged.iter().map(step).collect::<Vec<_>>(),
-        "damaged_sets": done.damaged_sets, "unusable": done.unusable, "left": done.left,
+        "damaged_sets": done.damaged_sets, "older": done.older, "unusable": done.unusable, "left": done.left,
     })
 }
 

@@ -8,9 +8,9 @@ use super::verify::{difference_of_set, fault_of_set, faults_of_step};
 use super::{Progress, unheard};
 use crate::catalog::{self, Catalog, Health, StepRow, Value};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Layout, STEPS, TMP, step_file};
+use crate::layout::{DATA, Layout, STEPS, TMP, put_of, step_file};
 use crate::lock::Lock;
-use crate::owner::{files, has_end, left_by_the_dead, spare_the_living, tidy};
+use crate::owner::{files, has_end, inherit, left_by_the_dead, lost_records, older, spare_the_living, tidy};
 use crate::reader::Reader;
 use crate::site::Site;
 use crate::stepfile::{Entry, Manifest, open_manifest};
@@ -46,6 +46,8 @@ pub struct Repaired {
     pub damaged_sets: Vec<String>,
     /// Files that could not be used and were left alone.
     pub unusable: Vec<String>,
+    /// Of which sessions of dead programs the catalog knows less than it did, its log being lost.
+    pub older: Option<String>,
     /// Ranks of dead programs that left something in shared memory; `recover` writes it.
     pub left: u64,
 }
@@ -59,6 +61,7 @@ impl Repaired {
     /// Whether nothing is missing, though something may have been mended.
     pub fn lacks_nothing(&self) -> bool {
         !self.lost_catalog
+            && self.older.is_none()
             && self.saved.iter().all(Saved::is_whole)
             && self.damaged.is_empty()
             && self.damaged_sets.is_empty()
@@ -102,9 +105,20 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     };
     let left = left_by_the_dead(&layout, catalog.run_id());
     catalog.transaction(|tx| {
+        let (mut behind, mut lost) = (0, 0);
         for row in &left {
-            catalog::inherit_session(tx, row)?;
+            let is_unknown = catalog::session(tx, row.session)?.is_none();
+            let gap = lost_records(&layout, tx, row)?;
+            if is_unknown || !gap.is_empty() {
+                (behind, lost) = (behind + 1, lost + (gap.end - gap.start));
+            }
+            inherit(tx, row, &gap)?;
             catalog::suppose_site(tx, Some(row.session), &Site::here())?;
+        }
+        if behind > 0 {
+            let text = older(behind, lost);
+            catalog::message(tx, 0, -1, 3, &text)?;
+            done.older = Some(text);
         }
         // From now on `LOCK` names this process.
         match lock.before() {
@@ -187,7 +201,7 @@ fn adopt_files(
 ) -> Result<()> {
     let (steps, mut data) = (files(&layout.steps()), files(&layout.data()));
     // Of two files of one data set the one that was put last counts.
-    data.sort_by_key(|path| Reverse(put_by(path)));
+    data.sort_by_key(|path| Reverse(path.to_str().and_then(put_of)));
     let total = (steps.len() + data.len()) as u64;
     let dropped = catalog::dropped(catalog.conn())?;
     for (i, path) in steps.iter().enumerate() {
@@ -238,13 +252,6 @@ const FROM_FILES: [&str; 3] = ["fb_steps", "fb_step_data", "fb_damaged"];
 pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
     let finished = has_end(path, ".h5") && !has_end(path, TMP);
     finished.then(|| format!("{folder}/{}", path.file_name().unwrap_or_default().to_string_lossy()))
-}
-
-/// Session and number of the put that made a file of `data/`.
-fn put_by(path: &Path) -> Option<(u64, u64)> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".h5")?;
-    let (session, seq) = name.rsplit('.').next()?.split_once('-')?;
-    Some((session.parse().ok()?, seq.parse().ok()?))
 }
 
 fn usable(path: &Path, file: &str, run_id: &str, done: &mut Repaired) -> Option<Manifest> {

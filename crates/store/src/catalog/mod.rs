@@ -22,6 +22,7 @@ mod sessions;
 mod steps;
 mod tables;
 mod together;
+mod unread;
 mod watch;
 
 pub(crate) use anew::{
@@ -58,6 +59,7 @@ pub(crate) use together::steps_are;
 pub use together::{
     begun_on, close_as, comes, forget_together, go_back, go_on_at, heads_of, kept_heads, renew, went_back,
 };
+pub use unread::put_aside;
 pub use watch::{
     Act, acts, curves, declare, diagrams, giver, kept_curve, last_act, log_act, log_applied, message,
     messages, parameter_values, parameters,

@@ -108,7 +108,7 @@ impl Intake {
         rests: Vec<Rest>,
         hears: Option<&Arc<dyn Sink>>,
     ) -> Result<Vec<rests::Told>> {
-        let lost = rests.iter().any(|r| r.is_unknown || !matches!(r.fate, Fate::Here { .. }));
+        let lost = rests.iter().any(|r| r.is_behind() || !matches!(r.fate, Fate::Here { .. }));
         let told = match lost {
             true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests))?,
             false => Vec::new(),

@@ -106,7 +106,11 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
             _ => {}
         }
     }
-    Some(Effect::Late { session, error })
+    let record = match item {
+        Item::Record { bytes, .. } => Some((seq, bytes.clone())),
+        _ => None,
+    };
+    Some(Effect::Late { session, error, record })
 }
 
 fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effect>) -> Result<()> {
@@ -115,6 +119,7 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
             catalog::keep_pending(conn, *session, *seq, *step, &rings(*session, *at)?)
         }
         Item::Settled { session, step, last } => catalog::settle_pending(conn, *session, *step, *last),
+        Item::Unread { session, seq, bytes, why } => catalog::put_aside(conn, *session, *seq, bytes, why),
         Item::Failing(attempt) => catalog::note_attempt(conn, attempt),
         Item::Record { session, seq, bytes } => {
             record(conn, *session, *seq, Record::decode(bytes)?.1, effects)

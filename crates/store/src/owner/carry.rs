@@ -26,8 +26,7 @@ impl Intake {
                 let facts = self.describe(step, time, heads).map(Box::new);
                 self.follows.push_back(Event::Described { step, facts });
             }
-            // What is not moved now is moved later.
-            Action::Settle => drop(self.catalog.move_log()),
+            Action::Settle => self.move_log(),
             Action::Applied { session, seq } => {
                 if let Some(s) = self.attached.get(&session) {
                     // A predecessor may have come further than what its successor has read again.
@@ -157,16 +156,25 @@ impl Intake {
             ),
             Commit::Durable => self.catalog.transaction(|tx| apply_all(tx, &group, &rings)),
         };
-        self.follows.push_back(match committed {
+        let follows = match committed {
             Ok(effects) => {
                 for s in self.attached.values() {
                     s.segment.word(word::COMMITS).fetch_add(1, Ordering::SeqCst);
                 }
+                for (session, seq) in group.iter().filter_map(Item::source) {
+                    if let Some(s) = self.attached.get(&session) {
+                        s.segment.word(word::NOTED).fetch_max(seq, Ordering::SeqCst);
+                    }
+                }
                 self.logged += group.iter().map(Item::bytes).sum::<usize>();
+                if group.iter().any(Item::declares) {
+                    self.declared();
+                }
                 Event::Committed { group, effects }
             }
             Err(error) => Event::NotCommitted { group, error },
-        });
+        };
+        self.follows.push_back(follows);
     }
 
     /// All that a step was taken with: the parameters are those of now, for all small records before its

@@ -4,7 +4,7 @@ use super::adopt::Orphan;
 use super::intake::Intake;
 use super::machine::{Absence, Event};
 use super::overflow::mark;
-use super::rests::Rest;
+use super::rests::Rests;
 use super::sink::Sink;
 use super::{Attach, attached::Attached};
 use crate::catalog::{self, SessionRow};
@@ -34,6 +34,8 @@ pub(super) struct Taken {
     pub bytes: u64,
     /// What is to be told at once.
     pub told: Vec<String>,
+    /// How many of those are faults of this opening.
+    pub faults: usize,
 }
 
 /// How far the work is that a predecessor left.
@@ -68,12 +70,12 @@ pub(super) enum Command {
     Sessions(Sender<Vec<(u64, u32)>>),
     IsIdle(Sender<bool>),
     /// Takes what earlier owners left.
-    TakeOver(Vec<Rest>, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
+    TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
     Recovering(Sender<Recovering>),
     NotRecovered(Sender<Vec<Error>>),
     /// A life of the run begins; files without a row are swept if nothing is being written. What is
     /// to be told of it.
-    BeginLife(Elsewhere, bool, Sender<Result<Vec<String>>>),
+    BeginLife(Elsewhere, Sender<Result<Vec<String>>>),
     Lose(Error),
     Close,
 }
@@ -115,9 +117,7 @@ impl Intake {
                 let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_drained() });
             }
             Command::NotRecovered(tell) => drop(tell.send(self.not_recovered())),
-            Command::BeginLife(elsewhere, was_closed, tell) => {
-                drop(tell.send(self.begin_life(elsewhere, was_closed)));
-            }
+            Command::BeginLife(elsewhere, tell) => drop(tell.send(self.begin_life(elsewhere))),
             Command::Lose(error) => self.feed(Event::Lose(error)),
             Command::Close => self.feed(Event::Close),
         }
@@ -210,6 +210,7 @@ impl Intake {
         what.segment.word(word::RANKS).store(row.size.into(), Ordering::SeqCst);
         what.segment.word(word::RANK).store(u64::from(row.rank) + 1, Ordering::SeqCst);
         self.downs.open(what.session, &what.segment);
+        self.declared();
         self.enter(Attached::new(row, what.segment, sink, 0), |_| {});
         self.tell_from();
         Ok(())

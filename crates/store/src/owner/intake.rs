@@ -9,6 +9,7 @@ use super::drain::{Order, Report};
 use super::figures::Rooms;
 use super::machine::{Absence, Action, Birth, Event, Machine, OVER_THE_NETWORK, Ticket};
 use super::open::Options;
+use super::rests::Older;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
@@ -31,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(200);
 const TURN: usize = 1024;
 /// Rounds of reading in which every ring has been read that was full of small records.
 const ROUNDS: usize = 1024;
+/// What was declared stands in the catalog's own file after this time: who loses the log knows by it what
+/// later records mean.
+const DECLARED: Duration = Duration::from_millis(20);
 /// A log of more bytes is moved into the catalog's file when nobody needs the intake; SQLite does
 /// it in the middle of the work only when it grows large.
 const QUIET_LOG: usize = 1 << 20;
@@ -64,6 +68,10 @@ pub(super) struct Intake {
     pub missing: Vec<Error>,
     /// Bytes of records committed since the catalog's log was last moved.
     pub logged: usize,
+    /// When something was declared that is in the catalog's log alone.
+    declared: Option<Instant>,
+    /// What the catalog lacked when this owner opened it.
+    pub older: Older,
     /// Bytes that parts of files name by their record.
     pub kept: HashMap<Ticket, Arc<[u8]>>,
     /// Blocks whose bytes come from another host.
@@ -121,6 +129,8 @@ impl Intake {
             rooms: Rooms::default(),
             missing: Vec::new(),
             logged: 0,
+            declared: None,
+            older: Older::default(),
             kept: HashMap::new(),
             awaited: Vec::new(),
             replies: HashMap::new(),
@@ -149,6 +159,7 @@ impl Intake {
             self.look_after_ranks();
             self.feed(Event::Turn);
             self.look_for_directory();
+            self.move_declared();
             self.downs.flush();
             self.beat();
             self.disk.over();
@@ -181,6 +192,23 @@ impl Intake {
         while let Some(event) = self.follows.pop_front() {
             self.step(event, None);
         }
+    }
+
+    /// Something was committed without which later records mean nothing.
+    pub(super) fn declared(&mut self) {
+        self.declared.get_or_insert_with(Instant::now);
+    }
+
+    fn move_declared(&mut self) {
+        if self.declared.take_if(|at| at.elapsed() >= DECLARED).is_some() {
+            self.move_log();
+        }
+    }
+
+    /// What is not moved now is moved later: nothing is lost.
+    pub(super) fn move_log(&mut self) {
+        let _ = self.catalog.move_log();
+        self.logged = 0;
     }
 
     fn step(&mut self, event: Event, bytes: Option<&[u8]>) {
@@ -360,13 +388,12 @@ impl Intake {
             let mut fds = [PollFd::new(&self.ends.doorbell, PollFlags::IN)];
             let again = self.machine.wake().map(|at| at.saturating_sub(self.began.elapsed()));
             let beat = (!self.attached.is_empty()).then_some(BEAT);
-            let timeout = again.into_iter().chain(beat).min();
+            let declared = self.declared.map(|at| DECLARED.saturating_sub(at.elapsed()));
+            let timeout = again.into_iter().chain(beat).chain(declared).min();
             let timeout = timeout.map(|t| Timespec { tv_sec: 0, tv_nsec: t.min(BEAT).subsec_nanos() as _ });
             let idle = poll(&mut fds, timeout.as_ref()) == Ok(0);
             if idle && self.logged > QUIET_LOG {
-                // What is not moved now is moved later: nothing is lost.
-                let _ = self.catalog.move_log();
-                self.logged = 0;
+                self.move_log();
             }
         }
         for s in self.attached.values() {

@@ -36,6 +36,7 @@ pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;
 pub use rests::{InMemory, left_in_memory};
+pub(crate) use rests::{inherit, lost_records, older};
 pub use sink::{Deaf, Sink};
 
 use crate::layout::Layout;

@@ -9,7 +9,7 @@ use super::drain::Drain;
 use super::intake::{Ends, Intake, listed_steps};
 use super::machine::Event;
 use super::overflow;
-use super::rests::{self, Rest};
+use super::rests::{self, Rests};
 use super::silence::{Watch, Watched};
 use super::{Downs, Owner, Threads};
 use crate::care::Progress;
@@ -165,7 +165,7 @@ impl Owner {
         // Somebody may have made or changed it before the lock was ours.
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
         let rests = match fresh {
-            true => Vec::new(),
+            true => Rests::default(),
             false => match rests::look(&layout, lock.before(), options.elsewhere) {
                 Ok(rests) => rests,
                 Err(e) => {
@@ -194,16 +194,15 @@ impl Owner {
 
     /// Goes on where the last owner stopped: segments that are still there are read to their end,
     /// or on if their rank lives; finished step files without a row are listed, unfinished files go.
-    fn take_over(&self, rests: Vec<Rest>, options: &Options) -> Result<()> {
-        let (elsewhere, was_closed) = (options.elsewhere, rests.is_empty());
+    fn take_over(&self, rests: Rests, options: &Options) -> Result<()> {
+        let elsewhere = options.elsewhere;
         let say = |lines: Vec<String>| {
             let Some(says) = &options.says else { return };
             lines.iter().for_each(|line| says(&format!("{}: {line}", self.dir().display())));
         };
-        let Taken { lives, bytes: total, told } =
+        let Taken { lives, bytes: total, told, faults: known } =
             self.ask(|tell| Command::TakeOver(rests, options.adopt.clone(), elsewhere, tell))??;
         say(told);
-        let known = self.not_recovered()?.len();
         if lives {
             return Ok(());
         }
@@ -226,7 +225,7 @@ impl Owner {
         if let Some(says) = &options.says {
             self.not_recovered()?.iter().skip(known).for_each(|e| says(e.text()));
         }
-        say(self.ask(|tell| Command::BeginLife(elsewhere, was_closed, tell))??);
+        say(self.ask(|tell| Command::BeginLife(elsewhere, tell))??);
         Ok(())
     }
 
@@ -241,29 +240,31 @@ impl Intake {
     /// this opening, too.
     pub(super) fn take_over(
         &mut self,
-        rests: Vec<Rest>,
+        rests: Rests,
         hears: Option<&Arc<dyn Sink>>,
         elsewhere: Elsewhere,
     ) -> Result<Taken> {
+        self.older = rests.older;
         self.sweep_unfinished();
         self.sweep_dropped()?;
-        let lost = self.inherit(rests, hears)?;
+        let lost = self.inherit(rests.all, hears)?;
         let faults = lost.iter().filter(|t| t.is_fault);
         self.missing.extend(faults.map(|t| Error::new(Code::NotFound, t.text.clone())));
         let mut told: Vec<String> = lost.into_iter().map(|t| t.text).collect();
         let lives = self.machine.sessions().any(|s| s.adopted.is_some());
         if lives {
             // Before anything is read: later there are files that the drain is writing.
-            told.extend(self.sweep(elsewhere, false)?);
+            told.extend(self.sweep(elsewhere)?);
         }
-        Ok(Taken { lives, bytes: self.attached.values().map(Attached::held_bytes).sum(), told })
+        let bytes = self.attached.values().map(Attached::held_bytes).sum();
+        Ok(Taken { lives, bytes, told, faults: self.missing.len() })
     }
 
     /// What a predecessor left is settled, as far as that could be waited for.
-    pub(super) fn begin_life(&mut self, elsewhere: Elsewhere, was_closed: bool) -> Result<Vec<String>> {
+    pub(super) fn begin_life(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         self.catalog.transaction(|tx| catalog::forget_together(tx))?;
         match self.machine.is_drained() {
-            true => self.sweep(elsewhere, was_closed),
+            true => self.sweep(elsewhere),
             // A file without a row is one that is being written.
             false => Ok(Vec::new()),
         }
@@ -284,9 +285,9 @@ impl Intake {
     }
 
     /// Files without a row: finished steps are listed, data sets that nobody needs go, what is neither is
-    /// put aside. Gives what is to be told of it. When every session was closed (`was_closed`) the catalog lacks
-    /// nothing: there are snapshots that it does not know, and data sets of later sessions, when it is an older one.
-    fn sweep(&mut self, elsewhere: Elsewhere, was_closed: bool) -> Result<Vec<String>> {
+    /// put aside. Gives what is to be told of it: a catalog that is older than the files beside it lacks
+    /// snapshots, and data sets that were put since.
+    fn sweep(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         let mut told = self.sweep_segments(elsewhere)?;
         // A run may have a hundred thousand files, and all have their rows: the catalog is asked once.
         let mut listed = catalog::step_files(self.catalog.conn())?;
@@ -308,17 +309,15 @@ impl Intake {
                 String::new()
             };
             lacks.extend(
-                (!listed.is_empty())
+                (!listed.is_empty() && self.older.lacks_steps)
                     .then(|| format!("the snapshots {}{more}, which are listed", named.join(", "))),
             );
         }
         let used = catalog::data_files(self.catalog.conn())?;
-        let last = catalog::last_session(self.catalog.conn())?;
-        let is_newer = |file: &str| crate::layout::session_of(file).is_some_and(|session| session > last);
         for (path, file) in unlisted(&self.layout.data(), crate::layout::DATA, &used) {
             // One that is whole was replaced or deleted; what else it is may be worth a look.
             match open_manifest(&path).is_ok_and(|m| m.run_id == self.run_id && m.set.is_some()) {
-                true if was_closed && is_newer(&file) => {
+                true if self.older.lacks_put(&file) => {
                     lacks.push(format!("the data set in {}, which is put aside", path.display()));
                     let _ = aside::rename(&*self.disk, &path);
                 }
@@ -326,7 +325,7 @@ impl Intake {
                 false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
-        if was_closed && !lacks.is_empty() {
+        if !lacks.is_empty() {
             let text = format!(
                 "the catalog is older than the files beside it, as one that was copied back, and did not know {}; rows of tables and points of histories that were made since then are not there",
                 lacks.join(", ")

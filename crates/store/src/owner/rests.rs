@@ -16,18 +16,21 @@
 //! and the boot of the last owner: another boot of this host has lost them, everything else counts as elsewhere.
 //! Where there is no `LOCK` either, nobody can say more: they are closed with that message.
 
-use super::overflow::{is_used, left_here, original, overflow_name};
+use super::overflow::{find, is_used, left_here, original, overflow_name};
 use crate::catalog::{self, Ended, SessionRow};
-use crate::layout::Layout;
+use crate::layout::{Layout, put_of};
 use crate::lock::{Holder, holder};
 use crate::site::{Home, Site};
 use forebay_arena::{Direction, Segment, place};
-use forebay_types::control::Elsewhere;
+use forebay_types::control::{Elsewhere, word};
+use forebay_types::record::Record;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// A session that was not closed, and what becomes of it.
 pub(super) struct Rest {
@@ -35,6 +38,44 @@ pub(super) struct Rest {
     pub fate: Fate,
     /// The catalog knows nothing of it.
     pub is_unknown: bool,
+    /// Numbers of records that a catalog had, this one has not, and the log has no more.
+    pub gap: Range<u64>,
+}
+
+impl Rest {
+    /// Whether the catalog is older than what the session wrote into one.
+    pub fn is_behind(&self) -> bool {
+        self.is_unknown || !self.gap.is_empty()
+    }
+}
+
+/// What is left of all sessions.
+#[derive(Default)]
+pub(super) struct Rests {
+    pub all: Vec<Rest>,
+    pub older: Older,
+}
+
+/// What a catalog lacks that is older than the files and the memory beside it.
+#[derive(Default)]
+pub(super) struct Older {
+    /// The highest number of a session that it knows.
+    last: u64,
+    /// See [`Rest::gap`].
+    gaps: BTreeMap<u64, Range<u64>>,
+    /// Whether a snapshot that it does not know was in a later one: every session was closed, or it lacks
+    /// something of one that was not. Else it is the last work of a program that died.
+    pub lacks_steps: bool,
+}
+
+impl Older {
+    /// Whether this data set was put into a later catalog.
+    pub fn lacks_put(&self, file: &str) -> bool {
+        put_of(file).is_some_and(|(session, seq)| {
+            session > self.last && !self.gaps.contains_key(&session)
+                || self.gaps.get(&session).is_some_and(|gap| gap.contains(&seq))
+        })
+    }
 }
 
 pub(super) enum Fate {
@@ -86,7 +127,7 @@ enum Look {
 
 /// What is left of the sessions that were not closed. Fails when something is left that cannot be reached
 /// and is not given up. `before` is who owned the run last.
-pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewhere) -> Result<Vec<Rest>> {
+pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewhere) -> Result<Rests> {
     let conn = catalog::open_read_only(&layout.catalog())?;
     let (run_id, sites) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?);
     let (here, before) = (Site::here(), before.map(Site::of_holder));
@@ -121,14 +162,57 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
             Look::Closed(path, e) if is_for_others(&e) => Fate::Lost(Loss::Closed(path, e.text().to_owned())),
             Look::Closed(_, e) => return Err(unreachable(layout, e)),
         };
-        rests.push(Rest { row, fate, is_unknown });
+        let gap = match &fate {
+            Fate::Here { segment, .. } => gap(segment, catalog::applied(&conn, row.session)?),
+            _ => 0..0,
+        };
+        rests.push(Rest { row, fate, is_unknown, gap });
     }
     let refused =
         |r: &&Rest| matches!(r.fate, Fate::Lost(Loss::Elsewhere(_) | Loss::Copied(_) | Loss::Closed(..)));
     match rests.iter().any(|r| refused(&r)) && elsewhere == Elsewhere::Refuse {
         true => Err(refusal(layout, &conn, &here, rests.iter().filter(refused))),
-        false => Ok(rests),
+        false => {
+            let gap = |r: &Rest| r.is_behind().then(|| (r.row.session, r.gap.clone()));
+            let gaps: BTreeMap<u64, Range<u64>> = rests.iter().filter_map(gap).collect();
+            let lacks_steps = rests.is_empty() || !gaps.is_empty();
+            Ok(Rests { older: Older { last: catalog::last_session(&conn)?, gaps, lacks_steps }, all: rests })
+        }
     }
+}
+
+/// Numbers of the records that a catalog has noted, behind `applied`, and that are not in the log any more.
+fn gap(segment: &Segment, applied: u64) -> Range<u64> {
+    let noted = segment.word(word::NOTED).load(Ordering::SeqCst);
+    if noted <= applied {
+        return 0..0;
+    }
+    let mut log = segment.consumer(Direction::Up);
+    log.rewind();
+    let mut bytes = Vec::new();
+    let next = log.next(&mut bytes).ok().flatten();
+    let first = next.and_then(|_| Record::decode(&bytes).ok()).map_or(noted + 1, |(seq, _)| seq);
+    applied + 1..first.min(noted + 1)
+}
+
+/// The same of a session by its name.
+pub(crate) fn lost_records(layout: &Layout, conn: &Connection, row: &SessionRow) -> Result<Range<u64>> {
+    let applied = catalog::applied(conn, row.session)?;
+    Ok(find(layout, &row.segment).map_or(0..0, |segment| gap(&segment, applied)))
+}
+
+/// What is told of sessions whose catalog is older than they are: how many, and how many records they lost at most.
+pub(crate) fn older(of: usize, lost: u64) -> String {
+    let lost = match lost {
+        0 => "what was only in the log is lost".to_owned(),
+        n => format!(
+            "what was only in the log is lost, up to {n} records of what they put, inserted and appended"
+        ),
+    };
+    format!(
+        "the catalog is older than what {} of a program that was killed had written into it: its log (catalog.sqlite-wal) is gone, or an earlier catalog was put in its place; what is in memory is kept, {lost}",
+        sessions(of)
+    )
 }
 
 /// What it means that a segment is nowhere to be seen.
@@ -390,14 +474,11 @@ pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>>
     }
     let step = catalog::last_step(conn)?.unwrap_or(-1);
     let mut told = Vec::new();
-    let unknown: Vec<&SessionRow> = rests.iter().filter(|r| r.is_unknown).map(|r| &r.row).collect();
-    if !unknown.is_empty() {
-        unknown.iter().try_for_each(|row| catalog::inherit_session(conn, row))?;
-        let text = format!(
-            "{} of a program that was killed had data in shared memory, and the catalog knew nothing of that: its log (catalog.sqlite-wal) is gone, or the catalog is an older one; what is in memory is kept, what was only in the log is lost",
-            sessions(unknown.len())
-        );
-        catalog::message(conn, unknown[0].session, step, ERROR, &text)?;
+    let behind: Vec<&Rest> = rests.iter().filter(|r| r.is_behind()).collect();
+    if let Some(first) = behind.first() {
+        behind.iter().try_for_each(|rest| inherit(conn, &rest.row, &rest.gap))?;
+        let text = older(behind.len(), behind.iter().map(|r| r.gap.end - r.gap.start).sum());
+        catalog::message(conn, first.row.session, step, ERROR, &text)?;
         told.push(Told { ended: Ended::Read, text, is_fault: true });
     }
     for (loss, of) in lost {
@@ -410,6 +491,15 @@ pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>>
         told.push(said);
     }
     Ok(told)
+}
+
+/// A session of which the catalog is older is told once: the catalog is as if it had what is lost.
+pub(crate) fn inherit(conn: &Connection, row: &SessionRow, gap: &Range<u64>) -> Result<()> {
+    catalog::inherit_session(conn, row)?;
+    match gap.is_empty() {
+        true => Ok(()),
+        false => catalog::set_applied(conn, row.session, gap.end - 1),
+    }
 }
 
 #[cfg(test)]

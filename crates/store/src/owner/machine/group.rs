@@ -246,7 +246,7 @@ impl Machine {
         match effect {
             Effect::Answer { session, seq, result } => self.answer(session, seq, result),
             Effect::Later { session, seq, ask } => self.later(session, seq, ask),
-            Effect::Late { session, error } => self.late(session, error),
+            Effect::Late { session, error, record } => self.not_kept(session, error, record),
             Effect::Version { session, seq, outcome } => {
                 if let Some(s) = self.sessions.get_mut(&session) {
                     s.note_version(seq, outcome);

@@ -27,6 +27,8 @@ pub(crate) enum Item {
     Settled { session: u64, step: i64, last: u64 },
     /// An attempt at a step has failed, or another rank has made it since.
     Failing(Box<FailedAttempt>),
+    /// A record that a dead program left means nothing to this catalog.
+    Unread { session: u64, seq: u64, bytes: Vec<u8>, why: String },
     /// A step that was acknowledged is given up.
     GivenUp { session: u64, step: i64, text: String },
     /// Somebody asked for an act of steering.
@@ -44,6 +46,7 @@ impl Item {
             | Item::Failed { session, seq, .. }
             | Item::Closed { session, seq } => Some((*session, *seq)),
             Item::Pending { .. }
+            | Item::Unread { .. }
             | Item::Settled { .. }
             | Item::Failing(_)
             | Item::Step { .. }
@@ -100,6 +103,17 @@ impl Item {
         }
     }
 
+    /// Whether later records mean nothing without what it makes: a table, a diagram, a parameter.
+    pub fn declares(&self) -> bool {
+        match self {
+            Item::Record { bytes, .. } if !Record::only_adds(bytes) => {
+                matches!(Record::decode(bytes), Ok((_, Record::Declare { .. })))
+                    || matches!(self.ask(), Some(Ask::Table { .. }))
+            }
+            _ => false,
+        }
+    }
+
     /// Number of its record; 0 without one.
     pub fn seq(&self) -> u64 {
         self.source().map_or(0, |s| s.1)
@@ -119,10 +133,12 @@ pub(crate) enum Effect {
         seq: u64,
         ask: Ask,
     },
-    /// Something acknowledged could not be done.
+    /// Something acknowledged could not be done; the number of its record, and the record as it came, if it is
+    /// a small one.
     Late {
         session: u64,
         error: Error,
+        record: Option<(u64, Vec<u8>)>,
     },
     Version {
         session: u64,

@@ -278,7 +278,7 @@ impl Machine {
     fn is_broken(&mut self, session: u64, error: Error) {
         if let Some(s) = self.sessions.get_mut(&session) {
             (s.broken, s.hung) = (true, true);
-            self.late(session, error);
+            self.not_kept(session, error, None);
         }
     }
 

@@ -104,7 +104,7 @@ impl Machine {
         if let Some(s) = self.sessions.get_mut(&n) {
             s.empty = false;
             s.kept.push_back((position, Keep::Group));
-            self.late(n, error);
+            self.not_kept(n, error, None);
         }
     }
 
@@ -446,6 +446,25 @@ impl Machine {
         self.discard(Key::Step(step));
         self.figures.discarded += 1;
         self.remember_given_up(step, why, ranks, size);
+    }
+
+    /// A record has no effect. Nobody can do again what a dead program left: that is put aside as it came.
+    pub(super) fn not_kept(&mut self, session: u64, error: Error, record: Option<(u64, Vec<u8>)>) {
+        if !self.sessions.get(&session).is_some_and(|s| s.recovered) {
+            return self.late(session, error);
+        }
+        let why = error.text().to_owned();
+        let error = match record.is_some() {
+            true => error.within(
+                "what a dead program left means nothing here, and is put aside in the table fb_unread",
+            ),
+            false => error,
+        };
+        if !self.not_recovered.contains(&error) {
+            self.group.push(Item::GivenUp { session, step: -1, text: error.text().to_owned() });
+            self.not_recovered.push(error);
+        }
+        self.group.extend(record.map(|(seq, bytes)| Item::Unread { session, seq, bytes, why }));
     }
 
     /// Something acknowledged is not kept, or not done.

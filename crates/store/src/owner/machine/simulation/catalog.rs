@@ -44,7 +44,7 @@ impl World {
                 Item::Record { session, seq, bytes } => self.record(*session, *seq, bytes, &mut effects),
                 Item::Stored { session, seq, .. } => drop(self.catalog.large.insert((*session, *seq))),
                 Item::Failed { session, error, .. } => {
-                    effects.push(Effect::Late { session: *session, error: error.clone() });
+                    effects.push(Effect::Late { session: *session, error: error.clone(), record: None });
                 }
                 Item::Pending { session, seq, step, at } => {
                     let found = self.ranks[session].ring.iter().find(|r| r.0 == at + RECORD && r.1 == *seq);
@@ -72,7 +72,7 @@ impl World {
                     effects.push(Effect::Listed { step: manifest.step, time: None });
                 }
                 Item::Asked { id, .. } => self.catalog.last_act = *id,
-                Item::GivenUp { .. } | Item::Ended { .. } => {}
+                Item::GivenUp { .. } | Item::Unread { .. } | Item::Ended { .. } => {}
             }
         }
         effects
