@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,29 @@ def small_disk(at: Path, mib: int = 24) -> Iterator[Path]:
     try:
         yield at
     finally:
+        subprocess.run(["umount", "--lazy", at], check=True)
+
+
+@contextlib.contextmanager
+def frozen_disk(at: Path) -> Iterator[Callable[[str], None]]:
+    """A file system at a new directory that is frozen by `-f`, so that who writes to it waits, and goes on by `-u`."""
+    image = at.with_name(at.name + ".image")
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    at.mkdir()
+    steps = [["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, at]]
+    if os.geteuid() != 0 or any(
+        subprocess.run(s, capture_output=True, check=False).returncode for s in steps
+    ):
+        pytest.skip("no file system can be mounted here that is to be frozen, so nothing was tried")
+
+    def freeze(how: str) -> None:
+        subprocess.run(["fsfreeze", how, at], check=True)
+
+    try:
+        yield freeze
+    finally:
+        subprocess.run(["fsfreeze", "-u", at], check=False, capture_output=True)
         subprocess.run(["umount", "--lazy", at], check=True)
 
 

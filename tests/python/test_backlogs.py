@@ -77,3 +77,21 @@ def test_a_long_backlog_of_a_rank_on_another_host_survives_its_death(
         assert len(missing) <= most, f"{sorted(missing)} are missing, {dropped} were dropped"
         assert waited > BACKLOG, f"{waited} steps waited for the disk"
         assert (dropped > 0) == (full == "drop_oldest")
+
+
+@pytest.mark.parametrize("full", ["drop_newest", "drop_oldest"])
+def test_each_snapshot_that_a_policy_drops_stands_in_the_log_of_the_run(tmp_path: Path, full: str) -> None:
+    with small_disk(tmp_path / "disk", 640) as disk:
+        with fb.open(disk / "r.fb", "w", buffer="16MiB", full=full) as run:
+            ballast = fill(disk)
+            for step in range(50):
+                with run.snapshot(step) as s:
+                    s.put("E", np.full(1_000_000, float(step)))
+            dropped = run.stats()["dropped_steps"]
+            ballast.unlink()
+            run.flush()
+            listed = set(run.snapshots.numbers)
+        with fb.open(disk / "r.fb", "r") as run:
+            told = run.sql("select step from fb_messages where text like '%is dropped%'")["step"]
+        assert 0 < len(told) == dropped
+        assert set(told) == set(range(50)) - listed

@@ -210,7 +210,7 @@ def test_a_recovery_waits_for_an_agent_that_settles_what_dead_ranks_have_left(
     rank.kill()
     recovery = place.forebay("recover", run_dir)
     assert recovery.stderr is not None
-    assert "the agent is writing what its ranks have left" in recovery.stderr.readline()
+    assert "settles what the ranks that died have left" in recovery.stderr.readline()
     catalog.execute("rollback")
     catalog.close()
     out, err = ended(recovery)
@@ -218,6 +218,16 @@ def test_a_recovery_waits_for_an_agent_that_settles_what_dead_ranks_have_left(
     with fb.open(run_dir, "r") as run:
         assert run["t"] == "kept"
     rank.wait()
+
+
+def test_a_recovery_that_begins_at_the_moment_of_a_kill_waits_for_the_agent(
+    place: Place, run_dir: Path
+) -> None:
+    place.command("up")
+    code = "import sys, os, signal, numpy as np, forebay as fb\nrun = fb.open(sys.argv[1])\nrun.restart()\nfor n in range(int(sys.argv[2]), int(sys.argv[2]) + 3):\n    with run.snapshot(n) as s:\n        s.put('E', np.full(100_000, float(n)))\nos.kill(os.getpid(), signal.SIGKILL)"
+    for n in range(8):
+        ended(place.python(code, run_dir, str(3 * n)), -signal.SIGKILL)
+        assert f"complete up to step {3 * n + 2}" in place.command("recover", run_dir)
 
 
 def test_memory_of_a_run_that_was_renamed_is_named_with_its_new_name_and_not_freed(

@@ -248,7 +248,7 @@ impl Run {
         };
         self.may_join(open, who)?;
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
-        let opened = owner.admit(open)?;
+        let opened = owner.admit(open, Some(&self.says(shared)))?;
         if let Some(life) = lock(&self.state).life.as_mut() {
             life.came.insert(open.rank);
             life.empty_since = None;

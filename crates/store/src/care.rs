@@ -37,6 +37,9 @@ pub fn recover(dir: &Path) -> Result<Option<i64>> {
     recover_with(dir, Elsewhere::Refuse, &unheard(), None)
 }
 
+/// Who recovers a run is told of a disk that does not answer for so long.
+const SILENCE: Duration = Duration::from_secs(3);
+
 /// The same; what lay in shared memory is counted in bytes, and `says` hears what this waits for. What was
 /// there and could not be kept is an error; everything else is recovered then all the same.
 pub fn recover_with(
@@ -47,7 +50,9 @@ pub fn recover_with(
 ) -> Result<Option<i64>> {
     let progress = Some(progress.clone());
     let mode = Mode::ReadWrite;
-    let owner = Owner::open(dir, Options { mode, elsewhere, progress, says, ..Options::default() })?;
+    // Somebody sits before it.
+    let silence = SILENCE;
+    let owner = Owner::open(dir, Options { mode, elsewhere, progress, says, silence, ..Options::default() })?;
     let not_recovered = owner.not_recovered()?;
     owner.close()?;
     match not_recovered.first() {

@@ -39,6 +39,17 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Whether that is an agent of this host, which owns runs of others.
+    pub fn is_agent(&self) -> bool {
+        let words = std::fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        self.is_here() && words.split('\0').nth(1) == Some("up")
+    }
+
+    /// Whether its process is one of this host, and seen from here.
+    fn is_here(&self) -> bool {
+        self.pid != 0 && self.host == host() && self.pid_space == pid_space()
+    }
+
     fn ourselves(fence: u64) -> Holder {
         Holder { pid: std::process::id(), host: host(), boot_id: boot_id(), fence, pid_space: pid_space() }
     }
@@ -216,22 +227,16 @@ fn read(file: &mut File) -> Option<Holder> {
     serde_json::from_str(&text).ok()
 }
 
-/// Whether that process is one that owns runs of others.
-fn is_agent(h: &Holder) -> bool {
-    let words = std::fs::read_to_string(format!("/proc/{}/cmdline", h.pid)).unwrap_or_default();
-    words.split('\0').nth(1) == Some("up")
-}
-
 fn held(path: &Path, by: Option<&Holder>) -> Error {
     let run = path.parent().unwrap_or(path).display();
-    let here = by.filter(|h| h.pid != 0 && h.host == host() && h.pid_space == pid_space());
+    let here = by.filter(|h| h.is_here());
     if here.is_some_and(|h| h.pid == std::process::id()) {
         return Error::new(
             Code::Conflict,
             format!("this process has {run} open already; go on with that run, or close it first"),
         );
     }
-    if let Some(h) = here.filter(|h| is_agent(h)) {
+    if let Some(h) = here.filter(|h| h.is_agent()) {
         return Error::new(
             Code::Conflict,
             format!(

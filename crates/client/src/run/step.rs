@@ -476,11 +476,18 @@ impl StepWriter {
             rooms.give_back(r.placed);
         }
         drop(rooms);
-        if how == Phase::Dropped {
-            self.core.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        let dropped = how == Phase::Dropped;
         self.leave(state, Some(how));
-        sent.map(|_| ())
+        sent?;
+        if dropped {
+            self.core.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            let text = format!(
+                "the snapshot {} is dropped: the buffers had no room for it, as the policy \"drop_newest\" says",
+                self.step
+            );
+            self.core.publish(&Record::Message { level: WARNING, step: self.step, text: &text })?;
+        }
+        Ok(())
     }
 
     /// The snapshot is no longer the open one; a dropped one stays open for its user until `end`.

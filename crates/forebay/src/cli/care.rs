@@ -210,7 +210,7 @@ impl Recover {
         let done = self.recover(out);
         // What was just refused was said.
         if !out.json && done.is_ok() {
-            for line in lines(&leftovers(Look::Catalogs)) {
+            for line in lines(&leftovers(Look::Here)) {
                 eprintln!("forebay: still in shared memory: {line}");
             }
         }
@@ -268,19 +268,39 @@ fn is_held(dir: &Path) -> bool {
     store::lock::holder(&dir.join(store::layout::LOCK)).is_some() || store::has_living_ranks(dir)
 }
 
+/// A run that nobody has any more is tried again so often.
+const AGAIN: u32 = 2;
 /// How often it is asked whether the agent is done with a run.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether an agent of this host has the run, and no rank in it lives: it is about to let go of it.
-fn is_settled_by_agent(dir: &Path) -> bool {
-    let runs = forebay_agent::status().unwrap_or_default().into_iter().filter(|s| s.role == "agent");
+/// Who has a run that is not free.
+enum Has {
+    /// Nobody any more.
+    Nobody,
+    /// An agent, and no rank that lives: it lets go of the run when it has settled what the dead have left.
+    Agent(u32),
+    /// A program, or an agent with ranks that live, or one that does not answer.
+    Others,
+}
+
+fn has(dir: &Path) -> Has {
+    let agent = match store::lock::holder(&dir.join(store::layout::LOCK)) {
+        None => return Has::Nobody,
+        Some(holder) if holder.is_agent() => holder.pid,
+        Some(_) => return Has::Others,
+    };
+    let Ok(found) = forebay_agent::status() else { return Has::Others };
     let same = |path: &str| match (Path::new(path).canonicalize(), dir.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     };
-    let found = runs.flat_map(|s| s.runs).find(|run| same(&run.path));
-    found
-        .is_some_and(|run| run.figures.is_object() && run.ranks.iter().all(|rank| Process::is_gone(rank.pid)))
+    let mut runs =
+        found.iter().filter(|s| s.pid == agent).flat_map(|s| &s.runs).filter(|run| same(&run.path));
+    // One that does not list it any more is about to give it back.
+    match runs.all(|run| run.ranks.iter().all(|rank| Process::is_gone(rank.pid))) {
+        true if found.iter().any(|s| s.pid == agent) => Has::Agent(agent),
+        _ => Has::Others,
+    }
 }
 
 fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
@@ -288,19 +308,25 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
     let shown = bar.clone();
     // On the standard error, so that what a program reads of this command stays as it was.
     let says: store::Says = Arc::new(move |text| shown.suspend(|| eprintln!("forebay: {text}")));
-    let mut waits = false;
+    let (mut waits, mut free) = (false, 0);
     let last = loop {
-        match store::recover_with(dir, elsewhere, &progress, Some(says.clone())) {
-            Err(e) if e.code() == Code::Conflict && is_settled_by_agent(dir) => {
+        let e = match store::recover_with(dir, elsewhere, &progress, Some(says.clone())) {
+            Err(e) if e.code() == Code::Conflict => e,
+            done => break done?,
+        };
+        match has(dir) {
+            Has::Agent(pid) => {
                 if !std::mem::replace(&mut waits, true) {
                     says(&format!(
-                        "{}: the agent is writing what its ranks have left; this waits for it",
+                        "{}: the agent (process {pid}) settles what the ranks that died have left, and waits for ranks that have not come; this waits for it",
                         dir.display()
                     ));
                 }
                 std::thread::sleep(PAUSE);
             }
-            done => break done?,
+            // It was let go of meanwhile; or it is refused for another reason than that somebody has it.
+            Has::Nobody if free < AGAIN => free += 1,
+            Has::Nobody | Has::Others => return Err(e),
         }
     };
     bar.finish_and_clear();

@@ -3,11 +3,13 @@
 use super::out::bytes;
 use forebay::Result;
 use forebay_arena::place::{self, Found};
+use forebay_store::catalog;
 use forebay_types::control::word;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The runs of other hosts that were asked for their numbers: each once, though many segments may be of it. An
 /// error says nothing of the run.
@@ -28,6 +30,8 @@ pub enum Left {
     OfNone(String),
     /// Of a run on another host that cannot be asked, and why.
     Unasked(String, String),
+    /// Of a run whose disk does not answer.
+    Silent(String),
     /// Nothing says of which run.
     Unknown(PathBuf),
 }
@@ -35,37 +39,88 @@ pub enum Left {
 /// What is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub enum Look {
-    /// Nothing that a disk could make wait.
-    Memory,
-    /// The catalogs of runs on this host.
-    Catalogs,
+    /// This host.
+    Here,
     /// Hosts of other runs, too.
     Hosts,
 }
 
-fn what_is_left(found: &Found, look: Look, asked: &mut Asked) -> Left {
-    if found.segment.kind() == place::kind::CALL {
+/// What a segment says of itself. It is not kept open: others would take it for one that somebody works on.
+#[derive(Clone)]
+struct Seen {
+    path: PathBuf,
+    is_of_calls: bool,
+    run: Option<String>,
+    home: u64,
+    bytes: u64,
+}
+
+impl Seen {
+    fn of(found: Found) -> Seen {
+        Seen {
+            is_of_calls: found.segment.kind() == place::kind::CALL,
+            run: found.segment.label(),
+            home: found.segment.word(word::HOME).load(Ordering::Relaxed),
+            bytes: std::fs::metadata(&found.path).map_or(0, |m| m.blocks() * 512),
+            path: found.path,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// A disk that has not answered by then does not.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Who only looks has a segment open for less than this.
+const GLANCE: Duration = Duration::from_millis(20);
+
+fn what_is_left(seen: &Seen, look: Look, asked: &mut Asked, silent: &mut BTreeSet<String>) -> Left {
+    if seen.is_of_calls {
         return Left::Calls;
     }
-    if is_mapped(&found.path) {
+    let is_used = || {
+        is_mapped(&seen.path) && {
+            std::thread::sleep(GLANCE);
+            is_mapped(&seen.path)
+        }
+    };
+    if is_used() {
         return Left::InUse;
     }
-    let Some(run) = found.segment.label() else { return Left::Unknown(found.path.clone()) };
-    let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_of = |id: &str| name.contains(&format!("-{id}-"));
-    let dir = Path::new(&run);
-    if !dir.is_absolute() {
-        if look < Look::Hosts {
-            return Left::Of(run);
+    let Some(run) = seen.run.clone() else { return Left::Unknown(seen.path.clone()) };
+    if Path::new(&run).is_absolute() {
+        if silent.contains(&run) {
+            return Left::Silent(run);
         }
-        let there = asked.entry(run.clone()).or_insert_with(|| forebay::far_run_id(&run));
-        return match there {
-            Ok(Some(id)) if is_of(id) => Left::Of(run),
-            Ok(_) => Left::OfNone(run),
-            Err(e) => Left::Unasked(run, e.to_string()),
-        };
+        // A thread that waits for the disk is left to itself.
+        let (tell, told) = std::sync::mpsc::channel();
+        let (of, dir) = (seen.clone(), run.clone());
+        std::thread::spawn(move || drop(tell.send(left_of(&of, dir))));
+        return told.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            silent.insert(run.clone());
+            Left::Silent(run)
+        });
     }
-    let home = found.segment.word(word::HOME).load(Ordering::Relaxed);
+    let name = seen.name();
+    let is_of = |id: &str| name.contains(&format!("-{id}-"));
+    if look < Look::Hosts {
+        return Left::Of(run);
+    }
+    let there = asked.entry(run.clone()).or_insert_with(|| forebay::far_run_id(&run));
+    match there {
+        Ok(Some(id)) if is_of(id) => Left::Of(run),
+        Ok(_) => Left::OfNone(run),
+        Err(e) => Left::Unasked(run, e.to_string()),
+    }
+}
+
+/// The same of one whose run is a directory here.
+fn left_of(seen: &Seen, run: String) -> Left {
+    let (home, name, dir) = (seen.home, seen.name(), Path::new(&run));
+    let is_of = |id: &str| name.contains(&format!("-{id}-"));
+    let glance = |dir: &Path| catalog::glance(&dir.join(forebay_store::layout::CATALOG));
     let is_elsewhere = std::fs::metadata(dir)
         .map(|there| there.ino() != home)
         .unwrap_or_else(|e| e.kind() == std::io::ErrorKind::NotFound);
@@ -73,37 +128,25 @@ fn what_is_left(found: &Found, look: Look, asked: &mut Asked) -> Left {
         // Renamed, and another run, or a copy, may be in its place.
         let beside =
             dir.parent().and_then(|near| std::fs::read_dir(near).ok()).into_iter().flatten().flatten();
-        if let Some(moved) = beside.filter(|e| e.ino() == home).map(|e| e.path()).find(|p| is_run(p)) {
+        if let Some(moved) = beside
+            .filter(|e| e.ino() == home)
+            .map(|e| e.path())
+            .find(|p| glance(p).is_ok_and(|(id, _)| is_of(&id)))
+        {
             return Left::Of(moved.display().to_string());
         }
         return Left::OfNone(run);
     }
     // What cannot be looked at may be there.
     let gone = std::fs::symlink_metadata(dir).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-    let another = || {
-        let there = forebay_store::Reader::open(dir).and_then(|reader| reader.run_id());
-        there.is_ok_and(|id| !is_of(&id))
-    };
-    if look == Look::Memory && !gone {
-        return Left::Of(run);
+    if gone {
+        return Left::OfNone(run);
     }
-    match gone || another() {
-        true => Left::OfNone(run),
-        false if is_closed(dir, &name) => Left::Closed(run),
-        false => Left::Of(run),
+    match glance(dir) {
+        Ok((id, _)) if !is_of(&id) => Left::OfNone(run),
+        Ok((_, known)) if known.contains(&(name, true)) => Left::Closed(run),
+        _ => Left::Of(run),
     }
-}
-
-fn is_run(dir: &Path) -> bool {
-    dir.join(forebay_store::layout::CATALOG).exists()
-}
-
-/// Whether the session of a rank's segment is over, by the catalog of its run.
-fn is_closed(dir: &Path, name: &str) -> bool {
-    let known = forebay_store::catalog::open_read_only(&dir.join(forebay_store::layout::CATALOG))
-        .and_then(|conn| forebay_store::catalog::open_sessions(&conn));
-    let own = name.contains("-run-");
-    own && known.is_ok_and(|open| open.iter().all(|row| row.segment != name))
 }
 
 /// Whether a living process has the file in its memory.
@@ -166,6 +209,7 @@ impl Left {
             Left::Unasked(run, why) => {
                 format!("{room} of the run {run}, whose host cannot be asked for it: {why}")
             }
+            Left::Silent(run) => format!("{room} of the run {run}, whose disk does not answer"),
             Left::Unknown(path) => format!("{room} in {}, of a run that it does not name", path.display()),
         })
     }
@@ -173,13 +217,15 @@ impl Left {
 
 /// All of this user.
 pub fn leftovers(look: Look) -> Vec<Leftover> {
-    let mut asked = Asked::new();
+    let (mut asked, mut silent) = (Asked::new(), BTreeSet::new());
     let dead = place::segments("").into_iter().filter(|found| !found.segment.creator_lives());
-    dead.map(|found| {
-        let bytes = std::fs::metadata(&found.path).map_or(0, |m| m.blocks() * 512);
-        Leftover { left: what_is_left(&found, look, &mut asked), bytes, path: found.path }
-    })
-    .collect()
+    let seen: Vec<Seen> = dead.map(Seen::of).collect();
+    let leftover = |seen: Seen| Leftover {
+        left: what_is_left(&seen, look, &mut asked, &mut silent),
+        bytes: seen.bytes,
+        path: seen.path,
+    };
+    seen.into_iter().map(leftover).collect()
 }
 
 #[cfg(test)]

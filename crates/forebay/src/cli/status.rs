@@ -14,20 +14,24 @@ pub struct Status {}
 impl Status {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let found = forebay_agent::status()?;
+        let asked = forebay_agent::status();
         if out.json {
-            return out.value(&json!(found));
+            return out.value(&json!(asked?));
         }
-        if found.is_empty() {
-            out.line("nothing of Forebay runs here; `forebay up` starts an agent")?;
-        }
-        for s in &found {
-            owner(out, s)?;
-        }
-        lines(&leftovers(Look::Memory))
+        // What the dead have left is seen without the agent, too.
+        let shown = asked.and_then(|found| show_all(out, &found));
+        lines(&leftovers(Look::Here))
             .into_iter()
-            .try_for_each(|line| out.line(format!("left by the dead: {line}")))
+            .try_for_each(|line| out.line(format!("left by the dead: {line}")))?;
+        shown
     }
+}
+
+fn show_all(out: &Out, found: &[Of]) -> Result<()> {
+    if found.is_empty() {
+        out.line("nothing of Forebay runs here; `forebay up` starts an agent")?;
+    }
+    found.iter().try_for_each(|s| owner(out, s))
 }
 
 fn owner(out: &Out, s: &Of) -> Result<()> {

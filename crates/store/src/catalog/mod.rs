@@ -350,6 +350,21 @@ fn open_at_once(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
+/// What a catalog says of its run to somebody who must not write beside it, nor wait for a disk that is frozen: the
+/// run's identity, and each session's segment with whether it was closed. What stands in the log alone is not seen.
+pub fn glance(path: &Path) -> Result<(String, Vec<(String, bool)>)> {
+    let failed = |e| sql_error(&format!("cannot read {}", path.display()), e);
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let uri = format!("file:{}?immutable=1", escape(path));
+    let conn = Connection::open_with_flags(uri, flags).map_err(failed)?;
+    let sessions = conn
+        .prepare("SELECT segment, closed IS NOT NULL FROM fb_sessions")
+        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)?;
+    Ok((fact(&conn, "run_id")?, sessions))
+}
+
 /// Keeps others from the index of the log: who may read that file may lock it, for as long as he likes, and nothing
 /// is committed meanwhile. Who may write the catalog, a group perhaps, may.
 fn shut_index(path: &Path) {
@@ -464,6 +479,10 @@ pub fn quoted(name: &str) -> String {
 
 /// What SQLite says, with one of our codes.
 pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
+    // Of a file SQLite says that the disk is full, of the index of the log that it could not be enlarged.
+    if e.sqlite_error().is_some_and(|e| e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+        return Error::new(Code::Full, format!("{what}: the disk is full"));
+    }
     let code = match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Code::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Code::ReadOnly,

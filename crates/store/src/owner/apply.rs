@@ -142,7 +142,7 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
             effects.push(Effect::Listed { step: manifest.step, time: manifest.time });
             Ok(())
         }
-        Item::GivenUp { session, step, text } => catalog::message(conn, *session, *step, 3, text),
+        Item::Note { session, step, level, text } => catalog::message(conn, *session, *step, *level, text),
         Item::Asked { id, who, act } => catalog::log_act(conn, *id, who, act),
         Item::Ended { id, step, code, text } => catalog::log_applied(conn, *id, *step, *code, text),
     }

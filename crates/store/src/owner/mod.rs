@@ -39,6 +39,7 @@ pub use rests::{InMemory, left_in_memory};
 pub(crate) use rests::{inherit, lost_records, older};
 pub use sink::{Deaf, Sink};
 
+use crate::disk::Disk;
 use crate::layout::Layout;
 use crate::lock::Lock;
 use command::{Admit, Command};
@@ -138,8 +139,9 @@ impl Owner {
         }
     }
 
-    /// Admits a rank: gives it a session and the name of its segment.
-    pub fn admit(&self, request: &OpenRun) -> Result<RunOpened> {
+    /// Admits a rank: gives it a session and the name of its segment. Waits while the disk is full, if somebody
+    /// hears that.
+    pub fn admit(&self, request: &OpenRun, says: Option<&Says>) -> Result<RunOpened> {
         let (rank, size) = (request.rank, request.size);
         if size == 0 || rank >= size || size as usize > forebay_types::limits::RANKS {
             return Err(Error::bad(format!("rank {rank} of {size} ranks is not possible")));
@@ -151,7 +153,11 @@ impl Owner {
                 format!("the run is open with {expected} ranks, not {size}; close it there first"),
             ));
         }
-        self.ask(|tell| Command::Admit(Admit { rank, size, program, created }, tell))?
+        let admit = || {
+            let program = program.clone();
+            self.ask(|tell| Command::Admit(Admit { rank, size, program, created }, tell))?
+        };
+        open::while_full(self.dir(), self.disk.patience(), says, admit)
     }
 
     /// Takes a rank's segment into custody.

@@ -89,21 +89,38 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Tries again while the disk is full, if somebody hears that this waits.
-    fn while_full<T>(&self, layout: &Layout, work: impl Fn() -> Result<T>) -> Result<T> {
-        let (began, mut waits) = (Instant::now(), Waits::default());
-        loop {
-            let (e, says) = match (work(), &self.says) {
-                (Err(e), Some(says)) if Fault::of(&e) == Fault::NoRoom && began.elapsed() < RECOVERY => {
-                    (e, says)
-                }
-                (done, _) => return done,
-            };
-            let full = "the opening waits for room on the disk, which is full; make room";
-            waits.say(says, layout.root(), &format!("{full}: {}", e.text()));
-            std::thread::sleep(self.disk.patience());
-        }
+/// Tries again while the disk is full, if somebody hears that this waits.
+pub(super) fn while_full<T>(
+    dir: &Path,
+    patience: Duration,
+    says: Option<&Says>,
+    work: impl Fn() -> Result<T>,
+) -> Result<T> {
+    let (began, mut waits) = (Instant::now(), Waits::default());
+    loop {
+        let (e, says) = match (work(), says) {
+            (Err(e), Some(says)) if Fault::of(&e) == Fault::NoRoom && began.elapsed() < RECOVERY => (e, says),
+            (done, _) => return done,
+        };
+        let full = "the opening waits for room on the disk, which is full; make room";
+        waits.say(says, dir, &format!("{full}: {}", e.text()));
+        std::thread::sleep(patience);
+    }
+}
+
+/// An opening that waits while the disk is full, and says so when it does not answer.
+struct Begun<'a> {
+    layout: &'a Layout,
+    disk: &'a Watched,
+    says: Option<Says>,
+}
+
+impl Begun<'_> {
+    fn patiently<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+        let of = self.layout.catalog();
+        while_full(self.layout.root(), self.disk.patience(), self.says.as_ref(), || {
+            self.disk.using(&of, &work)
+        })
     }
 }
 
@@ -156,17 +173,20 @@ impl Owner {
                 says(&format!("{of}: {text}"));
             }
         })?;
-        let fresh = options.while_full(&layout, || admits(&layout, options.mode))?;
-        layout.create(&*options.disk)?;
-        let lock = Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+        let file = layout.catalog();
+        let begun = Begun { layout: &layout, disk: &disk, says: options.says.clone() };
+        let fresh = begun.patiently(|| admits(&layout, options.mode))?;
+        begun.patiently(|| layout.create(&*options.disk))?;
+        let take = || Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&file));
+        let lock = begun.patiently(take)?;
         if options.adopt.is_none() {
-            spare_the_living(&layout)?;
+            disk.using(&file, || spare_the_living(&layout))?;
         }
         // Somebody may have made or changed it before the lock was ours.
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
         let rests = match fresh {
             true => Rests::default(),
-            false => match rests::look(&layout, lock.before(), options.elsewhere) {
+            false => match disk.using(&file, || rests::look(&layout, lock.before(), options.elsewhere)) {
                 Ok(rests) => rests,
                 Err(e) => {
                     // It tells the next one where those are of which the catalog does not.
@@ -180,9 +200,10 @@ impl Owner {
         let catalog = match fresh {
             true => {
                 wipe(&*options.disk, &layout)?;
-                Catalog::create(&options.disk, &layout, lock.fence(), &new_id()?)?
+                let id = new_id()?;
+                begun.patiently(|| Catalog::create(&options.disk, &layout, lock.fence(), &id))?
             }
-            false => options.while_full(&layout, || Catalog::open(&options.disk, &layout, lock.fence()))?,
+            false => begun.patiently(|| Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
         let owner = start(layout, catalog, lock, &options, fresh, (disk, watch))?;
         if !fresh && let Err(e) = owner.take_over(rests, &options) {

@@ -82,6 +82,11 @@ impl Watched {
         done
     }
 
+    /// Work with a file that SQLite does.
+    pub fn using<T>(&self, file: &Path, work: impl FnOnce() -> T) -> T {
+        self.during("use", At::Path(file.to_owned()), |_| work())
+    }
+
     /// Of a call that has taken that long by now.
     pub fn waits_for(&self, long: Duration) -> Option<String> {
         let calls = self.lock();

@@ -105,17 +105,20 @@ impl Rank {
         spec: &SegmentSpec,
         sink: Arc<dyn Sink>,
     ) -> Result<Rank> {
-        let opened = owner.admit(&OpenRun {
-            path: owner.dir().to_string_lossy().into_owned(),
-            mode: Mode::Append,
-            rank,
-            size,
-            full: WhenFull::Block,
-            scratch: false,
-            buffer: spec.block_bytes,
-            program: "test".into(),
-            elsewhere: Default::default(),
-        })?;
+        let opened = owner.admit(
+            &OpenRun {
+                path: owner.dir().to_string_lossy().into_owned(),
+                mode: Mode::Append,
+                rank,
+                size,
+                full: WhenFull::Block,
+                scratch: false,
+                buffer: spec.block_bytes,
+                program: "test".into(),
+                elsewhere: Default::default(),
+            },
+            None,
+        )?;
         let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
         let bell = segment.bell(Direction::Up);
         bell.attach_doorbell(owner.doorbell().unwrap()).unwrap();

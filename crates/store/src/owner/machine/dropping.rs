@@ -2,8 +2,12 @@
 //! goes, of all ranks, and everybody is told.
 
 use super::Machine;
+use super::item::Item;
 use super::steps::Step;
 use forebay_types::{Code, Error};
+
+/// Level of its message.
+const WARNING: u8 = 2;
 
 impl Machine {
     /// Drops the oldest step that all ranks have ended, that holds blocks and that is not being
@@ -15,7 +19,9 @@ impl Machine {
         let text = format!(
             "step {step} is dropped: it was the oldest that waited for the disk when the buffers were full, as the policy \"drop_oldest\" says"
         );
-        self.say_to_all(2, step, &text);
+        self.say_to_all(WARNING, step, &text);
+        let session = self.steps.get(&step).and_then(|k| k.sessions().first().copied()).unwrap_or(0);
+        self.group.push(Item::Note { session, step, level: WARNING, text: text.clone() });
         self.give_up(step, Error::new(Code::Full, text));
         self.release_rings();
         self.figures.dropped += 1;

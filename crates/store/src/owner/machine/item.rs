@@ -29,8 +29,8 @@ pub(crate) enum Item {
     Failing(Box<FailedAttempt>),
     /// A record that a dead program left means nothing to this catalog.
     Unread { session: u64, seq: u64, bytes: Vec<u8>, why: String },
-    /// A step that was acknowledged is given up.
-    GivenUp { session: u64, step: i64, text: String },
+    /// What became of something that was acknowledged, for the log of the run.
+    Note { session: u64, step: i64, level: u8, text: String },
     /// Somebody asked for an act of steering.
     Asked { id: u64, who: String, act: Act },
     /// An act that no rank carries out came to its end.
@@ -50,7 +50,7 @@ impl Item {
             | Item::Settled { .. }
             | Item::Failing(_)
             | Item::Step { .. }
-            | Item::GivenUp { .. }
+            | Item::Note { .. }
             | Item::Asked { .. }
             | Item::Ended { .. } => None,
         }

@@ -48,6 +48,9 @@ impl Arriving {
     }
 }
 
+/// Level of messages.
+const ERROR: u8 = 3;
+
 impl Machine {
     pub(super) fn take_record(&mut self, r: Read) {
         let Some(s) = self.sessions.get_mut(&r.session) else { return };
@@ -410,7 +413,7 @@ impl Machine {
         }
         if let Some(session) = sessions.first() {
             let text = why.text().to_owned();
-            self.group.push(Item::GivenUp { session: *session, step, text });
+            self.group.push(Item::Note { session: *session, step, level: ERROR, text });
         }
         self.tear(step, why);
     }
@@ -461,7 +464,7 @@ impl Machine {
             false => error,
         };
         if !self.not_recovered.contains(&error) {
-            self.group.push(Item::GivenUp { session, step: -1, text: error.text().to_owned() });
+            self.group.push(Item::Note { session, step: -1, level: ERROR, text: error.text().to_owned() });
             self.not_recovered.push(error);
         }
         self.group.extend(record.map(|(seq, bytes)| Item::Unread { session, seq, bytes, why }));

@@ -72,7 +72,7 @@ impl World {
                     effects.push(Effect::Listed { step: manifest.step, time: None });
                 }
                 Item::Asked { id, .. } => self.catalog.last_act = *id,
-                Item::GivenUp { .. } | Item::Unread { .. } | Item::Ended { .. } => {}
+                Item::Note { .. } | Item::Unread { .. } | Item::Ended { .. } => {}
             }
         }
         effects

@@ -1,0 +1,67 @@
+"""Openings and commands where the disk is frozen, or full."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import forebay as fb
+from conftest import Place
+from disks import fill, frozen_disk, small_disk
+from places import ended, hear
+
+WRITE = """
+import os, signal, sys, forebay as fb
+run = fb.open(sys.argv[1], buffer="16MiB")
+run.put("t", "kept")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_is_left_of_a_run_on_a_frozen_disk_is_named_and_nobody_hangs(
+    place: Place, tmp_path: Path
+) -> None:
+    with frozen_disk(tmp_path / "disk") as freeze:
+        run = tmp_path / "disk" / "r.fb"
+        ended(place.python(WRITE, run), -signal.SIGKILL)
+        freeze("-f")
+        recovery = place.forebay("recover", run)
+        assert recovery.stderr is not None and "has not answered" in recovery.stderr.readline()
+        for words in (("status",), ("doctor",), ("status",)):
+            assert f"of the run {run}" in place.command(*words, timeout=20), words
+        freeze("-u")
+        out, _ = ended(recovery)
+        assert "complete" in out
+        assert not place.segments()
+
+
+OPEN = """
+import sys, forebay as fb
+with fb.open(sys.argv[1], rank=int(sys.argv[2]), size=2) as run:
+    print("open", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_an_opening_on_a_full_disk_waits_and_says_so(place: Place, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        with fb.open(disk / "r.fb", "w", buffer="1MiB") as run:
+            run.put("x", 1.0)
+        ballast = fill(disk, 0)
+        ranks = [place.python(OPEN, disk / "r.fb", "0", stdin=subprocess.PIPE)]
+        assert ranks[0].stderr is not None
+        assert "waits for room on the disk, which is full; make room" in ranks[0].stderr.readline()
+        ballast.unlink()
+        hear(ranks[0], "open")
+        fill(disk, 0)
+        # It needs little: there may be room for that.
+        ranks.append(place.python(OPEN, disk / "r.fb", "1", stdin=subprocess.PIPE))
+        ballast.unlink()
+        hear(ranks[1], "open")
+        for rank in ranks:
+            assert rank.stdin is not None
+            rank.stdin.write("\n")
+            rank.stdin.flush()
+        for rank in ranks:
+            ended(rank)
