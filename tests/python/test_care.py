@@ -125,3 +125,19 @@ def test_nothing_is_drawn_where_there_is_no_terminal(place: Place, kept: Path) -
     out, err = process.communicate(timeout=DEADLINE)
     assert "sound" in out
     assert err == ""
+
+
+def test_a_snapshot_that_is_marked_as_damaged_is_verified_with_a_remedy_that_helps(
+    place: Place, run_dir: Path
+) -> None:
+    with fb.open(run_dir) as run:
+        for step in range(3):
+            with run.snapshot(step) as s:
+                s.put("E", np.full(1000, float(step)))
+    (run_dir / "steps" / "0000000001.h5").write_bytes(b"no HDF5")
+    assert f"run `forebay repair {run_dir}`" in place.command("verify", run_dir, status=1)
+    place.command("repair", run_dir, status=1)
+    said = place.command("verify", run_dir, status=1)
+    assert said.count("steps/0000000001.h5: ") == 1 and f"`forebay drop {run_dir} 1`" in said, said
+    place.command("drop", run_dir, "1")
+    assert "sound" in place.command("verify", run_dir)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import forebay as fb
 import pytest
-from places import Place, ended, until
+from places import Place, ended, hear, until
 
 START = """
 import os, sys, forebay as fb, numpy as np
@@ -145,3 +146,65 @@ def test_a_restart_before_the_first_snapshot_leaves_nothing_of_a_program_with_a_
         # What this life made before it went back is its own.
         assert [row["step"] for row in run.table("rows").select()] == [-7, *range(15)]
         assert [r["value"] for r in run.sql("select value from fb_points order by t")] == list(range(15))
+
+
+LOOP = """
+import os, signal, sys, numpy as np, forebay as fb
+run, how, snapshots = fb.open(sys.argv[1]), sys.argv[2], sys.argv[3] == "kept"
+snap = run.restart() if how == "restart" else None
+rows = run.table("energy", {"step": "i8"}, history=True)
+for step in run.steps(30, start=snap):
+    if snapshots and step % 10 == 0 and step > 0:
+        with run.snapshot(step) as s:
+            s.put("E", np.full(10, float(step)))
+        if how == "first" and step == 20:
+            run.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    rows.insert({"step": step})
+run.close()
+"""
+
+
+def test_rows_of_a_start_that_was_refused_go_when_one_goes_on(place: Place, run_dir: Path) -> None:
+    ended(place.python(LOOP, run_dir, "first", "kept"), -signal.SIGKILL)
+    for _ in range(2):
+        out = "".join(ended(place.python(LOOP, run_dir, "again", "kept"), 1))
+        assert "call restart() before the loop" in out and "energy" in out, out
+        assert "Conflict" in out
+    _, err = ended(place.python(LOOP, run_dir, "restart", "kept"))
+    assert "rows" not in err
+    with fb.open(run_dir, "r") as run:
+        assert sorted(run.sql("select step from energy")["step"]) == list(range(30))
+        told = run.sql("select text from fb_messages")["text"]
+    assert sum("rows of that step or later ones in energy" in text for text in told) == 2
+
+
+def test_who_begins_again_where_rows_are_is_told_and_loses_none(place: Place, run_dir: Path) -> None:
+    _, err = ended(place.python(LOOP, run_dir, "first", "none"))
+    assert err == ""
+    for how in ("again", "restart"):
+        _, err = ended(place.python(LOOP, run_dir, how, "none"))
+        assert "the loop begins at step 0" in err and 'mode "w"' in err
+    with fb.open(run_dir, "r") as run:
+        assert sorted(run.sql("select step from energy")["step"]) == sorted(list(range(30)) * 3)
+
+
+HELD = """
+import sys, forebay as fb
+run = fb.open(sys.argv[1])
+rate = run.parameter("rate", 1.0)
+run.flush()
+for step in run.steps(2):
+    print(step, flush=True)
+    sys.stdin.readline()
+run.close()
+"""
+
+
+def test_steer_that_gives_up_waiting_says_so_by_its_status(place: Place, run_dir: Path) -> None:
+    program = place.python(HELD, run_dir, stdin=subprocess.PIPE)
+    hear(program, "0")
+    said = place.command("steer", run_dir, "set", "rate", "-2.5", "--timeout", "0.2", status=1)
+    assert "it is not withdrawn" in said, said
+    place.command("steer", run_dir, "set", "rate", "-3", "--timeout", "0")
+    ended(program)

@@ -56,7 +56,7 @@ impl Verify {
         let left = store::left_in_memory(&dir).unwrap_or_default();
         if out.json {
             out.value(&json!({
-                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults,
+                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults, "marked": report.marked,
                 "sessions_in_memory": left.sessions, "copy_of": left.original,
             }))?;
         } else {
@@ -66,6 +66,19 @@ impl Verify {
             for fault in &report.faults {
                 out.line(fault)?;
             }
+        }
+        if let [step, ..] = report.marked[..]
+            && report.marked.len() == report.faults.len()
+        {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!(
+                    "{}: {} damaged and marked, so that a restart passes them over; the rest is sound. Put the files back from a copy and say `forebay repair {run}`, or give them up: `forebay drop {run} {step}`",
+                    dir.display(),
+                    report.marked.len(),
+                    run = self.run
+                ),
+            ));
         }
         if !report.faults.is_empty() {
             return Err(Error::new(

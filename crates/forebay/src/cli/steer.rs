@@ -3,7 +3,7 @@
 use super::far;
 use super::out::Out;
 use clap::Subcommand as _;
-use forebay::{Result, run_dir};
+use forebay::{Code, Error, Result, run_dir};
 use forebay_types::watch::Act;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -55,7 +55,7 @@ enum Verb {
         /// The parameter.
         name: String,
         /// A number, true, false or a text.
-        #[arg(allow_negative_numbers = true)]
+        #[arg(allow_hyphen_values = true)]
         value: String,
     },
     /// Press a button that the program declared.
@@ -135,7 +135,17 @@ impl Steer {
                 let step = done.step.filter(|s| !said(s)).map_or(String::new(), |s| format!(" at step {s}"));
                 format!("{words}{step}; the run is {}", state.as_str().unwrap_or(""))
             },
-        )
+        )?;
+        if done.applied || wait.is_zero() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::Timeout,
+            format!(
+                "not every rank has done it after {} s; it is not withdrawn, and happens when they come to it. --timeout 0 asks without waiting",
+                self.timeout
+            ),
+        ))
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Report {
     pub bytes: u64,
     /// What is wrong, one line each; names the file.
     pub faults: Vec<String>,
+    /// Steps among them that are marked as damaged already: there is nothing more to repair.
+    pub marked: Vec<i64>,
 }
 
 /// Reads everything and compares checksums. Changes nothing; may run beside an owner.
@@ -76,10 +78,18 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
             report.bytes += entries.iter().map(Entry::nbytes).sum::<u64>();
             let mut found = faults_of_step(&layout, &step.file, &entries, &passed);
             let listed = Listed { row: step, serial, heads, entries: &entries };
-            found.extend(faults_of_row(&layout, &listed));
+            if found.is_empty() {
+                found = faults_of_row(&layout, &listed);
+            }
             found
         });
         let found = found.unwrap_or_else(|e| vec![e.to_string()]);
+        if !found.is_empty() && reader.asked(|conn| catalog::damage_of(conn, step.step))?.is_some() {
+            report.marked.push(step.step);
+            let found = found.join("; ");
+            report.faults.push(format!("{}: damaged, and marked as such: {found}", step.file));
+            continue;
+        }
         report.faults.extend(found.iter().map(|f| format!("{}: {f}", step.file)));
     }
     report.faults.extend(faults_of_list(&reader, &layout, &steps, &found)?);

@@ -11,6 +11,7 @@ mod custody;
 mod data;
 mod descriptors;
 mod failed;
+mod histories;
 mod marks;
 mod pending;
 mod points;
@@ -37,6 +38,7 @@ pub use data::{
 pub(crate) use data::{data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use failed::{FailedAttempt, failed_attempts, note_attempt};
+pub use histories::doubled;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{

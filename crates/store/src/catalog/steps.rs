@@ -1,15 +1,15 @@
 //! Steps: which are complete, what is in them, where a run goes on after a restart.
 
 use super::data::{check_bytes, meta_of, order_text, shape_text};
+use super::histories::take_back;
 use super::marks::{LISTED, damage_of, damaged_behind, forget_dropped, unmark};
-use super::tables::{STEP_COLUMN, tables};
-use super::{now, quoted, serials, sql_error};
+use super::{now, serials, sql_error};
 use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// A complete step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -280,48 +280,6 @@ pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
         .map_err(broken)?;
     }
     Ok(Some(back))
-}
-
-/// Rows of histories and points of diagrams that belong to a step or to later ones go.
-pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
-    let broken = |e| sql_error("cannot go back to the last step", e);
-    for t in tables(conn)?.iter().filter(|t| t.history) {
-        let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
-        conn.execute(&sql, [step]).map_err(broken)?;
-    }
-    super::points::take_back(conn, step)
-}
-
-/// Notes how far the rows of histories and the points are that were there before this life of the run.
-pub(super) fn note_rows(conn: &Connection) -> Result<()> {
-    let broken = |e| sql_error("what was there before cannot be noted", e);
-    let last = |table: &str| {
-        let sql = format!("SELECT coalesce(max(rowid), 0) FROM {}", quoted(table));
-        conn.query_row(&sql, (), |r| r.get::<_, i64>(0)).map_err(broken)
-    };
-    let histories = tables(conn)?.into_iter().filter(|t| t.history).map(|t| t.name);
-    let rows: BTreeMap<String, i64> = histories
-        .chain(["fb_points".to_owned()])
-        .map(|name| last(&name).map(|last| (name, last)))
-        .collect::<Result<_>>()?;
-    let text = serde_json::to_string(&rows).map_err(|e| Error::internal(e.to_string()))?;
-    conn.execute("INSERT OR REPLACE INTO fb_run VALUES('rows_before', ?1)", [text]).map(drop).map_err(broken)
-}
-
-/// The program begins at its beginning: rows and points of all steps go, and those that belong to no step, which
-/// it makes again; but not those that it has made in this life already.
-pub(super) fn begin_anew(conn: &Connection) -> Result<()> {
-    let broken = |e| sql_error("cannot go back to the beginning", e);
-    take_back(conn, 0)?;
-    let text = super::fact(conn, "rows_before").unwrap_or_default();
-    let before: BTreeMap<String, i64> = serde_json::from_str(&text).unwrap_or_default();
-    let histories = tables(conn)?.into_iter().filter(|t| t.history).map(|t| (t.name, STEP_COLUMN));
-    for (name, step) in histories.chain([("fb_points".to_owned(), "step")]) {
-        let Some(last) = before.get(&name) else { continue };
-        let sql = format!("DELETE FROM {} WHERE {step} < 0 AND rowid <= ?1", quoted(&name));
-        conn.execute(&sql, [last]).map_err(broken)?;
-    }
-    conn.execute("DELETE FROM fb_run WHERE key = 'rows_before'", ()).map(drop).map_err(broken)
 }
 
 /// The last complete step, with nothing changed.

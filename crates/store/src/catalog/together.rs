@@ -2,10 +2,9 @@
 //! step, and they close the run as finished. A *life* goes from the first rank that opens the run
 //! until the last one has left, deaths of owners included.
 
+use super::histories::{begin_anew, note_rows, take_back, take_strays};
 use super::marks::damaged_behind;
-use super::steps::{
-    begin_anew, finished, go_back_to, last_step, mark_finished, newest, put_aside, restart, take_back,
-};
+use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart};
 use super::{now, now_fact, set_fact, sql_error};
 use crate::stepfile::Manifest;
 use forebay_types::control::{Heads, Restarted};
@@ -56,12 +55,29 @@ pub fn forget_together(conn: &Connection) -> Result<()> {
 
 /// A new life begins with this session, on complete steps up to `last`.
 pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
+    let stray = is_stray(conn, session, last)?;
     super::points::begin_life(conn)?;
     set_fact(conn, "life", session as i64)?;
     set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
     conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on").map_err(failed)?;
-    super::steps::note_rows(conn)?;
+    note_rows(conn, stray)?;
     super::points::note_left(conn)
+}
+
+/// Whether the life before this session began on complete steps and did not go on there: it went back to none, made
+/// none, and did not come to its end either. Its rows are those of a start that was refused, or died before that.
+fn is_stray(conn: &Connection, session: u64, last: Option<i64>) -> Result<bool> {
+    let on = begun_on(conn)?;
+    if on.is_none() || last != on || last_round(conn)? > 0 {
+        return Ok(false);
+    }
+    conn.query_row(
+        "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2
+             AND NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0)",
+        params![now_fact(conn, "life")?, session as i64],
+        |r| r.get(0),
+    )
+    .map_err(failed)
 }
 
 /// A session comes while no rank lives. It is a rank of the same life that comes late if all others have finished
@@ -139,6 +155,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             } else {
                 aside = pass_over(conn, strict)?;
             }
+            take_strays(conn)?;
             match restart(conn)? {
                 // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
                 None if !aside.is_empty() || !finished(conn)? => begin_anew(conn).map(|()| None)?,

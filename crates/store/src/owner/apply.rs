@@ -221,6 +221,18 @@ fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Ve
             let what: Declare = serde_json::from_str(json)
                 .map_err(|e| Error::bad(format!("a declaration cannot be read: {e}")))?;
             let what = catalog::declare(conn, session, &what)?;
+            if let Declare::Progress { start, .. } = &what
+                && let Some(text) = catalog::doubled(conn, *start)?
+            {
+                catalog::message(conn, session, -1, WARNING, &text)?;
+                effects.push(Effect::Tell(Tell::Message {
+                    session,
+                    level: WARNING,
+                    step: -1,
+                    text: text.clone(),
+                }));
+                effects.push(Effect::Remark { session, text });
+            }
             effects.push(Effect::Tell(Tell::Declare { session, what }));
         }
         Record::Ask { json } => {

@@ -253,6 +253,7 @@ impl Machine {
                 }
             }
             Effect::DeleteFile(file) => self.act(Action::DeleteFile(file)),
+            Effect::Remark { session, text } => self.act(Action::Remark { session, text }),
             Effect::Tell(tell) => self.act(Action::Tell(tell)),
             Effect::Closed { session } => self.remove_session(session),
             Effect::Listed { step, time } => self.listed(step, time),

@@ -147,6 +147,11 @@ pub(crate) enum Effect {
     },
     DeleteFile(String),
     Tell(Tell),
+    /// What whoever sits before the rank should know.
+    Remark {
+        session: u64,
+        text: String,
+    },
     Closed {
         session: u64,
     },
