@@ -38,7 +38,7 @@ pub fn recover(data: &[u8]) {
         program: "fuzz".to_owned(),
         elsewhere: Default::default(),
     };
-    let opened = owner.admit(&open).expect("a session");
+    let opened = owner.admit(&open, None).expect("a session");
     let segment = Segment::create(&SegmentSpec {
         name: String::new(),
         kind: 1,
