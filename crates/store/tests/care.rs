@@ -1,7 +1,7 @@
 //! A damaged run keeps what can be read of it, says what cannot, and goes on: catalogs with broken
 //! pages, flipped bits, files that are gone.
 
-use crate::common::{Rank, f64s, recover_without_memory, shape};
+use crate::common::{Rank, f64s, recover_without_memory, shape, wait_for};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, Mode, Restarted, TableInfo};
@@ -103,6 +103,13 @@ fn crashed(run: &Path) -> PathBuf {
     owner.close().unwrap();
     let owner = Owner::open(run, Options::default()).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    // The log is moved once for the session; what comes then stays in it.
+    let main = run.with_file_name("main.sqlite");
+    wait_for("the session in the catalog's own file", || {
+        std::fs::copy(run.join("catalog.sqlite"), &main).unwrap();
+        let conn = Connection::open(&main).unwrap();
+        conn.query_row("SELECT 1 FROM fb_sessions WHERE session = 2", (), |_| Ok(())).ok()
+    });
     insert(&mut rank, &t, 20_000..30_000);
     rank.ask(&Ask::Flush).unwrap();
     let left = run.with_file_name("killed.fb");
