@@ -179,8 +179,9 @@ def test_a_job_that_is_ended_while_its_ranks_close_on_a_full_disk_keeps_what_was
         assert job.stdout is not None
         assert [job.stdout.readline() for _ in range(4)] == ["closing\n"] * 4
         job.send_signal(signal.SIGTERM)
-        job.communicate(timeout=30)
-        assert job.returncode != 0
+        job.communicate(
+            timeout=30
+        )  # the status is the launcher's own: it may be 0 though its ranks were ended
         until(lambda: not pids(place, "closer.py"), 20, "the end of all ranks")
         ballast.unlink()
         until(lambda: latest(disk / "r.fb") == 3, 20, "what the ranks had put")

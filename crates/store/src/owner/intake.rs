@@ -13,6 +13,7 @@ use super::rests::Older;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
+use crate::stepfile::SPARE;
 use forebay_arena::Doorbell;
 use forebay_types::control::word;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
@@ -35,6 +36,8 @@ const ROUNDS: usize = 1024;
 /// What was declared stands in the catalog's own file after this time: who loses the log knows by it what
 /// later records mean.
 const DECLARED: Duration = Duration::from_millis(20);
+/// On a nearly full disk it is moved so much later.
+const PUT_OFF: Duration = Duration::from_secs(1);
 /// A log of more bytes is moved into the catalog's file when nobody needs the intake; SQLite does
 /// it in the middle of the work only when it grows large.
 const QUIET_LOG: usize = 1 << 20;
@@ -68,7 +71,7 @@ pub(super) struct Intake {
     pub missing: Vec<Error>,
     /// Bytes of records committed since the catalog's log was last moved.
     pub logged: usize,
-    /// When something was declared that is in the catalog's log alone.
+    /// When what was declared, and is in the catalog's log alone, is to be moved.
     declared: Option<Instant>,
     /// What the catalog lacked when this owner opened it.
     pub older: Older,
@@ -196,13 +199,20 @@ impl Intake {
 
     /// Something was committed without which later records mean nothing.
     pub(super) fn declared(&mut self) {
-        self.declared.get_or_insert_with(Instant::now);
+        self.declared.get_or_insert_with(|| Instant::now() + DECLARED);
     }
 
+    /// On a disk that is nearly full the catalog's own file does not grow: what waits for room has the log.
     fn move_declared(&mut self) {
-        if self.declared.take_if(|at| at.elapsed() >= DECLARED).is_some() {
-            self.move_log();
+        if self.declared.is_none_or(|at| Instant::now() < at) {
+            return;
         }
+        if self.disk.free(self.layout.root()).is_ok_and(|free| free < SPARE) {
+            self.declared = Some(Instant::now() + PUT_OFF);
+            return;
+        }
+        self.declared = None;
+        self.move_log();
     }
 
     /// What is not moved now is moved later: nothing is lost.
@@ -388,7 +398,7 @@ impl Intake {
             let mut fds = [PollFd::new(&self.ends.doorbell, PollFlags::IN)];
             let again = self.machine.wake().map(|at| at.saturating_sub(self.began.elapsed()));
             let beat = (!self.attached.is_empty()).then_some(BEAT);
-            let declared = self.declared.map(|at| DECLARED.saturating_sub(at.elapsed()));
+            let declared = self.declared.map(|at| at.saturating_duration_since(Instant::now()));
             let timeout = again.into_iter().chain(beat).chain(declared).min();
             let timeout = timeout.map(|t| Timespec { tv_sec: 0, tv_nsec: t.min(BEAT).subsec_nanos() as _ });
             let idle = poll(&mut fds, timeout.as_ref()) == Ok(0);

@@ -19,6 +19,7 @@ pub use hdf::{Opened, open_manifest};
 pub use manifest::{Back, Entry, Manifest, Piece};
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
+pub(crate) use write::SPARE;
 pub use write::{Facts, Writer, seal_all};
 
 /// Name of the data set that holds the manifest.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Metadata may need this much of a disk that is otherwise full.
-const SPARE: u64 = 2 << 20;
+pub(crate) const SPARE: u64 = 2 << 20;
 /// Threads that wait for the disk when many files become durable together.
 const SYNCING: usize = 4;
 /// From here on the checksum is taken by a second thread while the disk works.
