@@ -1,11 +1,15 @@
 //! The agent dies while ranks run: a successor takes the runs over and the simulation goes on.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{agent_pid, check, sandbox, signal, take, until};
 use forebay::{
     Cell, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, Table, TableOptions, View,
 };
+use forebay_arena::{Segment, SegmentSpec};
+use forebay_link::Wire;
+use forebay_types::control::{OpenRun, RunOpened, RunRequest, WhenFull, word};
 
 const N: usize = 200_000;
 
@@ -232,5 +236,68 @@ fn care_for_a_run_whose_owner_is_dead_leaves_it_to_its_living_ranks() {
         [0, 1].iter().for_each(|step| check(&run, *step, N));
         run.close().unwrap();
         sound(s, "spared");
+    });
+}
+
+/// Begins to open a run as rank 0 of 2, and comes so far: admitted, with a segment of its own, or with one that it
+/// gave up when it heard of the agent's death.
+fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
+    let socket = forebay_arena::place::agent_socket().unwrap();
+    let mut wire = Wire::connect_as(&socket, "run", Duration::from_secs(5)).unwrap();
+    let open = OpenRun {
+        path: path.to_owned(),
+        mode: Mode::Append,
+        rank: 0,
+        size: 2,
+        full: WhenFull::Block,
+        scratch: false,
+        buffer: 1 << 20,
+        program: "test".into(),
+        elsewhere: Default::default(),
+    };
+    let opened: RunOpened = serde_json::from_value(wire.ask(&RunRequest::OpenRun(open)).unwrap()).unwrap();
+    let segment = (far > 0).then(|| {
+        let spec = SegmentSpec {
+            name: opened.segment,
+            kind: forebay_arena::place::kind::RUN,
+            up_bytes: 1 << 20,
+            down_bytes: 64 << 10,
+            block_bytes: 1 << 20,
+            blocks: 64,
+        };
+        let segment = Segment::create(&spec).unwrap();
+        segment.word(word::LEFT).store(u64::from(far > 1), std::sync::atomic::Ordering::SeqCst);
+        segment
+    });
+    (wire, segment)
+}
+
+#[test]
+fn a_rank_that_was_just_opening_the_run_when_the_agent_died_ends_the_steps_of_the_others() {
+    let name = "a_rank_that_was_just_opening_the_run_when_the_agent_died_ends_the_steps_of_the_others";
+    sandbox(name, |s| {
+        if let Some(far) = s.role.strip_prefix("other") {
+            let run = open(s, &format!("joined{far}"), 1, 2);
+            run.snapshot(0, None).unwrap().end().unwrap();
+            s.tell(&format!("ended{far}"));
+            return run.close().unwrap();
+        }
+        forebay_agent::start_to_stay().unwrap();
+        for far in 0..3 {
+            let (name, path) = (format!("joined{far}"), format!("{}.fb", s.run(&format!("joined{far}"))));
+            let (wire, segment) = begin_to_open(&path, far);
+            let mut other = s.start(&format!("other{far}"));
+            s.hear(&format!("ended{far}"));
+            kill_agent();
+            drop(wire);
+            let run = open(s, &name, 0, 2);
+            segment.iter().for_each(|segment| segment.unlink().unwrap());
+            run.snapshot(0, None).unwrap().end().unwrap();
+            run.close().unwrap();
+            assert!(other.wait().success(), "its step was given up");
+            let kept = forebay_store::Reader::open(Path::new(&path)).unwrap().steps().unwrap();
+            assert_eq!(kept.len(), 1, "the step of both");
+            sound(s, &name);
+        }
     });
 }

@@ -286,6 +286,9 @@ const AGAIN: u32 = 2;
 /// How often it is asked whether the agent is done with a run.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How often it is asked at most who is taking a run, or is giving it back.
+const PASSING: u32 = 100;
+
 /// Who has a run that is not free.
 enum Has {
     /// Nobody any more.
@@ -296,8 +299,22 @@ enum Has {
     Others,
 }
 
+/// The holder of a run, once that is settled: whoever takes it, or gives it back, has it for an instant without
+/// being named.
+fn settled(mut holder: impl FnMut() -> Option<store::lock::Holder>) -> Option<store::lock::Holder> {
+    let mut found = holder();
+    for _ in 0..PASSING {
+        if found.as_ref().is_none_or(|holder| holder.pid != 0) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        found = holder();
+    }
+    found
+}
+
 fn has(dir: &Path) -> Has {
-    let agent = match store::lock::holder(&dir.join(store::layout::LOCK)) {
+    let agent = match settled(|| store::lock::holder(&dir.join(store::layout::LOCK))) {
         None => return Has::Nobody,
         Some(holder) if holder.is_agent() => holder.pid,
         Some(_) => return Has::Others,
@@ -358,5 +375,22 @@ fn existing(dir: &Path) -> Result<()> {
         false => {
             Err(Error::new(Code::NotFound, format!("there is no run {}; check the name", dir.display())))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_just_given_back_or_taken_is_not_held_by_nobody() {
+        let named = |pid| {
+            let text = serde_json::json!({"pid": pid, "host": "", "boot_id": "", "fence": 1});
+            serde_json::from_value::<store::lock::Holder>(text).unwrap()
+        };
+        let mut given_back = [Some(named(0)), Some(named(0)), None].into_iter();
+        assert_eq!(settled(|| given_back.next().unwrap()), None);
+        let mut taken = [Some(named(0)), Some(named(7))].into_iter();
+        assert_eq!(settled(|| taken.next().unwrap()).map(|h| h.pid), Some(7));
     }
 }

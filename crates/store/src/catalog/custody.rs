@@ -17,6 +17,8 @@ pub enum Ended {
     Gone,
     /// What lay elsewhere was given up.
     Abandoned,
+    /// Its rank had published nothing when its owner died: it opens the run again, and has not left it.
+    Unused,
 }
 
 impl Ended {
@@ -25,6 +27,7 @@ impl Ended {
             Ended::Read => "read",
             Ended::Gone => "gone",
             Ended::Abandoned => "abandoned",
+            Ended::Unused => "unused",
         }
     }
 }
@@ -117,6 +120,6 @@ pub fn ended(conn: &Connection, session: u64) -> Result<Option<Ended>> {
         .prepare_cached("SELECT ended FROM fb_custody WHERE session = ?1")
         .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
         .map_err(failed)?;
-    let known = [Ended::Read, Ended::Gone, Ended::Abandoned];
+    let known = [Ended::Read, Ended::Gone, Ended::Abandoned, Ended::Unused];
     Ok(text.flatten().and_then(|text| known.into_iter().find(|e| e.name() == text)))
 }

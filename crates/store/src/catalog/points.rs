@@ -266,7 +266,9 @@ fn is_complete(conn: &Connection, p: &Place, size: u32, left: &BTreeSet<u32>) ->
 pub fn ranks_that_left(conn: &Connection) -> Result<BTreeSet<u32>> {
     let life = now_fact(conn, "life")?;
     conn.prepare_cached(
-        "SELECT rank FROM fb_sessions WHERE session >= ?1 GROUP BY rank HAVING count(*) = count(closed)",
+        "SELECT rank FROM fb_sessions WHERE session >= ?1
+           AND session NOT IN (SELECT session FROM fb_custody WHERE ended = 'unused')
+         GROUP BY rank HAVING count(*) = count(closed)",
     )
     .and_then(|mut s| s.query_map([life], |r| r.get(0))?.collect())
     .map_err(failed)

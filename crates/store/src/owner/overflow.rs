@@ -98,7 +98,7 @@ impl Intake {
                 continue;
             }
             let given_up = match catalog::ended(conn, n)? {
-                Some(Ended::Read) => false,
+                Some(Ended::Read | Ended::Unused) => false,
                 Some(Ended::Abandoned) => true,
                 // Blocks are worth nothing without the log that names them.
                 Some(Ended::Gone) if own.is_none() => false,

@@ -144,6 +144,7 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
         let original = original(layout, site, &run_id);
         let places = places(layout, site, &here, original.is_some());
         let fate = match search(&places, &row.segment) {
+            Look::There(segment) if is_unused(&segment) => Fate::Void,
             Look::There(segment) => {
                 Fate::Here { segment, overflow: overflows(layout, &places, &run_id, &row)? }
             }
@@ -289,6 +290,13 @@ fn search(places: &[PathBuf], name: &str) -> Look {
         }
     }
     found
+}
+
+/// Whether its rank was just opening the run when the owner died: it had not been attached, or was not told so, and
+/// opens the run again at the successor.
+fn is_unused(segment: &Segment) -> bool {
+    let word = |w| segment.word(w).load(Ordering::SeqCst);
+    segment.published(Direction::Up) == 0 && (word(word::RANK) == 0 || word(word::LEFT) != 0)
 }
 
 /// The segments that a session was given beside its own.
@@ -468,7 +476,7 @@ pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>>
     for rest in rests {
         match &rest.fate {
             Fate::Here { .. } => {}
-            Fate::Void => drop(catalog::end_session(conn, rest.row.session, Ended::Read)?),
+            Fate::Void => drop(catalog::end_session(conn, rest.row.session, Ended::Unused)?),
             Fate::Lost(loss) => lost.entry(loss).or_default().push(rest.row.session),
         }
     }

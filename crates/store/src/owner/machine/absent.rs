@@ -189,7 +189,7 @@ impl Machine {
         // Whoever had left before the first of them came may come again.
         let since = if k.sessions().iter().all(|n| *n >= self.since) { self.since } else { 0 };
         let of_life = || self.sessions.values().filter(|s| (since..=mates).contains(&s.number));
-        let of_rank = || of_life().filter(|s| s.rank == rank);
+        let of_rank = || of_life().filter(|s| s.rank == rank && !s.is_unused());
         let (session, present) = match k.session_of(rank) {
             Some(n) => (self.sessions.get(&n), !is_over(n)),
             None => (of_rank().next_back(), of_rank().any(|s| !is_over(s.number))),
@@ -232,7 +232,7 @@ impl Machine {
     /// A rank's session has ended: remembered for the steps to come.
     pub(super) fn note_leaving(&mut self, s: &Session) {
         let of_this_life = s.number >= self.since && (!s.recovered || s.has_living_mates);
-        if of_this_life {
+        if of_this_life && !s.is_unused() {
             self.left.insert(s.rank, Absence::left(how(s)));
         }
         // A later session of that rank begins its own attempts.

@@ -297,6 +297,7 @@ impl Machine {
         let waited = s.adopted.as_ref().and_then(|a| a.waiting);
         let late = waited.is_some_and(|since| self.now.saturating_sub(since) > COMING);
         if late || waited.is_some() && left || !lives {
+            s.left_early = waited.is_some() && left && lives;
             // In this order: what the rank publishes and finds open will be read.
             self.act(Action::Fence { session });
             self.hang(session);

@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub dead: bool,
     /// The rank's socket is closed: nothing more will come.
     pub hung: bool,
+    /// Its owner died while its rank opened the run, and the rank has left it to open the run again.
+    pub left_early: bool,
     /// The last session there was when it hung up: later ones belong to a later life of the program and
     /// do not end its steps.
     pub mates: Option<u64>,
@@ -96,6 +98,11 @@ impl Session {
     /// Whether nothing more of it is to be read.
     pub fn is_read(&self) -> bool {
         self.broken || self.is_readable() && self.empty
+    }
+
+    /// Whether its rank had only begun to open the run: it comes again, and has not left.
+    pub fn is_unused(&self) -> bool {
+        self.left_early && self.seen == 0 && self.is_read()
     }
 
     /// Whether it can end no step any more.
