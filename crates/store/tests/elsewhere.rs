@@ -223,7 +223,7 @@ fn a_session_that_died_before_its_segment_came_into_custody_held_nothing_anywher
     drop(conn);
     let (done, said) = recovered(&run, Elsewhere::Refuse);
     assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
-    assert_eq!((messages(&run), ended(&run)), (vec![], Some(Ended::Read)));
+    assert_eq!((messages(&run), ended(&run)), (vec![], Some(Ended::Unused)));
 }
 
 #[test]
