@@ -84,7 +84,7 @@ pub fn compact_with(dir: &Path, elsewhere: Elsewhere, progress: &Progress) -> Re
     let options = Options { mode: Mode::ReadWrite, elsewhere, progress: heard, ..Options::default() };
     Owner::open(dir, options)?.close()?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
-    let catalog = Catalog::open(&disk, &layout, lock.fence())?;
+    let mut catalog = Catalog::open(&disk, &layout, lock.fence())?;
     let size = |path: PathBuf| path.metadata().map_or(0, |m| m.len());
     let total = size(layout.catalog());
     let over = AtomicBool::new(false);

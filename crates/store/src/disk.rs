@@ -24,6 +24,8 @@ pub enum Foreign {
     Commit,
     /// SQLite: a transaction that is durable with the next [`Foreign::Commit`] only.
     LazyCommit,
+    /// SQLite: its log, moved into the file; both are durable when it is done.
+    Move,
     /// The arena: a segment with a name, in shared memory or in the run's directory.
     Segment,
 }

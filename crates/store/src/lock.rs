@@ -9,6 +9,7 @@
 //! child has none of the owner's threads; who comes next puts a new file in the place of the one that the
 //! child keeps locked, under a lock of the directory.
 
+use crate::catalog::Noted;
 use crate::disk::{Disk, write_all};
 use forebay_arena::{Lent, Process};
 use forebay_types::{Code, Error, Result};
@@ -20,7 +21,7 @@ use std::io::{Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who owns a run; the contents of `LOCK` as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct Holder {
     /// The holder's space of process numbers; in another one nothing can be said of it.
     #[serde(default)]
     pub pid_space: String,
+    /// How new the catalog is.
+    #[serde(default)]
+    pub catalog: Noted,
 }
 
 impl Holder {
@@ -50,18 +54,58 @@ impl Holder {
         self.pid != 0 && self.host == host() && self.pid_space == pid_space()
     }
 
-    fn ourselves(fence: u64) -> Holder {
-        Holder { pid: std::process::id(), host: host(), boot_id: boot_id(), fence, pid_space: pid_space() }
+    fn ourselves(fence: u64, catalog: Noted) -> Holder {
+        let (pid, host, boot_id, pid_space) = (std::process::id(), host(), boot_id(), pid_space());
+        Holder { pid, host, boot_id, fence, pid_space, catalog }
     }
 }
 
 /// The held lock; given back when dropped.
 pub struct Lock {
-    disk: Arc<dyn Disk>,
-    file: File,
-    holder: Holder,
+    held: Note,
     before: Option<Holder>,
     unused: bool,
+}
+
+/// What the holder of a lock writes into it.
+#[derive(Clone)]
+pub struct Note {
+    disk: Arc<dyn Disk>,
+    file: Arc<File>,
+    holder: Arc<Mutex<Holder>>,
+}
+
+impl Note {
+    fn holder(&self) -> MutexGuard<'_, Holder> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the catalog.
+    pub fn known(&self) -> Noted {
+        self.holder().catalog.clone()
+    }
+
+    /// Notes how new the catalog is. Nobody waits for that to be durable: what is not noted is not found out, and
+    /// nothing else.
+    pub fn write(&self, known: &Noted) {
+        let mut holder = self.holder();
+        if holder.pid != 0 {
+            holder.catalog = known.clone();
+            let _ = self.put(&holder);
+        }
+    }
+
+    fn put(&self, holder: &Holder) -> std::io::Result<()> {
+        let text = serde_json::to_vec(holder)?;
+        let fd = self.file.as_fd();
+        write_all(&*self.disk, fd, Lent::of(&text), 0)?;
+        self.disk.cut(fd, text.len() as u64)
+    }
+
+    fn put_durably(&self, holder: &Holder) -> std::io::Result<()> {
+        self.put(holder)?;
+        self.disk.sync(self.file.as_fd())
+    }
 }
 
 impl Lock {
@@ -89,15 +133,23 @@ impl Lock {
         };
         let before = read(&mut file);
         let fence = before.as_ref().map_or(0, |h| h.fence).max(least) + 1;
-        let holder = Holder::ourselves(fence);
-        let mut lock = Lock { disk: disk.clone(), file, holder, before, unused: false };
-        lock.write().map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
+        let catalog = before.as_ref().map(|h| h.catalog.clone()).unwrap_or_default();
+        let holder = Arc::new(Mutex::new(Holder::ourselves(fence, catalog)));
+        let held = Note { disk: disk.clone(), file: Arc::new(file), holder };
+        let lock = Lock { held, before, unused: false };
+        let written = lock.held.put_durably(&lock.held.holder());
+        written.map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
         Ok(lock)
     }
 
     /// The fencing number of this ownership.
     pub fn fence(&self) -> u64 {
-        self.holder.fence
+        self.held.holder().fence
+    }
+
+    /// For what is noted of the catalog while the lock is held.
+    pub fn note(&self) -> Note {
+        self.held.clone()
     }
 
     /// Who had it last, if that is known.
@@ -109,30 +161,27 @@ impl Lock {
     pub fn untouched(mut self) {
         self.unused = true;
     }
-
-    fn write(&mut self) -> std::io::Result<()> {
-        let text = serde_json::to_vec(&self.holder)?;
-        let fd = self.file.as_fd();
-        write_all(&*self.disk, fd, Lent::of(&text), 0)?;
-        self.disk.cut(fd, text.len() as u64)?;
-        self.disk.sync(fd)
-    }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        let held = &self.held;
+        let mut holder = held.holder();
         match (self.unused, self.before.take()) {
             (false, _) => {
-                self.holder.pid = 0;
-                let _ = self.write();
+                holder.pid = 0;
+                let _ = held.put_durably(&holder);
             }
             (true, Some(before)) => {
-                self.holder = before;
-                let _ = self.write();
+                let _ = held.put_durably(&before);
+                holder.pid = 0;
             }
-            (true, None) => drop(self.disk.cut(self.file.as_fd(), 0)),
+            (true, None) => {
+                let _ = held.disk.cut(held.file.as_fd(), 0);
+                holder.pid = 0;
+            }
         }
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        let _ = flock(&held.file, FlockOperation::Unlock);
     }
 }
 
@@ -187,7 +236,8 @@ fn replace(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<File>> {
     let _ = disk.remove(&new);
     let file = open(disk, &new)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
-    let text = serde_json::to_vec(&Holder::ourselves(before.fence)).map_err(|e| failed(e.into()))?;
+    let text =
+        serde_json::to_vec(&Holder::ourselves(before.fence, before.catalog)).map_err(|e| failed(e.into()))?;
     write_all(&**disk, file.as_fd(), Lent::of(&text), 0)
         .and_then(|()| disk.rename(&new, path))
         .map_err(failed)?;
@@ -207,6 +257,11 @@ pub fn holder(path: &Path) -> Option<Holder> {
         Err(Errno::WOULDBLOCK) => Some(found).filter(|h| !is_orphaned(h)),
         _ => None,
     }
+}
+
+/// What stands in it, whoever that is about.
+pub(crate) fn read_holder(path: &Path) -> Option<Holder> {
+    read(&mut File::open(path).ok()?)
 }
 
 /// Somebody who only looks holds the lock for an instant, so one refusal is not the last word.

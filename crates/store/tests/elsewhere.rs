@@ -459,12 +459,13 @@ fn a_catalog_that_is_older_than_the_files_beside_it_says_what_it_did_not_know_an
     let before = files();
     assert!(before > 0);
     let (done, said) = recovered(&run, Elsewhere::Refuse);
-    assert_eq!(done.unwrap(), Some(3));
+    assert!(done.unwrap_err().text().contains("is older than what programs had written"), "{said}");
     assert!(
         said.contains("older than the files") && said.contains("snapshots 1, 2, 3, which are listed"),
         "{said}"
     );
-    assert!(said.contains("the data set in ") && files() == before, "{said}");
+    assert!(said.contains("the data set \"x\" as it is in ") && files() == before, "{said}");
+    assert_eq!(x(&run).unwrap(), f64s(20_000, 7));
     assert!(messages(&run).iter().any(|(_, level, text)| *level == 3 && said.contains(text)));
     assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "it is said once");
 }
@@ -540,7 +541,7 @@ fn a_catalog_that_is_older_than_what_is_in_memory_says_how_much_may_be_lost() {
             false => {
                 let text = done.unwrap_err().text().to_owned();
                 assert!(text.contains("older") && text.contains("up to 11 records"), "{text}");
-                assert!(said.contains("the data set in "), "{said}");
+                assert!(said.contains("the data set \"y\" as it is in "), "{said}");
             }
         }
         assert!(
@@ -600,4 +601,149 @@ fn what_was_declared_is_in_the_file_of_the_catalog_soon_and_survives_the_loss_of
     let (done, said) = recovered(&run, Elsewhere::Refuse);
     assert!(done.is_ok(), "{done:?} {said}");
     assert_eq!(rows_of(&run, "t"), 1);
+}
+
+/// The catalog as it is now, in a file of its own.
+fn snapshot_of(run: &Path, to: &Path) {
+    let conn = Connection::open(catalog_of(run)).unwrap();
+    conn.execute("VACUUM INTO ?1", [to.to_str().unwrap()]).unwrap();
+}
+
+#[test]
+fn an_earlier_catalog_of_a_run_that_was_recovered_is_told_with_what_it_lacks_and_no_data_set_goes() {
+    for repaired in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (run, old) = (dir.path().join("r.fb"), dir.path().join("old.sqlite"));
+        let copy = |when: &str| {
+            if when == "declared" {
+                snapshot_of(&run, &old);
+            }
+        };
+        let rank = with_rows(&run, copy);
+        recover(&run).unwrap();
+        assert!(rank.is_unlinked());
+        assert_eq!(rows_of(&run, "t"), 15);
+        std::fs::copy(&old, catalog_of(&run)).unwrap();
+        if repaired {
+            let done = repair(&run).unwrap();
+            assert!(!done.lacks_nothing());
+            let text = done.older.unwrap();
+            assert!(
+                text.contains("is older than what programs had written") && text.contains("up to 16 records"),
+                "{text}"
+            );
+        }
+        let (done, said) = recovered(&run, Elsewhere::Refuse);
+        match repaired {
+            true => assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""), "repair has said it"),
+            false => {
+                let text = done.unwrap_err().text().to_owned();
+                assert!(
+                    text.contains("is older than what programs had written")
+                        && text.contains("up to 16 records"),
+                    "{text}"
+                );
+                assert!(!said.contains("emptied"), "{said}");
+            }
+        }
+        let y = Reader::open(&run).unwrap().get("y", 0, &Selection::default()).unwrap();
+        assert_eq!(y.bytes, f64s(20_000, 9), "its file was there");
+        let told = messages(&run);
+        assert!(told.iter().any(|(_, level, text)| *level == 3 && text.contains("up to 16 records")));
+        assert!(!told.iter().any(|(_, _, text)| text.contains("emptied")), "{told:?}");
+        assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "it is said once");
+    }
+}
+
+/// Waits until a table is declared in the catalog's own file, and gives a copy of that file.
+fn moved_with(run: &Path, table: &str, copy: &Path) {
+    wait_for("the table in the catalog's own file", || {
+        std::fs::copy(catalog_of(run), copy).unwrap();
+        let conn = Connection::open(copy).unwrap();
+        conn.query_row("SELECT 1 FROM fb_tables WHERE name = ?1", [table], |_| Ok(())).ok()
+    });
+}
+
+#[test]
+fn the_log_of_a_later_catalog_is_not_read_into_an_earlier_one() {
+    for repaired in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("r.fb");
+        let [old, newer, log] = ["old.sqlite", "newer.sqlite", "log"].map(|name| dir.path().join(name));
+        let log_of_run = run.join("catalog.sqlite-wal");
+        let owner = Owner::open(&run, Options::default()).unwrap();
+        let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+        rank.step(0, &f64s(N, 0));
+        let first = table(&mut rank, "first");
+        moved_with(&run, "first", &old);
+        (0..10).for_each(|n| row(&mut rank, first, n as f64));
+        rank.settle();
+        table(&mut rank, "second");
+        moved_with(&run, "second", &newer);
+        // The log begins anew.
+        (10..15).for_each(|n| row(&mut rank, first, n as f64));
+        rank.settle();
+        std::fs::copy(&log_of_run, &log).unwrap();
+        owner.abandon().unwrap();
+        owner.close().unwrap_err();
+        std::fs::copy(&old, catalog_of(&run)).unwrap();
+        std::fs::copy(&log, &log_of_run).unwrap();
+        let e = Reader::open(&run).err().unwrap();
+        assert!(e.code() == Code::Corrupt && e.text().contains("is older than the log"), "{e}");
+        if repaired {
+            let text = repair(&run).unwrap().older.unwrap();
+            assert!(text.contains("is kept as") && text.contains("up to "), "{text}");
+        }
+        let (done, said) = recovered(&run, Elsewhere::Refuse);
+        if !repaired {
+            let text = done.unwrap_err().text().to_owned();
+            assert!(text.contains("is kept as") && text.contains("up to "), "{text} {said}");
+        }
+        assert_eq!(std::fs::read(with_aside(&log_of_run)).unwrap(), std::fs::read(&log).unwrap());
+        assert_eq!(rows_of(&run, "first"), 0);
+        assert!(forebay_store::verify(&run).unwrap().faults.is_empty());
+        assert_eq!(recovered(&run, Elsewhere::Refuse).1, "", "it is said once");
+    }
+}
+
+fn with_aside(path: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.aside1", path.display()))
+}
+
+#[test]
+fn a_catalog_that_was_put_back_with_its_own_log_is_read_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let [file, log] = ["file", "log"].map(|name| dir.path().join(name));
+    let log_of_run = run.join("catalog.sqlite-wal");
+    let begin = || {
+        let owner = Owner::open(&run, Options::default()).unwrap();
+        let rank = Rank::open(&owner, 0, 1, 8 << 20);
+        (owner, rank)
+    };
+    let (owner, mut rank) = begin();
+    let number = table(&mut rank, "t");
+    moved_with(&run, "t", &file);
+    (0..10).for_each(|n| row(&mut rank, number, n as f64));
+    rank.settle();
+    std::fs::copy(&log_of_run, &log).unwrap();
+    drop(rank);
+    owner.close().unwrap();
+    // Another life goes on.
+    let (owner, mut rank) = begin();
+    rank.ask(&Ask::Restart { tag: None, strict: false }).unwrap();
+    let number = table(&mut rank, "t");
+    (10..15).for_each(|n| row(&mut rank, number, n as f64));
+    rank.settle();
+    drop(rank);
+    owner.close().unwrap();
+    std::fs::copy(&file, catalog_of(&run)).unwrap();
+    std::fs::copy(&log, &log_of_run).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(
+        done.unwrap_err().text().contains("is older than what programs had written")
+            && !said.contains("is kept as"),
+        "{said}"
+    );
+    assert_eq!(rows_of(&run, "t"), 10);
 }

@@ -6,11 +6,14 @@ use super::compare::{Listed, differences};
 use super::salvage::{Saved, salvage};
 use super::verify::{difference_of_set, fault_of_set, faults_of_step};
 use super::{Progress, unheard};
-use crate::catalog::{self, Catalog, Health, StepRow, Value};
+use crate::catalog::{self, Catalog, Health, StepRow};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Layout, STEPS, TMP, put_of, step_file};
 use crate::lock::Lock;
-use crate::owner::{files, has_end, inherit, left_by_the_dead, lost_records, older, spare_the_living, tidy};
+use crate::owner::{
+    close_past, earlier as said_of_earlier, files, has_end, inherit, left_by_the_dead, lost_records, older,
+    spare_the_living, tidy,
+};
 use crate::reader::Reader;
 use crate::site::Site;
 use crate::stepfile::{Entry, Manifest, open_manifest};
@@ -86,6 +89,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let disk: Arc<dyn Disk> = Arc::new(System);
     layout.create(&*disk)?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    let log = catalog::part(&*disk, &layout)?;
     spare_the_living(&layout)?;
     catalog::go_on(&*disk, &layout)?;
     let mut done = Repaired::default();
@@ -104,6 +108,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         }
     };
     let left = left_by_the_dead(&layout, catalog.run_id());
+    let earlier = catalog::behind(catalog.conn(), lock.before())?;
     catalog.transaction(|tx| {
         let (mut behind, mut lost) = (0, 0);
         for row in &left {
@@ -115,11 +120,15 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
             inherit(tx, row, &gap)?;
             catalog::suppose_site(tx, Some(row.session), &Site::here())?;
         }
-        if behind > 0 {
-            let text = older(behind, lost);
-            catalog::message(tx, 0, -1, 3, &text)?;
-            done.older = Some(text);
+        if earlier.is_some() {
+            close_past(&layout, tx, lock.before())?;
         }
+        let missing = earlier.map_or(0, |e| e.records + lost);
+        done.older = match behind {
+            _ if missing > 0 || log.is_some() => Some(said_of_earlier(missing, log.as_deref())),
+            0 => None,
+            n => Some(older(n, lost)),
+        };
         // From now on `LOCK` names this process.
         match lock.before() {
             Some(before) => catalog::suppose_site(tx, None, &Site::of_holder(before)),
@@ -127,11 +136,15 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         }
     })?;
     adopt_files(&*disk, &layout, &mut catalog, progress, &mut done)?;
+    if earlier.is_some() && done.older.is_none() && !done.listed.is_empty() {
+        done.older = Some(said_of_earlier(0, None));
+    }
     if anew {
         done.old_catalog = catalog::replace(&*disk, &layout, catalog)?;
         // The new one bears the number of this lock already.
         catalog = Catalog::open(&disk, &layout, lock.fence() + 1)?;
     }
+    catalog.note_in(lock.note(), done.older.as_deref())?;
     catalog.settle()?;
     let reader = Reader::open(dir)?;
     done.damaged_sets = match reader.list("*", None) {
@@ -234,7 +247,9 @@ fn adopt_files(
         let Some(file) = relative(DATA, path) else { continue };
         if let Some(m) = usable(path, &file, catalog.run_id(), done) {
             mend_sets(catalog, &file, &m, done)?;
-            made += u64::from(catalog.lazy_transaction(|tx| adopt_set(tx, &file, &m), |_| true)?);
+            let adopted =
+                catalog.lazy_transaction(|tx| catalog::adopt_set(tx, layout, &file, &m), |_| true)?;
+            made += u64::from(adopted.is_some());
         }
     }
     // Rows that cannot be read and whose data sets have files are not missing.
@@ -349,16 +364,4 @@ fn mend_sets(catalog: &mut Catalog, file: &str, m: &Manifest, done: &mut Repaire
         done.mended.push(format!("{file}: {name:?} set {set}: {why}"));
     }
     Ok(())
-}
-
-/// Whether the catalog lacked it.
-fn adopt_set(conn: &Connection, file: &str, m: &Manifest) -> Result<bool> {
-    let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else { return Ok(false) };
-    // One that was renamed since it was put has its row under the other name.
-    if catalog::used(conn, file) || catalog::data_row(conn, &e.name, set)?.is_some() {
-        return Ok(false);
-    }
-    let crc = e.pieces.first().map_or(0, |p| p.crc32c);
-    let p = catalog::Put { name: &e.name, set, meta: &e.meta, unit: &e.unit, attrs: "", if_version: None };
-    catalog::put(conn, &p, Value::File { file, offset: e.offset, crc }).map(|_| true)
 }

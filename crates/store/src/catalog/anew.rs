@@ -129,7 +129,7 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64, run_id: &str) ->
 }
 
 /// Puts a finished one into the place of the old one, which is kept; gives its new name.
-pub fn replace(disk: &dyn Disk, layout: &Layout, new: Catalog) -> Result<Option<PathBuf>> {
+pub fn replace(disk: &dyn Disk, layout: &Layout, mut new: Catalog) -> Result<Option<PathBuf>> {
     let tmp = layout.unfinished_catalog();
     new.settle()?;
     drop(new);

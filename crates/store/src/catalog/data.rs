@@ -1,6 +1,7 @@
 //! Data sets outside steps: small ones are blobs in the catalog, large ones files it points to.
 
 use super::sql_error;
+use crate::layout::Layout;
 use crate::stepfile::Manifest;
 use forebay_types::{ArrayMeta, Code, DType, Error, Name, Order, Result, Shape};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -367,6 +368,26 @@ fn transfer(conn: &Connection, from: &str, to: &str, sql: &str) -> Result<usize>
         )),
         n => Ok(n),
     }
+}
+
+/// Lists a data set as its file says, where nothing is listed under its name, or only what is not there any more;
+/// gives the name.
+pub fn adopt_set(conn: &Connection, layout: &Layout, file: &str, m: &Manifest) -> Result<Option<String>> {
+    let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else { return Ok(None) };
+    // One that was renamed since it was put has its row under the other name.
+    if used(conn, file) {
+        return Ok(None);
+    }
+    let is_there = |file: &String| layout.file(file).is_ok_and(|path| path.exists());
+    if data_row(conn, &e.name, set)?
+        .is_some_and(|row| row.file.as_ref().is_none_or(|(file, _)| is_there(file)))
+    {
+        return Ok(None);
+    }
+    let crc = e.pieces.first().map_or(0, |p| p.crc32c);
+    let put_of = Put { name: &e.name, set, meta: &e.meta, unit: &e.unit, attrs: "", if_version: None };
+    put(conn, &put_of, Value::File { file, offset: e.offset, crc })?;
+    Ok(Some(e.name.clone()))
 }
 
 #[cfg(test)]

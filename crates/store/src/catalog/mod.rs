@@ -11,6 +11,7 @@ mod custody;
 mod data;
 mod descriptors;
 mod failed;
+mod generation;
 mod histories;
 mod marks;
 mod pending;
@@ -35,9 +36,11 @@ pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
 };
-pub(crate) use data::{data_files, mend_data, rows_of_file, used};
+pub(crate) use data::{adopt_set, data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use failed::{FailedAttempt, failed_attempts, note_attempt};
+pub use generation::Noted;
+pub(crate) use generation::{behind, part};
 pub use histories::doubled;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use pending::{keep_pending, pending, settle_pending};
@@ -76,6 +79,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Level of a message that something is lost.
+pub const ERROR: u8 = 3;
+
 /// A catalog that is replaced while it is opened for reading is opened again, so often.
 const TRIES: u32 = 10;
 
@@ -96,6 +102,8 @@ pub struct Catalog {
     gone: Option<Error>,
     /// The highest number that a step was given.
     serial: u64,
+    /// What is noted of it outside.
+    noting: Option<generation::Noting>,
 }
 
 impl Catalog {
@@ -123,8 +131,20 @@ impl Catalog {
         let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
         let (disk, presence) = (disk.clone(), Presence::default());
-        Catalog { conn, disk, path, fence, run_id, lazy: false, presence, held: None, gone: None, serial: 0 }
-            .fenced()
+        Catalog {
+            conn,
+            disk,
+            path,
+            fence,
+            run_id,
+            lazy: false,
+            presence,
+            held: None,
+            gone: None,
+            serial: 0,
+            noting: None,
+        }
+        .fenced()
     }
 
     fn fenced(mut self) -> Result<Catalog> {
@@ -179,6 +199,7 @@ impl Catalog {
         let (value, committed) = self.attempt(false, work, |_| true)?;
         if committed {
             self.look_for_file()?;
+            self.move_long_log();
         }
         Ok(value)
     }
@@ -198,7 +219,10 @@ impl Catalog {
         may_be_lazy: impl FnOnce(&T) -> bool,
     ) -> Result<T> {
         match self.attempt(true, &work, may_be_lazy)? {
-            (value, true) => Ok(value),
+            (value, true) => {
+                self.move_long_log();
+                Ok(value)
+            }
             (_, false) => self.transaction(work),
         }
     }
@@ -235,19 +259,22 @@ impl Catalog {
     }
 
     /// Moves the write-ahead log into the main file, so that the file stands alone.
-    pub fn settle(&self) -> Result<()> {
-        self.guarded(|| {
-            self.conn
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
-                .map_err(|e| sql_error("the catalog cannot be settled", e))
-        })
+    pub fn settle(&mut self) -> Result<()> {
+        self.noted(true, |c| c.guarded(|| c.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)")))
     }
 
     /// Moves what readers allow of the write-ahead log into the main file, waiting for nobody.
-    pub fn move_log(&self) -> Result<()> {
-        self.conn
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
-            .map_err(|e| sql_error("the catalog's log cannot be moved", e))
+    pub fn move_log(&mut self) -> Result<()> {
+        self.noted(false, |c| {
+            foreign(&*c.disk, Foreign::Move, &c.path, || c.checkpoint("PRAGMA wal_checkpoint(PASSIVE)"))
+        })
+    }
+
+    /// Whether all of the log was moved.
+    fn checkpoint(&self, how: &str) -> Result<bool> {
+        let all =
+            |r: &rusqlite::Row| Ok(r.get::<_, i64>(0)? == 0 && r.get::<_, i64>(1)? == r.get::<_, i64>(2)?);
+        self.conn.query_row(how, (), all).map_err(|e| sql_error("the catalog's log cannot be moved", e))
     }
 
     /// Rewrites the file without its gaps.
@@ -321,7 +348,10 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => break,
             other => other.ok(),
         };
-        let opened = open_at_once(path);
+        let opened = match generation::is_mixed(path) {
+            true => Err(generation::mixed(path)),
+            false => open_at_once(path),
+        };
         // A run that is begun anew while we look: the log that was found beside the file may be another's.
         if identity().ok() == before {
             return opened;
@@ -356,15 +386,21 @@ fn open_at_once(path: &Path) -> Result<Connection> {
 /// run's identity, and each session's segment with whether it was closed. What stands in the log alone is not seen.
 pub fn glance(path: &Path) -> Result<(String, Vec<(String, bool)>)> {
     let failed = |e| sql_error(&format!("cannot read {}", path.display()), e);
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let uri = format!("file:{}?immutable=1", escape(path));
-    let conn = Connection::open_with_flags(uri, flags).map_err(failed)?;
+    let conn = file_alone(path)?;
     let sessions = conn
         .prepare("SELECT segment, closed IS NOT NULL FROM fb_sessions")
         .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
         .map_err(failed)?;
     Ok((fact(&conn, "run_id")?, sessions))
+}
+
+/// The file without its log, and without a lock.
+fn file_alone(path: &Path) -> Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let uri = format!("file:{}?immutable=1", escape(path));
+    Connection::open_with_flags(uri, flags)
+        .map_err(|e| sql_error(&format!("cannot read {}", path.display()), e))
 }
 
 /// Keeps others from the index of the log: who may read that file may lock it, for as long as he likes, and nothing
@@ -409,7 +445,10 @@ fn is_blank(conn: &Connection) -> bool {
 
 /// Refuses what is no catalog and what a newer version wrote, before anything is changed.
 pub fn check_format(path: &Path) -> Result<()> {
-    open_read_only(path).map(|_| ())
+    match generation::is_mixed(path) {
+        true => format_of(&file_alone(path)?, path),
+        false => open_read_only(path).map(|_| ()),
+    }
 }
 
 fn format_of(conn: &Connection, path: &Path) -> Result<()> {

@@ -106,11 +106,12 @@ impl Intake {
     pub(super) fn inherit(
         &mut self,
         rests: Vec<Rest>,
+        is_earlier: bool,
         hears: Option<&Arc<dyn Sink>>,
     ) -> Result<Vec<rests::Told>> {
         let lost = rests.iter().any(|r| r.is_behind() || !matches!(r.fate, Fate::Here { .. }));
         let told = match lost {
-            true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests))?,
+            true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests, is_earlier))?,
             false => Vec::new(),
         };
         // Looked at once: a rank that dies meanwhile is one that did not come.

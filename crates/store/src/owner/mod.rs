@@ -36,7 +36,7 @@ pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id};
 pub(crate) use overflow::left_by_the_dead;
 pub use rests::{InMemory, left_in_memory};
-pub(crate) use rests::{inherit, lost_records, older};
+pub(crate) use rests::{close_past, earlier, inherit, lost_records, older};
 pub use sink::{Deaf, Sink};
 
 use crate::disk::Disk;
@@ -262,7 +262,7 @@ impl Owner {
         // A store that is lost has stopped by itself.
         let _ = self.send(Command::Close);
         let died = |_| Error::internal("a thread of the store died; run `forebay recover`");
-        let intake = threads.intake.join().map_err(died)?;
+        let mut intake = threads.intake.join().map_err(died)?;
         threads.drain.join().map_err(died)?;
         let lost = self.lost.get().cloned();
         if lost.is_none() {

@@ -16,13 +16,14 @@ use crate::care::Progress;
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
 use crate::fault::Fault;
-use crate::layout::{Found, Layout, TMP, begun, with_end};
+use crate::layout::{Found, Layout, TMP, begun, put_of, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::{Manifest, open_manifest};
 use forebay_arena::{Doorbell, process};
 use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::{Code, Error, Result};
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -94,7 +95,7 @@ pub(super) fn while_full<T>(
     dir: &Path,
     patience: Duration,
     says: Option<&Says>,
-    work: impl Fn() -> Result<T>,
+    mut work: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     let (began, mut waits) = (Instant::now(), Waits::default());
     loop {
@@ -116,10 +117,10 @@ struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    fn patiently<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+    fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let of = self.layout.catalog();
         while_full(self.layout.root(), self.disk.patience(), self.says.as_ref(), || {
-            self.disk.using(&of, &work)
+            self.disk.using(&of, &mut work)
         })
     }
 }
@@ -179,6 +180,7 @@ impl Owner {
         begun.patiently(|| layout.create(&*options.disk))?;
         let take = || Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&file));
         let lock = begun.patiently(take)?;
+        let log = disk.using(&file, || catalog::part(&*options.disk, &layout))?;
         if options.adopt.is_none() {
             disk.using(&file, || spare_the_living(&layout))?;
         }
@@ -186,7 +188,9 @@ impl Owner {
         let fresh = fresh && (options.mode == Mode::Write || !layout.catalog().exists());
         let rests = match fresh {
             true => Rests::default(),
-            false => match disk.using(&file, || rests::look(&layout, lock.before(), options.elsewhere)) {
+            false => match disk
+                .using(&file, || rests::look(&layout, lock.before(), log.as_deref(), options.elsewhere))
+            {
                 Ok(rests) => rests,
                 Err(e) => {
                     // It tells the next one where those are of which the catalog does not.
@@ -197,7 +201,7 @@ impl Owner {
         };
         // Those are of an earlier life.
         drop(layout.take_absent());
-        let catalog = match fresh {
+        let mut catalog = match fresh {
             true => {
                 wipe(&*options.disk, &layout)?;
                 let id = new_id()?;
@@ -205,6 +209,7 @@ impl Owner {
             }
             false => begun.patiently(|| Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
+        begun.patiently(|| catalog.note_in(lock.note(), rests.earlier.as_deref()))?;
         let owner = start(layout, catalog, lock, &options, fresh, (disk, watch))?;
         if !fresh && let Err(e) = owner.take_over(rests, &options) {
             // What the threads died of says more than that they are gone.
@@ -268,10 +273,11 @@ impl Intake {
         self.older = rests.older;
         self.sweep_unfinished();
         self.sweep_dropped()?;
-        let lost = self.inherit(rests.all, hears)?;
-        let faults = lost.iter().filter(|t| t.is_fault);
-        self.missing.extend(faults.map(|t| Error::new(Code::NotFound, t.text.clone())));
-        let mut told: Vec<String> = lost.into_iter().map(|t| t.text).collect();
+        let lost = self.inherit(rests.all, rests.earlier.is_some(), hears)?;
+        let faults = lost.iter().filter(|t| t.is_fault).map(|t| &t.text).chain(&rests.earlier);
+        self.missing.extend(faults.map(|text| Error::new(Code::NotFound, text.clone())));
+        let told = rests.earlier.into_iter().chain(lost.into_iter().map(|t| t.text));
+        let mut told: Vec<String> = told.collect();
         let lives = self.machine.sessions().any(|s| s.adopted.is_some());
         if lives {
             // Before anything is read: later there are files that the drain is writing.
@@ -335,15 +341,15 @@ impl Intake {
             );
         }
         let used = catalog::data_files(self.catalog.conn())?;
-        for (path, file) in unlisted(&self.layout.data(), crate::layout::DATA, &used) {
+        let mut sets = unlisted(&self.layout.data(), crate::layout::DATA, &used);
+        // Of two files of one data set the one that was put last counts.
+        sets.sort_by_key(|(_, file)| Reverse(put_of(file)));
+        for (path, file) in sets {
             // One that is whole was replaced or deleted; what else it is may be worth a look.
-            match open_manifest(&path).is_ok_and(|m| m.run_id == self.run_id && m.set.is_some()) {
-                true if self.older.lacks_put(&file) => {
-                    lacks.push(format!("the data set in {}, which is put aside", path.display()));
-                    let _ = aside::rename(&*self.disk, &path);
-                }
-                true => drop(self.disk.remove(&path)),
-                false => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
+            match open_manifest(&path).ok().filter(|m| m.run_id == self.run_id && m.set.is_some()) {
+                Some(m) if self.older.lacks_put(&file) => lacks.push(self.take_set(&path, &file, &m)?),
+                Some(_) => drop(self.disk.remove(&path)),
+                None => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
         if !lacks.is_empty() {
@@ -355,6 +361,20 @@ impl Intake {
             told.push(text);
         }
         Ok(told)
+    }
+
+    /// A data set that was put into a later catalog: it is listed where this one has nothing under its name.
+    fn take_set(&mut self, path: &Path, file: &str, m: &Manifest) -> Result<String> {
+        let layout = &self.layout;
+        match self.catalog.transaction(|tx| catalog::adopt_set(tx, layout, file, m))? {
+            Some(name) => {
+                Ok(format!("the data set {name:?} as it is in {}, which is listed", path.display()))
+            }
+            None => {
+                let _ = aside::rename(&*self.disk, path);
+                Ok(format!("the data set in {}, which is put aside", path.display()))
+            }
+        }
     }
 
     /// Lists finished steps, but those that were put aside: their files go out of the way. Gives the numbers.

@@ -7,6 +7,7 @@
 //! | is there, and descriptors or memory do not suffice to open it | fails, and closes nothing |
 //! | is not in the very directory where it was made, or the host was started anew | closes the session and says what may be lost |
 //! | is there, and nobody can read it any more | closes the session and says what is lost |
+//! | is not there, and the catalog is older than the one that programs have written | closes the session: a later owner has read it |
 //! | is there, and the catalog knows nothing of the session, for its log was removed | enters the session again and reads it |
 //! | is that of another directory, of which this one is a copy | fails and says so; or goes on without it |
 //! | was that, and is not there any more | closes the session and says what is not in the copy |
@@ -54,6 +55,8 @@ impl Rest {
 pub(super) struct Rests {
     pub all: Vec<Rest>,
     pub older: Older,
+        /// What is told of a catalog that is older than the one that programs have written.
+    pub earlier: Option<String>,
 }
 
 /// What a catalog lacks that is older than the files and the memory beside it.
@@ -61,7 +64,7 @@ pub(super) struct Rests {
 pub(super) struct Older {
     /// The highest number of a session that it knows.
     last: u64,
-    /// See [`Rest::gap`].
+    /// See [`Rest::gap`]; of a session that was read to its end since, all that is not applied.
     gaps: BTreeMap<u64, Range<u64>>,
     /// Whether a snapshot that it does not know was in a later one: every session was closed, or it lacks
     /// something of one that was not. Else it is the last work of a program that died.
@@ -81,6 +84,8 @@ impl Older {
 pub(super) enum Fate {
     /// Its log is here.
     Here { segment: Segment, overflow: Vec<Segment> },
+    /// It was read to its end by a later owner, whose catalog is not the one that lies there.
+    Past,
     /// It never had one that was complete and in custody: nothing was acknowledged.
     Void,
     /// Its log cannot be read any more, or is given up.
@@ -126,12 +131,18 @@ enum Look {
 }
 
 /// What is left of the sessions that were not closed. Fails when something is left that cannot be reached
-/// and is not given up. `before` is who owned the run last.
-pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewhere) -> Result<Rests> {
+/// and is not given up. `before` is who owned the run last; `log` is where the log of a later catalog was put.
+pub(super) fn look(
+    layout: &Layout,
+    before: Option<&Holder>,
+    log: Option<&Path>,
+    elsewhere: Elsewhere,
+) -> Result<Rests> {
     let conn = catalog::open_read_only(&layout.catalog())?;
+    let behind = catalog::behind(&conn, before)?;
     let (run_id, sites) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?);
     let (here, before) = (Site::here(), before.map(Site::of_holder));
-    let mut rests = Vec::new();
+    let (mut rests, mut past) = (Vec::new(), BTreeMap::new());
     let known = catalog::open_sessions(&conn)?.into_iter().map(|row| (row, false));
     let mut unknown = Vec::new();
     for row in left_here(layout, &run_id) {
@@ -163,6 +174,13 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
             Look::Closed(path, e) if is_for_others(&e) => Fate::Lost(Loss::Closed(path, e.text().to_owned())),
             Look::Closed(_, e) => return Err(unreachable(layout, e)),
         };
+        let fate = match fate {
+            Fate::Lost(Loss::Emptied(_) | Loss::Restarted(_) | Loss::Untold) if behind.is_some() => {
+                past.insert(row.session, catalog::applied(&conn, row.session)? + 1..u64::MAX);
+                Fate::Past
+            }
+            other => other,
+        };
         let gap = match &fate {
             Fate::Here { segment, .. } => gap(segment, catalog::applied(&conn, row.session)?),
             _ => 0..0,
@@ -175,9 +193,13 @@ pub(super) fn look(layout: &Layout, before: Option<&Holder>, elsewhere: Elsewher
         true => Err(refusal(layout, &conn, &here, rests.iter().filter(refused))),
         false => {
             let gap = |r: &Rest| r.is_behind().then(|| (r.row.session, r.gap.clone()));
-            let gaps: BTreeMap<u64, Range<u64>> = rests.iter().filter_map(gap).collect();
-            let lacks_steps = rests.is_empty() || !gaps.is_empty();
-            Ok(Rests { older: Older { last: catalog::last_session(&conn)?, gaps, lacks_steps }, all: rests })
+            let gaps: BTreeMap<u64, Range<u64>> = rests.iter().filter_map(gap).chain(past).collect();
+            let lacks_steps = rests.is_empty() || !gaps.is_empty() || behind.is_some();
+            let of_rests: u64 = rests.iter().map(|r| r.gap.end - r.gap.start).sum();
+            let lost = behind.map_or(0, |b| b.records + of_rests);
+            let earlier = (lost > 0 || log.is_some()).then(|| earlier(lost, log));
+            let older = Older { last: catalog::last_session(&conn)?, gaps, lacks_steps };
+            Ok(Rests { older, all: rests, earlier })
         }
     }
 }
@@ -213,6 +235,39 @@ pub(crate) fn older(of: usize, lost: u64) -> String {
     format!(
         "the catalog is older than what {} of a program that was killed had written into it: its log (catalog.sqlite-wal) is gone, or an earlier catalog was put in its place; what is in memory is kept, {lost}",
         sessions(of)
+    )
+}
+
+/// Closes the sessions of an older catalog that a later owner has read to their end.
+pub(crate) fn close_past(layout: &Layout, conn: &Connection, before: Option<&Holder>) -> Result<()> {
+    let (sites, here) = (catalog::sites(conn)?, Site::here());
+    let before = before.map(Site::of_holder);
+    for row in catalog::open_sessions(conn)? {
+        let site = sites.get(&row.session).and_then(Option::as_ref);
+        let is_past = matches!(search(&places(layout, site, &here, false), &row.segment), Look::Nowhere)
+            && original(layout, site, &catalog::fact(conn, "run_id")?).is_none()
+            && !matches!(
+                absent(layout, site.or(before.as_ref()), &here),
+                Loss::Elsewhere(_) | Loss::Moved(_)
+            );
+        if is_past {
+            catalog::end_session(conn, row.session, Ended::Read)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is told of a catalog that is older than the one that programs have written.
+pub(crate) fn earlier(lost: u64, log: Option<&Path>) -> String {
+    let log = log.map_or_else(String::new, |log| {
+        format!("; the log beside it was that of the later one, and is kept as {}", log.display())
+    });
+    let lost = match lost {
+        0 => "what stood in the later one alone is lost".to_owned(),
+        n => format!("up to {n} records of what they put, inserted and appended are lost"),
+    };
+    format!(
+        "the catalog is older than what programs had written into it, as one that was copied back, or whose log (catalog.sqlite-wal) is gone{log}; {lost}"
     )
 }
 
@@ -470,12 +525,13 @@ impl Loss {
 
 /// Closes the sessions that are not read any more, each with its message in the run; one line for all that
 /// were lost in the same way.
-pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>> {
+pub(super) fn close_lost(conn: &Connection, rests: &[Rest], is_earlier: bool) -> Result<Vec<Told>> {
     let here = Site::here();
     let mut lost = BTreeMap::<&Loss, Vec<u64>>::new();
     for rest in rests {
         match &rest.fate {
             Fate::Here { .. } => {}
+            Fate::Past => drop(catalog::end_session(conn, rest.row.session, Ended::Read)?),
             Fate::Void => drop(catalog::end_session(conn, rest.row.session, Ended::Unused)?),
             Fate::Lost(loss) => lost.entry(loss).or_default().push(rest.row.session),
         }
@@ -483,8 +539,9 @@ pub(super) fn close_lost(conn: &Connection, rests: &[Rest]) -> Result<Vec<Told>>
     let step = catalog::last_step(conn)?.unwrap_or(-1);
     let mut told = Vec::new();
     let behind: Vec<&Rest> = rests.iter().filter(|r| r.is_behind()).collect();
-    if let Some(first) = behind.first() {
-        behind.iter().try_for_each(|rest| inherit(conn, &rest.row, &rest.gap))?;
+    behind.iter().try_for_each(|rest| inherit(conn, &rest.row, &rest.gap))?;
+    // Told already, with what others lack.
+    if let Some(first) = behind.first().filter(|_| !is_earlier) {
         let text = older(behind.len(), behind.iter().map(|r| r.gap.end - r.gap.start).sum());
         catalog::message(conn, first.row.session, step, ERROR, &text)?;
         told.push(Told { ended: Ended::Read, text, is_fault: true });

@@ -1,0 +1,208 @@
+//! How new a catalog is. Somebody may put an older `catalog.sqlite` in the place of a later one, beside the log of
+//! the later one or without a log: SQLite takes whatever pages lie there. So the catalog has a *generation*, the
+//! number in the header of its file (`user_version`), which grows when the run is opened, when it is closed, and
+//! before each move of the log into the file. `LOCK` notes what it has reached:
+//!
+//! ```text
+//!   generation with the log   <  the one that LOCK knows of the catalog    an earlier catalog
+//!   generation of the file    <  the one that LOCK knows of the file,
+//!   and the log is the one that LOCK knows                                 an older file beside a later log
+//! ```
+//! The log begins anew only after a move of all of it, and each of those is noted before the next commit: a file
+//! that has the noted generation, and the log beside it, are one catalog.
+
+use super::{Catalog, sql_error};
+use crate::disk::Disk;
+use crate::layout::{Layout, with_end};
+use crate::lock::{Holder, Note, read_holder};
+use forebay_types::{Code, Error, Result};
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Pages in the log from which on it is moved.
+const MOVED_FROM: u32 = 4096;
+/// When readers keep a part of the log, it is tried again after so many more.
+const AGAIN: u32 = 1024;
+/// Where the header of a log has what tells it from others.
+const OF_LOG: u64 = 16;
+/// A log that begins anew counts on by one; others may move it, too, with a tool of their own.
+const SAME_LOG: u32 = 64;
+
+/// What `LOCK` knows of the catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    /// The generation that it has with its log.
+    pub generation: u32,
+    /// The generation that its file has without the log.
+    pub in_file: u32,
+    /// The log, when there was one.
+    pub log: Option<u32>,
+    /// How many records of all sessions it had at the last opening or closing.
+    pub records: u64,
+}
+
+/// What an older catalog lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Records of sessions, at most, but for those whose segments are there.
+    pub records: u64,
+}
+
+fn log_of(path: &Path) -> Option<u32> {
+    let mut bytes = [0; 4];
+    File::open(with_end(path, "-wal")).ok()?.read_exact_at(&mut bytes, OF_LOG).ok()?;
+    Some(u32::from_be_bytes(bytes))
+}
+
+/// That of the file alone. By way of SQLite: who closes a file himself takes all locks away that this process has
+/// on it.
+fn in_file(path: &Path) -> Result<u32> {
+    super::file_alone(path).and_then(|conn| generation(&conn))
+}
+
+fn generation(conn: &Connection) -> Result<u32> {
+    conn.query_row("PRAGMA user_version", (), |r| r.get(0))
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+/// Records that are applied of all sessions.
+fn records(conn: &Connection) -> Result<u64> {
+    conn.query_row("SELECT coalesce(sum(applied), 0) FROM fb_sessions", (), |r| r.get::<_, i64>(0))
+        .map(|n| n as u64)
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+/// Whether the catalog is older than the one that `LOCK` knows.
+pub fn behind(conn: &Connection, before: Option<&Holder>) -> Result<Option<Behind>> {
+    let Some(known) = before.map(|h| &h.catalog).filter(|k| k.generation != 0) else { return Ok(None) };
+    match generation(conn)? < known.generation {
+        true => Ok(Some(Behind { records: known.records.saturating_sub(records(conn)?) })),
+        false => Ok(None),
+    }
+}
+
+/// Whether the file is older than the log beside it.
+pub fn is_mixed(path: &Path) -> bool {
+    // `LOCK` first: it is written after the file.
+    let Some(known) = path.parent().and_then(|dir| read_holder(&Layout::new(dir).lock())) else {
+        return false;
+    };
+    let known = known.catalog;
+    let same = |log: u32| known.log.is_some_and(|of| log.wrapping_sub(of) < SAME_LOG);
+    known.in_file != 0
+        && path.file_name() == Layout::new("").catalog().file_name()
+        && log_of(path).is_some_and(same)
+        && in_file(path).is_ok_and(|n| n < known.in_file)
+}
+
+/// What to tell somebody who wants to read such a pair.
+pub(super) fn mixed(path: &Path) -> Error {
+    let (file, dir) = (path.display(), path.parent().unwrap_or(path).display());
+    Error::new(
+        Code::Corrupt,
+        format!(
+            "the catalog {file} is older than the log that lies beside it ({file}-wal), as one that was copied back: together they are no catalog; put that back which was there, or say `forebay recover {dir}`, which goes on with the older one and keeps the log"
+        ),
+    )
+}
+
+/// Puts a log aside that belongs to a later file than the one that lies there; gives its new name.
+pub fn part(disk: &dyn Disk, layout: &Layout) -> Result<Option<PathBuf>> {
+    let path = layout.catalog();
+    if !is_mixed(&path) {
+        return Ok(None);
+    }
+    let log = with_end(&path, "-wal");
+    let failed = |e| Error::io(format!("cannot put {} aside", log.display()), e);
+    let name = |n: u32| with_end(&log, &format!(".aside{n}"));
+    let free = (1..).map(name).find(|p| !p.exists()).ok_or_else(|| Error::internal("no name for the log"))?;
+    disk.rename(&log, &free).map_err(failed)?;
+    disk.remove(&with_end(&path, "-shm")).map_err(failed)?;
+    disk.sync_dir(layout.root()).map_err(failed)?;
+    Ok(Some(free))
+}
+
+/// The number of pages in the log, as SQLite tells it after each commit; it moves nothing by itself then.
+pub(super) fn count_pages(conn: &mut Connection) -> Result<Arc<AtomicU32>> {
+    let pages = Arc::new(AtomicU32::new(0));
+    let seen = pages.clone();
+    let count = move |_: &mut Wal, n: i32| {
+        seen.store(n.max(0) as u32, Ordering::Relaxed);
+        Ok(())
+    };
+    conn.wal_hook(Some(count)).map_err(|e| sql_error("the catalog's log cannot be watched", e))?;
+    Ok(pages)
+}
+
+/// What the owner of a run notes of its catalog.
+pub(super) struct Noting {
+    note: Note,
+    known: Noted,
+    pages: Arc<AtomicU32>,
+    move_from: u32,
+}
+
+impl Catalog {
+    /// From now on `LOCK` knows how new this catalog is. `said` is told in the run: the catalog is an older one.
+    pub fn note_in(&mut self, note: Note, said: Option<&str>) -> Result<()> {
+        let before = note.known();
+        let next = before.generation.max(before.in_file).max(generation(&self.conn)?) + 1;
+        self.transaction(|tx| {
+            if let Some(text) = said {
+                super::message(tx, 0, -1, super::ERROR, text)?;
+            }
+            raise(tx, next)
+        })?;
+        let known = Noted {
+            generation: next,
+            in_file: in_file(&self.path)?,
+            log: log_of(&self.path),
+            records: records(&self.conn)?,
+        };
+        note.write(&known);
+        let pages = count_pages(&mut self.conn)?;
+        self.noting = Some(Noting { note, known, pages, move_from: MOVED_FROM });
+        Ok(())
+    }
+
+    /// Moves the log when it is long.
+    pub(super) fn move_long_log(&mut self) {
+        if self.noting.as_ref().is_some_and(|n| n.pages.load(Ordering::Relaxed) >= n.move_from) {
+            // What is not moved now is moved later.
+            let _ = self.move_log();
+        }
+    }
+
+    /// A move of the log by `work`, which says whether all of it was moved.
+    pub(super) fn noted(&mut self, closes: bool, work: impl FnOnce(&Catalog) -> Result<bool>) -> Result<()> {
+        if let Some(n) = self.noting.as_ref() {
+            let next = n.known.generation + 1;
+            match closes {
+                true => self.silent_transaction(|tx| raise(tx, next))?,
+                false => self.attempt(true, |tx| raise(tx, next), |()| true)?.0,
+            }
+        }
+        let all = work(self)?;
+        let (log, records) = (log_of(&self.path), records(&self.conn)?);
+        let Some(n) = self.noting.as_mut() else { return Ok(()) };
+        n.known.generation += 1;
+        n.move_from = if all { MOVED_FROM } else { n.pages.load(Ordering::Relaxed) + AGAIN };
+        if all {
+            (n.known.in_file, n.known.log) = (n.known.generation, log);
+            n.known.records = if closes { records } else { n.known.records };
+            // What was moved is durable, log and file.
+            n.note.write(&n.known);
+        }
+        Ok(())
+    }
+}
+
+fn raise(conn: &Connection, to: u32) -> Result<()> {
+    conn.pragma_update(None, "user_version", to).map_err(|e| sql_error("the catalog cannot be written", e))
+}
