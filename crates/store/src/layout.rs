@@ -23,6 +23,8 @@ pub const CATALOG: &str = "catalog.sqlite";
 pub const DAMAGED: &str = "catalog.damaged-";
 /// What the name of the catalog's log ends in.
 const LOG: &str = "-wal";
+/// What the name of a catalog ends in that was saved, before its number.
+pub const SAVED: &str = ".saved-";
 /// What the name of a catalog made anew ends in until it takes the old one's place.
 const REPAIRED: &str = ".repaired";
 /// Step files.
@@ -87,6 +89,20 @@ impl Layout {
     /// A catalog made anew that is whole and has not taken the old one's place yet.
     pub fn repaired_catalog(&self) -> PathBuf {
         with_end(&self.catalog(), REPAIRED)
+    }
+
+    /// Catalogs that programs saved when another file had taken the name of theirs.
+    pub fn saved_catalogs(&self) -> Vec<PathBuf> {
+        let is_saved = |p: &PathBuf| {
+            let name = p.file_name().unwrap_or_default().to_string_lossy();
+            name.strip_prefix(CATALOG)
+                .and_then(|end| end.strip_prefix(SAVED))
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        };
+        let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let mut found: Vec<PathBuf> = entries.map(|e| e.path()).filter(is_saved).collect();
+        found.sort();
+        found
     }
 
     /// A damaged catalog that `repair` put aside.

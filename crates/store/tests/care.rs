@@ -2,7 +2,7 @@
 //! pages, flipped bits, files that are gone.
 
 use crate::common::{Rank, f64s, recover_without_memory, shape, wait_for};
-use forebay_store::{Options, Owner, Reader, recover, repair, verify};
+use forebay_store::{Options, Owner, Progress, Reader, recover, repair, verify, verify_with};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, Mode, Restarted, TableInfo};
 use forebay_types::record::{Cell, Payload, Place, Record};
@@ -10,6 +10,10 @@ use forebay_types::{ArrayMeta, Code, DType, Selection, Slice};
 use rusqlite::Connection;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const PAGE: usize = 16384;
 
@@ -21,6 +25,33 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");
     (dir, run)
+}
+
+#[test]
+fn what_a_program_puts_again_while_verify_reads_is_no_fault() {
+    let (_dir, run) = scratch();
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.put("x", &f64s(20_000, 1), None);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    let ((listed, has_listed), (go, goes_on)) = (channel(), channel());
+    let goes_on = Mutex::new(goes_on);
+    let at_first = AtomicBool::new(true);
+    let progress = move |_, _| {
+        if at_first.swap(false, Ordering::SeqCst) {
+            listed.send(()).unwrap();
+            goes_on.lock().unwrap().recv().unwrap();
+        }
+    };
+    let found = std::thread::scope(|s| {
+        let looking = s.spawn(|| verify_with(&run, &(Arc::new(progress) as Progress)).unwrap());
+        has_listed.recv().unwrap();
+        rank.put("x", &f64s(20_000, 2), None);
+        owner.flush(Duration::from_secs(30)).unwrap();
+        go.send(()).unwrap();
+        looking.join().unwrap()
+    });
+    assert_eq!((found.faults, found.data_sets), (vec![], 1));
 }
 
 fn table(rank: &mut Rank, name: &str) -> TableInfo {
@@ -517,7 +548,12 @@ fn a_catalog_that_is_removed_or_replaced_under_its_owner_is_said_and_what_it_hel
         assert!(!run.join("catalog.sqlite-wal").exists(), "it would be read into another catalog");
         if replaced {
             assert_eq!(std::fs::read(&catalog).unwrap(), b"another one", "it is not ours to overwrite");
-            std::fs::rename(run.join("catalog.sqlite.saved-1"), &catalog).unwrap();
+            let saved = run.join("catalog.sqlite.saved-1");
+            std::fs::copy(&saved, &catalog).unwrap();
+            for e in [recover(&run).unwrap_err(), repair(&run).unwrap_err()] {
+                assert!(e.code() == Code::Conflict && e.text().contains("saved-1"), "{e}");
+            }
+            std::fs::rename(saved, &catalog).unwrap();
         }
         recover(&run).unwrap();
         assert_eq!(rows(&run, "t"), (0..1500).collect::<Vec<_>>());

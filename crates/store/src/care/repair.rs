@@ -12,7 +12,7 @@ use crate::layout::{DATA, Layout, STEPS, TMP, put_of, step_file};
 use crate::lock::Lock;
 use crate::owner::{
     close_past, earlier as said_of_earlier, files, has_end, inherit, left_by_the_dead, lost_records, older,
-    spare_the_living, tidy,
+    one_catalog, spare_the_living, tidy,
 };
 use crate::reader::Reader;
 use crate::site::Site;
@@ -87,6 +87,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         return Err(Error::new(Code::NotFound, format!("there is no run {}", dir.display())));
     }
     let disk: Arc<dyn Disk> = Arc::new(System);
+    one_catalog(&layout)?;
     layout.create(&*disk)?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
     let log = catalog::part(&*disk, &layout)?;

@@ -4,7 +4,7 @@
 //! something is durable; and since the open file is whole, it is written anew under a name.
 
 use super::{Catalog, sql_error};
-use crate::layout::with_end;
+use crate::layout::{SAVED, with_end};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::fs::OpenOptions;
@@ -129,7 +129,7 @@ impl Catalog {
             .map_err(|e| sql_error(&format!("cannot write {}", tmp.display()), e))?;
         let file = self.disk.open(&tmp, OpenOptions::new().write(true)).map_err(failed)?;
         self.disk.sync(file.as_fd()).map_err(failed)?;
-        let named = |n: u32| with_end(&self.path, &format!(".saved-{n}"));
+        let named = |n: u32| with_end(&self.path, &format!("{SAVED}{n}"));
         let saved = (1..).map(named).find(|p| !p.exists());
         let saved = saved.ok_or_else(|| Error::internal("no name for the catalog"))?;
         let sync = || self.disk.sync_dir(saved.parent().unwrap_or(Path::new("."))).map_err(failed);

@@ -33,7 +33,7 @@ pub use adopt::{Orphan, has_living_ranks};
 pub(crate) use aside::tidy;
 pub use machine::{Absence, OVER_THE_NETWORK};
 pub use open::{Options, Says};
-pub(crate) use open::{files, has_end, new_id};
+pub(crate) use open::{files, has_end, new_id, one_catalog};
 pub(crate) use overflow::left_by_the_dead;
 pub use rests::{InMemory, left_in_memory};
 pub(crate) use rests::{close_past, earlier, inherit, lost_records, older};

@@ -448,6 +448,7 @@ fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
         (Found::Remains, Mode::Write) => true,
         (Found::Run, _) => {
             catalog::check_format(&layout.catalog())?;
+            one_catalog(layout)?;
             false
         }
         (Found::Remains, _) => {
@@ -457,6 +458,19 @@ fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
             ));
         }
     })
+}
+
+/// Refuses a run of which somebody has to say which catalog is the right one.
+pub(crate) fn one_catalog(layout: &Layout) -> Result<()> {
+    let Some(saved) = layout.saved_catalogs().pop() else { return Ok(()) };
+    let (saved, path) = (saved.display(), layout.catalog().display().to_string());
+    Err(Error::new(
+        Code::Conflict,
+        format!(
+            "the run {} has two catalogs: {path} took the place of another one while a program wrote the run, and {saved} has what that program wrote; keep the right one: `mv {saved} {path}`, or `rm {saved}`, and open the run again",
+            layout.root().display()
+        ),
+    ))
 }
 
 /// Removes what an earlier run left in the directory, its segments too.
@@ -475,8 +489,8 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
             }
         }
     }
-    for end in ["", "-wal", "-shm"] {
-        let path = with_end(&layout.catalog(), end);
+    let catalogs = ["", "-wal", "-shm"].map(|end| with_end(&layout.catalog(), end));
+    for path in layout.saved_catalogs().into_iter().chain(catalogs) {
         disk.remove(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
     for path in old {

@@ -55,7 +55,7 @@ impl Rest {
 pub(super) struct Rests {
     pub all: Vec<Rest>,
     pub older: Older,
-        /// What is told of a catalog that is older than the one that programs have written.
+    /// What is told of a catalog that is older than the one that programs have written.
     pub earlier: Option<String>,
 }
 
