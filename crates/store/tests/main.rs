@@ -5,6 +5,7 @@ mod aside;
 mod backlog;
 mod care;
 mod common;
+mod compare;
 mod death;
 mod elsewhere;
 mod faults;
