@@ -9,7 +9,7 @@ from pathlib import Path
 import forebay as fb
 from conftest import Place
 from disks import fill, frozen_disk, small_disk
-from places import ended, hear
+from places import ended, hear, until
 
 WRITE = """
 import os, signal, sys, forebay as fb
@@ -30,10 +30,41 @@ def test_what_is_left_of_a_run_on_a_frozen_disk_is_named_and_nobody_hangs(
         assert recovery.stderr is not None and "has not answered" in recovery.stderr.readline()
         for words in (("status",), ("doctor",), ("status",)):
             assert f"of the run {run}" in place.command(*words, timeout=20), words
+        listing = place.forebay("ls", run)
+        assert listing.stderr is not None and "has not answered" in listing.stderr.readline()
         freeze("-u")
         out, _ = ended(recovery)
         assert "complete" in out
+        ended(listing)
         assert not place.segments()
+
+
+WAIT = """
+import sys, forebay as fb, numpy as np
+with fb.open(sys.argv[1], buffer="16MiB") as run:
+    print("open", flush=True)
+    sys.stdin.readline()
+    with run.snapshot(0) as s:
+        s.put("x", np.zeros(10))
+    print("taken", flush=True)
+"""
+
+
+def test_doctor_names_a_run_that_waits_for_its_disk(place: Place, tmp_path: Path) -> None:
+    place.command("up")
+    with frozen_disk(tmp_path / "disk") as freeze:
+        run = tmp_path / "disk" / "r.fb"
+        program = place.python(WAIT, run, stdin=subprocess.PIPE)
+        hear(program, "open")
+        assert f"{run} waits" not in place.command("doctor")
+        freeze("-f")
+        assert program.stdin is not None
+        program.stdin.write("\n")
+        program.stdin.flush()
+        hear(program, "taken")
+        until(lambda: f"{run} waits:" in place.command("doctor", timeout=20), 30)
+        freeze("-u")
+        ended(program)
 
 
 OPEN = """

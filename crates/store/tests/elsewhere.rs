@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const N: u64 = 4000;
+pub const N: u64 = 4000;
 
 /// A run with a step on disk, given up by its owner with something in memory. The rank keeps the segment mapped.
-fn left(run: &Path) -> Rank {
+pub fn left(run: &Path) -> Rank {
     let owner = Owner::open(run, Options::default()).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
     rank.step(0, &f64s(N, 0));
@@ -28,11 +28,11 @@ fn left(run: &Path) -> Rank {
     rank
 }
 
-fn segment(rank: &Rank) -> PathBuf {
+pub fn segment(rank: &Rank) -> PathBuf {
     rank.segment.path().unwrap().to_owned()
 }
 
-fn catalog_of(run: &Path) -> PathBuf {
+pub fn catalog_of(run: &Path) -> PathBuf {
     run.join("catalog.sqlite")
 }
 
@@ -49,7 +49,7 @@ fn to_another_host(site: &mut Site) {
 }
 
 /// A recovery, with what it said.
-fn recovered(run: &Path, elsewhere: Elsewhere) -> (Result<Option<i64>, Error>, String) {
+pub fn recovered(run: &Path, elsewhere: Elsewhere) -> (Result<Option<i64>, Error>, String) {
     let said = Arc::new(Mutex::new(String::new()));
     let hear = said.clone();
     let says = move |text: &str| hear.lock().unwrap().push_str(&format!("{text}\n"));
@@ -59,15 +59,15 @@ fn recovered(run: &Path, elsewhere: Elsewhere) -> (Result<Option<i64>, Error>, S
     (done, said)
 }
 
-fn messages(run: &Path) -> Vec<(i64, u8, String)> {
+pub fn messages(run: &Path) -> Vec<(i64, u8, String)> {
     catalog::messages(&catalog::open_read_only(&catalog_of(run)).unwrap(), 100).unwrap()
 }
 
-fn ended(run: &Path) -> Option<Ended> {
+pub fn ended(run: &Path) -> Option<Ended> {
     catalog::ended(&catalog::open_read_only(&catalog_of(run)).unwrap(), 1).unwrap()
 }
 
-fn x(run: &Path) -> Result<Vec<u8>, Error> {
+pub fn x(run: &Path) -> Result<Vec<u8>, Error> {
     Reader::open(run)?.get("x", 0, &Selection::default()).map(|v| v.bytes)
 }
 
@@ -300,111 +300,6 @@ fn a_run_begun_anew_asks_nobody_about_what_the_old_one_left() {
     moved(&run, to_another_host);
     Owner::open(&run, Options { mode: Mode::Write, ..Options::default() }).unwrap().close().unwrap();
     assert!(!segment(&rank).exists(), "it is seen here, so it goes with the run");
-}
-
-#[test]
-fn a_copy_of_a_run_leaves_what_is_in_memory_to_the_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
-    let rank = left(&run);
-    copy(&run, &other);
-    let e = recovered(&other, Elsewhere::Refuse).0.unwrap_err();
-    assert_eq!(e.code(), Code::Conflict);
-    assert!(e.text().contains(&format!("is a copy of {},", run.display())), "{e}");
-    assert!(e.text().contains(&format!("`forebay recover {}`", run.display())), "{e}");
-    let (done, said) = recovered(&other, Elsewhere::Abandon);
-    assert_eq!(done.unwrap(), Some(0));
-    assert!(said.contains("was in memory then is not in the copy") && !said.contains("freed"), "{said}");
-    assert_eq!(ended(&other), Some(Ended::Abandoned));
-    assert_eq!(x(&other).unwrap_err().code(), Code::NotFound);
-    let anew = Options { mode: Mode::Write, ..Options::default() };
-    for options in [Options::default(), anew] {
-        Owner::open(&other, options).unwrap().close().unwrap();
-    }
-    assert!(segment(&rank).exists());
-    assert_eq!(recovered(&run, Elsewhere::Refuse).0.unwrap(), Some(0));
-    assert_eq!(x(&run).unwrap(), f64s(5, 7));
-}
-
-#[test]
-fn a_copy_that_is_made_anew_or_repaired_leaves_what_is_in_memory_to_the_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, anew, mended) =
-        (dir.path().join("r.fb"), dir.path().join("anew.fb"), dir.path().join("mended.fb"));
-    let rank = left(&run);
-    rank.segment.set_label(&run.to_string_lossy());
-    copy(&run, &anew);
-    copy(&run, &mended);
-    let write = Options { mode: Mode::Write, ..Options::default() };
-    Owner::open(&anew, write).unwrap().close().unwrap();
-    std::fs::remove_file(catalog_of(&mended)).unwrap();
-    assert_eq!(repair(&mended).unwrap().left, 0);
-    assert_eq!(recover(&mended).unwrap(), Some(0));
-    assert!(segment(&rank).exists());
-    recover(&run).unwrap();
-    assert_eq!(x(&run).unwrap(), f64s(5, 7));
-}
-
-#[test]
-fn a_copy_in_the_place_of_a_run_that_was_put_aside_leaves_it_what_is_in_memory() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, aside) = (dir.path().join("r.fb"), dir.path().join("r.old"));
-    let _rank = left(&run);
-    std::fs::rename(&run, &aside).unwrap();
-    copy(&aside, &run);
-    let e = recover(&run).unwrap_err();
-    assert!(e.code() == Code::Conflict && e.text().contains(&format!("copy of {}", aside.display())), "{e}");
-    recover(&aside).unwrap();
-    assert_eq!(x(&aside).unwrap(), f64s(5, 7));
-}
-
-#[test]
-fn a_run_that_was_moved_finds_what_is_in_memory() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, there) = (dir.path().join("r.fb"), dir.path().join("there.fb"));
-    let _rank = left(&run);
-    std::fs::rename(&run, &there).unwrap();
-    recover(&there).unwrap();
-    assert_eq!(x(&there).unwrap(), f64s(5, 7));
-    // To another file system: a copy of which there is no original.
-    let run = dir.path().join("s.fb");
-    let _rank = left(&run);
-    let far = dir.path().join("far.fb");
-    copy(&run, &far);
-    std::fs::remove_dir_all(&run).unwrap();
-    recover(&far).unwrap();
-    assert_eq!(x(&far).unwrap(), f64s(5, 7));
-}
-
-#[test]
-fn a_copy_of_a_run_that_is_written_says_so_and_one_that_is_all_that_is_left_says_what_it_lacks() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
-    let owner = Owner::open(&run, Options::default()).unwrap();
-    let rank = Rank::open(&owner, 0, 1, 1 << 20);
-    owner.flush(Duration::from_secs(30)).unwrap();
-    copy(&run, &other);
-    let e = Owner::open(&other, Options::default()).map(drop).unwrap_err();
-    assert!(e.code() == Code::Conflict && e.text().contains("is a copy of"), "{e}");
-    drop(rank);
-    owner.close().unwrap();
-    std::fs::remove_dir_all(&run).unwrap();
-    let (done, said) = recovered(&other, Elsewhere::Refuse);
-    assert_eq!(done.unwrap(), None);
-    assert!(said.contains("it was copied from there, or moved"), "{said}");
-}
-
-#[test]
-fn a_copy_of_a_run_that_has_everything_on_disk_by_now_is_opened_and_says_what_it_lacks() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
-    let _rank = left(&run);
-    copy(&run, &other);
-    recover(&run).unwrap();
-    let (done, said) = recovered(&other, Elsewhere::Refuse);
-    assert_eq!(done.unwrap(), Some(0));
-    assert!(said.contains(&format!("when this run was {}", run.display())), "{said}");
-    assert_eq!((x(&run).unwrap(), x(&other).unwrap_err().code()), (f64s(5, 7), Code::NotFound));
 }
 
 /// A run that was closed in order, with a step.

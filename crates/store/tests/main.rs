@@ -6,6 +6,7 @@ mod backlog;
 mod care;
 mod common;
 mod compare;
+mod copies;
 mod death;
 mod elsewhere;
 mod faults;

@@ -9,7 +9,7 @@ use forebay_store as store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Read every byte of a run and compare checksums; changes nothing.
 #[derive(clap::Args)]
@@ -286,6 +286,9 @@ const AGAIN: u32 = 2;
 /// How often it is asked whether the agent is done with a run.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long an agent that does not answer is asked again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How often it is asked at most who is taking a run, or is giving it back.
 const PASSING: u32 = 100;
 
@@ -295,7 +298,9 @@ enum Has {
     Nobody,
     /// An agent, and no rank that lives: it lets go of the run when it has settled what the dead have left.
     Agent(u32),
-    /// A program, or an agent with ranks that live, or one that does not answer.
+    /// An agent that does not answer: it is just beginning, or ending, or is stopped.
+    Silent,
+    /// A program, or an agent with ranks that live.
     Others,
 }
 
@@ -319,7 +324,10 @@ fn has(dir: &Path) -> Has {
         Some(holder) if holder.is_agent() => holder.pid,
         Some(_) => return Has::Others,
     };
-    let Ok(found) = forebay_agent::status() else { return Has::Others };
+    let found = match forebay_agent::status() {
+        Ok(found) if found.iter().any(|s| s.pid == agent) => found,
+        _ => return Has::Silent,
+    };
     let same = |path: &str| match (Path::new(path).canonicalize(), dir.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
@@ -328,8 +336,8 @@ fn has(dir: &Path) -> Has {
         found.iter().filter(|s| s.pid == agent).flat_map(|s| &s.runs).filter(|run| same(&run.path));
     // One that does not list it any more is about to give it back.
     match runs.all(|run| run.ranks.iter().all(|rank| Process::is_gone(rank.pid))) {
-        true if found.iter().any(|s| s.pid == agent) => Has::Agent(agent),
-        _ => Has::Others,
+        true => Has::Agent(agent),
+        false => Has::Others,
     }
 }
 
@@ -338,7 +346,7 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
     let shown = bar.clone();
     // On the standard error, so that what a program reads of this command stays as it was.
     let says: store::Says = Arc::new(move |text| shown.suspend(|| eprintln!("forebay: {text}")));
-    let (mut waits, mut free) = (false, 0);
+    let (mut waits, mut free, mut silent) = (false, 0, None);
     let last = loop {
         let e = match store::recover_with(dir, elsewhere, &progress, Some(says.clone())) {
             Err(e) if e.code() == Code::Conflict => e,
@@ -356,7 +364,10 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
             }
             // It was let go of meanwhile; or it is refused for another reason than that somebody has it.
             Has::Nobody if free < AGAIN => free += 1,
-            Has::Nobody | Has::Others => return Err(e),
+            Has::Silent if silent.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE);
+            }
+            Has::Nobody | Has::Silent | Has::Others => return Err(e),
         }
     };
     bar.finish_and_clear();

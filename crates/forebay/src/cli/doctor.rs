@@ -37,7 +37,8 @@ struct Finding {
 impl Doctor {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let found = [shared_memory(), runtime(), home(), left_over(self.clean), descriptors(), agent()];
+        let found =
+            [shared_memory(), runtime(), home(), left_over(self.clean), descriptors(), agent(), disks()];
         let word = |v| match v {
             Verdict::Good => "good",
             Verdict::Mind => "mind",
@@ -150,5 +151,21 @@ fn agent() -> Finding {
             finding("agent", Verdict::Good, "none is up; one is started when it is needed".to_owned())
         }
         Err(e) => finding("agent", Verdict::Bad, e.to_string()),
+    }
+}
+
+/// Whether a run that an agent has waits for its disk.
+fn disks() -> Finding {
+    let waits = |run: &forebay_agent::RunStatus| {
+        let figure = |name| run.figures.get(name);
+        let what = figure("waits_for").and_then(serde_json::Value::as_str).unwrap_or("the disk");
+        let waits = figure("waiting_for_disk").and_then(serde_json::Value::as_bool)?;
+        waits.then(|| format!("{} waits: {what}", run.path))
+    };
+    let found = forebay_agent::status().unwrap_or_default();
+    let found: Vec<String> = found.iter().flat_map(|s| &s.runs).filter_map(waits).collect();
+    match found.is_empty() {
+        true => finding("disks", Verdict::Good, "no run of an agent waits for one".to_owned()),
+        false => finding("disks", Verdict::Mind, found.join("; ")),
     }
 }

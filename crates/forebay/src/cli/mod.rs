@@ -23,6 +23,7 @@ mod status;
 mod steer;
 mod table;
 mod up;
+mod wait;
 
 use clap::{Parser, Subcommand};
 use forebay::{Error, Result};
@@ -140,6 +141,7 @@ fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
 pub fn main() -> ExitCode {
     let cli = Cli::parse_from(steer::run_before_verb(std::env::args_os().collect()));
     let out = out::Out { json: cli.json };
+    wait::watch();
     match cli.command.run(&out) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

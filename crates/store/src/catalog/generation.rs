@@ -161,7 +161,8 @@ impl Catalog {
         })?;
         let known = Noted {
             generation: next,
-            in_file: in_file(&self.path)?,
+            // A predecessor that was killed while it moved the log leaves a file that is nothing without it.
+            in_file: in_file(&self.path).unwrap_or(before.in_file),
             log: log_of(&self.path),
             records: records(&self.conn)?,
         };

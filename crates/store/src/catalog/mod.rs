@@ -6,6 +6,7 @@
 //! last commit and wait for nobody). System tables begin with `fb_`; the user's tables are plain
 //! tables under their own names.
 
+mod alike;
 mod anew;
 mod custody;
 mod data;
@@ -27,6 +28,7 @@ mod together;
 mod unread;
 mod watch;
 
+pub use alike::alike;
 pub(crate) use anew::{
     Health, begin, faults, faults_of_tables, fill_up_facts, go_on, known_id, list_unlisted_tables, look,
     make_room_for_facts, open_damaged, replace,
@@ -55,9 +57,9 @@ pub use sessions::{
 };
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
-    forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, replace_step, serial_of,
-    step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps, steps_of_file,
-    stray_data,
+    forget_stray_data, last_step, last_step_that, mark_finished, moment, nearest_steps, numbers_at,
+    replace_step, serial_of, step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps,
+    steps_of_file, stray_data,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;

@@ -111,7 +111,10 @@ impl Intake {
     ) -> Result<Vec<rests::Told>> {
         let lost = rests.iter().any(|r| r.is_behind() || !matches!(r.fate, Fate::Here { .. }));
         let told = match lost {
-            true => self.catalog.transaction(|tx| rests::close_lost(tx, &rests, is_earlier))?,
+            true => {
+                let layout = &self.layout;
+                self.catalog.transaction(|tx| rests::close_lost(layout, tx, &rests, is_earlier))?
+            }
             false => Vec::new(),
         };
         // Looked at once: a rank that dies meanwhile is one that did not come.

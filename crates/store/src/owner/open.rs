@@ -326,18 +326,13 @@ impl Intake {
                 _ => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
             }
         }
+        told.extend(self.mark_missing(&listed)?);
         let mut lacks = Vec::new();
         if !found.is_empty() {
             let listed = self.list(&found)?;
-            let named: Vec<String> = listed.iter().take(NAMED).map(i64::to_string).collect();
-            let more = if listed.len() > NAMED {
-                format!(" and {} more", listed.len() - NAMED)
-            } else {
-                String::new()
-            };
             lacks.extend(
                 (!listed.is_empty() && self.older.lacks_steps)
-                    .then(|| format!("the snapshots {}{more}, which are listed", named.join(", "))),
+                    .then(|| format!("{}, which are listed", snapshots(&listed))),
             );
         }
         let used = catalog::data_files(self.catalog.conn())?;
@@ -361,6 +356,39 @@ impl Intake {
             told.push(text);
         }
         Ok(told)
+    }
+
+    /// Marks snapshots of which the files are gone, as in a copy that was made while the run was written: a restart
+    /// goes to one that is there. Gives what is to be told of it, which is a fault of this opening.
+    fn mark_missing(&mut self, listed: &HashSet<String>) -> Result<Option<String>> {
+        let there: HashSet<String> = names(&self.layout.steps()).into_iter().collect();
+        let is_named = |file: &str| file.rsplit('/').next().is_some_and(|name| there.contains(name));
+        let mut gone = Vec::new();
+        for file in listed.iter().filter(|file| !is_named(file)) {
+            let conn = self.catalog.conn();
+            let Some(row) = catalog::step_of_file(conn, file)? else { continue };
+            let looked = std::fs::symlink_metadata(self.layout.file(file)?);
+            let is_gone = looked.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+            if is_gone && catalog::damage_of(conn, row.step)?.is_none() {
+                gone.push(row.step);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(None);
+        }
+        gone.sort_unstable();
+        let text = format!(
+            "the files of {} are not there, as in a copy that was made while a program wrote the run; they are marked as damaged and not listed: put the files back from a copy and say `forebay repair`, or go on without them",
+            snapshots(&gone)
+        );
+        self.catalog.transaction(|tx| {
+            gone.iter().try_for_each(|step| catalog::mark_damaged(tx, *step, "the file is not there"))?;
+            catalog::message(tx, 0, -1, ERROR, &text)
+        })?;
+        let (steps, damaged) = listed_steps(&self.catalog)?;
+        self.feed(Event::Listed { steps, damaged });
+        self.missing.push(Error::new(Code::NotFound, text.clone()));
+        Ok(Some(text))
     }
 
     /// A data set that was put into a later catalog: it is listed where this one has nothing under its name.
@@ -397,6 +425,16 @@ impl Intake {
         self.feed(Event::Listed { steps, damaged });
         Ok(new)
     }
+}
+
+/// Snapshots by their numbers, as a message names them.
+pub(super) fn snapshots(steps: &[i64]) -> String {
+    let named: Vec<String> = steps.iter().take(NAMED).map(i64::to_string).collect();
+    let more = match steps.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!("the snapshots {}{more}", named.join(", "))
 }
 
 /// The finished files of a directory that are not among these, in order: each with its name in the run.

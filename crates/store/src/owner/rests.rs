@@ -10,15 +10,16 @@
 //! | is not there, and the catalog is older than the one that programs have written | closes the session: a later owner has read it |
 //! | is there, and the catalog knows nothing of the session, for its log was removed | enters the session again and reads it |
 //! | is that of another directory, of which this one is a copy | fails and says so; or goes on without it |
-//! | was that, and is not there any more | closes the session and says what is not in the copy |
+//! | was that, and is not there any more | closes the session and says what the copy lacks of that run |
 //! | was made elsewhere (another host, another `/dev/shm`), or is another user's | fails and says where; or gives it up, where that was asked for |
 //!
 //! Sessions of runs of earlier versions do not say where their segments were made. Then `LOCK` tells the host
 //! and the boot of the last owner: another boot of this host has lost them, everything else counts as elsewhere.
 //! Where there is no `LOCK` either, nobody can say more: they are closed with that message.
 
+use super::open::snapshots;
 use super::overflow::{find, is_used, left_here, original, overflow_name};
-use crate::catalog::{self, Ended, SessionRow};
+use crate::catalog::{self, Ended, SessionRow, StepRow};
 use crate::layout::{Layout, put_of};
 use crate::lock::{Holder, holder};
 use crate::site::{Home, Site};
@@ -27,7 +28,7 @@ use forebay_types::control::{Elsewhere, word};
 use forebay_types::record::Record;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -107,6 +108,8 @@ pub(super) enum Loss {
     Elsewhere(Site),
     /// This is a copy of the run in that directory, which has it.
     Copied(PathBuf),
+    /// This is a copy of the run in that directory, which has written it, and has records that the copy lacks.
+    Outdated(PathBuf),
     /// It is not here any more, and was that of the run in that directory, of which this is a copy, or which this was.
     Moved(PathBuf),
     /// It is here, and of another user, or made by a version that this one does not read; it is given up.
@@ -161,12 +164,16 @@ pub(super) fn look(
             }
             Look::Void => Fate::Void,
             Look::Nowhere if known.is_some_and(Option::is_none) => Fate::Void,
-            Look::Nowhere => Fate::Lost(match original {
+            Look::Nowhere => match original {
                 // The run has not read it yet.
-                Some(run) if is_there(layout, site, &here, &row.segment) => Loss::Copied(run),
-                Some(run) => Loss::Moved(run),
-                None => absent(layout, site.or(before.as_ref()), &here),
-            }),
+                Some(run) if is_there(layout, site, &here, &row.segment) => Fate::Lost(Loss::Copied(run)),
+                Some(run) => match lacks(&run, &conn, row.session) {
+                    Some(true) => Fate::Lost(Loss::Outdated(run)),
+                    Some(false) => Fate::Past,
+                    None => Fate::Lost(Loss::Moved(run)),
+                },
+                None => Fate::Lost(absent(layout, site.or(before.as_ref()), &here)),
+            },
             Look::Closed(path, e) if e.code() == Code::Corrupt => {
                 Fate::Lost(Loss::Damaged(path, e.text().to_owned()))
             }
@@ -202,6 +209,30 @@ pub(super) fn look(
             Ok(Rests { older, all: rests, earlier })
         }
     }
+}
+
+/// Whether a copy lacks something of a session that the run has read since; `None`: that run does not say.
+fn lacks(run: &Path, copy: &Connection, session: u64) -> Option<bool> {
+    let run = catalog::open_read_only(&Layout::new(run).catalog()).ok()?;
+    let (.., is_closed) = catalog::session(&run, session).ok()??;
+    is_closed.then_some(!catalog::alike(&run, copy).ok()?)
+}
+
+/// What a copy lacks of these sessions that the run has, for people.
+fn lacking(run: &Path, copy: &Connection, sessions: &[u64]) -> Result<String> {
+    let run = catalog::open_read_only(&Layout::new(run).catalog())?;
+    let records = sessions.iter().map(|session| {
+        Ok(catalog::applied(&run, *session)?.saturating_sub(catalog::applied(copy, *session)?))
+    });
+    let records: u64 = records.sum::<Result<u64>>()?;
+    let has: HashSet<i64> = catalog::step_numbers(copy)?.into_iter().collect();
+    let steps: Vec<i64> =
+        catalog::step_numbers(&run)?.into_iter().filter(|step| !has.contains(step)).collect();
+    let records = format!("up to {records} records of what a program put, inserted and appended");
+    Ok(match steps.is_empty() {
+        true => records,
+        false => format!("{records}, and {}", snapshots(&steps)),
+    })
 }
 
 /// Numbers of the records that a catalog has noted, behind `applied`, and that are not in the log any more.
@@ -408,7 +439,7 @@ fn refusal<'a>(
     }
     let places: Vec<String> =
         places.into_iter().take(NAMED).map(|(place, n)| format!("{} {place}", sessions(n))).collect();
-    let (dir, reached) = (layout.root().display(), reached(conn));
+    let (dir, reached) = (layout.root().display(), reached(layout, conn));
     Error::new(
         Code::Conflict,
         format!(
@@ -419,7 +450,7 @@ fn refusal<'a>(
 }
 
 fn copied(layout: &Layout, conn: &Connection, original: &Path) -> Error {
-    let (dir, of, reached) = (layout.root().display(), original.display(), reached(conn));
+    let (dir, of, reached) = (layout.root().display(), original.display(), reached(layout, conn));
     Error::new(
         Code::Conflict,
         format!(
@@ -439,9 +470,10 @@ fn sessions(n: usize) -> String {
     if n == 1 { "1 session".into() } else { format!("{n} sessions") }
 }
 
-/// How far a run is on disk.
-fn reached(conn: &Connection) -> String {
-    match catalog::last_step(conn) {
+/// How far a run is on disk: the rows of a copy that was made while the run was written may be newer than its files.
+fn reached(layout: &Layout, conn: &Connection) -> String {
+    let is_there = |row: &StepRow| layout.file(&row.file).is_ok_and(|path| path.exists());
+    match catalog::last_step_that(conn, is_there) {
         Ok(Some(step)) => format!("is complete up to step {step}"),
         _ => "has no snapshots".to_owned(),
     }
@@ -460,7 +492,7 @@ impl Loss {
             }
             Loss::Untold => "nobody knows where".into(),
             Loss::Copied(of) => format!("for the run {}, of which this is a copy", of.display()),
-            Loss::Moved(from) => format!("when it was {}", from.display()),
+            Loss::Moved(from) | Loss::Outdated(from) => format!("when it was {}", from.display()),
             Loss::Damaged(path, _) => format!("in {}", path.display()),
             Loss::Emptied(site) | Loss::Restarted(site) | Loss::Elsewhere(site) => {
                 let (dir, user) = match site.directory.as_os_str().is_empty() {
@@ -484,13 +516,11 @@ impl Loss {
         }
     }
 
-    fn tell(&self, n: usize, here: &Site, conn: &Connection) -> Told {
-        let who = format!(
-            "{} of a program that was killed had {}",
-            sessions(n),
-            if n == 1 { "its" } else { "their" }
-        );
-        let lost = format!("what was put and not yet on disk then is lost; the run {}", reached(conn));
+    fn tell(&self, of: &[u64], here: &Site, layout: &Layout, conn: &Connection) -> Told {
+        let whose = if of.len() == 1 { "its" } else { "their" };
+        let who = format!("{} of a program that was killed had {whose}", sessions(of.len()));
+        let lost =
+            format!("what was put and not yet on disk then is lost; the run {}", reached(layout, conn));
         let text = match self {
             Loss::Emptied(site) => format!(
                 "{who} data in {}, and they are there no more: somebody has emptied it; {lost}",
@@ -505,12 +535,20 @@ impl Loss {
             Loss::Copied(of) => format!(
                 "this is a copy of the run {}, made before all of it was on disk: what was in memory then is not in the copy; the run {}",
                 of.display(),
-                reached(conn)
+                reached(layout, conn)
             ),
+            Loss::Outdated(run) => {
+                let lacks = lacking(run, conn, of);
+                let lacks = lacks.unwrap_or_else(|_| "what was in memory then".into());
+                format!(
+                    "this is a copy of the run {}, made before all of that run was on disk: {lacks} are not in the copy; copy it again and nothing is missing",
+                    run.display()
+                )
+            }
             Loss::Moved(from) => format!(
                 "{who} data in memory when this run was {}, and they are there no more: it was copied from there, or moved, before all of it was on disk; the run {}",
                 from.display(),
-                reached(conn)
+                reached(layout, conn)
             ),
             Loss::Untold => {
                 format!("{who} last data in memory, and nothing says where; they are not here; {lost}")
@@ -519,13 +557,19 @@ impl Loss {
                 format!("given up: {who} data {}; {lost}", self.place(here))
             }
         };
-        Told { ended: self.ended(), text, is_fault: matches!(self, Loss::Emptied(_) | Loss::Damaged(..)) }
+        let is_fault = matches!(self, Loss::Emptied(_) | Loss::Damaged(..) | Loss::Outdated(_));
+        Told { ended: self.ended(), text, is_fault }
     }
 }
 
 /// Closes the sessions that are not read any more, each with its message in the run; one line for all that
 /// were lost in the same way.
-pub(super) fn close_lost(conn: &Connection, rests: &[Rest], is_earlier: bool) -> Result<Vec<Told>> {
+pub(super) fn close_lost(
+    layout: &Layout,
+    conn: &Connection,
+    rests: &[Rest],
+    is_earlier: bool,
+) -> Result<Vec<Told>> {
     let here = Site::here();
     let mut lost = BTreeMap::<&Loss, Vec<u64>>::new();
     for rest in rests {
@@ -547,7 +591,7 @@ pub(super) fn close_lost(conn: &Connection, rests: &[Rest], is_earlier: bool) ->
         told.push(Told { ended: Ended::Read, text, is_fault: true });
     }
     for (loss, of) in lost {
-        let said = loss.tell(of.len(), &here, conn);
+        let said = loss.tell(&of, &here, layout, conn);
         for session in &of {
             catalog::end_session(conn, *session, said.ended)?;
         }

@@ -1,0 +1,166 @@
+//! Copies of a run, made while a program writes it or after it was killed: what is in memory is left to the run, and
+//! the copy says what it lacks.
+
+use crate::common::{Rank, copy, f64s};
+use crate::elsewhere::{N, catalog_of, ended, left, messages, recovered, segment, x};
+use forebay_store::catalog::Ended;
+use forebay_store::{Options, Owner, Reader, recover, repair};
+use forebay_types::Code;
+use forebay_types::control::{Ask, Elsewhere, Mode};
+use std::time::Duration;
+
+#[test]
+fn a_copy_of_a_run_leaves_what_is_in_memory_to_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let rank = left(&run);
+    copy(&run, &other);
+    let e = recovered(&other, Elsewhere::Refuse).0.unwrap_err();
+    assert_eq!(e.code(), Code::Conflict);
+    assert!(e.text().contains(&format!("is a copy of {},", run.display())), "{e}");
+    assert!(e.text().contains(&format!("`forebay recover {}`", run.display())), "{e}");
+    let (done, said) = recovered(&other, Elsewhere::Abandon);
+    assert_eq!(done.unwrap(), Some(0));
+    assert!(said.contains("was in memory then is not in the copy") && !said.contains("freed"), "{said}");
+    assert_eq!(ended(&other), Some(Ended::Abandoned));
+    assert_eq!(x(&other).unwrap_err().code(), Code::NotFound);
+    let anew = Options { mode: Mode::Write, ..Options::default() };
+    for options in [Options::default(), anew] {
+        Owner::open(&other, options).unwrap().close().unwrap();
+    }
+    assert!(segment(&rank).exists());
+    assert_eq!(recovered(&run, Elsewhere::Refuse).0.unwrap(), Some(0));
+    assert_eq!(x(&run).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_copy_that_is_made_anew_or_repaired_leaves_what_is_in_memory_to_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, anew, mended) =
+        (dir.path().join("r.fb"), dir.path().join("anew.fb"), dir.path().join("mended.fb"));
+    let rank = left(&run);
+    rank.segment.set_label(&run.to_string_lossy());
+    copy(&run, &anew);
+    copy(&run, &mended);
+    let write = Options { mode: Mode::Write, ..Options::default() };
+    Owner::open(&anew, write).unwrap().close().unwrap();
+    std::fs::remove_file(catalog_of(&mended)).unwrap();
+    assert_eq!(repair(&mended).unwrap().left, 0);
+    assert_eq!(recover(&mended).unwrap(), Some(0));
+    assert!(segment(&rank).exists());
+    recover(&run).unwrap();
+    assert_eq!(x(&run).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_copy_in_the_place_of_a_run_that_was_put_aside_leaves_it_what_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, aside) = (dir.path().join("r.fb"), dir.path().join("r.old"));
+    let _rank = left(&run);
+    std::fs::rename(&run, &aside).unwrap();
+    copy(&aside, &run);
+    let e = recover(&run).unwrap_err();
+    assert!(e.code() == Code::Conflict && e.text().contains(&format!("copy of {}", aside.display())), "{e}");
+    recover(&aside).unwrap();
+    assert_eq!(x(&aside).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_run_that_was_moved_finds_what_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, there) = (dir.path().join("r.fb"), dir.path().join("there.fb"));
+    let _rank = left(&run);
+    std::fs::rename(&run, &there).unwrap();
+    recover(&there).unwrap();
+    assert_eq!(x(&there).unwrap(), f64s(5, 7));
+    // To another file system: a copy of which there is no original.
+    let run = dir.path().join("s.fb");
+    let _rank = left(&run);
+    let far = dir.path().join("far.fb");
+    copy(&run, &far);
+    std::fs::remove_dir_all(&run).unwrap();
+    recover(&far).unwrap();
+    assert_eq!(x(&far).unwrap(), f64s(5, 7));
+}
+
+#[test]
+fn a_copy_of_a_run_that_is_written_says_so_and_one_that_is_all_that_is_left_says_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let rank = Rank::open(&owner, 0, 1, 1 << 20);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy(&run, &other);
+    let e = Owner::open(&other, Options::default()).map(drop).unwrap_err();
+    assert!(e.code() == Code::Conflict && e.text().contains("is a copy of"), "{e}");
+    drop(rank);
+    owner.close().unwrap();
+    std::fs::remove_dir_all(&run).unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    assert_eq!(done.unwrap(), None);
+    assert!(said.contains("it was copied from there, or moved"), "{said}");
+}
+
+#[test]
+fn a_copy_of_a_run_that_has_everything_on_disk_by_now_is_opened_and_says_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let _rank = left(&run);
+    copy(&run, &other);
+    recover(&run).unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    let e = done.unwrap_err();
+    for word in
+        [&format!("a copy of the run {}", run.display()), "records of what a program put", "copy it again"]
+    {
+        assert!(e.text().contains(word) && said.contains(word), "{word}: {e}; {said}");
+    }
+    assert_eq!((x(&run).unwrap(), x(&other).unwrap_err().code()), (f64s(5, 7), Code::NotFound));
+    assert_eq!(recover(&other).unwrap(), Some(0), "it is told once");
+}
+
+#[test]
+fn a_copy_that_has_all_that_its_run_has_says_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy(&run, &other);
+    rank.ask(&Ask::Close { finished: false }).unwrap();
+    owner.close().unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
+    assert_eq!(ended(&other), Some(Ended::Read));
+}
+
+#[test]
+fn snapshots_whose_files_did_not_come_along_with_a_copy_are_marked_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    (0..6).for_each(|step| rank.step(step, &f64s(N, 0)));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    owner.abandon().unwrap();
+    drop(owner);
+    // The catalog was copied after the files.
+    copy(&run, &other);
+    let file = |step| other.join(forebay_store::layout::step_file(step));
+    let kept: Vec<Vec<u8>> = [4, 5].map(|step| std::fs::read(file(step)).unwrap()).into();
+    [4, 5].iter().for_each(|step| std::fs::remove_file(file(*step)).unwrap());
+    let e = recover(&other).unwrap_err();
+    assert!(e.code() == Code::Conflict && e.text().contains("is complete up to step 3"), "{e}");
+    let e = recovered(&other, Elsewhere::Abandon).0.unwrap_err();
+    assert!(e.text().contains("the files of the snapshots 4, 5 are not there"), "{e}");
+    assert!(messages(&other).iter().any(|m| m.2.contains("snapshots 4, 5")), "{:?}", messages(&other));
+    assert_eq!(Reader::open(&other).unwrap().last_step().unwrap().unwrap().step, 3);
+    assert_eq!(recover(&other).unwrap(), Some(3), "it is told once");
+    // Put back they are listed again.
+    for (step, bytes) in [4, 5].into_iter().zip(kept) {
+        std::fs::write(file(step), bytes).unwrap();
+    }
+    repair(&other).unwrap();
+    assert_eq!(Reader::open(&other).unwrap().last_step().unwrap().unwrap().step, 5);
+}
