@@ -164,3 +164,27 @@ fn snapshots_whose_files_did_not_come_along_with_a_copy_are_marked_and_named() {
     repair(&other).unwrap();
     assert_eq!(Reader::open(&other).unwrap().last_step().unwrap().unwrap().step, 5);
 }
+
+#[test]
+fn a_backup_that_takes_the_place_of_a_killed_run_says_that_snapshots_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, backup) = (dir.path().join("r.fb"), dir.path().join("backup.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy(&run, &backup);
+    for step in 1..4 {
+        rank.put("x", &f64s(5, step as u64), None);
+        rank.step(step, &f64s(N, 0));
+    }
+    owner.flush(Duration::from_secs(30)).unwrap();
+    owner.abandon().unwrap();
+    drop(owner);
+    std::fs::remove_dir_all(&run).unwrap();
+    std::fs::rename(&backup, &run).unwrap();
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_err() && said.contains("snapshot 3 was on disk and is not there"), "{said}");
+    assert!(messages(&run).iter().any(|m| m.2.contains("snapshot 3 was on disk")), "{:?}", messages(&run));
+    assert_eq!(recover(&run).unwrap(), Some(0), "it is told once");
+}

@@ -274,9 +274,18 @@ impl Intake {
         self.sweep_unfinished();
         self.sweep_dropped()?;
         let lost = self.inherit(rests.all, rests.earlier.is_some(), hears)?;
-        let faults = lost.iter().filter(|t| t.is_fault).map(|t| &t.text).chain(&rests.earlier);
+        let without = self.older.last_gone.map(|step| {
+            format!(
+                "snapshot {step} was on disk and is not there, as in a back-up that was put in the place of the run: the snapshots since that back-up are missing"
+            )
+        });
+        if let Some(text) = &without {
+            self.catalog.transaction(|tx| catalog::message(tx, 0, -1, ERROR, text))?;
+        }
+        let faults =
+            lost.iter().filter(|t| t.is_fault).map(|t| &t.text).chain(&rests.earlier).chain(&without);
         self.missing.extend(faults.map(|text| Error::new(Code::NotFound, text.clone())));
-        let told = rests.earlier.into_iter().chain(lost.into_iter().map(|t| t.text));
+        let told = rests.earlier.into_iter().chain(lost.into_iter().map(|t| t.text)).chain(without);
         let mut told: Vec<String> = told.collect();
         let lives = self.machine.sessions().any(|s| s.adopted.is_some());
         if lives {

@@ -20,7 +20,7 @@
 use super::open::snapshots;
 use super::overflow::{find, is_used, left_here, original, overflow_name};
 use crate::catalog::{self, Ended, SessionRow, StepRow};
-use crate::layout::{Layout, put_of};
+use crate::layout::{Layout, put_of, step_file};
 use crate::lock::{Holder, holder};
 use crate::site::{Home, Site};
 use forebay_arena::{Direction, Segment, place};
@@ -70,6 +70,8 @@ pub(super) struct Older {
     /// Whether a snapshot that it does not know was in a later one: every session was closed, or it lacks
     /// something of one that was not. Else it is the last work of a program that died.
     pub lacks_steps: bool,
+    /// The last snapshot that was on disk, when its file is not there.
+    pub last_gone: Option<i64>,
 }
 
 impl Older {
@@ -205,9 +207,22 @@ pub(super) fn look(
             let of_rests: u64 = rests.iter().map(|r| r.gap.end - r.gap.start).sum();
             let lost = behind.map_or(0, |b| b.records + of_rests);
             let earlier = (lost > 0 || log.is_some()).then(|| earlier(lost, log));
-            let older = Older { last: catalog::last_session(&conn)?, gaps, lacks_steps };
+            let last_gone = rests.iter().filter(|r| r.is_behind()).filter_map(last_on_disk).max();
+            let is_gone = |step: &i64| !layout.root().join(step_file(*step)).exists();
+            let last_gone = last_gone.filter(is_gone);
+            let older = Older { last: catalog::last_session(&conn)?, gaps, lacks_steps, last_gone };
             Ok(Rests { older, all: rests, earlier })
         }
+    }
+}
+
+/// The last snapshot that a session knew to be on disk.
+fn last_on_disk(rest: &Rest) -> Option<i64> {
+    match &rest.fate {
+        Fate::Here { segment, .. } => {
+            segment.word(word::DURABLE).load(Ordering::SeqCst).checked_sub(1).map(|step| step as i64)
+        }
+        _ => None,
     }
 }
 
