@@ -248,6 +248,16 @@ pub fn step_file(step: i64) -> String {
     }
 }
 
+/// The step whose file has this name in the directory of step files.
+pub fn step_of(name: &str) -> Option<i64> {
+    let digits = name.strip_suffix(".h5")?;
+    let step = match digits.strip_prefix('m') {
+        Some(digits) => digits.parse::<i64>().ok()?.checked_neg()?,
+        None => digits.parse().ok()?,
+    };
+    (step_file(step).rsplit('/').next() == Some(name)).then_some(step)
+}
+
 /// The file of a data set, relative to the run, unique by the record that made it. Characters
 /// that shells and file systems dislike become `_`; a checksum of the whole name keeps two apart.
 pub fn data_file(name: &str, set: i64, session: u64, seq: u64) -> String {

@@ -5,8 +5,8 @@ use crate::common::{Rank, copy, f64s};
 use crate::elsewhere::{N, catalog_of, ended, left, messages, recovered, segment, x};
 use forebay_store::catalog::Ended;
 use forebay_store::{Options, Owner, Reader, recover, repair};
-use forebay_types::Code;
 use forebay_types::control::{Ask, Elsewhere, Mode};
+use forebay_types::{Code, Selection};
 use std::time::Duration;
 
 #[test]
@@ -187,4 +187,30 @@ fn a_backup_that_takes_the_place_of_a_killed_run_says_that_snapshots_are_missing
     assert!(done.is_err() && said.contains("snapshot 3 was on disk and is not there"), "{said}");
     assert!(messages(&run).iter().any(|m| m.2.contains("snapshot 3 was on disk")), "{:?}", messages(&run));
     assert_eq!(recover(&run).unwrap(), Some(0), "it is told once");
+}
+
+#[test]
+fn memory_that_is_gone_beside_an_earlier_catalog_costs_no_file_of_a_data_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, old) = (dir.path().join("r.fb"), dir.path().join("old.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.put("x", &f64s(20_000, 1), None);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy(&run, &old);
+    rank.put("x", &f64s(20_000, 2), None);
+    rank.put("y", &f64s(20_000, 3), None);
+    owner.flush(Duration::from_secs(30)).unwrap();
+    owner.abandon().unwrap();
+    drop(owner);
+    std::fs::remove_file(segment(&rank)).unwrap();
+    for end in ["", "-wal", "-shm"] {
+        let name = format!("catalog.sqlite{end}");
+        let _ = std::fs::remove_file(run.join(&name));
+        let _ = std::fs::copy(old.join(&name), run.join(&name));
+    }
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_err() && said.contains("did not know"), "{said}");
+    let get = |name: &str| Reader::open(&run).unwrap().get(name, 0, &Selection::default()).unwrap().bytes;
+    assert_eq!((get("x"), get("y")), (f64s(20_000, 2), f64s(20_000, 3)), "{said}");
 }

@@ -57,9 +57,9 @@ pub use sessions::{
 };
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
-    forget_stray_data, last_step, last_step_that, mark_finished, moment, nearest_steps, numbers_at,
-    replace_step, serial_of, step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps,
-    steps_of_file, stray_data,
+    forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, replace_step, serial_of,
+    step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps, steps_of_file,
+    stray_data,
 };
 pub use tables::{fits, insert, open_table, remove, table, tables, update};
 pub(crate) use together::steps_are;

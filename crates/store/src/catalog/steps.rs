@@ -136,22 +136,6 @@ pub fn last_step(conn: &Connection) -> Result<Option<i64>> {
         .map_err(failed)
 }
 
-/// The last complete step of which this holds.
-pub fn last_step_that(conn: &Connection, holds: impl Fn(&StepRow) -> bool) -> Result<Option<i64>> {
-    let sql = format!(
-        "SELECT step, time, file, nbytes, parameters FROM fb_steps WHERE {LISTED} ORDER BY step DESC"
-    );
-    let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let row = read(row).map_err(failed)?;
-        if holds(&row) {
-            return Ok(Some(row.step));
-        }
-    }
-    Ok(None)
-}
-
 /// Names of the data sets of a step.
 pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
     conn.prepare_cached("SELECT name FROM fb_step_data WHERE step = ?1 ORDER BY name")

@@ -357,10 +357,13 @@ impl Intake {
             }
         }
         if !lacks.is_empty() {
-            let text = format!(
-                "the catalog is older than the files beside it, as one that was copied back, and did not know {}; rows of tables and points of histories that were made since then are not there",
-                lacks.join(", ")
-            );
+            let lacks = lacks.join(", ");
+            let text = match self.older.lacks_steps {
+                true => format!(
+                    "the catalog is older than the files beside it, as one that was copied back, and did not know {lacks}; rows of tables and points of histories that were made since then are not there"
+                ),
+                false => format!("files were there of which the catalog did not know: {lacks}"),
+            };
             self.catalog.transaction(|tx| catalog::message(tx, 0, -1, ERROR, &text))?;
             told.push(text);
         }
@@ -456,7 +459,7 @@ fn unlisted(dir: &Path, name: &str, listed: &HashSet<String>) -> Vec<(PathBuf, S
 }
 
 /// What is in a directory, in no order.
-fn names(dir: &Path) -> Vec<String> {
+pub(super) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }

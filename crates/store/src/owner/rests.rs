@@ -17,10 +17,10 @@
 //! and the boot of the last owner: another boot of this host has lost them, everything else counts as elsewhere.
 //! Where there is no `LOCK` either, nobody can say more: they are closed with that message.
 
-use super::open::snapshots;
+use super::open::{names, snapshots};
 use super::overflow::{find, is_used, left_here, original, overflow_name};
-use crate::catalog::{self, Ended, SessionRow, StepRow};
-use crate::layout::{Layout, put_of, step_file};
+use crate::catalog::{self, Ended, SessionRow};
+use crate::layout::{Layout, put_of, step_file, step_of};
 use crate::lock::{Holder, holder};
 use crate::site::{Home, Site};
 use forebay_arena::{Direction, Segment, place};
@@ -65,7 +65,7 @@ pub(super) struct Rests {
 pub(super) struct Older {
     /// The highest number of a session that it knows.
     last: u64,
-    /// See [`Rest::gap`]; of a session that was read to its end since, all that is not applied.
+    /// See [`Rest::gap`]; of a session that was read to its end since, or is lost, all that is not applied.
     gaps: BTreeMap<u64, Range<u64>>,
     /// Whether a snapshot that it does not know was in a later one: every session was closed, or it lacks
     /// something of one that was not. Else it is the last work of a program that died.
@@ -188,6 +188,10 @@ pub(super) fn look(
                 past.insert(row.session, catalog::applied(&conn, row.session)? + 1..u64::MAX);
                 Fate::Past
             }
+            Fate::Lost(loss) if !loss.is_kept() => {
+                past.insert(row.session, catalog::applied(&conn, row.session)? + 1..u64::MAX);
+                Fate::Lost(loss)
+            }
             other => other,
         };
         let gap = match &fate {
@@ -203,7 +207,7 @@ pub(super) fn look(
         false => {
             let gap = |r: &Rest| r.is_behind().then(|| (r.row.session, r.gap.clone()));
             let gaps: BTreeMap<u64, Range<u64>> = rests.iter().filter_map(gap).chain(past).collect();
-            let lacks_steps = rests.is_empty() || !gaps.is_empty() || behind.is_some();
+            let lacks_steps = rests.is_empty() || rests.iter().any(Rest::is_behind) || behind.is_some();
             let of_rests: u64 = rests.iter().map(|r| r.gap.end - r.gap.start).sum();
             let lost = behind.map_or(0, |b| b.records + of_rests);
             let earlier = (lost > 0 || log.is_some()).then(|| earlier(lost, log));
@@ -485,16 +489,26 @@ fn sessions(n: usize) -> String {
     if n == 1 { "1 session".into() } else { format!("{n} sessions") }
 }
 
-/// How far a run is on disk: the rows of a copy that was made while the run was written may be newer than its files.
+/// How far a run is on disk. By its files: those of a copy that was made while the run was written may be older than
+/// its catalog, those beside an earlier catalog are newer.
 fn reached(layout: &Layout, conn: &Connection) -> String {
-    let is_there = |row: &StepRow| layout.file(&row.file).is_ok_and(|path| path.exists());
-    match catalog::last_step_that(conn, is_there) {
-        Ok(Some(step)) => format!("is complete up to step {step}"),
-        _ => "has no snapshots".to_owned(),
+    let damaged = catalog::damaged_behind(conn, None).unwrap_or_default();
+    let steps = names(&layout.steps()).iter().filter_map(|name| step_of(name)).collect::<Vec<_>>();
+    match steps.into_iter().filter(|step| !damaged.contains(step)).max() {
+        Some(step) => format!("is complete up to step {step}"),
+        None => "has no snapshots".to_owned(),
     }
 }
 
 impl Loss {
+    /// Whether somebody has what was in memory.
+    fn is_kept(&self) -> bool {
+        matches!(
+            self,
+            Loss::Elsewhere(_) | Loss::Copied(_) | Loss::Outdated(_) | Loss::Moved(_) | Loss::Closed(..)
+        )
+    }
+
     /// Where it lies.
     fn place(&self, here: &Site) -> String {
         match self {
