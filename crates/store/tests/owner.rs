@@ -201,6 +201,28 @@ fn a_step_is_written_once_and_a_discarded_one_never_was() {
 }
 
 #[test]
+fn who_ends_a_step_that_another_rank_has_discarded_hears_of_it_before_and_behind() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options { size: 3, ..Options::default() }).unwrap();
+    let mut ranks: Vec<Rank> = (0..3).map(|r| Rank::open(&owner, r, 3, 4 << 20)).collect();
+    for rank in &mut ranks {
+        rank.begin(1);
+    }
+    ranks[0].end(1, 0);
+    owner.read_up().unwrap();
+    ranks[1].publish(&Record::StepDiscard { step: 1 });
+    owner.read_up().unwrap();
+    ranks[2].end(1, 0);
+    for rank in &mut ranks {
+        rank.ask(&Ask::Stats).unwrap();
+    }
+    let told: Vec<Vec<&str>> = ranks.iter().map(|r| r.late.iter().map(|e| e.text()).collect()).collect();
+    let text = "step 1 was discarded by rank 1";
+    assert_eq!(told, [vec![text], vec![], vec![text]]);
+    owner.close().unwrap();
+}
+
+#[test]
 fn a_restart_goes_back_to_the_last_step_with_its_history() {
     let (_keep, run) = scratch();
     let owner = Owner::open(&run, Options::default()).unwrap();

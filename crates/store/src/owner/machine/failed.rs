@@ -5,8 +5,9 @@
 use super::Machine;
 use super::event::Ticket;
 use super::item::Item;
+use super::session::Refusal;
 use crate::catalog::FailedAttempt;
-use forebay_types::{Code, Error};
+use forebay_types::Error;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most attempts that are remembered, also to tell who waits for such a step.
@@ -49,10 +50,11 @@ impl Machine {
         step: i64,
         why: Error,
         (ranks, begun): (BTreeSet<u32>, BTreeMap<u64, u64>),
+        unheard: BTreeSet<u32>,
         size: u32,
     ) {
         self.failed.last += 1;
-        let (id, unheard) = (self.failed.last, BTreeSet::new());
+        let id = self.failed.last;
         let attempt = FailedAttempt { id, step, why, size, ranks, unheard, begun };
         if !attempt.is_over() {
             self.group.push(Item::Failing(Box::new(attempt.clone())));
@@ -70,13 +72,13 @@ impl Machine {
 
     /// A rank begins a step. If an attempt at it has failed meanwhile that this rank has not made, it makes
     /// that one, and hears why it failed.
-    pub(super) fn makes_failed_attempt(&mut self, (n, seq): Ticket, step: i64, rank: u32) -> Option<Error> {
+    pub(super) fn makes_failed_attempt(&mut self, (n, seq): Ticket, step: i64, rank: u32) -> Option<Refusal> {
         let again = |g: &&FailedAttempt| g.step == step && g.begun.get(&n).is_some_and(|last| *last >= seq);
         if let Some(attempt) = self.failed.all.iter().find(again) {
             // A predecessor has read it, and told the rank if that had ended it.
             return Some(match attempt.unheard.contains(&rank) {
-                true => attempt.why.clone(),
-                false => Error::new(Code::Cancelled, attempt.why.text()),
+                true => Refusal::Because(attempt.why.clone()),
+                false => Refusal::Told,
             });
         }
         let attempt = self.failed.all.iter_mut().find(|g| g.step == step && !g.ranks.contains(&rank))?;
@@ -84,7 +86,7 @@ impl Machine {
         attempt.unheard.insert(rank);
         attempt.begun.insert(n, seq);
         self.group.push(Item::Failing(Box::new(attempt.clone())));
-        Some(attempt.why.clone())
+        Some(Refusal::Because(attempt.why.clone()))
     }
 
     /// A rank ends a step that it began when an attempt at it had failed, or discards it.

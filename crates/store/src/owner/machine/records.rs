@@ -4,7 +4,7 @@
 use super::Machine;
 use super::event::{Action, Bytes, Key, Part, Ticket};
 use super::item::Item;
-use super::session::{Keep, Session};
+use super::session::{Keep, Refusal};
 use super::steps::{Held, Step};
 use crate::stepfile::Facts;
 use forebay_types::control::{Ask, Heads};
@@ -182,14 +182,14 @@ impl Machine {
     }
 
     /// Why a step was refused that a rank ends or discards.
-    fn refused(&mut self, n: u64, step: i64) -> Option<Error> {
+    fn refused(&mut self, n: u64, step: i64) -> Option<Refusal> {
         let s = self.sessions.get_mut(&n)?;
         let (rank, why) = (s.rank, s.refused.remove(&step)?);
         self.hears_of_attempt(step, rank);
         Some(why)
     }
 
-    fn refuse(&mut self, n: u64, step: i64, why: Error) {
+    fn refuse(&mut self, n: u64, step: i64, why: Refusal) {
         if let Some(s) = self.sessions.get_mut(&n) {
             s.refused.insert(step, why);
         }
@@ -201,15 +201,22 @@ impl Machine {
         if mine && self.steps.get(&step).is_some_and(|k| k.has(n)) {
             let text = format!("step {step} was discarded by rank {rank}");
             let why = Error::new(Code::Cancelled, text);
-            // Who has ended it counts on it.
-            let ended: BTreeSet<u64> =
-                self.steps.get(&step).into_iter().flat_map(|k| &k.ends).map(|ticket| ticket.0).collect();
-            for session in ended.into_iter().filter(|other| *other != n) {
-                if self.sessions.get(&session).is_some_and(Session::hears) {
+            // Who has ended it counts on it; who has begun it hears of it when he ends it.
+            let known = self.steps.get(&step);
+            let ended: BTreeSet<u64> = known.into_iter().flat_map(|k| &k.ends).map(|end| end.0).collect();
+            let others =
+                known.map(Step::sessions).unwrap_or_default().into_iter().filter(|other| *other != n);
+            let mut unheard = BTreeSet::new();
+            for session in others {
+                let Some(s) = self.sessions.get(&session) else { continue };
+                if !ended.contains(&session) {
+                    unheard.insert(s.rank);
+                    self.refuse(session, step, Refusal::Because(why.clone()));
+                } else if s.hears() {
                     self.late(session, why.clone());
                 }
             }
-            self.give_up(step, why);
+            self.give_up_unheard(step, why, unheard);
         }
     }
 
@@ -224,7 +231,7 @@ impl Machine {
                 ),
                 false => format!("step {step} exists already; a step is written once, choose another number"),
             };
-            self.refuse(n, step, Error::new(Code::Conflict, text));
+            self.refuse(n, step, Refusal::Because(Error::new(Code::Conflict, text)));
             return Ok(());
         }
         // Another rank's attempt at this step has failed meanwhile: this is the same attempt.
@@ -234,7 +241,7 @@ impl Machine {
         }
         let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
         if let Err(e) = known.begin(rank, ticket, heads) {
-            self.refuse(n, step, e);
+            self.refuse(n, step, Refusal::Because(e));
         }
         Ok(())
     }
@@ -248,11 +255,12 @@ impl Machine {
         if !self.steps.get(&step).is_some_and(|k| k.has(n)) {
             self.miss(n, step);
         }
-        if let Some(e) = self.refused(n, step) {
-            // What a rank discarded on purpose is nobody's error, nor is a step that the predecessor has listed.
-            // One that was given up meanwhile is told to this rank, too.
+        if let Some(refusal) = self.refused(n, step) {
+            // A step that the predecessor has listed is nobody's error.
             let listed = replaying && self.known.is_listed(step);
-            if !listed && e.code() != Code::Cancelled {
+            if let Refusal::Because(e) = refusal
+                && !listed
+            {
                 self.late(n, e);
             }
             return Ok(());
@@ -363,7 +371,7 @@ impl Machine {
         let inherited = s.recovered || s.adopted.is_some();
         if let Some(why) = self.failed.unheard(step, s.rank).filter(|_| inherited) {
             let why = why.clone();
-            return self.refuse(n, step, why);
+            return self.refuse(n, step, Refusal::Because(why));
         }
         let told = self.failed.has(step) || s.refused.contains_key(&step);
         if inherited && !told && !self.known.is_listed(step) {
@@ -374,7 +382,8 @@ impl Machine {
             let why = Error::new(Code::ServerLost, text);
             self.tear(step, why.clone());
             if !self.failed.has(step) {
-                self.remember_given_up(step, why.clone(), ([rank].into(), BTreeMap::new()), size);
+                let made = ([rank].into(), BTreeMap::new());
+                self.remember_given_up(step, why.clone(), made, BTreeSet::new(), size);
             }
             if hears {
                 self.late(n, why);
@@ -436,6 +445,11 @@ impl Machine {
 
     /// Gives a step up: its blocks go back, its file goes, whoever waits is told why.
     pub(super) fn give_up(&mut self, step: i64, why: Error) {
+        self.give_up_unheard(step, why, BTreeSet::new());
+    }
+
+    /// The same; these ranks hear of it when they end the step.
+    fn give_up_unheard(&mut self, step: i64, why: Error, unheard: BTreeSet<u32>) {
         let Some(known) = self.steps.remove(&step) else { return };
         self.arriving.retain(|a| !a.is_of(step));
         let (ranks, size) = (known.begun(), known.size);
@@ -448,7 +462,7 @@ impl Machine {
         self.settle_pending(step, known.pending);
         self.discard(Key::Step(step));
         self.figures.discarded += 1;
-        self.remember_given_up(step, why, ranks, size);
+        self.remember_given_up(step, why, ranks, unheard, size);
     }
 
     /// A record has no effect. Nobody can do again what a dead program left: that is put aside as it came.

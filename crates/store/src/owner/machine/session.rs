@@ -80,10 +80,19 @@ pub(crate) struct Session {
     pub kept: VecDeque<(u64, Keep)>,
     /// Bytes of its records that are pending in the catalog.
     pub pending: u64,
-    /// Steps this session may not write, with the reason.
-    pub refused: HashMap<i64, Error>,
+    /// Steps this session may not write.
+    pub refused: HashMap<i64, Refusal>,
     /// What conditional puts did.
     pub versions: VecDeque<(u64, Result<u64>)>,
+}
+
+/// What a rank hears when it ends a step that it may not write.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// Why it may not.
+    Because(Error),
+    /// Nothing: a predecessor has told it.
+    Told,
 }
 
 /// Most outcomes of conditional puts kept for `Ask::Version`.

@@ -84,8 +84,7 @@ impl World {
         let told = self.life_of(session).filter(hears).any(|r| r.late.iter().any(|t| t.contains(&named)));
         let written = self.open.get(&Key::Step(step)).is_some_and(|f| f.contains(&(session, seq)));
         let kept = self.kept.contains(&(session, seq));
-        // Another rank has discarded it, or this one.
-        let discarded = self.ranks.values().any(|r| r.attempts.get(&step).is_some_and(|a| a.discarded));
+        let discarded = rank.attempts.get(&step).is_some_and(|a| a.discarded);
         let dropped = self.ranks.values().any(|r| r.drops);
         // What did not arrive is in a rank's own segment, on its host.
         let far = self.life_of(session).any(|r| r.far && !r.alive);
