@@ -163,6 +163,7 @@ fn snapshots_whose_files_did_not_come_along_with_a_copy_are_marked_and_named() {
     }
     repair(&other).unwrap();
     assert_eq!(Reader::open(&other).unwrap().last_step().unwrap().unwrap().step, 5);
+    assert_eq!(recover(&run).unwrap(), Some(5), "the run itself lacks nothing");
 }
 
 #[test]
