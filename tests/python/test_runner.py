@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Place, run_dir
+from places import until
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -57,6 +58,7 @@ def test_what_a_test_leaves_is_found_whatever_place_it_lived_in(
 
 def test_processes_of_a_test_are_found_by_their_mark(house: House) -> None:
     with subprocess.Popen(["sleep", "60"], env=house.env) as child:
-        assert [pid for pid, _ in house.processes()] == [child.pid]
+        # It has its environment a moment after it has begun.
+        until(lambda: [pid for pid, _ in house.processes()] == [child.pid])
         child.kill()
     assert house.processes() == []
