@@ -133,6 +133,8 @@ fn foreign_crates_stay_in_their_home() {
 /// Pure state machines, with what their sources must not name beside the outer world.
 const MACHINES: &[(&str, &[&str])] = &[
     ("crates/broker/src/", &[]),
+    ("crates/agent/src/seats/", &["forebay_arena", "forebay_store", "Process", "Mutex"]),
+    ("crates/agent/src/steering/", &["forebay_arena", "forebay_store", "Mutex"]),
     (
         "crates/store/src/owner/machine/",
         &["rusqlite", "rustix", "mpsc", "forebay_arena", "Catalog", "disk::"],

@@ -8,9 +8,9 @@
 //!                                                AdminRequest  a person
 //! ```
 
+use crate::seats::Opener;
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use crate::terms::Opener;
 use crate::words::AdminRequest;
 use forebay_link::{Incoming, Listener, Message, Wire};
 use forebay_store::Says;

@@ -14,15 +14,16 @@ mod heart;
 mod helm;
 mod host;
 mod network;
+mod opener;
 mod rendezvous;
 mod run;
 mod runs;
+mod seats;
 mod service;
 mod session;
 mod start;
 pub mod steering;
 mod stop;
-mod terms;
 mod words;
 
 pub use ask::{

@@ -9,10 +9,10 @@
 
 use crate::ears::{Catalog, Ears};
 use crate::helm::{Helm, Outside};
+use crate::seats::{Left, Opener, Orphaned, Seats, Terms};
 use crate::service::{Shared, lock};
 use crate::session::Session;
 use crate::steering::Ack;
-use crate::terms::{Opener, Terms};
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment, place};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
@@ -21,7 +21,7 @@ use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::{Act, Phase};
 use forebay_types::{Code, Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,52 +32,11 @@ use std::time::{Duration, Instant};
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long what a lost rank published may take to be applied before its seat counts as free.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long the store stays open for ranks that have not come.
-const LATE_RANKS: Duration = Duration::from_secs(10);
-
-/// A rank's seat.
-struct Seat {
-    rank: u32,
-    who: Opener,
-    /// The store has applied all that it left.
-    gone: bool,
-    /// It said good-bye.
-    clean: bool,
-    /// Its rank was there when an earlier owner died and has not come yet.
-    awaited: bool,
-}
-
-impl Seat {
-    /// Its rank has left, or died.
-    fn is_dead(&self) -> bool {
-        self.gone || (self.who.here != 0 && Process::is_gone(self.who.here))
-    }
-}
 
 /// The run while its store is open.
 struct Life {
     owner: Arc<Owner>,
-    terms: Terms,
-    came: BTreeSet<u32>,
-    seats: BTreeMap<u64, Seat>,
-    empty_since: Option<Instant>,
-}
-
-impl Life {
-    /// Everything a session left is applied. Its seat is free when its connection ends; a rank that was
-    /// awaited in vain has none, so its seat is free now.
-    fn applied(&mut self, session: u64, clean: bool) {
-        match self.seats.get_mut(&session) {
-            Some(seat) if seat.awaited => {
-                self.seats.remove(&session);
-                if self.seats.is_empty() {
-                    self.empty_since = Some(Instant::now());
-                }
-            }
-            Some(seat) => (seat.gone, seat.clean) = (true, clean),
-            None => {}
-        }
-    }
+    seats: Seats,
 }
 
 #[derive(Default)]
@@ -87,12 +46,8 @@ struct State {
 }
 
 impl State {
-    /// Whether a seat is about to become free, or somebody who died has left something: that is applied
-    /// before anybody begins behind it.
     fn is_taken(&self, open: &OpenRun, who: &Opener) -> bool {
-        let same =
-            |l: &Life, s: &Seat| s.who.here == who.here && (s.rank == open.rank || l.terms.size != open.size);
-        self.life.as_ref().is_some_and(|l| l.seats.values().any(|s| s.is_dead() || same(l, s)))
+        self.life.as_ref().is_some_and(|l| l.seats.is_taken(open, who, Process::is_gone))
     }
 
     fn has_ranks(&self) -> bool {
@@ -114,6 +69,7 @@ struct Shown {
 /// A run.
 pub struct Run {
     path: PathBuf,
+    began: Instant,
     helm: Helm,
     /// One opens or closes the store at a time. The thread of the store never waits for it.
     turn: Mutex<()>,
@@ -132,6 +88,7 @@ impl Run {
     pub fn new(path: &Path) -> Run {
         Run {
             path: path.to_owned(),
+            began: Instant::now(),
             helm: Helm::new(),
             turn: Mutex::default(),
             state: Mutex::default(),
@@ -217,7 +174,12 @@ impl Run {
 
     /// The rank of a session.
     pub fn rank_of(&self, session: u64) -> Option<u32> {
-        lock(&self.state).life.as_ref()?.seats.get(&session).map(|s| s.rank)
+        lock(&self.state).life.as_ref()?.seats.rank_of(session)
+    }
+
+    /// The time, as its seats count it.
+    fn now(&self) -> Duration {
+        self.began.elapsed()
     }
 
     fn owner(&self) -> Option<Arc<Owner>> {
@@ -250,12 +212,7 @@ impl Run {
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let opened = owner.admit(open, Some(&self.says(shared)))?;
         if let Some(life) = lock(&self.state).life.as_mut() {
-            life.came.insert(open.rank);
-            life.empty_since = None;
-            life.seats.insert(
-                opened.session,
-                Seat { rank: open.rank, who: who.clone(), gone: false, clean: false, awaited: false },
-            );
+            life.seats.take(opened.session, open.rank, who.clone());
         }
         shared.diary.line(format_args!(
             "{}: rank {} of {} ({who}) opened it",
@@ -279,16 +236,13 @@ impl Run {
 
     /// Ranks here that the launcher of a rank has started as another program.
     fn strangers(&self, size: u32, who: &Opener) -> Vec<(u32, Opener)> {
-        let state = lock(&self.state);
-        let Some(life) = state.life.as_ref().filter(|l| l.terms.size == size) else { return Vec::new() };
-        let beside = life.seats.values().filter(|s| s.who.is_another_program_beside(who));
-        beside.map(|s| (s.rank, s.who.clone())).collect()
+        lock(&self.state).life.as_ref().map_or_else(Vec::new, |l| l.seats.strangers(size, who))
     }
 
     /// A rank that has not come here has opened another run.
     fn lacks(&self, rank: u32, who: &Opener, run: &Path) {
         let state = lock(&self.state);
-        let Some(life) = state.life.as_ref().filter(|l| !l.came.contains(&rank)) else { return };
+        let Some(life) = state.life.as_ref().filter(|l| l.seats.lacks(rank)) else { return };
         let absence = forebay_store::Absence {
             how: format!("({who}) is another program and has opened the run {} instead", run.display()),
             remedy: OWN_NUMBERS.into(),
@@ -302,10 +256,7 @@ impl Run {
     /// Whether this rank may join those that are there.
     fn may_join(&self, open: &OpenRun, who: &Opener) -> Result<()> {
         match &lock(&self.state).life {
-            Some(life) => {
-                let seats = life.seats.values().map(|s| (s.rank, &s.who));
-                life.terms.admit(&self.path, open, who, seats)
-            }
+            Some(life) => life.seats.may_join(&self.path, open, who),
             None => Ok(()),
         }
     }
@@ -329,11 +280,8 @@ impl Run {
 
     /// Whether the store is open only for ranks that will not come: this one begins anew.
     fn is_over_for(&self, open: &OpenRun) -> bool {
-        lock(&self.state).life.as_mut().is_some_and(|life| {
-            // Nobody closes the connection of a rank that died before it came to this owner.
-            life.seats.retain(|_, s| !(s.awaited && s.is_dead()));
-            life.seats.is_empty() && (life.terms.size != open.size || life.came.contains(&open.rank))
-        })
+        let mut state = lock(&self.state);
+        state.life.as_mut().is_some_and(|l| l.seats.is_over_for(open, Process::is_gone))
     }
 
     /// Opens the store; says whether the run was made.
@@ -361,18 +309,10 @@ impl Run {
         shared.address.write(&self.path.join(layout::AGENT))?;
         self.show(shared, owner.run_id(), &open.program)?;
         let orphans = owner.orphans()?;
-        let seat = |o: &Orphan| {
-            let who = Opener::local(o.process.pid);
-            (o.session, Seat { rank: o.rank, who, gone: false, clean: false, awaited: true })
-        };
-        lock(&self.state).life = Some(Life {
-            owner: Arc::new(owner),
-            terms: Terms::of(open, who),
-            // Ranks that are not among them came, too, or will; when all have left, the run is over.
-            came: if orphans.is_empty() { BTreeSet::new() } else { (0..open.size).collect() },
-            seats: orphans.iter().map(seat).collect(),
-            empty_since: orphans.is_empty().then(Instant::now),
-        });
+        let orphaned =
+            |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
+        let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
+        lock(&self.state).life = Some(Life { owner: Arc::new(owner), seats });
         if !orphans.is_empty() {
             self.helm.take_over(&**self, open.size, &orphans);
             shared.diary.line(format_args!("{}: {} ranks of a dead owner go on", self.name(), orphans.len()));
@@ -425,23 +365,19 @@ impl Run {
             self.open_store(shared, &what.open, &Opener::local(pid), Mode::ReadWrite)?;
         }
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
-        let mut state = lock(&self.state);
-        let seats = state.life.as_mut().map(|l| &mut l.seats);
-        let seat = seats.and_then(|s| s.get_mut(&what.session)).filter(|s| s.awaited && s.who.here == pid);
-        match seat.filter(|_| owner.run_id() == what.run_id) {
-            Some(seat) => seat.awaited = false,
-            None => {
-                return Err(Error::new(
-                    Code::Closed,
-                    format!(
-                        "session {} of the run {} is over; open the run again: nothing acknowledged is lost",
-                        what.session,
-                        self.path.display()
-                    ),
-                ));
-            }
+        let is_run = owner.run_id() == what.run_id;
+        let goes_on =
+            is_run && lock(&self.state).life.as_mut().is_some_and(|l| l.seats.resume(what.session, pid));
+        if !goes_on {
+            return Err(Error::new(
+                Code::Closed,
+                format!(
+                    "session {} of the run {} is over; open the run again: nothing acknowledged is lost",
+                    what.session,
+                    self.path.display()
+                ),
+            ));
         }
-        drop(state);
         shared.diary.line(format_args!("{}: rank {} (pid {pid}) goes on", self.name(), what.open.rank));
         Ok(RunOpened {
             run_id: owner.run_id().to_owned(),
@@ -493,7 +429,7 @@ impl Run {
             let life = state.life.as_ref();
             let life =
                 life.ok_or_else(|| Error::new(Code::Closed, "the run was closed meanwhile; open it again"))?;
-            (life.owner.clone(), life.terms.size)
+            (life.owner.clone(), life.seats.size())
         };
         let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
         let attach = Attach { session: session.number, segment: segment.clone() };
@@ -515,7 +451,7 @@ impl Run {
             page.rank_left(rank);
         }
         if let Some(life) = lock(&self.state).life.as_mut() {
-            life.applied(session, clean);
+            life.seats.applied(session, clean, self.now());
         }
         self.changed.notify_all();
     }
@@ -529,19 +465,14 @@ impl Run {
         self.await_last_words(session);
         self.helm.leave(self, rank, session, true);
         let _turn = lock(&self.turn);
-        let mut state = lock(&self.state);
-        let mut all_left = false;
-        if let Some(life) = state.life.as_mut() {
-            if let Some(seat) = life.seats.remove(&session) {
-                let how = if seat.clean { "closed it" } else { "is gone" };
-                shared.diary.line(format_args!("{}: rank {rank} ({}) {how}", self.name(), seat.who));
-            }
-            if life.seats.is_empty() {
-                life.empty_since = Some(Instant::now());
-                all_left = life.came.len() == life.terms.size as usize;
-            }
+        let (left, all_left) = match lock(&self.state).life.as_mut() {
+            Some(life) => (life.seats.leave(session, self.now()), life.seats.have_all_left()),
+            None => (None, false),
+        };
+        if let Some(Left { who, clean }) = left {
+            let how = if clean { "closed it" } else { "is gone" };
+            shared.diary.line(format_args!("{}: rank {rank} ({who}) {how}", self.name()));
         }
-        drop(state);
         if all_left {
             self.close_store(shared);
         }
@@ -554,9 +485,9 @@ impl Run {
         let until = Instant::now() + LAST_WORDS;
         let mut state = lock(&self.state);
         loop {
-            let gone = state.life.as_ref().and_then(|l| l.seats.get(&session)).is_none_or(|s| s.gone);
+            let applied = state.life.as_ref().is_none_or(|l| l.seats.is_applied(session));
             let left = until.saturating_duration_since(Instant::now());
-            if gone || left.is_zero() {
+            if applied || left.is_zero() {
                 return;
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -566,11 +497,7 @@ impl Run {
     /// Closes the store when no rank has come for a while.
     pub fn end_if_idle(&self, shared: &Shared) {
         let Ok(_turn) = self.turn.try_lock() else { return };
-        let idle = lock(&self.state)
-            .life
-            .as_ref()
-            .and_then(|l| l.empty_since)
-            .is_some_and(|t| t.elapsed() > LATE_RANKS);
+        let idle = lock(&self.state).life.as_ref().is_some_and(|l| l.seats.is_idle(self.now()));
         if idle {
             self.close_store(shared);
         }
@@ -676,12 +603,7 @@ impl Run {
         let first = {
             let state = lock(&self.state);
             let Some(life) = &state.life else { return };
-            let seats = life.seats.iter().filter(|(_, seat)| !seat.gone);
-            if seats.clone().any(|(_, seat)| seat.who.here == std::process::id()) {
-                return;
-            }
-            let first = seats.min_by_key(|(_, seat)| seat.rank);
-            first.map(|(session, _)| (life.owner.clone(), *session))
+            life.seats.first_beside(std::process::id()).map(|session| (life.owner.clone(), session))
         };
         if let Some((owner, session)) = first {
             // It may have gone meanwhile: then it need not know.
@@ -704,8 +626,7 @@ impl Run {
         let now = self.helm.glance();
         let (pids, owner) = {
             let state = lock(&self.state);
-            let pids: BTreeMap<u32, u32> =
-                state.life.iter().flat_map(|l| l.seats.values()).map(|s| (s.rank, s.who.here)).collect();
+            let pids = state.life.as_ref().map_or_else(BTreeMap::new, |l| l.seats.processes());
             (pids, state.life.as_ref().map(|l| l.owner.clone()))
         };
         let rank = |r: &crate::helm::RankView| RankStatus {

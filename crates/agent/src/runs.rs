@@ -1,9 +1,9 @@
 //! The runs that this owner has open or still shows, by directory.
 
 use crate::run::Run;
+use crate::seats::Opener;
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use crate::terms::Opener;
 use forebay_store::Says;
 use forebay_types::control::{OpenRun, Resume, RunOpened};
 use forebay_types::{Code, Error, Result, limits};

@@ -2,9 +2,9 @@
 
 use super::deputy::Deputy;
 use super::{name, reading};
+use crate::seats::Opener;
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use crate::terms::Opener;
 use crate::words::AdminRequest;
 use forebay_link::{Duplex, Line};
 use forebay_store::{Reader, Says};

@@ -1,7 +1,6 @@
 //! The terms on which a run is open: all ranks come with the same ones, and each takes its own
 //! place. Pure: what the first rank said, what the next one says, and what differs.
 
-use forebay_arena::{place, process};
 use forebay_types::control::{Mode, OpenRun, WhenFull};
 use forebay_types::line::Launched;
 use forebay_types::{Code, Error, Result};
@@ -13,22 +12,14 @@ pub struct Opener {
     /// A process of this host that goes with it: the program, or this one for a program elsewhere.
     pub here: u32,
     /// The program, as its own host numbers it.
-    pid: u32,
-    host: String,
-    launched: Option<Launched>,
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// What started it.
+    pub launched: Option<Launched>,
 }
 
 impl Opener {
-    /// A program of this host.
-    pub fn local(pid: u32) -> Opener {
-        Opener { here: pid, pid, host: place::host(), launched: process::launched(pid) }
-    }
-
-    /// A program of another host.
-    pub fn far(pid: u32, host: String, launched: Option<Launched>) -> Opener {
-        Opener { here: process::own_pid(), pid, host, launched }
-    }
-
     /// Whether one launcher has started both, as two programs.
     pub fn is_another_program_beside(&self, other: &Opener) -> bool {
         let both = self.launched.as_ref().zip(other.launched.as_ref());

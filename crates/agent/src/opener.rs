@@ -1,0 +1,17 @@
+//! Who opens a run, as far as this host can see.
+
+use crate::seats::Opener;
+use forebay_arena::{place, process};
+use forebay_types::line::Launched;
+
+impl Opener {
+    /// A program of this host.
+    pub fn local(pid: u32) -> Opener {
+        Opener { here: pid, pid, host: place::host(), launched: process::launched(pid) }
+    }
+
+    /// A program of another host.
+    pub fn far(pid: u32, host: String, launched: Option<Launched>) -> Opener {
+        Opener { here: process::own_pid(), pid, host, launched }
+    }
+}

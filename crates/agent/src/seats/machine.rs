@@ -1,0 +1,190 @@
+//! The seats of a run.
+
+use super::{Opener, Terms};
+use forebay_types::Result;
+use forebay_types::control::OpenRun;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the store stays open for ranks that have not come.
+const LATE_RANKS: Duration = Duration::from_secs(10);
+
+/// A rank's seat.
+struct Seat {
+    rank: u32,
+    who: Opener,
+    /// The store has applied all that it left.
+    gone: bool,
+    /// It said good-bye.
+    clean: bool,
+    /// Its rank was there when an earlier owner died and has not come yet.
+    awaited: bool,
+}
+
+/// A rank of an owner that died, which goes on here.
+pub struct Orphaned {
+    /// Its session.
+    pub session: u64,
+    /// Its number.
+    pub rank: u32,
+    /// Its program.
+    pub who: Opener,
+}
+
+/// Who has left a seat.
+#[derive(Debug)]
+pub struct Left {
+    /// Its program.
+    pub who: Opener,
+    /// It said good-bye.
+    pub clean: bool,
+}
+
+/// The seats while the store is open. Times count from any beginning that stays the same.
+pub struct Seats {
+    terms: Terms,
+    came: BTreeSet<u32>,
+    seats: BTreeMap<u64, Seat>,
+    empty_since: Option<Duration>,
+}
+
+impl Seats {
+    /// The store was opened on these terms; `orphans` are ranks that an earlier owner left.
+    pub fn new(terms: Terms, orphans: Vec<Orphaned>, now: Duration) -> Seats {
+        // Ranks that are not among the orphans came, too, or will; when all have left, the run is over.
+        let came = if orphans.is_empty() { BTreeSet::new() } else { (0..terms.size).collect() };
+        let empty_since = orphans.is_empty().then_some(now);
+        let seat = |o: Orphaned| {
+            (o.session, Seat { rank: o.rank, who: o.who, gone: false, clean: false, awaited: true })
+        };
+        Seats { terms, came, seats: orphans.into_iter().map(seat).collect(), empty_since }
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> u32 {
+        self.terms.size
+    }
+
+    /// Whether somebody sits here.
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    /// The rank of a session.
+    pub fn rank_of(&self, session: u64) -> Option<u32> {
+        self.seats.get(&session).map(|s| s.rank)
+    }
+
+    /// The program of each rank, as a process of this host.
+    pub fn processes(&self) -> BTreeMap<u32, u32> {
+        self.seats.values().map(|s| (s.rank, s.who.here)).collect()
+    }
+
+    /// Whether a seat is about to become free, or somebody who died has left something: that is applied
+    /// before anybody begins behind it. `dead` tells of a process whether it has ended.
+    pub fn is_taken(&self, open: &OpenRun, who: &Opener, dead: impl Fn(u32) -> bool) -> bool {
+        let same = |s: &Seat| s.who.here == who.here && (s.rank == open.rank || self.terms.size != open.size);
+        self.seats.values().any(|s| is_dead(s, &dead) || same(s))
+    }
+
+    /// Whether the store is open only for ranks that will not come: this one begins anew.
+    pub fn is_over_for(&mut self, open: &OpenRun, dead: impl Fn(u32) -> bool) -> bool {
+        // Nobody closes the connection of a rank that died before it came to this owner.
+        self.seats.retain(|_, s| !(s.awaited && is_dead(s, &dead)));
+        self.seats.is_empty() && (self.terms.size != open.size || self.came.contains(&open.rank))
+    }
+
+    /// Whether this rank may join those that are there.
+    pub fn may_join(&self, run: &Path, open: &OpenRun, who: &Opener) -> Result<()> {
+        self.terms.admit(run, open, who, self.seats.values().map(|s| (s.rank, &s.who)))
+    }
+
+    /// A rank takes its seat.
+    pub fn take(&mut self, session: u64, rank: u32, who: Opener) {
+        self.came.insert(rank);
+        self.empty_since = None;
+        self.seats.insert(session, Seat { rank, who, gone: false, clean: false, awaited: false });
+    }
+
+    /// An awaited rank has come; false when nobody awaits this process in that session.
+    pub fn resume(&mut self, session: u64, process: u32) -> bool {
+        match self.seats.get_mut(&session).filter(|s| s.awaited && s.who.here == process) {
+            Some(seat) => {
+                seat.awaited = false;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Everything a session left is applied. Its seat is free when its connection ends; a rank that was
+    /// awaited in vain has none, so its seat is free now.
+    pub fn applied(&mut self, session: u64, clean: bool, now: Duration) {
+        match self.seats.get_mut(&session) {
+            Some(seat) if seat.awaited => {
+                self.seats.remove(&session);
+                self.note_empty(now);
+            }
+            Some(seat) => (seat.gone, seat.clean) = (true, clean),
+            None => {}
+        }
+    }
+
+    /// Whether nothing that a session left is still to be applied.
+    pub fn is_applied(&self, session: u64) -> bool {
+        self.seats.get(&session).is_none_or(|s| s.gone)
+    }
+
+    /// The connection of a session has ended.
+    pub fn leave(&mut self, session: u64, now: Duration) -> Option<Left> {
+        let left = self.seats.remove(&session).map(|seat| Left { who: seat.who, clean: seat.clean });
+        self.note_empty(now);
+        left
+    }
+
+    fn note_empty(&mut self, now: Duration) {
+        if self.seats.is_empty() {
+            self.empty_since = Some(now);
+        }
+    }
+
+    /// Whether all ranks came, and nobody is here any more.
+    pub fn have_all_left(&self) -> bool {
+        self.seats.is_empty() && self.came.len() == self.terms.size as usize
+    }
+
+    /// Whether nobody has been here for so long that nobody is waited for.
+    pub fn is_idle(&self, now: Duration) -> bool {
+        self.empty_since.is_some_and(|since| now.saturating_sub(since) > LATE_RANKS)
+    }
+
+    /// Ranks here that the launcher of a rank has started as another program.
+    pub fn strangers(&self, size: u32, who: &Opener) -> Vec<(u32, Opener)> {
+        if self.terms.size != size {
+            return Vec::new();
+        }
+        let beside = self.seats.values().filter(|s| s.who.is_another_program_beside(who));
+        beside.map(|s| (s.rank, s.who.clone())).collect()
+    }
+
+    /// Whether a rank has not come here.
+    pub fn lacks(&self, rank: u32) -> bool {
+        !self.came.contains(&rank)
+    }
+
+    /// The session of the lowest rank that is here; none when one of them is in this very process, which has a
+    /// terminal of its own.
+    pub fn first_beside(&self, own: u32) -> Option<u64> {
+        let seats = self.seats.iter().filter(|(_, seat)| !seat.gone);
+        match seats.clone().any(|(_, seat)| seat.who.here == own) {
+            true => None,
+            false => seats.min_by_key(|(_, seat)| seat.rank).map(|(session, _)| *session),
+        }
+    }
+}
+
+/// Whether its rank has left, or died.
+fn is_dead(seat: &Seat, dead: impl Fn(u32) -> bool) -> bool {
+    seat.gone || (seat.who.here != 0 && dead(seat.who.here))
+}
