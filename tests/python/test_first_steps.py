@@ -308,3 +308,7 @@ def test_a_run_is_read_as_people_read_files_of_hdf5(run_dir: Path) -> None:
                 s.put("x", 1.0)
         s.wait()
         assert repr(run.snapshots) == "<forebay.StoredSnapshots: 100, from step 0 to step 297>"
+
+
+def test_the_package_and_the_command_say_their_version(place: Place) -> None:
+    assert place.command("--version").split()[-1] == fb.__version__

@@ -301,3 +301,13 @@ def test_a_snapshot_that_is_let_go_of_without_its_end_is_no_secret(run_dir: Path
     assert said == ["the snapshot 3 was let go of before its end; it is not in the run"]
     with fb.open(run_dir, "r") as run:
         assert run.snapshots.numbers == []
+
+
+def test_many_middling_arrays_fit_the_buffer_that_their_bytes_fit(run_dir: Path) -> None:
+    array = np.zeros(1200)
+    with fb.open(run_dir, buffer="320MiB") as run:
+        with run.snapshot(0) as s:
+            for i in range(18_000):
+                s.put(f"g{i // 100}/a{i}", array)
+        run.flush()
+        assert run.stats()["overflow_bytes"] == 0

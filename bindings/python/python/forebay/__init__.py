@@ -50,6 +50,7 @@ from ._forebay import (
     ServerLost,
     Timeout,
     VersionMismatch,
+    __version__,
 )
 from ._page import Page
 from ._references import Reference
@@ -101,6 +102,7 @@ __all__ = [
     "Table",
     "Timeout",
     "VersionMismatch",
+    "__version__",
     "call",
     "call_async",
     "cancel_all",

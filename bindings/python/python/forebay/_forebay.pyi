@@ -12,6 +12,8 @@ _Columns: TypeAlias = list[tuple[str, str, str]]
 _Checkpoints: TypeAlias = list[Marked]
 _Rows: TypeAlias = tuple[list[str], list[tuple[Any, ...]]]
 
+__version__: str
+
 class Error(Exception):
     code: ClassVar[str]
     number: ClassVar[int]

@@ -154,7 +154,7 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
         down_bytes: DOWN_BYTES,
         block_bytes: buffer,
         // One block an array that does not travel in the record.
-        blocks: (buffer / (16 << 10)).clamp(256, 16 << 10) as u32,
+        blocks: (buffer / (16 << 10)).clamp(256, 64 << 10) as u32,
     };
     let run = Path::new(&open.path);
     // The directory of a run on another host is there.

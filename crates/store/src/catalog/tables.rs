@@ -86,6 +86,19 @@ pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bo
             )),
         };
     }
+    let failed = |e| sql_error(&format!("cannot make table {name:?}"), e);
+    let like: Option<String> = conn
+        .query_row("SELECT name FROM fb_tables WHERE name = ?1 COLLATE NOCASE", [name], |r| r.get(0))
+        .optional()
+        .map_err(failed)?;
+    if let Some(like) = like {
+        return Err(Error::new(
+            Code::Conflict,
+            format!(
+                "there is a table {like:?}, and SQL does not tell upper case from lower case: {name:?} would be the same one; open it as {like:?}, or choose another name"
+            ),
+        ));
+    }
     check_columns(name, columns)?;
     let mut parts = Vec::new();
     for c in columns {
@@ -94,7 +107,6 @@ pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bo
     if history {
         parts.push(format!("{STEP_COLUMN} INTEGER NOT NULL"));
     }
-    let failed = |e| sql_error(&format!("cannot make table {name:?}"), e);
     conn.execute(&format!("CREATE TABLE {}({})", quoted(name), parts.join(", ")), ()).map_err(failed)?;
     let json = serde_json::to_string(columns).map_err(|e| Error::internal(e.to_string()))?;
     conn.execute(
@@ -409,6 +421,8 @@ mod tests {
             let made = open_table(tx, "t", &[column("n", "i64")], false)?;
             assert_eq!(open_table(tx, "t", &[], false)?, made);
             assert_eq!(open_table(tx, "t", &[column("n", "f64")], false).unwrap_err().code(), Code::Conflict);
+            let like = open_table(tx, "T", &[column("n", "i64")], false).unwrap_err();
+            assert!(like.code() == Code::Conflict && like.text().contains("there is a table \"t\""), "{like}");
             assert_eq!(open_table(tx, "nix", &[], false).unwrap_err().code(), Code::NotFound);
             assert!(open_table(tx, "fb_x", &[column("n", "i64")], false).is_err());
             assert!(open_table(tx, "x", &[column("z", "c128")], false).is_err());
