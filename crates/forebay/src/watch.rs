@@ -1,21 +1,21 @@
 //! How diagrams, parameters and messages are declared.
 
 use forebay_types::Result;
-use forebay_types::watch::{Reduce, Scale};
+use forebay_types::watch::{Reduce, Scale, level};
 
 /// How serious a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Level {
     /// For developers.
-    Debug = 0,
+    Debug = level::DEBUG,
     /// For everybody.
     #[default]
-    Info = 1,
+    Info = level::INFO,
     /// Something is odd.
-    Warning = 2,
+    Warning = level::WARNING,
     /// Something is wrong.
-    Error = 3,
+    Error = level::ERROR,
 }
 
 impl Level {

@@ -3,6 +3,18 @@
 use crate::limits;
 use serde::{Deserialize, Serialize};
 
+/// Levels of messages for people.
+pub mod level {
+    /// For whoever looks for a fault.
+    pub const DEBUG: u8 = 0;
+    /// Something is worth knowing.
+    pub const INFO: u8 = 1;
+    /// Something may not be as it was meant.
+    pub const WARNING: u8 = 2;
+    /// Something is lost, or failed.
+    pub const ERROR: u8 = 3;
+}
+
 /// A declaration by the simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Declare {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use forebay_arena::{Direction, Segment, SegmentSpec, place};
 use forebay_link::{Message, Wire};
 use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest, word};
+use forebay_types::watch::level::WARNING;
 use forebay_types::{Code, Error, Result};
 
 use super::core::{Core, Counts, say};
@@ -24,8 +25,6 @@ use super::steer::Steer;
 const UP_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=16 << 20;
 /// The ring of notices: a few of the largest answers.
 const DOWN_BYTES: u64 = 1 << 20;
-/// Level of a message that warns.
-pub(super) const WARNING: u8 = 2;
 /// The least buffer, so that a diagram and a few arrays have room.
 const LEAST_BUFFER: u64 = 1 << 20;
 /// How long the owner may take to greet.

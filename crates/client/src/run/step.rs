@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
+use forebay_types::watch::level::WARNING;
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
 use super::View;
 use super::core::{Core, OpenStep, WAYS_OUT};
-use super::open::WARNING;
 use super::room::Placed;
 
 /// Pieces of an array are not made smaller than this while there is something to wait for.

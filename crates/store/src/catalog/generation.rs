@@ -15,6 +15,7 @@ use super::{Catalog, sql_error};
 use crate::disk::Disk;
 use crate::layout::{Layout, with_end};
 use crate::lock::{Holder, Note, read_holder};
+use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
@@ -155,7 +156,7 @@ impl Catalog {
         let next = before.generation.max(before.in_file).max(generation(&self.conn)?) + 1;
         self.transaction(|tx| {
             if let Some(text) = said {
-                super::message(tx, 0, -1, super::ERROR, text)?;
+                super::message(tx, 0, -1, ERROR, text)?;
             }
             raise(tx, next)
         })?;

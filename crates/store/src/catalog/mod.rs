@@ -81,9 +81,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Level of a message that something is lost.
-pub const ERROR: u8 = 3;
-
 /// A catalog that is replaced while it is opened for reading is opened again, so often.
 const TRIES: u32 = 10;
 

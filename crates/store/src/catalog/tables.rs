@@ -422,7 +422,10 @@ mod tests {
             assert_eq!(open_table(tx, "t", &[], false)?, made);
             assert_eq!(open_table(tx, "t", &[column("n", "f64")], false).unwrap_err().code(), Code::Conflict);
             let like = open_table(tx, "T", &[column("n", "i64")], false).unwrap_err();
-            assert!(like.code() == Code::Conflict && like.text().contains("there is a table \"t\""), "{like}");
+            assert!(
+                like.code() == Code::Conflict && like.text().contains("there is a table \"t\""),
+                "{like}"
+            );
             assert_eq!(open_table(tx, "nix", &[], false).unwrap_err().code(), Code::NotFound);
             assert!(open_table(tx, "fb_x", &[column("n", "i64")], false).is_err());
             assert!(open_table(tx, "x", &[column("z", "c128")], false).is_err());

@@ -6,13 +6,11 @@ use forebay_types::codec::Reader;
 use forebay_types::control::{Ask, Followed};
 use forebay_types::record::{Payload, Record};
 use forebay_types::watch::Declare;
+use forebay_types::watch::level::WARNING;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
-
-/// Level of a message that warns.
-const WARNING: u8 = 2;
 
 /// Gives the record of a session that begins at a position of its ring.
 pub(super) type Rings<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>> + 'a;

@@ -10,6 +10,7 @@ use crate::stepfile::Facts;
 use forebay_arena::Direction;
 use forebay_types::control::{Ask, Heads, word};
 use forebay_types::record::Notice;
+use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -284,7 +285,7 @@ impl Intake {
             let over = if deleted { word::DELETED } else { 1 };
             s.segment.word(word::CLOSED).store(over, Ordering::SeqCst);
             s.segment.bell(Direction::Down).wake();
-            s.sink.message(*n, 3, -1, e.text());
+            s.sink.message(*n, ERROR, -1, e.text());
             s.sink.closed(*n, false);
             if deleted {
                 // There is no run that they could be recovered for: the memory goes with its ranks.

@@ -22,6 +22,7 @@ use crate::owner::Sink;
 use crate::stepfile::{Manifest, open_manifest};
 use forebay_arena::{Doorbell, process};
 use forebay_types::control::{Elsewhere, Mode};
+use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -146,8 +147,6 @@ const NOTICED: Duration = Duration::from_secs(1);
 
 /// Most snapshots that a message names.
 const NAMED: usize = 8;
-/// Level of messages.
-const ERROR: u8 = 3;
 
 /// An opening that waits says so again after this time.
 const SAID: Duration = Duration::from_secs(10);

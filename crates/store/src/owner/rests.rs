@@ -26,6 +26,7 @@ use crate::site::{Home, Site};
 use forebay_arena::{Direction, Segment, place};
 use forebay_types::control::{Elsewhere, word};
 use forebay_types::record::Record;
+use forebay_types::watch::level::{ERROR, WARNING};
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashSet};
@@ -480,10 +481,6 @@ fn copied(layout: &Layout, conn: &Connection, original: &Path) -> Error {
 
 /// Most places that an error names.
 const NAMED: usize = 8;
-/// Levels of messages.
-const WARNING: u8 = 2;
-/// See there.
-const ERROR: u8 = 3;
 
 fn sessions(n: usize) -> String {
     if n == 1 { "1 session".into() } else { format!("{n} sessions") }

@@ -4,6 +4,7 @@
 use super::sink::Sink;
 use crate::disk::{Disk, Foreign};
 use forebay_arena::Lent;
+use forebay_types::watch::level::WARNING;
 use forebay_types::{Error, Result};
 use rustix::process::Pid;
 use rustix::thread::gettid;
@@ -198,7 +199,7 @@ impl Watch {
     /// From now on those who listen to the run hear it.
     pub fn tell(&self, sink: Arc<dyn Sink>) {
         *lock(&self.hears) = Box::new(move |text| {
-            sink.message(0, 2, -1, text);
+            sink.message(0, WARNING, -1, text);
             sink.trouble(text);
         });
     }

@@ -4,10 +4,8 @@
 use super::Machine;
 use super::item::Item;
 use super::steps::Step;
+use forebay_types::watch::level::WARNING;
 use forebay_types::{Code, Error};
-
-/// Level of its message.
-const WARNING: u8 = 2;
 
 impl Machine {
     /// Drops the oldest step that all ranks have ended, that holds blocks and that is not being

@@ -9,6 +9,7 @@ use super::steps::{Held, Step};
 use crate::stepfile::Facts;
 use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{Payload, Record, StepBlock};
+use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,9 +48,6 @@ impl Arriving {
         matches!(self, Arriving::Part(of, p) if *of == step && p.rank == part.rank && p.name == part.name)
     }
 }
-
-/// Level of messages.
-const ERROR: u8 = 3;
 
 impl Machine {
     pub(super) fn take_record(&mut self, r: Read) {
@@ -436,7 +434,7 @@ impl Machine {
                 continue;
             }
             if !std::mem::replace(&mut said, true) {
-                self.out.push(Action::Say { session, level: 3, step: -1, text: why.text().to_owned() });
+                self.out.push(Action::Say { session, level: ERROR, step: -1, text: why.text().to_owned() });
             }
             self.out.push(Action::Late { session, error: why.clone() });
         }
@@ -486,7 +484,7 @@ impl Machine {
 
     /// Something acknowledged is not kept, or not done.
     pub(super) fn late(&mut self, session: u64, error: Error) {
-        self.act(Action::Say { session, level: 3, step: -1, text: error.text().to_owned() });
+        self.act(Action::Say { session, level: ERROR, step: -1, text: error.text().to_owned() });
         self.act(Action::Late { session, error });
     }
 }
