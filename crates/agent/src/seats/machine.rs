@@ -188,3 +188,106 @@ impl Seats {
 fn is_dead(seat: &Seat, dead: impl Fn(u32) -> bool) -> bool {
     seat.gone || (seat.who.here != 0 && dead(seat.who.here))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::control::{Mode, WhenFull};
+    use forebay_types::line::Launched;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn open(rank: u32, size: u32) -> OpenRun {
+        OpenRun {
+            path: "/x.fb".into(),
+            mode: Mode::Append,
+            rank,
+            size,
+            full: WhenFull::Block,
+            scratch: false,
+            buffer: 1 << 20,
+            elsewhere: Default::default(),
+            program: "test".into(),
+        }
+    }
+
+    fn who(pid: u32, program: u32) -> Opener {
+        let launched = Some(Launched { by: "here:1:2:3".into(), program });
+        Opener { here: pid, pid, host: "here".into(), launched }
+    }
+
+    fn lives(_: u32) -> bool {
+        false
+    }
+
+    fn of_two() -> Seats {
+        let mut seats = Seats::new(Terms::of(&open(1, 2), &who(11, 1)), Vec::new(), NOW);
+        assert!(seats.is_empty() && seats.size() == 2);
+        seats.take(5, 1, who(11, 1));
+        seats
+    }
+
+    #[test]
+    fn what_is_told_of_the_seats_is_who_sits_there() {
+        let mut seats = of_two();
+        assert!(!seats.is_empty() && seats.lacks(0) && !seats.lacks(1));
+        assert_eq!((seats.rank_of(5), seats.rank_of(6)), (Some(1), None));
+        assert_eq!(seats.first_beside(99), Some(5));
+        seats.take(6, 0, who(10, 1));
+        assert_eq!(seats.processes(), BTreeMap::from([(0, 10), (1, 11)]));
+        assert_eq!((seats.first_beside(99), seats.first_beside(10)), (Some(6), None));
+        seats.applied(6, true, NOW);
+        assert_eq!(seats.first_beside(99), Some(5), "rank 0 is leaving");
+        assert!(seats.is_applied(6) && !seats.is_applied(5) && seats.is_applied(7));
+        let left = seats.leave(6, NOW).unwrap();
+        assert!(left.clean && left.who == who(10, 1));
+        assert!(seats.leave(6, NOW).is_none());
+    }
+
+    #[test]
+    fn another_program_of_one_launcher_is_a_stranger_in_a_run_of_as_many_ranks() {
+        let seats = of_two();
+        assert_eq!(seats.strangers(2, &who(20, 2)), [(1, who(11, 1))]);
+        assert!(seats.strangers(3, &who(20, 2)).is_empty() && seats.strangers(2, &who(20, 1)).is_empty());
+    }
+
+    #[test]
+    fn a_seat_is_taken_by_its_own_process_and_by_one_that_has_just_died() {
+        let seats = of_two();
+        assert!(seats.is_taken(&open(1, 2), &who(11, 1), lives), "it opens the run again");
+        assert!(!seats.is_taken(&open(0, 2), &who(11, 1), lives), "another rank of the same process");
+        assert!(seats.is_taken(&open(0, 3), &who(11, 1), lives), "with another number of ranks");
+        assert!(!seats.is_taken(&open(1, 2), &who(12, 1), lives), "it is refused at once");
+        assert!(seats.is_taken(&open(1, 2), &who(12, 1), |pid| pid == 11));
+    }
+
+    #[test]
+    fn ranks_that_never_come_are_given_up_after_a_while_and_no_sooner() {
+        let mut seats = of_two();
+        assert!(!seats.is_idle(NOW + LATE_RANKS * 9), "somebody is here");
+        seats.applied(5, true, NOW);
+        seats.leave(5, NOW);
+        assert!(!seats.have_all_left(), "rank 0 may come");
+        assert!(
+            !seats.is_idle(NOW + LATE_RANKS) && seats.is_idle(NOW + LATE_RANKS + Duration::from_nanos(1))
+        );
+        assert!(seats.is_over_for(&open(1, 2), lives) && !seats.is_over_for(&open(0, 2), lives));
+        assert!(seats.is_over_for(&open(0, 3), lives));
+    }
+
+    #[test]
+    fn a_rank_that_an_owner_left_is_awaited_until_it_comes_or_is_known_to_be_dead() {
+        let orphan = |rank| Orphaned { session: u64::from(rank) + 1, rank, who: who(10 + rank, 1) };
+        let terms = || Terms::of(&open(0, 2), &who(10, 1));
+        let mut seats = Seats::new(terms(), vec![orphan(0), orphan(1)], NOW);
+        assert!(!seats.lacks(0) && !seats.is_idle(NOW + LATE_RANKS * 9));
+        assert!(!seats.resume(1, 11), "that is another process");
+        assert!(seats.resume(1, 10) && !seats.resume(1, 10));
+        seats.applied(2, false, NOW);
+        assert_eq!(seats.rank_of(2), None, "it has died, and has no connection that could end");
+        seats.applied(1, true, NOW);
+        assert!(seats.leave(1, NOW).is_some() && seats.have_all_left());
+        let mut alone = Seats::new(terms(), vec![orphan(1)], NOW);
+        assert!(alone.is_over_for(&open(0, 2), |pid| pid == 11), "nobody is left");
+    }
+}
