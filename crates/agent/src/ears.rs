@@ -1,102 +1,262 @@
-//! What the store passes on while it applies records: to the page and to the helm.
+//! What the store passes on while it applies records, to the page and to the helm. The store only puts it into a
+//! queue; a thread of the agent carries it on, so that the store never waits for whoever looks.
 
 use crate::run::Run;
-use crate::service::Shared;
+use crate::service::{Shared, lock};
 use forebay_arena::{Segment, TripleBuffer};
 use forebay_monitor::{Kept, Past, Reading, Rows, Source};
 use forebay_store::Sink;
 use forebay_types::control::Ask;
-use forebay_types::watch::Declare;
+use forebay_types::record::Notice;
+use forebay_types::watch::{Declare, level};
 use forebay_types::{Error, Result, limits};
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
-/// Listens for one run.
+/// So much waits to be carried on at most, but for what is told once only. Points of histories beyond that are read
+/// from the catalog instead, where messages are, too.
+const MOST: usize = 1 << 16;
+
+/// What is to be carried on.
+enum News {
+    Declared {
+        rank: u32,
+        what: Declare,
+        segment: Segment,
+    },
+    Point {
+        session: u64,
+        diagram: u32,
+        row: i64,
+        step: i64,
+        t: f64,
+        values: Vec<(u32, f64)>,
+    },
+    Amended {
+        session: u64,
+        diagram: u32,
+        curve: u32,
+        row: i64,
+        t: f64,
+        value: f64,
+    },
+    WentBack,
+    Applied {
+        session: u64,
+        id: u64,
+        step: i64,
+        code: u32,
+        text: String,
+    },
+    Message {
+        level: u8,
+        step: i64,
+        text: String,
+    },
+    Trouble(String),
+    Asked {
+        session: u64,
+        seq: u64,
+        ask: Ask,
+    },
+    Closed {
+        session: u64,
+        clean: bool,
+    },
+    /// Whoever waits for all that was told before.
+    Mark(Sender<()>),
+}
+
+#[derive(Default)]
+struct Queue {
+    news: VecDeque<News>,
+    /// Something was left out for want of room.
+    missed: bool,
+    over: bool,
+}
+
+/// Listens for one run while its store is open.
+#[derive(Default)]
 pub struct Ears {
-    /// The run.
-    pub run: Weak<Run>,
-    /// The owner.
-    pub shared: Weak<Shared>,
+    queue: Mutex<Queue>,
+    came: Condvar,
 }
 
 impl Ears {
-    fn run(&self) -> Option<Arc<Run>> {
-        self.run.upgrade()
+    /// Starts the thread, which ends when the listening does.
+    pub fn listen(run: Weak<Run>, shared: Weak<Shared>) -> Result<Listening> {
+        let ears = Arc::new(Ears::default());
+        let hears = ears.clone();
+        let carry = move || {
+            while let Some((news, missed)) = hears.next() {
+                // A run that is gone hears nothing more; whoever waits is let go.
+                if let (Some(run), Some(shared)) = (run.upgrade(), shared.upgrade()) {
+                    news.into_iter().for_each(|n| carry(&run, &shared, n));
+                    if let Some(page) = run.page().filter(|_| missed) {
+                        page.went_back();
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("fb-ears".into()).spawn(carry);
+        thread.map_err(|e| Error::io("a thread of the agent cannot be started", e))?;
+        Ok(Listening(ears))
+    }
+
+    /// Waits until all is carried on that the store has told.
+    pub fn settle(&self) {
+        let (tell, done) = channel();
+        self.put(News::Mark(tell));
+        // It is let go without a word when nobody carries anything any more.
+        let _ = done.recv();
+    }
+
+    fn put(&self, news: News) {
+        let mut queue = lock(&self.queue);
+        let can_be_read = matches!(news, News::Point { .. } | News::Amended { .. } | News::Message { .. });
+        if queue.over {
+            return;
+        }
+        if can_be_read && queue.news.len() >= MOST {
+            queue.missed = true;
+            return;
+        }
+        queue.news.push_back(news);
+        self.came.notify_all();
+    }
+
+    /// All that has come, and whether something was left out before it; none at the end.
+    fn next(&self) -> Option<(VecDeque<News>, bool)> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if !queue.news.is_empty() {
+                return Some((std::mem::take(&mut queue.news), std::mem::take(&mut queue.missed)));
+            }
+            if queue.over {
+                return None;
+            }
+            queue = self.came.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Ears that end with it.
+pub struct Listening(pub Arc<Ears>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        lock(&self.0.queue).over = true;
+        self.0.came.notify_all();
     }
 }
 
 impl Sink for Ears {
     fn declare(&self, _session: u64, rank: u32, what: &Declare, segment: &Segment) {
-        let Some(run) = self.run() else { return };
-        run.helm().declare(&*run, rank, what);
-        let Some(shown) = run.page() else { return };
-        let told = match what {
-            Declare::Slot { diagram, curve, name, block, points } => {
-                slot(segment, *block, *points).and_then(|s| shown.slot(rank, *diagram, *curve, name, s))
-            }
-            other => shown.declare(rank, other),
-        };
-        if let Err(e) = told {
-            shown.message(2, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
-        }
+        self.put(News::Declared { rank, what: what.clone(), segment: segment.clone() });
     }
 
     fn append(&self, session: u64, diagram: u32, row: i64, step: i64, t: f64, values: &[(u32, f64)]) {
-        let Some(run) = self.run() else { return };
-        if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
-            // A point of an undeclared diagram is the program's fault and was said at its declaration.
-            let _ = shown.append(rank, diagram, row, step, t, values);
-        }
+        self.put(News::Point { session, diagram, row, step, t, values: values.to_vec() });
     }
 
     fn amend(&self, session: u64, diagram: u32, curve: u32, row: i64, t: f64, value: f64) {
-        let Some(run) = self.run() else { return };
-        if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
-            let _ = shown.amend(rank, diagram, curve, row, t, value);
-        }
+        self.put(News::Amended { session, diagram, curve, row, t, value });
     }
 
     fn went_back(&self) {
-        if let Some(shown) = self.run().and_then(|r| r.page()) {
-            shown.went_back();
-        }
+        self.put(News::WentBack);
     }
 
     fn applied(&self, session: u64, id: u64, step: i64, code: u32, text: &str) {
-        let Some(run) = self.run() else { return };
-        if let Some(rank) = run.rank_of(session) {
-            run.helm().applied(&*run, rank, id, step, code, text);
-        }
+        self.put(News::Applied { session, id, step, code, text: text.to_owned() });
     }
 
     fn message(&self, _session: u64, level: u8, step: i64, text: &str) {
-        if let Some(shown) = self.run().and_then(|r| r.page()) {
-            shown.message(level, step, text);
-        }
+        self.put(News::Message { level, step, text: text.to_owned() });
     }
 
     fn trouble(&self, text: &str) {
-        if let (Some(shared), Some(run)) = (self.shared.upgrade(), self.run()) {
-            shared.diary.warn(format_args!("{}: {text}", run.name()));
-            run.remark(text);
-        }
+        self.put(News::Trouble(text.to_owned()));
     }
 
-    fn ask(&self, _session: u64, _seq: u64, ask: &Ask) -> Option<Result<serde_json::Value>> {
-        Some(match (ask, self.shared.upgrade(), self.run()) {
-            (Ask::Monitor, Some(shared), Some(run)) => shared
-                .links(&run.id())
-                .and_then(|links| serde_json::to_value(links).map_err(|e| Error::internal(e.to_string()))),
-            _ => {
-                Err(Error::bad(format!("this owner does not answer {ask:?}; use one version on both sides")))
-            }
-        })
+    fn ask(&self, session: u64, seq: u64, ask: &Ask) -> Option<Result<serde_json::Value>> {
+        self.put(News::Asked { session, seq, ask: ask.clone() });
+        None
     }
 
     fn closed(&self, session: u64, clean: bool) {
-        if let Some(run) = self.run() {
-            run.closed(session, clean);
+        self.put(News::Closed { session, clean });
+    }
+}
+
+fn carry(run: &Arc<Run>, shared: &Shared, news: News) {
+    match news {
+        News::Declared { rank, what, segment } => declared(run, rank, &what, &segment),
+        News::Point { session, diagram, row, step, t, values } => {
+            if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
+                // A point of an undeclared diagram is the program's fault and was said at its declaration.
+                let _ = shown.append(rank, diagram, row, step, t, &values);
+            }
         }
+        News::Amended { session, diagram, curve, row, t, value } => {
+            if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
+                let _ = shown.amend(rank, diagram, curve, row, t, value);
+            }
+        }
+        News::WentBack => {
+            if let Some(shown) = run.page() {
+                shown.went_back();
+            }
+        }
+        News::Applied { session, id, step, code, text } => {
+            if let Some(rank) = run.rank_of(session) {
+                run.helm().applied(&**run, rank, id, step, code, &text);
+            }
+        }
+        News::Message { level, step, text } => {
+            if let Some(shown) = run.page() {
+                shown.message(level, step, &text);
+            }
+        }
+        News::Trouble(text) => {
+            shared.diary.warn(format_args!("{}: {text}", run.name()));
+            run.remark(&text);
+        }
+        News::Asked { session, seq, ask } => {
+            let (code, text) = match answer(run, shared, &ask) {
+                Ok(value) => (0, value.to_string()),
+                Err(e) => (e.code() as u32, e.text().to_owned()),
+            };
+            run.post(session, &Notice::Answer { seq, code, text: &text });
+        }
+        News::Closed { session, clean } => run.closed(session, clean),
+        News::Mark(tell) => drop(tell.send(())),
+    }
+}
+
+fn declared(run: &Arc<Run>, rank: u32, what: &Declare, segment: &Segment) {
+    run.helm().declare(&**run, rank, what);
+    let Some(shown) = run.page() else { return };
+    let told = match what {
+        Declare::Slot { diagram, curve, name, block, points } => {
+            slot(segment, *block, *points).and_then(|s| shown.slot(rank, *diagram, *curve, name, s))
+        }
+        other => shown.declare(rank, other),
+    };
+    if let Err(e) = told {
+        shown.message(level::WARNING, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
+    }
+}
+
+fn answer(run: &Run, shared: &Shared, ask: &Ask) -> Result<serde_json::Value> {
+    match ask {
+        Ask::Monitor => {
+            let links = shared.links(&run.id())?;
+            serde_json::to_value(links).map_err(|e| Error::internal(e.to_string()))
+        }
+        _ => Err(Error::bad(format!("this owner does not answer {ask:?}; use one version on both sides"))),
     }
 }
 
@@ -147,5 +307,39 @@ impl Source for Slot {
 
     fn watch(&mut self, watched: bool) {
         self.reader.watch(watched);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_read_again_is_left_out_when_nobody_carries_it_and_nothing_else_is() {
+        let ears = Ears::default();
+        for row in 0..MOST as i64 + 10 {
+            ears.append(1, 0, row, row, 0.0, &[(0, 1.0)]);
+        }
+        ears.message(1, level::INFO, -1, "left out, too");
+        ears.applied(1, 7, 3, 0, "");
+        ears.closed(1, true);
+        let (news, missed) = ears.next().unwrap();
+        assert!(missed && news.len() == MOST + 2);
+        assert!(matches!(news[MOST], News::Applied { id: 7, .. }));
+        assert!(matches!(news[MOST + 1], News::Closed { session: 1, clean: true }));
+        ears.append(1, 0, 0, 0, 0.0, &[]);
+        let (news, missed) = ears.next().unwrap();
+        assert!(!missed && news.len() == 1);
+    }
+
+    #[test]
+    fn whoever_waits_is_let_go_when_nobody_listens_any_more() {
+        let ears = Ears::listen(Weak::new(), Weak::new()).unwrap();
+        ears.0.settle();
+        let kept = ears.0.clone();
+        drop(ears);
+        kept.settle();
+        kept.closed(1, true);
+        assert!(kept.next().is_none());
     }
 }

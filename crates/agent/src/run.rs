@@ -7,7 +7,7 @@
 //!                               +--------------- opened again, same page -----------------+
 //! ```
 
-use crate::ears::{Catalog, Ears};
+use crate::ears::{Catalog, Ears, Listening};
 use crate::helm::{Helm, Outside};
 use crate::seats::{Left, Opener, Orphaned, Seats, Terms};
 use crate::service::{Shared, lock};
@@ -36,6 +36,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The run while its store is open.
 struct Life {
     owner: Arc<Owner>,
+    ears: Listening,
     seats: Seats,
 }
 
@@ -292,8 +293,8 @@ impl Run {
         who: &Opener,
         mode: Mode,
     ) -> Result<bool> {
-        let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
-        let adopt = (shared.role == "agent").then(|| Arc::new(ears) as Arc<dyn forebay_store::Sink>);
+        let ears = Ears::listen(Arc::downgrade(self), Arc::downgrade(shared))?;
+        let adopt = (shared.role == "agent").then(|| ears.0.clone() as Arc<dyn forebay_store::Sink>);
         let options = forebay_store::Options {
             mode,
             size: open.size,
@@ -304,7 +305,10 @@ impl Run {
             says: Some(self.says(shared)),
             ..forebay_store::Options::default()
         };
-        let owner = Owner::open(&self.path, options).map_err(|e| self.refused_elsewhere(open, who, e))?;
+        let opened = Owner::open(&self.path, options);
+        // What an earlier owner left has been told by now; it is carried on before anybody joins.
+        ears.0.settle();
+        let owner = opened.map_err(|e| self.refused_elsewhere(open, who, e))?;
         let created = owner.created();
         shared.address.write(&self.path.join(layout::AGENT))?;
         self.show(shared, owner.run_id(), &open.program)?;
@@ -312,7 +316,7 @@ impl Run {
         let orphaned =
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
         let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
-        lock(&self.state).life = Some(Life { owner: Arc::new(owner), seats });
+        lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats });
         if !orphans.is_empty() {
             self.helm.take_over(&**self, open.size, &orphans);
             shared.diary.line(format_args!("{}: {} ranks of a dead owner go on", self.name(), orphans.len()));
@@ -418,26 +422,20 @@ impl Run {
     }
 
     /// A rank's segment has come.
-    pub fn attach(
-        self: &Arc<Self>,
-        session: &Session,
-        segment: Segment,
-        shared: &Arc<Shared>,
-    ) -> Result<OwnedFd> {
-        let (owner, size) = {
+    pub fn attach(self: &Arc<Self>, session: &Session, segment: Segment) -> Result<OwnedFd> {
+        let (owner, ears, size) = {
             let state = lock(&self.state);
             let life = state.life.as_ref();
             let life =
                 life.ok_or_else(|| Error::new(Code::Closed, "the run was closed meanwhile; open it again"))?;
-            (life.owner.clone(), life.seats.size())
+            (life.owner.clone(), life.ears.0.clone(), life.seats.size())
         };
-        let ears = Ears { run: Arc::downgrade(self), shared: Arc::downgrade(shared) };
         let attach = Attach { session: session.number, segment: segment.clone() };
         if let Some(what) = &session.resumed {
-            owner.resume(what.clone(), &attach, Arc::new(ears))?;
+            owner.resume(what.clone(), &attach, ears)?;
             return owner.doorbell();
         }
-        owner.attach(attach, Arc::new(ears))?;
+        owner.attach(attach, ears)?;
         // The rank sends nothing before it is answered, so the helm hears of it in time.
         self.helm.join(&**self, session.rank, size, session.number, &segment);
         owner.doorbell()
@@ -509,6 +507,21 @@ impl Run {
         self.close_store(shared);
     }
 
+    /// Waits until all is carried on that the store has told.
+    fn settle(&self) {
+        let ears = lock(&self.state).life.as_ref().map(|l| l.ears.0.clone());
+        if let Some(ears) = ears {
+            ears.settle();
+        }
+    }
+
+    /// Puts a notice into the ring of a session. It may have gone meanwhile: then it need not know.
+    pub fn post(&self, session: u64, notice: &Notice) {
+        if let Some(owner) = self.owner() {
+            let _ = owner.post(session, notice);
+        }
+    }
+
     /// Has the store stop without draining.
     pub fn abandon(&self) {
         if let Some(owner) = self.owner() {
@@ -524,6 +537,7 @@ impl Run {
         if let Err(e) = owner.close() {
             shared.diary.line(format_args!("{}: {e}", self.path.display()));
         }
+        self.settle();
         let mut state = lock(&self.state);
         state.life = None;
         state.ended = Some(Instant::now());
@@ -539,6 +553,7 @@ impl Run {
         if let Some(owner) = owner.as_ref().filter(|_| self.helm.is_over()) {
             // The ranks may have begun another loop, and nobody have read of it yet.
             owner.read_up()?;
+            self.settle();
         }
         let act = &self.helm.check(act)?;
         let owner =
@@ -603,11 +618,10 @@ impl Run {
         let first = {
             let state = lock(&self.state);
             let Some(life) = &state.life else { return };
-            life.seats.first_beside(std::process::id()).map(|session| (life.owner.clone(), session))
+            life.seats.first_beside(std::process::id())
         };
-        if let Some((owner, session)) = first {
-            // It may have gone meanwhile: then it need not know.
-            let _ = owner.post(session, &Notice::Remark { text: &format!("{}: {text}", self.name()) });
+        if let Some(session) = first {
+            self.post(session, &Notice::Remark { text: &format!("{}: {text}", self.name()) });
         }
     }
 
@@ -656,10 +670,7 @@ impl Outside for Run {
     }
 
     fn differs(&self, session: u64, text: &str) {
-        if let Some(owner) = self.owner() {
-            // The rank may have gone meanwhile: then it need not know.
-            let _ = owner.post(session, &Notice::Late { code: Code::Conflict as u32, text });
-        }
+        Run::post(self, session, &Notice::Late { code: Code::Conflict as u32, text });
     }
 
     fn ack(&self, ack: &Ack) {
@@ -689,10 +700,8 @@ impl Outside for Run {
 
     fn refused(&self, id: u64, text: &str) {
         if let Some(owner) = self.owner() {
-            // Called from the store's own thread too, which must not wait for itself.
-            let text = text.to_owned();
-            let log = move || drop(owner.log_applied(id, -1, Code::Closed as u32, &text));
-            drop(std::thread::Builder::new().name("fb-log".into()).spawn(log));
+            // A store that is lost logs nothing more.
+            let _ = owner.log_applied(id, -1, Code::Closed as u32, text);
         }
     }
 }

@@ -29,7 +29,7 @@ impl Session {
 
     /// The same with a segment that this process has made, as the mirror of one on another host.
     pub fn attach_segment(&self, shared: &Arc<Shared>, segment: Segment) -> Result<OwnedFd> {
-        let bell = self.run.attach(self, segment, shared)?;
+        let bell = self.run.attach(self, segment)?;
         shared.heart.look_again();
         Ok(bell)
     }

@@ -5,8 +5,8 @@ use forebay_types::control::Ask;
 use forebay_types::watch::Declare;
 use forebay_types::{Error, Result};
 
-/// Receives what people watch. Called by the intake thread after the commit, so it must be quick;
-/// every method has a default that does nothing.
+/// Receives what people watch. Called by the intake thread after the commit: it puts what it hears into a queue of
+/// its own, and never waits. Every method has a default that does nothing.
 pub trait Sink: Send + Sync {
     /// A rank declared something; blocks of slots lie in its segment. Diagrams and curves have the numbers by
     /// which the run knows them, here and in what follows.
