@@ -50,8 +50,8 @@ from ._forebay import (
     ServerLost,
     Timeout,
     VersionMismatch,
-    __version__,
 )
+from ._forebay import __version__ as __version__
 from ._page import Page
 from ._references import Reference
 from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
@@ -102,7 +102,6 @@ __all__ = [
     "Table",
     "Timeout",
     "VersionMismatch",
-    "__version__",
     "call",
     "call_async",
     "cancel_all",

@@ -75,7 +75,7 @@ pub(crate) fn spare_the_living(layout: &crate::layout::Layout) -> Result<()> {
     Err(Error::new(
         Code::Conflict,
         format!(
-            "programs write the run {} still, though its owner is dead (process {}{more}): they bring what they have to the next agent themselves; wait for them, or end them first",
+            "programs write the run {} still (process {}{more}): their owner is dead, and they bring what they have to the next agent themselves, or LOCK was removed under it; wait for them, or end them first",
             layout.root().display(),
             named.join(", ")
         ),
