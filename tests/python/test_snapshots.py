@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import random
+import signal
 from pathlib import Path
 
 import forebay as fb
@@ -301,6 +303,35 @@ def test_a_snapshot_that_is_let_go_of_without_its_end_is_no_secret(run_dir: Path
     assert said == ["the snapshot 3 was let go of before its end; it is not in the run"]
     with fb.open(run_dir, "r") as run:
         assert run.snapshots.numbers == []
+
+
+@pytest.mark.filterwarnings("ignore:the snapshot")
+def test_an_interrupt_is_heard_wherever_a_snapshot_is_just_then(run_dir: Path) -> None:
+    class Interrupted(Exception):
+        pass
+
+    given = heard = 0
+
+    def interrupt(*_: object) -> None:
+        nonlocal given
+        given += 1
+        raise Interrupted
+
+    def look() -> None:
+        """Signals that have come are heard where a function begins."""
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    with fb.open(run_dir) as run:
+        for step in range(5000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-6, 6e-5))
+                while signal.getitimer(signal.ITIMER_REAL)[0]:
+                    run.snapshot(step).discard()
+                look()
+            except Interrupted:
+                heard += 1
+    signal.signal(signal.SIGALRM, before)
+    assert heard == given > 4000
 
 
 def test_many_middling_arrays_fit_the_buffer_that_their_bytes_fit(run_dir: Path) -> None:

@@ -7,7 +7,7 @@
 //! and `except ValueError` do what people expect.
 
 use forebay::{CODES, Code};
-use pyo3::exceptions::{PyException, PyLookupError, PyTimeoutError, PyValueError};
+use pyo3::exceptions::{PyException, PyLookupError, PyRuntimeWarning, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -73,6 +73,23 @@ pub fn raise(py: Python<'_>, error: &forebay::Error) -> PyErr {
 /// `BadArgument` with its text, as an exception.
 pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, &forebay::Error::bad(text))
+}
+
+/// A warning of Python, at the line of the program that stands so many calls above; a filter may make it an exception.
+pub fn warn(py: Python<'_>, text: &str, above: i32) -> PyResult<()> {
+    let text = std::ffi::CString::new(text.replace('\0', " ")).unwrap_or_default();
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, above)
+}
+
+/// The same where nobody can take an exception, and where another one may be on its way.
+pub fn warn_aside(py: Python<'_>, text: &str) {
+    let on_its_way = PyErr::take(py);
+    if let Err(raised) = warn(py, text, 1) {
+        raised.write_unraisable(py, None);
+    }
+    if let Some(error) = on_its_way {
+        error.restore(py);
+    }
 }
 
 /// What a Python exception says, for those who only understand our errors: its class and text.

@@ -390,10 +390,7 @@ impl Run {
 
 /// A late error as a warning of Python, at the line of the program; a filter may make it an exception.
 fn warned(error: &forebay::Error) -> forebay::Result<()> {
-    let raised = Python::try_attach(|py| {
-        let text = std::ffi::CString::new(error.text().replace('\0', " ")).unwrap_or_default();
-        PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyRuntimeWarning>(), &text, 2)
-    });
+    let raised = Python::try_attach(|py| errors::warn(py, error.text(), 2));
     match raised {
         Some(Err(raised)) => {
             keep(raised);

@@ -26,6 +26,19 @@ impl Snapshot {
     }
 }
 
+/// Here and not in a `__del__`: while Python code runs there, an interrupt that comes is lost.
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if self.inner.is_open() {
+            let step = self.inner.step();
+            let text = format!(
+                "the snapshot {step} was let go of before its end and is not in the run: take it in a block, `with run.snapshot({step}) as s:`, or call its end()"
+            );
+            let _ = Python::try_attach(|py| errors::warn_aside(py, &text));
+        }
+    }
+}
+
 /// Where this rank's array lies: nothing given is the whole, `append` is behind lower ranks.
 fn place(
     py: Python<'_>,
@@ -97,10 +110,6 @@ impl Snapshot {
         let owner = Bound::new(py, Room { inner })?;
         debug_assert_eq!(owner.get().inner.len() as u64, meta.bytes().unwrap_or(0));
         ffi::array_over(&meta, data, owner.into_any(), true)
-    }
-
-    fn is_open(&self) -> bool {
-        self.inner.is_open()
     }
 
     fn end(&self, py: Python<'_>) -> PyResult<()> {

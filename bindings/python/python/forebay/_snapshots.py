@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -188,15 +187,6 @@ class Snapshot:
             self.end()
         else:
             self.discard()
-
-    def __del__(self) -> None:
-        if self._native.is_open():
-            warnings.warn(
-                f"the snapshot {self.step} was let go of before its end and is not in the run: take it in a block, "
-                f"`with run.snapshot({self.step}) as s:`, or call its end()",
-                RuntimeWarning,
-                stacklevel=2,
-            )
 
     def __repr__(self) -> str:
         return f"<forebay.Snapshot of step {self.step} being taken>"
