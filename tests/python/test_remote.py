@@ -113,6 +113,35 @@ def test_a_line_that_is_cut_and_healed_loses_nothing_and_does_nothing_twice(agen
         assert all((run[f"large/{i:03}"] == i).all() for i in run.snapshots.numbers)
 
 
+BESIDE = """
+import os, sys, forebay as fb, numpy as np
+with fb.open(sys.argv[1], buffer="16MiB") as run:
+    with run.snapshot(1) as s:
+        s.put("x", np.arange(100_000.0))
+    run.flush()
+    assert run.snapshots[-1]["x"][-1] == 99_999
+    threads = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    print(run.path, "over a line" if "fb-forward" in threads else "in shared memory")
+with fb.open(sys.argv[1], "r") as run:
+    print(run.path, len(run.snapshots))
+"""
+
+
+def test_a_run_named_by_the_address_of_this_host_is_written_through_shared_memory(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "beside.fb"
+    said = ended(agent.place.python(BESIDE, agent.url(path)))[0]
+    assert said == f"{path} in shared memory\n{path} 1\n"
+    _, port = agent.address.rsplit(":", 1)
+    said = ended(agent.place.python(BESIDE, f"fb://localhost:{port}/named"))[0]
+    assert said.startswith(f"{agent.runs / 'named.fb'} in shared memory\n")
+    # Another user of the agent's key, as a container with a runtime directory of its own: over the network.
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    url = agent.url(agent.runs / "far.fb")
+    assert ended(place.python(BESIDE, url))[0] == f"{url} over a line\n{url} 1\n"
+
+
 KILLED = """
 import sys, forebay as fb, numpy as np
 run = fb.open(sys.argv[1], buffer="16MiB")

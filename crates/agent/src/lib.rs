@@ -27,8 +27,8 @@ mod stop;
 mod words;
 
 pub use ask::{
-    down, links, links_of_far, listen, opened, opened_far, owner_of, status, stay, steer, steer_far,
-    take_runs, token, token_of_far,
+    directory_of, down, links, links_of_far, listen, opened, opened_far, owner_of, status, stay, steer,
+    steer_far, take_runs, token, token_of_far,
 };
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};

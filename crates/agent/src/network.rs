@@ -7,6 +7,7 @@ use crate::words::Listening;
 use forebay_arena::place;
 use forebay_link::net::{Address, Key, Listen, Lobby, Network};
 use forebay_types::{Code, Error, Result};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,6 +22,7 @@ pub struct Open {
     pub network: Network,
     answer: Listening,
     asked: Address,
+    local: SocketAddr,
     thread: JoinHandle<()>,
 }
 
@@ -28,6 +30,17 @@ impl Open {
     /// What people are told.
     pub fn answer(&self) -> &Listening {
         &self.answer
+    }
+
+    /// Whether one of these addresses leads to it, on this host.
+    pub fn is_at(&self, addresses: &[SocketAddr]) -> bool {
+        // Only an address of this host can be bound here.
+        let of_host = |ip: IpAddr| UdpSocket::bind((ip, 0)).is_ok();
+        let leads = |at: &SocketAddr| match self.local.ip().is_unspecified() {
+            true => of_host(at.ip()),
+            false => at.ip() == self.local.ip(),
+        };
+        addresses.iter().any(|at| at.port() == self.local.port() && leads(at))
     }
 
     /// Waits for its thread, once the owner stops.
@@ -70,7 +83,7 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
         .name("fb-network".into())
         .spawn(move || serve(&theirs, lobby))
         .map_err(|e| Error::io("cannot start the thread of the network", e))?;
-    *place = Some(Open { network, answer: answer.clone(), asked, thread });
+    *place = Some(Open { network, answer: answer.clone(), asked, local, thread });
     drop(place);
     shared.diary.line(format_args!("other hosts connect to {}", answer.address));
     shared.publish()?;

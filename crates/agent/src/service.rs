@@ -4,7 +4,7 @@
 use crate::diary::Diary;
 use crate::directory::Host;
 use crate::door;
-use crate::far::Deputies;
+use crate::far::{self, Deputies};
 use crate::heart::{self, Heart};
 use crate::network;
 use crate::rendezvous::Address;
@@ -134,6 +134,11 @@ impl Shared {
             AdminRequest::TakeRuns { dir } => {
                 *lock(&self.far_runs) = Some(dir);
                 Ok(Value::Null)
+            }
+            AdminRequest::Directory { addresses, run } => {
+                let own = lock(&self.network).as_ref().is_some_and(|open| open.is_at(&addresses));
+                let dir = own.then(|| far::directory(self, &run)).transpose()?;
+                serde_json::to_value(dir)
             }
             AdminRequest::Listen { address, tls } => {
                 serde_json::to_value(network::open(self, &address, tls)?)

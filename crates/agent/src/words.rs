@@ -18,6 +18,13 @@ pub enum AdminRequest {
         /// The directory, absolute, under which they are.
         dir: std::path::PathBuf,
     },
+    /// Where a run is that other hosts name so. Answer: its directory; null when the address is not this agent's.
+    Directory {
+        /// `HOST:PORT`, as the program that asks knows it.
+        addresses: Vec<std::net::SocketAddr>,
+        /// The name of the run behind it.
+        run: String,
+    },
     /// Listen for other hosts. Answer: [`Listening`].
     Listen {
         /// Where: `tcp://HOST:PORT`; port 0 takes any.

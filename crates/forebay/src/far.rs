@@ -28,24 +28,17 @@ pub enum Place {
 }
 
 impl Place {
-    /// Reads `two_stream`, a path, or `fb://host:port/two_stream`.
+    /// Reads `two_stream`, a path, or `fb://host:port/two_stream`. A run that is named by the address of this user's
+    /// agent on this very host is one of this host: memory is shared with its owner, and files are read where they are.
     pub fn parse(text: &str) -> Result<Place> {
         if !Address::is_meant(text) {
             return run_dir(text).map(Place::Here);
         }
         let (address, name) = named(text)?;
-        let at = address.clone();
-        let dial = move || {
-            let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
-            wire.map_err(nobody)?.into_stream()
-        };
-        Ok(Place::There(Far {
-            dial: Arc::new(dial),
-            url: format!("{address}/{name}"),
-            name,
-            patience: place::line_patience()?,
-            elsewhere: place::elsewhere()?,
-        }))
+        match forebay_agent::directory_of(&address, &name)? {
+            Some((dir, agent)) if crate::owner::unlike(agent, &dir).is_none() => Ok(Place::Here(dir)),
+            _ => there(text).map(Place::There),
+        }
     }
 }
 
@@ -71,12 +64,21 @@ pub fn run_id_of(text: &str) -> Result<Option<String>> {
     run_id(&there(text)?)
 }
 
-/// A run that is on another host.
+/// A run by its address, whichever host that is.
 fn there(text: &str) -> Result<Far> {
-    match Place::parse(text)? {
-        Place::There(far) => Ok(far),
-        Place::Here(dir) => Err(Error::bad(format!("{} is a directory of this host", dir.display()))),
-    }
+    let (address, name) = named(text)?;
+    let at = address.clone();
+    let dial = move || {
+        let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
+        wire.map_err(nobody)?.into_stream()
+    };
+    Ok(Far {
+        dial: Arc::new(dial),
+        url: format!("{address}/{name}"),
+        name,
+        patience: place::line_patience()?,
+        elsewhere: place::elsewhere()?,
+    })
 }
 
 /// Sends what dead programs left on this host of a run on another one; how many sessions there were.

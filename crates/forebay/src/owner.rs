@@ -105,7 +105,8 @@ fn is_lost(e: &Error, before: bool) -> bool {
 fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
     let agent = forebay_agent::running()?;
     if let Some(wire) = agent.map(|socket| greeted(&socket)).transpose()?.flatten() {
-        return match (unlike(&wire, dir), size) {
+        let pid = wire.process().map(|p| p.pid);
+        return match (pid.and_then(|pid| Some((unlike(pid, dir)?, pid))), size) {
             (None, _) => Ok(Some(wire)),
             // It cannot serve this process, which needs none.
             (Some(_), 1) => Ok(None),
@@ -140,16 +141,11 @@ fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
     }
 }
 
-/// What the agent and this process must share and do not: shared memory, or where the run lies; with its process.
+/// What the agent and this process must share and do not: shared memory, or where the run lies.
 /// What cannot be seen from here is taken as shared.
-fn unlike(wire: &Wire, dir: &Path) -> Option<(PathBuf, u32)> {
-    let pid = wire.process()?.pid;
+pub fn unlike(pid: u32, dir: &Path) -> Option<PathBuf> {
     let home = dir.ancestors().find(|dir| dir.is_dir()).and_then(|dir| dir.canonicalize().ok());
-    [Some(place::shm_dir()), home]
-        .into_iter()
-        .flatten()
-        .find(|path| differs(pid, path))
-        .map(|path| (path, pid))
+    [Some(place::shm_dir()), home].into_iter().flatten().find(|path| differs(pid, path))
 }
 
 /// Whether a path leads a process elsewhere than this one. A process that has ended leads nowhere: that is

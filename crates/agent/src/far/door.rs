@@ -122,7 +122,7 @@ fn open_saying(shared: &Arc<Shared>, line: &mut Line, asked: &Asked) -> Result<(
 }
 
 fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Session, FarOpened)> {
-    let dir = name::directory(lock(&shared.far_runs).as_deref(), &asked.open.path)?;
+    let dir = directory(shared, &asked.open.path)?;
     let path = dir.to_str().ok_or_else(|| Error::bad("the directory of runs is not UTF-8"))?.to_owned();
     let host: String = asked.host.chars().filter(|c| !c.is_control()).take(64).collect();
     let program = format!("{} on {host} (process {})", asked.open.program, asked.pid);
@@ -180,8 +180,7 @@ fn settled(dir: &Path, session: u64) -> Result<Left> {
 }
 
 fn reader(shared: &Arc<Shared>, mut line: Line, id: u64, path: &str) -> Result<()> {
-    let dir = name::directory(lock(&shared.far_runs).as_deref(), path);
-    match dir.and_then(|dir| Reader::open(&dir)) {
+    match directory(shared, path).and_then(|dir| Reader::open(&dir)) {
         Ok(reader) => {
             answer(&mut line, id, &serde_json::Value::Null)?;
             match reading::serve(shared, line, reader) {
@@ -194,10 +193,15 @@ fn reader(shared: &Arc<Shared>, mut line: Line, id: u64, path: &str) -> Result<(
     }
 }
 
+/// The directory of a run by its name from afar.
+pub fn directory(shared: &Shared, name: &str) -> Result<PathBuf> {
+    name::directory(lock(&shared.far_runs).as_deref(), name)
+}
+
 /// A request of a person on another host: a run is named there as it is opened from there.
 pub fn admin(shared: &Shared, request: AdminRequest) -> Result<AdminRequest> {
     let here = |name: &str| {
-        let dir = name::directory(lock(&shared.far_runs).as_deref(), name)?;
+        let dir = directory(shared, name)?;
         dir.to_str().map(str::to_owned).ok_or_else(|| Error::bad("the directory of runs is not UTF-8"))
     };
     Ok(match request {
@@ -209,7 +213,7 @@ pub fn admin(shared: &Shared, request: AdminRequest) -> Result<AdminRequest> {
         AdminRequest::Steer { run, who, act, wait_ms } => {
             AdminRequest::Steer { run: here(&run)?, who, act, wait_ms }
         }
-        AdminRequest::TakeRuns { .. } => {
+        AdminRequest::TakeRuns { .. } | AdminRequest::Directory { .. } => {
             return Err(Error::new(Code::Refused, "where an agent keeps runs is said on its own host"));
         }
         other => other,

@@ -15,4 +15,4 @@ mod name;
 mod reading;
 
 pub use deputy::Deputies;
-pub use door::{admin, serve};
+pub use door::{admin, directory, serve};
