@@ -70,6 +70,11 @@ fn seconds(name: &str, usual: u64) -> Result<Duration> {
     })
 }
 
+/// Where owners of runs write down what they are told, if they shall.
+pub fn recordings() -> Option<PathBuf> {
+    variable("FOREBAY_RECORD")
+}
+
 fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }

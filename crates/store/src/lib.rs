@@ -28,8 +28,8 @@ pub use care::{
 };
 pub use located::{Array, Located};
 pub use owner::{
-    Absence, Attach, Deaf, InMemory, OVER_THE_NETWORK, Options, Orphan, Owner, Says, Sink, has_living_ranks,
-    left_in_memory,
+    Absence, Attach, Deaf, InMemory, OVER_THE_NETWORK, Options, Orphan, Owner, Replayed, Says, Sink,
+    has_living_ranks, left_in_memory, replay,
 };
 pub use reader::{Reader, shape_of};
 pub use site::Site;

@@ -18,3 +18,4 @@ mod owner;
 mod points;
 mod policies;
 mod power;
+mod recording;

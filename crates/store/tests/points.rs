@@ -10,7 +10,7 @@ use forebay_types::watch::{Declare, Diagram, Kind, Reduce};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
+pub fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
     Declare::Diagram(Diagram {
         id,
         title: title.into(),
@@ -25,7 +25,7 @@ fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
     })
 }
 
-fn declare(rank: &mut Rank, what: &Declare) {
+pub fn declare(rank: &mut Rank, what: &Declare) {
     rank.publish(&Record::Declare { json: &serde_json::to_string(what).unwrap() });
 }
 

@@ -1,6 +1,7 @@
 //! One error for all crates: a code of `spec/errors.toml` and a text that says what happened,
 //! the value, and what to do.
 
+use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 
 include!(concat!(env!("OUT_DIR"), "/codes.rs"));
@@ -36,7 +37,8 @@ impl Code {
 }
 
 /// A failure: what kind, and a text of the form *what happened: the value; what to do*.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Plain", into = "Plain")]
 pub struct Error {
     code: Code,
     text: String,
@@ -105,6 +107,43 @@ impl Error {
     }
 }
 
+/// An error as it is written down, with its cause.
+#[derive(Serialize, Deserialize)]
+struct Plain {
+    code: u32,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+}
+
+impl From<Error> for Plain {
+    fn from(e: Error) -> Plain {
+        Plain { code: e.code as u32, text: e.text, cause: e.cause.map(|kind| format!("{kind:?}")) }
+    }
+}
+
+impl TryFrom<Plain> for Error {
+    type Error = Error;
+
+    fn try_from(p: Plain) -> Result<Error> {
+        let code = Code::from_number(p.code)
+            .ok_or_else(|| Error::new(Code::Corrupt, format!("{} is the number of no error", p.code)))?;
+        let cause = p.cause.as_deref().map(kind_named).transpose()?;
+        Ok(Error { code, text: p.text, cause })
+    }
+}
+
+/// The kind of failure of that name, of those that a system call or a reader of bytes can tell.
+fn kind_named(name: &str) -> Result<ErrorKind> {
+    let read = [ErrorKind::UnexpectedEof, ErrorKind::WriteZero, ErrorKind::InvalidData, ErrorKind::Other];
+    let told = (1..LAST_ERRNO).map(|number| std::io::Error::from_raw_os_error(number).kind());
+    let found = told.chain(read).find(|kind| format!("{kind:?}") == name);
+    found.ok_or_else(|| Error::new(Code::Corrupt, format!("{name:?} is no kind of failure")))
+}
+
+/// Behind the numbers by which a system call says why it failed.
+const LAST_ERRNO: i32 = 134;
+
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
@@ -133,5 +172,16 @@ mod tests {
         let e = Error::io("cannot write steps/0000000100.h5", cause);
         assert_eq!(e.code(), Code::Full);
         assert!(e.text().starts_with("cannot write steps/0000000100.h5: "));
+    }
+
+    #[test]
+    fn an_error_that_was_written_down_reads_back_with_its_cause() {
+        let full = Error::io("cannot write", std::io::Error::from_raw_os_error(28));
+        for e in [full.clone(), full.clone().caused_by(ErrorKind::StorageFull), Error::bad("nonsense")] {
+            let text = serde_json::to_string(&e).unwrap();
+            assert_eq!(serde_json::from_str::<Error>(&text).unwrap(), e, "{text}");
+        }
+        assert!(serde_json::from_str::<Error>(r#"{"code": 9999, "text": ""}"#).is_err());
+        assert!(serde_json::from_str::<Error>(r#"{"code": 1, "text": "", "cause": "Rain"}"#).is_err());
     }
 }

@@ -16,6 +16,7 @@
 
 use crate::codec::{Reader, Writer};
 use crate::{ArrayMeta, Code, Error, Result, Shape, limits};
+use serde::{Deserialize, Serialize};
 
 /// Bytes before the body.
 pub const HEADER: usize = 16;
@@ -57,7 +58,7 @@ pub struct BlockRef {
 
 /// A block that a rank gives into custody. Its entry in the table is used again and again; `made` says
 /// which use is meant, so that who reads an old record never touches a later one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldBlock {
     /// 0: the segment the record came by; n: the n-th overflow segment of that session.
     pub segment: u32,

@@ -3,10 +3,11 @@
 use super::sql_error;
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An attempt at a step that was given up.
-#[derive(Clone)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FailedAttempt {
     /// Its number in the run.
     pub id: u64,

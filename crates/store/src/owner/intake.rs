@@ -9,6 +9,7 @@ use super::drain::{Order, Report};
 use super::figures::Rooms;
 use super::machine::{Absence, Action, Birth, Event, Machine, OVER_THE_NETWORK, Ticket};
 use super::open::Options;
+use super::recording::Recorder;
 use super::rests::Older;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
@@ -20,6 +21,7 @@ use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -87,6 +89,7 @@ pub(super) struct Intake {
     /// Something was done in this round.
     pub busy: bool,
     actions: Vec<Action>,
+    recorder: Option<Recorder>,
     began: Instant,
     /// When the ranks were last looked after, when notes of refused ones were last sought, and when it was last
     /// seen whether the run's directory is there.
@@ -117,6 +120,8 @@ impl Intake {
             late_ranks: options.late_ranks,
             patience: options.disk.patience(),
         };
+        let begin = |dir: &PathBuf| Recorder::begin(dir, layout.root(), &birth);
+        let recorder = options.record.as_ref().map(begin).transpose()?;
         Ok(Intake {
             run_id: catalog.run_id().to_owned(),
             machine: Machine::new(birth),
@@ -141,6 +146,7 @@ impl Intake {
             follows: VecDeque::new(),
             busy: false,
             actions: Vec::new(),
+            recorder,
             began: now,
             looked: now,
             sought: now,
@@ -223,7 +229,14 @@ impl Intake {
 
     fn step(&mut self, event: Event, bytes: Option<&[u8]>) {
         let mut actions = std::mem::take(&mut self.actions);
-        self.machine.handle(self.began.elapsed(), event, &mut actions);
+        let now = self.now();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.event(now, &event);
+        }
+        self.machine.handle(now, event, &mut actions);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.actions(&actions);
+        }
         self.busy |= !actions.is_empty();
         for action in actions.drain(..) {
             self.carry_out(action, bytes);

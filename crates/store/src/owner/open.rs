@@ -20,7 +20,7 @@ use crate::layout::{Found, Layout, TMP, begun, put_of, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::{Manifest, open_manifest};
-use forebay_arena::{Doorbell, process};
+use forebay_arena::{Doorbell, place, process};
 use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
@@ -67,6 +67,8 @@ pub struct Options {
     pub elsewhere: Elsewhere,
     /// Hears what this waits for while it is written, and what of it cannot be kept.
     pub says: Option<Says>,
+    /// Where it is written down what the owner's machine is told, for [`super::replay`].
+    pub record: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -87,6 +89,7 @@ impl Default for Options {
             silence: Duration::from_secs(10),
             elsewhere: Elsewhere::Refuse,
             says: None,
+            record: place::recordings(),
         }
     }
 }

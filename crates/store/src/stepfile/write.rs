@@ -9,6 +9,7 @@ use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
 use forebay_types::control::Heads;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const SYNCING: usize = 4;
 const BESIDE: usize = 4 << 20;
 
 /// What a file is about, beside its data sets.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Identity of the run.
     pub run_id: String,

@@ -67,6 +67,21 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// What a rank says that opens a run.
+pub fn opening(owner: &Owner, rank: u32, size: u32, buffer: u64) -> OpenRun {
+    OpenRun {
+        path: owner.dir().to_string_lossy().into_owned(),
+        mode: Mode::Append,
+        rank,
+        size,
+        full: WhenFull::Block,
+        scratch: false,
+        buffer,
+        program: "test".into(),
+        elsewhere: Default::default(),
+    }
+}
+
 impl Rank {
     pub fn open(owner: &Owner, rank: u32, size: u32, arena: u64) -> Rank {
         Rank::try_open(owner, rank, size, arena).unwrap()
@@ -105,20 +120,7 @@ impl Rank {
         spec: &SegmentSpec,
         sink: Arc<dyn Sink>,
     ) -> Result<Rank> {
-        let opened = owner.admit(
-            &OpenRun {
-                path: owner.dir().to_string_lossy().into_owned(),
-                mode: Mode::Append,
-                rank,
-                size,
-                full: WhenFull::Block,
-                scratch: false,
-                buffer: spec.block_bytes,
-                program: "test".into(),
-                elsewhere: Default::default(),
-            },
-            None,
-        )?;
+        let opened = owner.admit(&opening(owner, rank, size, spec.block_bytes), None)?;
         let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
         let bell = segment.bell(Direction::Up);
         bell.attach_doorbell(owner.doorbell().unwrap()).unwrap();

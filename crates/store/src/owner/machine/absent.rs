@@ -14,6 +14,7 @@ use super::item::Item;
 use super::session::Session;
 use super::steps::Step;
 use forebay_types::{Code, Error};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ const NAMED: usize = 8;
 const REMARK: Duration = Duration::from_secs(2);
 
 /// Why a rank is absent, and what people may do about it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Absence {
     /// As it follows "rank 3 of 4": "is gone".
     pub how: String,

@@ -7,6 +7,7 @@ use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{HeldBlock, Record};
 use forebay_types::watch::Act;
 use forebay_types::{ArrayMeta, Error, Result, Shape};
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,7 @@ pub(crate) struct Work {
 }
 
 /// What a file is now, as far as those who write know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FileState {
     /// There is none.
     None,
@@ -86,14 +87,14 @@ pub(crate) enum FileState {
 }
 
 /// A file that is durable under its name.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Sealed {
     Step(Box<Manifest>),
     Put(Stored),
 }
 
 /// Where a large data set now lies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub file: String,
     pub offset: u64,
@@ -101,7 +102,7 @@ pub(crate) struct Stored {
 }
 
 /// How a work ended.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub id: u64,
     /// So many of its parts are in the file.
@@ -120,6 +121,7 @@ impl Done {
 }
 
 /// What happened.
+#[derive(Serialize, Deserialize)]
 pub(crate) enum Event<'a> {
     /// A session was admitted while no rank lived.
     Alone {
@@ -133,6 +135,7 @@ pub(crate) enum Event<'a> {
     },
     /// A record was read, from a ring, or one that was `pending` in the catalog (or is in both). If it names a
     /// block: whether that is valid, and whether its bytes are there.
+    #[serde(skip)]
     Record {
         session: u64,
         position: u64,
@@ -241,6 +244,7 @@ pub(crate) enum Commit {
 }
 
 /// What is to be done, in this order.
+#[derive(Debug)]
 pub(crate) enum Action {
     Work(Box<Work>),
     /// A file is not needed: what there is of it goes.

@@ -1,15 +1,18 @@
 //! What goes into the catalog with the next group, and what comes of it.
 
 use super::event::Stored;
+use super::exact;
 use crate::catalog::FailedAttempt;
 use crate::stepfile::Manifest;
 use forebay_types::control::Ask;
 use forebay_types::record::Record;
 use forebay_types::watch::{Act, Declare};
 use forebay_types::{Error, Result};
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 /// A record that waits for its group.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Item {
     /// As it came.
     Record { session: u64, seq: u64, bytes: Vec<u8> },
@@ -121,6 +124,7 @@ impl Item {
 }
 
 /// What a group did, once it is committed.
+#[derive(Serialize, Deserialize)]
 pub(crate) enum Effect {
     Answer {
         session: u64,
@@ -168,6 +172,7 @@ pub(crate) enum Effect {
     /// A step is listed.
     Listed {
         step: i64,
+        #[serde(with = "exact")]
         time: Option<f64>,
     },
     /// A step whose file is there could not be listed.
@@ -178,6 +183,7 @@ pub(crate) enum Effect {
 }
 
 /// What people watch.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Tell {
     Declare {
         session: u64,
@@ -189,7 +195,9 @@ pub(crate) enum Tell {
         /// Number of the first value's row in the catalog; the others follow.
         row: i64,
         step: i64,
+        #[serde(with = "exact")]
         t: f64,
+        #[serde(with = "exact")]
         values: Vec<(u32, f64)>,
     },
     /// A point that was told has another value.
@@ -197,7 +205,9 @@ pub(crate) enum Tell {
         session: u64,
         /// Diagram, curve and row.
         at: (u32, u32, i64),
+        #[serde(with = "exact")]
         t: f64,
+        #[serde(with = "exact")]
         value: f64,
     },
     Applied {

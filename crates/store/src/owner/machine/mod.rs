@@ -16,6 +16,7 @@ mod absent;
 mod dropping;
 mod endings;
 mod event;
+mod exact;
 mod failed;
 mod figures;
 mod files;
@@ -43,7 +44,8 @@ use forebay_types::{Code, Error};
 use group::Ailing;
 use known::Known;
 use records::{Arriving, Read};
-use std::collections::{BTreeMap, HashSet};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use steps::Step;
 
@@ -67,6 +69,7 @@ enum Wait {
 }
 
 /// What a machine is told once.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Birth {
     pub run_id: String,
     /// The run's directory, for people.
@@ -116,7 +119,7 @@ pub(super) struct Machine {
     waits: Option<(Now, Error)>,
     /// What is to be written and waits for its bytes, and the records whose bytes have not come.
     arriving: Vec<Arriving>,
-    comes: HashSet<Ticket>,
+    comes: BTreeSet<Ticket>,
     failed: Failed,
     /// Why steps that a dead program left are not kept.
     not_recovered: Vec<Error>,
@@ -161,7 +164,7 @@ impl Machine {
             ailing: None,
             waits: None,
             arriving: Vec::new(),
-            comes: HashSet::new(),
+            comes: BTreeSet::new(),
             failed: Failed::new(birth.failed),
             not_recovered: Vec::new(),
             settled: Vec::new(),

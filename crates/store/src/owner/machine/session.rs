@@ -3,10 +3,11 @@
 use super::event::Now;
 use super::item::Item;
 use forebay_types::{Error, Result};
-use std::collections::{HashMap, VecDeque};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Why a stretch of the ring cannot be given back yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Keep {
     /// Until the group it is in is committed.
     Group,
@@ -19,6 +20,7 @@ pub(crate) enum Keep {
 }
 
 /// What an adopted session has beside an ordinary one.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Adopted {
     /// Up to this position of the ring the predecessor may have read.
     pub replay_end: u64,
@@ -27,7 +29,7 @@ pub(crate) struct Adopted {
 }
 
 /// See the head of the file.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub number: u64,
     pub rank: u32,
@@ -81,13 +83,13 @@ pub(crate) struct Session {
     /// Bytes of its records that are pending in the catalog.
     pub pending: u64,
     /// Steps this session may not write.
-    pub refused: HashMap<i64, Refusal>,
+    pub refused: BTreeMap<i64, Refusal>,
     /// What conditional puts did.
     pub versions: VecDeque<(u64, Result<u64>)>,
 }
 
 /// What a rank hears when it ends a step that it may not write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Refusal {
     /// Why it may not.
     Because(Error),

@@ -7,7 +7,7 @@ use super::pieces::Pieces;
 use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A block that a step holds until its commit.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(crate) struct Step {
     pub sealed: bool,
     /// When the last rank ended it.
     pub ended_at: Option<Now>,
-    pub held: HashMap<Ticket, Held>,
+    pub held: BTreeMap<Ticket, Held>,
     /// Records whose bytes the driver keeps for it.
     pub kept: Vec<Ticket>,
     /// What is pending of it in the catalog, by session.
@@ -75,7 +75,7 @@ impl Step {
             finishing: false,
             sealed: false,
             ended_at: None,
-            held: HashMap::new(),
+            held: BTreeMap::new(),
             kept: Vec::new(),
             pending: BTreeMap::new(),
             ends: BTreeSet::new(),
