@@ -22,6 +22,8 @@ const FEW: (u64, u64) = (30, 40);
 const A_ROUND: u64 = 6;
 /// No round lasts so long.
 const ROUND: Duration = Duration::from_secs(150);
+/// Tells a machine of now what owners were told.
+const REPLAY: &str = "cargo test --release -p forebay-store --test all recordings_that_are_named";
 
 struct Wishes {
     seed: u64,
@@ -141,6 +143,8 @@ fn a_round(
 ) -> Result<(), Broken> {
     let broken = |e: std::io::Error| ("loss", e.to_string());
     let dir = tempfile::Builder::new().prefix("fbc").tempdir().map_err(broken)?;
+    // Apart, for it outlives a round that fails.
+    let recordings = tempfile::Builder::new().prefix("fbc-told").tempdir().map_err(broken)?;
     let house = std::env::var("FOREBAY_TEST_PREFIX").unwrap_or_else(|_| "fbc".into());
     let prefix = format!("{house}-{}", dir.path().file_name().unwrap_or_default().to_string_lossy());
     let work = dir.path().join("work");
@@ -155,6 +159,7 @@ fn a_round(
         .env("FOREBAY_HOME", dir.path().join("home"))
         .env("FOREBAY_SHM_PREFIX", &prefix)
         .env("FOREBAY_EXE", exe())
+        .env("FOREBAY_RECORD", recordings.path())
         .env_remove("FOREBAY_BROKER")
         .stdout(Stdio::piped())
         .spawn()
@@ -169,8 +174,13 @@ fn a_round(
     }
     let in_time = watch.join().unwrap_or(false);
     let told = tally.faults() > faults;
-    if (!ended || !in_time || told) && std::env::var_os("CHAOS_KEEP").is_some() {
-        println!("  kept: {}", dir.keep().display());
+    if !ended || !in_time || told {
+        let kept = recordings.keep();
+        println!("  what its owners were told: {}; replay it with", kept.display());
+        println!("  FOREBAY_REPLAY={} {REPLAY}", kept.display());
+        if std::env::var_os("CHAOS_KEEP").is_some() {
+            println!("  kept: {}", dir.keep().display());
+        }
     }
     match (ended, in_time) {
         (true, true) => Ok(()),
