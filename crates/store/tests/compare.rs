@@ -56,7 +56,7 @@ fn a_bit_that_flipped_in_the_shape_of_an_array_gives_no_foreign_bytes_and_is_fou
 #[test]
 fn a_row_of_a_step_that_says_something_else_than_its_file_is_named_and_mended() {
     let changes = [
-        ("UPDATE fb_steps SET time = 0.425 WHERE step = 1", "the time is Some(0.425)"),
+        ("UPDATE fb_steps SET time = 0.425 WHERE step = 1", "the time is 0.425"),
         ("UPDATE fb_steps SET nbytes = 841 WHERE step = 1", "the number of bytes is 841"),
         ("UPDATE fb_steps SET serial = 9 WHERE step = 1", "the serial is 9"),
         ("UPDATE fb_steps SET parameters = '{\"a\":1}' WHERE step = 1", "the list of parameters"),

@@ -104,6 +104,11 @@ impl Verify {
     }
 }
 
+/// Most faults of a catalog that are named.
+const NAMED: usize = 8;
+/// What nobody can count of a page that was damaged and can still be read.
+const UNSEEN: &str = "; rows that a damaged page shows no more are not counted: compare what matters with the catalog that is kept, or with a copy";
+
 impl Repair {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
@@ -121,7 +126,11 @@ impl Repair {
         if done.lacks_nothing() {
             return Err(Error::new(
                 Code::Corrupt,
-                format!("{} was mended, and is sound now as far as its files can tell", dir.display()),
+                format!(
+                    "{} was mended, and is sound now as far as its files can tell{}",
+                    dir.display(),
+                    if done.old_catalog.is_some() { UNSEEN } else { "" }
+                ),
             ));
         }
         Err(Error::new(
@@ -161,6 +170,12 @@ impl Repair {
                 n => format!(", up to {n} stand under a number or key that is not theirs"),
             };
             out.line(format!("{}: {} rows are saved, {lost}{displaced}", s.name, s.rows))?;
+        }
+        for fault in done.faults.iter().take(NAMED) {
+            out.line(format!("the catalog was damaged: {fault}"))?;
+        }
+        if done.faults.len() > NAMED {
+            out.line(format!("and {} more like it", done.faults.len() - NAMED))?;
         }
         if let Some(old) = &done.old_catalog {
             out.line(format!("the damaged catalog is kept as {}", old.display()))?;

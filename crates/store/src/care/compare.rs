@@ -25,9 +25,10 @@ pub(super) fn differences(listed: &Listed, m: &Manifest) -> Vec<String> {
     found.compare("the number", &row.step, &m.step);
     found.compare("the file", &row.file, &step_file(m.step));
     // JSON has no infinity: the manifest has no time then.
-    found.compare("the time", &row.time.filter(|t| t.is_finite()), &m.time);
+    found.compare_known("the time", row.time.filter(|t| t.is_finite()), m.time);
     found.compare("the serial", &listed.serial, &m.serial);
-    found.compare("where a loop goes on", &listed.heads, &m.heads);
+    let span = |heads: Option<Heads>| heads.map(|h| (h.first, h.last));
+    found.compare_known("where a loop goes on", span(listed.heads), span(m.heads));
     found.compare("the number of bytes", &row.nbytes, &m.data.iter().map(Entry::nbytes).sum());
     found.compare("the list of parameters", &row.parameters, &m.parameters);
     let (ours, theirs) = (by_name(listed.entries), by_name(&m.data));
@@ -53,6 +54,14 @@ impl Found {
     fn compare<T: Debug + PartialEq>(&mut self, what: &str, catalog: &T, file: &T) {
         if catalog != file {
             self.0.push(format!("{what} is {catalog:?} in the catalog and {file:?} in the file"));
+        }
+    }
+
+    fn compare_known<T: Debug + PartialEq>(&mut self, what: &str, catalog: Option<T>, file: Option<T>) {
+        let said = |known: &Option<T>| known.as_ref().map_or("not known".to_owned(), |t| format!("{t:?}"));
+        if catalog != file {
+            let (catalog, file) = (said(&catalog), said(&file));
+            self.0.push(format!("{what} is {catalog} in the catalog and {file} in the file"));
         }
     }
 

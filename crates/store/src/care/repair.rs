@@ -56,12 +56,12 @@ pub struct Repaired {
 }
 
 impl Repaired {
-    /// Whether nothing is missing, and nothing was listed as what it is not.
+    /// Whether nothing was wrong.
     pub fn is_whole(&self) -> bool {
-        self.mended.is_empty() && self.lacks_nothing()
+        self.faults.is_empty() && self.mended.is_empty() && self.lacks_nothing()
     }
 
-    /// Whether nothing is missing, though something may have been mended.
+    /// Whether nothing is missing as far as can be told, though something was mended.
     pub fn lacks_nothing(&self) -> bool {
         !self.lost_catalog
             && self.older.is_none()
