@@ -269,6 +269,29 @@ fn a_lost_catalog_is_said_to_be_lost() {
 }
 
 #[test]
+fn a_catalog_that_is_cut_to_nothing_or_is_another_data_base_is_made_anew_from_the_files() {
+    for cut in [Some(0), Some(100), Some(511), None] {
+        let (_keep, run) = scratch();
+        let run = crashed(&run);
+        recover_without_memory(&run).unwrap();
+        let catalog = run.join("catalog.sqlite");
+        std::fs::write(&catalog, &std::fs::read(&catalog).unwrap()[..cut.unwrap_or(0)]).unwrap();
+        if cut.is_none() {
+            Connection::open(&catalog).unwrap().execute_batch("CREATE TABLE else_where(x)").unwrap();
+        }
+        let done = repair(&run).unwrap();
+        assert!(
+            done.lost_catalog && done.old_catalog.is_some() && done.listed == [0, 1, 2],
+            "{cut:?}: {done:?}"
+        );
+        assert_eq!(steps(&run), [0, 1, 2]);
+        assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
+        assert!(repair(&run).unwrap().is_whole());
+        Owner::open(&run, Options::default()).unwrap().close().unwrap();
+    }
+}
+
+#[test]
 fn the_log_of_a_catalog_that_is_gone_is_not_taken_for_that_of_a_new_run() {
     let (_keep, run) = scratch();
     let left = crashed(&run);

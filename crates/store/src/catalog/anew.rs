@@ -258,8 +258,9 @@ pub fn fill_up_facts(conn: &Connection) -> Result<bool> {
         .query_row("SELECT value FROM fb_run WHERE key = 'attrs'", (), |r| r.get(0))
         .optional()
         .map_err(failed)?;
-    let known =
-        [("attrs", "{}".to_owned()), ("finished", "0".to_owned()), ("made", super::now().to_string())];
+    let made = super::now().to_string();
+    // The serials of the steps are those of their files.
+    let known = [("attrs", "{}"), ("finished", "0"), ("made", &made), ("serial", "0")];
     for (key, value) in known {
         conn.execute("INSERT OR IGNORE INTO fb_run VALUES(?1, ?2)", (key, value)).map_err(failed)?;
     }
