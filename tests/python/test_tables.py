@@ -175,3 +175,21 @@ def test_frames_have_the_dtypes_of_their_columns(run_dir: Path) -> None:
         assert frame["s"][0] == "x" and frame["s"].isna().tolist() == [False, True]
         assert frame["k"].tolist() == [2**63, 1]
         assert isinstance(frame, pandas.DataFrame)
+
+
+@pytest.mark.parametrize(("dtype", "values"), [("str", ["9", "8"]), ("f64", [9.5, 8.5]), ("i64", [9, 8])])
+def test_a_column_may_be_called_as_sqlite_calls_the_number_of_a_row(
+    run_dir: Path, dtype: str, values: list[object]
+) -> None:
+    columns = {"RowID": dtype, "k": "i64"}
+    for life in range(2):
+        with fb.open(run_dir) as run:
+            rows = run.table("atoms", columns, history=True)
+            assert [row["k"] for row in rows.select()] == list(range(2 * life))
+            for k, value in enumerate(values):
+                rows.insert([(value, 2 * life + k)])
+    with fb.open(run_dir) as run:
+        kept = [(row["RowID"], row["k"]) for row in run.table("atoms", columns).select()]
+        assert kept == [(v, 2 * life + k) for life in range(2) for k, v in enumerate(values)], "as they came"
+        with pytest.raises(fb.BadArgument, match="rename one"):
+            run.table("all", {"rowid": "i64", "oid": "i64", "_rowid_": "i64"})

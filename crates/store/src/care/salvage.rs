@@ -220,8 +220,7 @@ impl Shape {
                 }
             }
             _ => {
-                let taken = |n: &&&str| described.iter().any(|c| c.0.eq_ignore_ascii_case(n));
-                let key = ["rowid", "_rowid_", "oid"].iter().find(|n| !taken(n)).map(|n| n.to_string());
+                let key = catalog::row_number(described.iter().map(|c| c.0.as_str())).map(str::to_owned);
                 columns.extend(key.clone());
                 Shape { columns, number: key.is_some(), unique: true, key, order: None }
             }

@@ -1,6 +1,6 @@
 //! Whether two catalogs of one run hold the same data: how much of each kind there is, and not each value.
 
-use super::{quoted, sql_error, tables};
+use super::{quoted, row_number_of, sql_error, tables};
 use forebay_types::Result;
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -22,8 +22,9 @@ pub fn alike(one: &Connection, other: &Connection) -> Result<bool> {
 }
 
 fn contents(conn: &Connection) -> Result<Vec<[Value; 3]>> {
-    let of_tables =
-        tables(conn)?.into_iter().map(|t| format!("SELECT max(rowid), 0, 0 FROM {}", quoted(&t.name)));
+    let of_tables = tables(conn)?
+        .into_iter()
+        .map(|t| format!("SELECT max({}), 0, 0 FROM {}", row_number_of(&t), quoted(&t.name)));
     let kinds = KINDS.into_iter().map(str::to_owned).chain(of_tables);
     let read = |sql: String| conn.query_row(&sql, (), |r| Ok([r.get(0)?, r.get(1)?, r.get(2)?]));
     kinds.map(|sql| read(sql).map_err(|e| sql_error("the catalog cannot be read", e))).collect()

@@ -3,7 +3,7 @@
 //! at its first snapshot, or died before it.
 
 use super::steps::finished;
-use super::tables::{STEP_COLUMN, tables};
+use super::tables::{STEP_COLUMN, row_number_of, tables};
 use super::{now_fact, quoted, sql_error};
 use forebay_types::{Error, Result};
 use rusqlite::{Connection, OptionalExtension};
@@ -50,14 +50,21 @@ fn forget(conn: &Connection, key: &str) -> Result<()> {
         .map_err(|e| sql_error("what was there before cannot be forgotten", e))
 }
 
+/// Histories and the table of points, each with the name that the number of a row has there.
+fn numbered(conn: &Connection) -> Result<BTreeMap<String, &'static str>> {
+    let histories = tables(conn)?.into_iter().filter(|t| t.history);
+    let points = (POINTS.to_owned(), "rowid");
+    Ok(histories.map(|t| (t.name.clone(), row_number_of(&t))).chain([points]).collect())
+}
+
 fn rows_now(conn: &Connection) -> Result<Rows> {
-    let last = |table: &str| {
-        let sql = format!("SELECT coalesce(max(rowid), 0) FROM {}", quoted(table));
+    let last = |table: &str, number: &str| {
+        let sql = format!("SELECT coalesce(max({number}), 0) FROM {}", quoted(table));
         conn.query_row(&sql, (), |r| r.get::<_, i64>(0))
             .map_err(|e| sql_error("what was there before cannot be counted", e))
     };
-    let histories = tables(conn)?.into_iter().filter(|t| t.history).map(|t| t.name);
-    histories.chain([POINTS.to_owned()]).map(|name| last(&name).map(|last| (name, last))).collect()
+    let numbered = numbered(conn)?.into_iter();
+    numbered.map(|(name, number)| last(&name, number).map(|last| (name, last))).collect()
 }
 
 /// Notes how far the rows of histories and the points are that were there before this life of the run. With
@@ -81,19 +88,14 @@ pub(super) fn note_rows(conn: &Connection, stray: bool) -> Result<()> {
 /// Rows and points of starts that did not go on where the run was go when one does.
 pub(super) fn take_strays(conn: &Connection) -> Result<()> {
     let strays: BTreeMap<String, Vec<(i64, i64)>> = kept(conn, STRAY);
-    for (name, ranges) in strays.iter().filter(|(name, _)| name.as_str() == POINTS || is_history(conn, name))
-    {
-        for range in ranges {
-            let sql = format!("DELETE FROM {} WHERE rowid > ?1 AND rowid <= ?2", quoted(name));
+    for (name, number) in numbered(conn)? {
+        for range in strays.get(&name).into_iter().flatten() {
+            let sql = format!("DELETE FROM {} WHERE {number} > ?1 AND {number} <= ?2", quoted(&name));
             conn.execute(&sql, *range)
                 .map_err(|e| sql_error("rows of an earlier start cannot be taken back", e))?;
         }
     }
     forget(conn, STRAY)
-}
-
-fn is_history(conn: &Connection, name: &str) -> bool {
-    tables(conn).is_ok_and(|all| all.iter().any(|t| t.history && t.name == name))
 }
 
 /// Which histories have rows of an earlier start from a step on at which the first loop of this life begins: what
@@ -108,8 +110,8 @@ pub fn doubled(conn: &Connection, start: i64) -> Result<Option<String>> {
     let before: Rows = kept(conn, BEFORE);
     let mut found = Vec::new();
     for t in tables(conn)?.into_iter().filter(|t| t.history) {
-        let sql =
-            format!("SELECT 1 FROM {} WHERE {STEP_COLUMN} >= ?1 AND rowid <= ?2 LIMIT 1", quoted(&t.name));
+        let (table, number) = (quoted(&t.name), row_number_of(&t));
+        let sql = format!("SELECT 1 FROM {table} WHERE {STEP_COLUMN} >= ?1 AND {number} <= ?2 LIMIT 1");
         let last = before.get(&t.name).copied().unwrap_or(0);
         let any = conn.query_row(&sql, [start, last], |_| Ok(())).optional().map_err(failed)?;
         found.extend(any.map(|()| t.name));
@@ -137,10 +139,10 @@ pub(super) fn begin_anew(conn: &Connection) -> Result<()> {
     let broken = |e| sql_error("cannot go back to the beginning", e);
     take_back(conn, 0)?;
     let before: Rows = kept(conn, BEFORE);
-    let histories = tables(conn)?.into_iter().filter(|t| t.history).map(|t| (t.name, STEP_COLUMN));
-    for (name, step) in histories.chain([(POINTS.to_owned(), "step")]) {
+    for (name, number) in numbered(conn)? {
+        let step = if name == POINTS { "step" } else { STEP_COLUMN };
         let Some(last) = before.get(&name) else { continue };
-        let sql = format!("DELETE FROM {} WHERE {step} < 0 AND rowid <= ?1", quoted(&name));
+        let sql = format!("DELETE FROM {} WHERE {step} < 0 AND {number} <= ?1", quoted(&name));
         conn.execute(&sql, [last]).map_err(broken)?;
     }
     forget(conn, BEFORE)

@@ -1,6 +1,6 @@
 //! Questions to tables: parameters bound, one statement, reading only.
 
-use super::tables::{STEP_COLUMN, argument, cell};
+use super::tables::{STEP_COLUMN, argument, cell, row_number_of};
 use super::{quoted, sql_error, table};
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, Error, Result};
@@ -62,7 +62,7 @@ pub fn select_rows(
         one_expression(condition)?;
         sql.push_str(&format!(" WHERE ({condition})"));
     }
-    sql.push_str(" ORDER BY rowid");
+    sql.push_str(&format!(" ORDER BY {}", row_number_of(&t)));
     debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
     let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
     ask(conn, &sql, args, &dtypes)

@@ -22,6 +22,20 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 /// The column of a history that holds the step.
 pub const STEP_COLUMN: &str = "fb_step";
 
+/// What SQLite calls the number of a row, unless a column is called so.
+const ROW_NUMBERS: [&str; 3] = ["rowid", "_rowid_", "oid"];
+
+/// The name by which the number of a row is known in a table of these columns.
+pub fn row_number<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Option<&'static str> {
+    let is_taken = |name: &str| columns.clone().any(|c| c.eq_ignore_ascii_case(name));
+    ROW_NUMBERS.into_iter().find(|name| !is_taken(name))
+}
+
+/// The same of a table that is there.
+pub fn row_number_of(t: &TableInfo) -> &'static str {
+    row_number(t.columns.iter().map(|c| c.name.as_str())).unwrap_or(ROW_NUMBERS[0])
+}
+
 fn check_name(name: &str) -> Result<()> {
     Name::new(name)?;
     let lower = name.to_ascii_lowercase();
@@ -59,6 +73,12 @@ fn check_columns(name: &str, columns: &[Column]) -> Result<()> {
             "table {name:?} has {} columns, the limit is {}",
             columns.len(),
             limits::COLUMNS
+        )));
+    }
+    if row_number(columns.iter().map(|c| c.name.as_str())).is_none() {
+        return Err(Error::bad(format!(
+            "the columns {} of table {name:?} are all names of a row's number; rename one of them",
+            ROW_NUMBERS.join(", ")
         )));
     }
     for (i, c) in columns.iter().enumerate() {
