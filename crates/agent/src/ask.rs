@@ -79,16 +79,17 @@ pub fn take_runs(dir: &Path) -> Result<()> {
 /// The directory of a run that is named by an address of this user's agent, and the agent's process; none when the
 /// address leads elsewhere: there is no such agent, or it does not say, or it is in another network name space.
 pub fn directory_of(address: &NetAddress, run: &str) -> Result<Option<(PathBuf, u32)>> {
-    let addresses: Vec<SocketAddr> = (address.host.as_str(), address.port)
-        .to_socket_addrs()
-        .map_or_else(|_| Vec::new(), Iterator::collect);
     let agent = running().ok().flatten().and_then(|socket| Wire::connect_as(&socket, "cli", GREETING).ok());
-    let Some(wire) = agent.filter(|_| !addresses.is_empty()) else { return Ok(None) };
+    let Some((wire, pid)) = agent.and_then(|wire| wire.process().map(|p| (wire, p.pid))) else {
+        return Ok(None);
+    };
     let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    let Some(pid) = wire.process().map(|p| p.pid) else { return Ok(None) };
     if network("self").is_none_or(|ours| network(&pid.to_string()) != Some(ours)) {
         return Ok(None);
     }
+    // A name that nobody knows is told by who calls there.
+    let known = (address.host.as_str(), address.port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = known.into_iter().flatten().collect();
     let request = AdminRequest::Directory { addresses, run: run.to_owned() };
     let dir: Option<PathBuf> = ask_over(wire, &request, Duration::ZERO)?;
     Ok(dir.map(|dir| (dir, pid)))

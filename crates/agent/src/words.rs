@@ -20,7 +20,7 @@ pub enum AdminRequest {
     },
     /// Where a run is that other hosts name so. Answer: its directory; null when the address is not this agent's.
     Directory {
-        /// `HOST:PORT`, as the program that asks knows it.
+        /// What the address means where the program is that asks.
         addresses: Vec<std::net::SocketAddr>,
         /// The name of the run behind it.
         run: String,

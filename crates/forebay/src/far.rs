@@ -37,7 +37,7 @@ impl Place {
         let (address, name) = named(text)?;
         match forebay_agent::directory_of(&address, &name)? {
             Some((dir, agent)) if crate::owner::unlike(agent, &dir).is_none() => Ok(Place::Here(dir)),
-            _ => there(text).map(Place::There),
+            _ => far(address, name).map(Place::There),
         }
     }
 }
@@ -67,6 +67,10 @@ pub fn run_id_of(text: &str) -> Result<Option<String>> {
 /// A run by its address, whichever host that is.
 fn there(text: &str) -> Result<Far> {
     let (address, name) = named(text)?;
+    far(address, name)
+}
+
+fn far(address: Address, name: String) -> Result<Far> {
     let at = address.clone();
     let dial = move || {
         let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);

@@ -53,15 +53,18 @@ struct Found(Vec<String>);
 impl Found {
     fn compare<T: Debug + PartialEq>(&mut self, what: &str, catalog: &T, file: &T) {
         if catalog != file {
-            self.0.push(format!("{what} is {catalog:?} in the catalog and {file:?} in the file"));
+            self.differ(what, &format!("{catalog:?}"), &format!("{file:?}"));
         }
+    }
+
+    fn differ(&mut self, what: &str, catalog: &str, file: &str) {
+        self.0.push(format!("{what} is {catalog} in the catalog and {file} in the file"));
     }
 
     fn compare_known<T: Debug + PartialEq>(&mut self, what: &str, catalog: Option<T>, file: Option<T>) {
         let said = |known: &Option<T>| known.as_ref().map_or("not known".to_owned(), |t| format!("{t:?}"));
         if catalog != file {
-            let (catalog, file) = (said(&catalog), said(&file));
-            self.0.push(format!("{what} is {catalog} in the catalog and {file} in the file"));
+            self.differ(what, &said(&catalog), &said(&file));
         }
     }
 

@@ -72,14 +72,14 @@ impl Recorder {
             }
         };
         let mut recorder = Recorder { file, room: MOST };
-        recorder.write(&Line::Birth(birth));
+        recorder.write(|| Line::Birth(birth));
         Ok(recorder)
     }
 
     /// An event, before the machine takes it.
     pub fn event(&mut self, now: Now, event: &Event) {
         let at = now.as_nanos() as u64;
-        let line = match event {
+        self.write(|| match event {
             Event::Record { session, position, bytes, block, pending, .. } => Line::Record {
                 at,
                 session: *session,
@@ -89,20 +89,20 @@ impl Recorder {
                 pending: *pending,
             },
             event => Line::Event { at, event },
-        };
-        self.write(&line);
+        });
     }
 
     /// What came of it.
     pub fn actions(&mut self, actions: &[Action]) {
-        self.write(&digest(actions));
+        self.write(|| digest(actions));
     }
 
-    fn write(&mut self, line: &Written) {
+    /// The line is made only if it is written.
+    fn write<'a, 'e: 'a>(&mut self, line: impl FnOnce() -> Written<'a, 'e>) {
         if self.room == 0 {
             return;
         }
-        let written = serde_json::to_vec(line).map_err(|e| e.to_string()).and_then(|mut text| {
+        let written = serde_json::to_vec(&line()).map_err(|e| e.to_string()).and_then(|mut text| {
             text.push(b'\n');
             self.room = self.room.checked_sub(text.len() as u64).ok_or("the file is as long as it may be")?;
             self.file.write_all(&text).map_err(|e| e.to_string())
