@@ -3,10 +3,12 @@
 //! any time: a live owner makes it refuse.
 
 mod compare;
+mod doubt;
 mod repair;
 mod salvage;
 mod verify;
 
+pub use doubt::{Doubt, doubt};
 pub use repair::{Repaired, repair, repair_with};
 pub use salvage::Saved;
 pub use verify::{Report, verify, verify_with};

@@ -49,6 +49,11 @@ impl Holder {
         self.is_here() && words.split('\0').nth(1) == Some("up")
     }
 
+    /// Whether this host has not been started anew since, as far as can be told.
+    pub fn is_of_this_boot(&self) -> bool {
+        self.host == host() && self.boot_id == boot_id()
+    }
+
     /// Whether its process is one of this host, and seen from here.
     fn is_here(&self) -> bool {
         self.pid != 0 && self.host == host() && self.pid_space == pid_space()
@@ -216,8 +221,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 /// Whether the holder has certainly ended, so that only children of it can keep the lock.
 fn is_orphaned(holder: &Holder) -> bool {
     holder.pid != 0
-        && holder.host == host()
-        && holder.boot_id == boot_id()
+        && holder.is_of_this_boot()
         && holder.pid_space == pid_space()
         && Process::is_gone(holder.pid)
 }
@@ -310,7 +314,7 @@ fn held(path: &Path, by: Option<&Holder>) -> Error {
 /// A file system without locks: go by what the file says, and never take a run from another host.
 fn without_flock(path: &Path, by: Option<&Holder>) -> Result<()> {
     let Some(h) = by.filter(|h| h.pid != 0) else { return Ok(()) };
-    let here = h.host == host() && h.boot_id == boot_id();
+    let here = h.is_of_this_boot();
     let alive = here && Path::new("/proc").join(h.pid.to_string()).exists();
     let gone = here && !alive || (h.host == host() && h.boot_id != boot_id());
     match gone {

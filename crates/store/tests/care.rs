@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const PAGE: usize = 16384;
+pub const PAGE: usize = 16384;
 
 pub fn all() -> Selection {
     Selection::default()
@@ -94,7 +94,7 @@ pub fn copy(from: &Path, to: &Path) {
 }
 
 /// Turns a byte of a file over.
-fn flip(file: &Path, at: u64) {
+pub fn flip(file: &Path, at: u64) {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
@@ -110,7 +110,7 @@ fn break_pages(catalog: &Path, pages: std::ops::Range<u64>) {
 }
 
 /// Pages of a catalog that hold a text, counted from 0.
-fn pages_with(catalog: &Path, text: &str) -> Vec<u64> {
+pub fn pages_with(catalog: &Path, text: &str) -> Vec<u64> {
     let bytes = std::fs::read(catalog).unwrap();
     let holds = |page: &[u8]| page.windows(text.len()).any(|w| w == text.as_bytes());
     bytes.chunks(PAGE).enumerate().filter(|(_, page)| holds(page)).map(|(i, _)| i as u64).collect()
@@ -118,7 +118,7 @@ fn pages_with(catalog: &Path, text: &str) -> Vec<u64> {
 
 /// A run with tables, small sets, a large one and steps, as a killed owner leaves it: its log holds
 /// the last third of the table.
-fn crashed(run: &Path) -> PathBuf {
+pub fn crashed(run: &Path) -> PathBuf {
     let owner = Owner::open(run, Options::default()).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
     let t = table(&mut rank, "t");

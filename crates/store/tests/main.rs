@@ -4,6 +4,7 @@ mod ailing;
 mod aside;
 mod backlog;
 mod care;
+mod catalogs;
 mod common;
 mod compare;
 mod copies;

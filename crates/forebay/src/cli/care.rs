@@ -56,14 +56,14 @@ impl Verify {
         let left = store::left_in_memory(&dir).unwrap_or_default();
         if out.json {
             out.value(&json!({
-                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults, "marked": report.marked,
+                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults, "notes": report.notes, "marked": report.marked,
                 "sessions_in_memory": left.sessions, "copy_of": left.original,
             }))?;
         } else {
             if let Some(line) = in_memory(&left, &self.run) {
                 out.line(line)?;
             }
-            for fault in &report.faults {
+            for fault in report.notes.iter().chain(&report.faults) {
                 out.line(fault)?;
             }
         }
@@ -106,8 +106,6 @@ impl Verify {
 
 /// Most faults of a catalog that are named.
 const NAMED: usize = 8;
-/// What nobody can count of a page that was damaged and can still be read.
-const UNSEEN: &str = "; rows that a damaged page shows no more are not counted: compare what matters with the catalog that is kept, or with a copy";
 
 impl Repair {
     /// Does it.
@@ -126,11 +124,7 @@ impl Repair {
         if done.lacks_nothing() {
             return Err(Error::new(
                 Code::Corrupt,
-                format!(
-                    "{} was mended, and is sound now as far as its files can tell{}",
-                    dir.display(),
-                    if done.old_catalog.is_some() { UNSEEN } else { "" }
-                ),
+                format!("{} was mended, and is sound now as far as its files can tell", dir.display()),
             ));
         }
         Err(Error::new(
@@ -162,14 +156,18 @@ impl Repair {
             let lost = match (s.lost, s.more) {
                 (0, false) => "none is lost".to_owned(),
                 (n, false) => format!("up to {n} are lost"),
-                (0, true) => "what is lost cannot be counted".to_owned(),
+                (0, true) => "others may be lost or changed, which cannot be counted: compare with the catalog that is kept, or with a copy".to_owned(),
                 (n, true) => format!("up to {n} are lost, and more that cannot be counted"),
             };
             let displaced = match s.displaced {
                 0 => String::new(),
                 n => format!(", up to {n} stand under a number or key that is not theirs"),
             };
-            out.line(format!("{}: {} rows are saved, {lost}{displaced}", s.name, s.rows))?;
+            let garbled = match s.garbled {
+                0 => String::new(),
+                n => format!(", {n} had text that was not UTF-8, where the sign U+FFFD stands now"),
+            };
+            out.line(format!("{}: {} rows are saved, {lost}{displaced}{garbled}", s.name, s.rows))?;
         }
         for fault in done.faults.iter().take(NAMED) {
             out.line(format!("the catalog was damaged: {fault}"))?;
@@ -208,7 +206,7 @@ impl Repair {
 
 /// What `repair` did, in JSON.
 fn machine(done: &store::Repaired) -> serde_json::Value {
-    let table = |s: &store::Saved| json!({"name": s.name, "rows": s.rows, "lost": s.lost, "more": s.more, "displaced": s.displaced});
+    let table = |s: &store::Saved| json!({"name": s.name, "rows": s.rows, "lost": s.lost, "more": s.more, "displaced": s.displaced, "garbled": s.garbled});
     let step = |(step, why): &(i64, String)| json!({"step": step, "why": why});
     json!({
         "steps": done.steps, "data_sets": done.data_sets, "whole": done.is_whole(),

@@ -193,6 +193,14 @@ pub fn in_memory(found: &forebay_store::InMemory, run: &str) -> Option<String> {
         .then(|| format!("{of} data in memory that are not in here yet: `forebay recover {run}` writes them"))
 }
 
+/// Tells somebody who reads a run that its catalog is not all that was written. On the standard error, so that
+/// what a program reads of the command stays as it is.
+pub fn doubt(run: &forebay::Run) {
+    if let Some(doubt) = forebay_store::doubt(run.path()) {
+        eprintln!("forebay: {}: {}", run.path().display(), doubt.text);
+    }
+}
+
 impl Left {
     fn line(&self, room: String) -> Option<String> {
         Some(match self {

@@ -1,6 +1,6 @@
 //! `forebay ls`: what a run holds.
 
-use super::leftover::in_memory;
+use super::leftover::{doubt, in_memory};
 use super::out::{Out, bytes};
 use super::{pick, print};
 use forebay::{Cell, DataSet, Mode, Result};
@@ -33,6 +33,7 @@ impl Ls {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
+        doubt(&run);
         if self.steps {
             return self.steps_of(&run, out);
         }

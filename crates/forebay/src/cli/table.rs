@@ -1,5 +1,6 @@
 //! `forebay table` and `forebay sql`: rows.
 
+use super::leftover::doubt;
 use super::out::Out;
 use super::print;
 use forebay::{Mode, Result, TableOptions};
@@ -31,6 +32,7 @@ impl Table {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
+        doubt(&run);
         let table = run.table(&self.name, TableOptions::default())?;
         print::rows(out, &table.select(&[], &self.condition, &[])?)
     }
@@ -40,6 +42,7 @@ impl Sql {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
+        doubt(&run);
         print::rows(out, &run.sql(&self.query, &[])?)
     }
 }

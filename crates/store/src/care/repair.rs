@@ -6,13 +6,13 @@ use super::compare::{Listed, differences};
 use super::salvage::{Saved, salvage};
 use super::verify::{difference_of_set, fault_of_set, faults_of_step};
 use super::{Progress, unheard};
-use crate::catalog::{self, Catalog, Health, StepRow};
+use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Layout, STEPS, TMP, put_of, step_file};
 use crate::lock::Lock;
 use crate::owner::{
-    close_past, earlier as said_of_earlier, files, has_end, inherit, left_by_the_dead, lost_records, older,
-    one_catalog, spare_the_living, tidy,
+    broken, close_past, earlier as said_of_earlier, files, has_end, inherit, left_by_the_dead, lost_records,
+    older, one_catalog, spare_the_living, tidy,
 };
 use crate::reader::Reader;
 use crate::site::Site;
@@ -90,6 +90,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     one_catalog(&layout)?;
     layout.create(&*disk)?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    // It may be the log that is damaged, and not the catalog.
     let log = catalog::part(&*disk, &layout)?;
     spare_the_living(&layout)?;
     catalog::go_on(&*disk, &layout)?;
@@ -101,13 +102,27 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
             Health::Damaged(vec!["catalog.sqlite is not there".into()])
         }
     };
+    let (mut log, mut generation) = (log, None);
     let (mut catalog, anew) = match health {
-        Health::Sound => (Catalog::open(&disk, &layout, lock.fence())?, false),
+        Health::Sound => {
+            catalog::keep_broken(&*disk, &layout, log.as_ref())?;
+            (Catalog::open(&disk, &layout, lock.fence())?, false)
+        }
         Health::Damaged(faults) => {
             done.faults = faults;
-            (begin_anew(&disk, &layout, &lock, &mut done)?, true)
+            // It is kept with its catalog.
+            if let Some(BadLog { fault: LogFault::Broken(found), .. }) = log {
+                done.faults.push(format!("its log is {}", broken(&found)));
+                log = None;
+            }
+            let (new, of_old) = begin_anew(&disk, &layout, &lock, &mut done)?;
+            generation = of_old;
+            (new, true)
         }
     };
+    if let Some(generation) = generation {
+        catalog::set_generation(catalog.conn(), generation)?;
+    }
     let left = left_by_the_dead(&layout, catalog.run_id());
     let earlier = catalog::behind(catalog.conn(), lock.before())?;
     catalog.transaction(|tx| {
@@ -126,7 +141,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         }
         let missing = earlier.map_or(0, |e| e.records + lost);
         done.older = match behind {
-            _ if missing > 0 || log.is_some() => Some(said_of_earlier(missing, log.as_deref())),
+            _ if missing > 0 || log.is_some() => Some(said_of_earlier(missing, log.as_ref())),
             0 => None,
             n => Some(older(n, lost)),
         };
@@ -173,35 +188,42 @@ fn unknown(layout: &Layout, e: Error) -> Error {
     }
 }
 
-/// A new catalog under another name, with what can be read of the old one.
-fn begin_anew(disk: &Arc<dyn Disk>, layout: &Layout, lock: &Lock, done: &mut Repaired) -> Result<Catalog> {
-    let id = known_id(layout)?;
+/// A new catalog under another name, with what can be read of the old one, and the generation that it goes on from.
+/// One that nobody can read any more is not called an older one: that it is lost is said.
+fn begin_anew(
+    disk: &Arc<dyn Disk>,
+    layout: &Layout,
+    lock: &Lock,
+    done: &mut Repaired,
+) -> Result<(Catalog, Option<u32>)> {
+    let old = if done.lost_catalog { None } else { Old::open(layout)? };
+    let id = known_id(layout, old.as_ref())?;
     let mut new = catalog::begin(disk, layout, lock.fence(), &id)?;
-    if done.lost_catalog {
-        return Ok(new);
-    }
-    let old = match catalog::open_damaged(&layout.catalog()) {
-        Err(e) if e.code() == Code::Corrupt => {
-            done.lost_catalog = true;
-            return Ok(new);
-        }
-        other => other?,
+    let known = lock.before().map(|h| h.catalog.generation);
+    let Some(old) = old else {
+        done.lost_catalog = true;
+        return Ok((new, known));
     };
+    if old.is_put_right {
+        done.faults.push("its first page was damaged; it was read with that of a sound one".into());
+    }
     done.saved = new.transaction(|tx| {
         catalog::make_room_for_facts(tx)?;
-        let saved = salvage(&old, tx)?;
+        let saved = salvage(&old.conn, tx)?;
         catalog::fill_up_facts(tx)?;
         Ok(saved)
     })?;
     done.lost_catalog = done.saved.iter().all(|s| s.rows == 0);
-    Ok(new)
+    // Where the header was damaged its number is no witness.
+    let read = catalog::generation(&old.conn).ok().filter(|_| !old.is_put_right);
+    Ok((new, read.or(known)))
 }
 
 /// The run's identity as its files know it, or what can be read of its catalog.
-fn known_id(layout: &Layout) -> Result<String> {
+fn known_id(layout: &Layout, old: Option<&Old>) -> Result<String> {
     let known =
         files(&layout.steps()).iter().chain(&files(&layout.data())).find_map(|p| open_manifest(p).ok());
-    let of_catalog = || catalog::known_id(&layout.catalog());
+    let of_catalog = || old.and_then(Old::run_id);
     known.map(|m| m.run_id).or_else(of_catalog).map_or_else(crate::owner::new_id, Ok)
 }
 

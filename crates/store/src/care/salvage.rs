@@ -13,6 +13,7 @@ use crate::catalog::{self, quoted, sql_error};
 use forebay_types::{Error, Result};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, ToSql};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// What was saved of a table, and what was not.
@@ -29,17 +30,30 @@ pub struct Saved {
     /// Rows whose number or key is not what it was, as far as other things tell: they are saved under what
     /// was read.
     pub displaced: u64,
+    /// Rows with text that was not UTF-8: U+FFFD stands for the bytes that were none.
+    pub garbled: u64,
 }
 
 impl Saved {
     /// Whether nothing is missing.
     pub fn is_whole(&self) -> bool {
-        self.lost == 0 && !self.more && self.displaced == 0
+        self.lost == 0 && !self.more && self.displaced == 0 && self.garbled == 0
     }
 }
 
 /// Gaps of one table that are looked into; what is left then counts as lost.
 const LOOKS: u32 = 200_000;
+/// What SQLite's check says of pages that it cannot read, and of indexes.
+const COUNTED: [&str; 6] = [
+    "unable to get the page",
+    "btreeInitPage() returns error",
+    "database disk image is malformed",
+    "missing from index",
+    "wrong # of entries in index",
+    "non-unique entry in index",
+];
+/// Lines after which SQLite ends a check.
+const CHECKED: usize = 100;
 /// The table of facts of the run.
 const FACTS: &str = "fb_run";
 /// The column that came with format 2.
@@ -59,6 +73,7 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<Vec<Saved>> 
     for thing in things.iter().filter(|t| t.kind == "table") {
         let mut saved = save_table(from, to, thing)?;
         saved.displaced += displaced(from, &thing.name)?;
+        saved.more |= hides_rows(from, &thing.name)?;
         all.push(saved);
     }
     for thing in things.iter().filter(|t| t.kind != "table" && !exists(to, &t.name)) {
@@ -134,6 +149,31 @@ fn unlike_their_index(from: &Connection, table: &str) -> rusqlite::Result<u64> {
         most = most.max(found.unwrap_or(0) as u64);
     }
     Ok(most)
+}
+
+/// Whether pages of a table can be read and are not as SQLite left them: rows in them may be seen no more, or as
+/// others than they were, and no reading tells. Of a page that cannot be read the rows are counted, and indexes are
+/// made anew.
+fn hides_rows(from: &Connection, table: &str) -> Result<bool> {
+    let mut found = Vec::<String>::new();
+    let mut check = || -> rusqlite::Result<()> {
+        let mut statement = from.prepare(&format!("PRAGMA integrity_check({})", quoted(table)))?;
+        let mut lines = statement.query(())?;
+        while let Some(line) = lines.next()? {
+            found.push(line.get(0)?);
+        }
+        Ok(())
+    };
+    match check() {
+        // Pages come first, and then it reads the rows.
+        Err(e) if is_damage(&e) && found.is_empty() => return Ok(true),
+        Err(e) if !is_damage(&e) => return Err(sql_error("the damaged catalog cannot be read", e)),
+        _ => {}
+    }
+    let is_known =
+        |line: &str| line == "ok" || line.starts_with("***") || COUNTED.iter().any(|why| line.contains(why));
+    // A check that is cut off says nothing of the rest.
+    Ok(found.len() >= CHECKED || !found.iter().flat_map(|lines| lines.lines()).all(is_known))
 }
 
 fn exists(conn: &Connection, name: &str) -> bool {
@@ -396,9 +436,12 @@ impl Copy<'_> {
             };
             let number: Option<i64> = row.get(0).unwrap_or_default();
             match carry(row, &mut put, self.columns.len()) {
-                Ok(true) => self.saved.rows += 1,
-                Ok(false) if self.is_saved(row)? => {}
-                Ok(false) => self.saved.lost += 1,
+                Ok(Carried::New { garbled }) => {
+                    self.saved.rows += 1;
+                    self.saved.garbled += u64::from(garbled);
+                }
+                Ok(Carried::There) if self.is_saved(row)? => {}
+                Ok(Carried::There) => self.saved.lost += 1,
                 Err(e) if e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                     self.saved.lost += 1
                 }
@@ -420,16 +463,33 @@ fn broken(table: &str, e: rusqlite::Error) -> Error {
     sql_error(&format!("the rows of {table:?} cannot be saved"), e)
 }
 
-/// Puts a row as it is, whatever its values are; false for one that is there already.
-fn carry(row: &Row, put: &mut CachedStatement, columns: usize) -> rusqlite::Result<bool> {
+/// What became of a row.
+enum Carried {
+    New {
+        garbled: bool,
+    },
+    /// One of its key is there already.
+    There,
+}
+
+/// Puts a row as it is, whatever its values are; but text that is none cannot be read by anybody.
+fn carry(row: &Row, put: &mut CachedStatement, columns: usize) -> rusqlite::Result<Carried> {
+    let mut garbled = false;
     for i in 0..columns {
         let value: ValueRef = row.get_ref(i + 1)?;
+        let text = match value {
+            ValueRef::Text(bytes) => String::from_utf8_lossy(bytes),
+            _ => Cow::Borrowed(""),
+        };
+        let is_garbled = matches!(text, Cow::Owned(_));
+        garbled |= is_garbled;
+        let value = if is_garbled { ValueRef::Text(text.as_bytes()) } else { value };
         let value = ToSqlOutput::Borrowed(value);
         put.raw_bind_parameter(i + 1, &value as &dyn ToSql)?;
     }
     match put.raw_execute() {
-        Ok(_) => Ok(true),
-        Err(e) if is_there(&e) => Ok(false),
+        Ok(_) => Ok(Carried::New { garbled }),
+        Err(e) if is_there(&e) => Ok(Carried::There),
         Err(e) => Err(e),
     }
 }

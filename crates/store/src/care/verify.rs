@@ -1,6 +1,7 @@
 //! Reads every byte of a run and compares checksums. Changes nothing; may run beside an owner.
 
 use super::compare::{Listed, differences};
+use super::doubt::{Doubt, doubt};
 use super::repair::relative;
 use super::{Progress, unheard};
 use crate::catalog::{self, DataRow, StepRow};
@@ -26,6 +27,8 @@ pub struct Report {
     pub bytes: u64,
     /// What is wrong, one line each; names the file.
     pub faults: Vec<String>,
+    /// What is no fault, and worth knowing, one line each.
+    pub notes: Vec<String>,
     /// Steps among them that are marked as damaged already: there is nothing more to repair.
     pub marked: Vec<i64>,
 }
@@ -39,8 +42,16 @@ pub fn verify(dir: &Path) -> Result<Report> {
 pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     let reader = Reader::open(dir)?;
     let mut report = Report::default();
+    match doubt(dir) {
+        Some(Doubt { text, is_fault: true }) => report.faults.push(format!("catalog.sqlite: {text}")),
+        Some(Doubt { text, .. }) => report.notes.push(format!("catalog.sqlite: {text}")),
+        None => {}
+    }
     let tables = |mut faults: Vec<String>| {
         faults.extend(reader.asked(catalog::faults_of_tables)?);
+        let layout = Layout::new(dir);
+        let is_free = lock::holder(&layout.lock()).is_none();
+        faults.extend(is_free.then(|| catalog::faults_of_header(&layout.catalog())).flatten());
         Ok(faults)
     };
     match reader.asked(catalog::faults).and_then(tables) {
@@ -96,7 +107,7 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         }
         report.faults.extend(found.iter().map(|f| format!("{}: {f}", step.file)));
     }
-    report.faults.extend(faults_of_list(&reader, &layout, &steps, &found)?);
+    faults_of_list(&reader, &layout, &steps, &found, &mut report)?;
     for row in &sets {
         report.data_sets += 1;
         report.bytes += row.nbytes;
@@ -123,17 +134,19 @@ fn faults_of_list(
     layout: &Layout,
     steps: &[StepRow],
     found: &[PathBuf],
-) -> Result<Vec<String>> {
+    report: &mut Report,
+) -> Result<()> {
     let stray = reader.asked(catalog::stray_data)?;
-    let mut faults: Vec<String> = stray
-        .iter()
-        .map(|(step, name)| format!("catalog.sqlite: {name:?} belongs to step {step}, which is not listed"))
-        .collect();
-    // The owner of an open run may list one in a moment, and so does the next owner of one that died.
-    let undone = !reader.asked(catalog::open_sessions)?.is_empty();
-    if undone || lock::holder(&layout.lock()).is_some() {
-        return Ok(faults);
+    report.faults.extend(
+        stray.iter().map(|(step, name)| {
+            format!("catalog.sqlite: {name:?} belongs to step {step}, which is not listed")
+        }),
+    );
+    // The owner of an open run may list one in a moment.
+    if lock::holder(&layout.lock()).is_some() {
+        return Ok(());
     }
+    let undone = !reader.asked(catalog::open_sessions)?.is_empty();
     let listed: BTreeSet<&str> = steps.iter().map(|s| s.file.as_str()).collect();
     let (run_id, dropped) = (reader.run_id()?, reader.asked(catalog::dropped)?);
     for path in found {
@@ -141,17 +154,27 @@ fn faults_of_list(
         if listed.contains(file.as_str()) || dropped.contains(&file) {
             continue;
         }
-        let why = match open_manifest(path) {
-            Ok(m) if m.run_id != run_id => format!("belongs to the run {}", m.run_id),
-            Ok(m) if reader.asked(|conn| catalog::is_aside(conn, &m))? => continue,
-            Ok(m) => {
-                format!("holds step {}, and no row of the catalog lists it; `forebay repair` does", m.step)
+        match open_manifest(path) {
+            Ok(m) if m.run_id == run_id && reader.asked(|conn| catalog::is_aside(conn, &m))? => {}
+            // A program that was killed left it; the next opening lists it.
+            Ok(m) if undone && m.run_id == run_id => report.notes.push(format!(
+                "{file}: holds step {}, which is not listed yet: `forebay recover {}` lists it",
+                m.step,
+                layout.root().display()
+            )),
+            Ok(m) if m.run_id != run_id => {
+                report.faults.push(format!("{file}: belongs to the run {}", m.run_id));
             }
-            Err(e) => format!("no row of the catalog lists it, and it cannot be used: {}", e.text()),
-        };
-        faults.push(format!("{file}: {why}"));
+            Ok(m) => report.faults.push(format!(
+                "{file}: holds step {}, and no row of the catalog lists it; `forebay repair` does",
+                m.step
+            )),
+            Err(e) => report
+                .faults
+                .push(format!("{file}: no row of the catalog lists it, and it cannot be used: {}", e.text())),
+        }
     }
-    Ok(faults)
+    Ok(())
 }
 
 /// The data sets of a step.

@@ -10,13 +10,12 @@
 //! holds. Until the new one has its name there is no `catalog.sqlite`, and every opening refers to
 //! `repair`, which goes on from there.
 
-use super::{Catalog, fact, open_read_only, sql_error};
+use super::{Catalog, open_read_only, sql_error};
 use crate::disk::Disk;
 use crate::layout::{Layout, with_end};
 use forebay_types::control::Column;
 use forebay_types::{Code, Error, Result};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,10 +28,14 @@ pub enum Health {
     Damaged(Vec<String>),
 }
 
-/// Looks at every page. An error means that it cannot be said: somebody keeps the file locked, the
+/// Looks at every page of a catalog that nobody writes. An error means that it cannot be said: somebody keeps the file locked, the
 /// disk does not answer, the format is newer.
 pub fn look(path: &Path) -> Result<Health> {
-    health(open_read_only(path).and_then(|conn| faults(&conn)))
+    health(open_read_only(path).and_then(|conn| {
+        let mut found = faults(&conn)?;
+        found.extend(super::faults_of_header(path));
+        Ok(found)
+    }))
 }
 
 fn health(found: Result<Vec<String>>) -> Result<Health> {
@@ -54,6 +57,10 @@ pub fn faults(conn: &Connection) -> Result<Vec<String>> {
         .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
         .map_err(failed)?;
     let mut faults = if lines == ["ok"] { Vec::new() } else { lines };
+    if let Err(e) = super::generation(conn) {
+        faults.push(e.text().to_owned());
+    }
+    faults.extend(super::garbled(conn)?);
     // The list of tables is a table, too, and what stands in it is text: SQLite takes it as it is.
     let old = super::now_fact(conn, "format")? < 2;
     let whole = Connection::open_in_memory().map_err(failed)?;
@@ -100,26 +107,6 @@ fn columns_of(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
 
 fn names_of(conn: &Connection, sql: &str, args: impl rusqlite::Params) -> rusqlite::Result<Vec<String>> {
     conn.prepare(sql)?.query_map(args, |r| r.get(0))?.collect()
-}
-
-/// Opens a damaged catalog to read what can be read, with its log, changing nothing.
-pub fn open_damaged(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = || -> rusqlite::Result<Connection> {
-        let conn = Connection::open_with_flags(path, flags)?;
-        conn.busy_timeout(std::time::Duration::from_secs(5))?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        // A list of tables with one entry that makes no sense is read all the same.
-        conn.execute_batch("PRAGMA writable_schema = ON; PRAGMA cache_size = -16384")?;
-        Ok(conn)
-    };
-    open().map_err(|e| sql_error(&format!("cannot open {}", path.display()), e))
-}
-
-/// The identity that a damaged catalog still tells.
-pub fn known_id(path: &Path) -> Option<String> {
-    fact(&open_damaged(path).ok()?, "run_id").ok()
 }
 
 /// Begins a new catalog under the name of an unfinished one.

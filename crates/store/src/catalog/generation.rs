@@ -11,16 +11,19 @@
 //! The log begins anew only after a move of all of it, and each of those is noted before the next commit: a file
 //! that has the noted generation, and the log beside it, are one catalog.
 
-use super::{Catalog, sql_error};
-use crate::disk::Disk;
+use super::log::{Break, broken};
+use super::{Catalog, faults, sql_error};
+use crate::disk::{Disk, Foreign, foreign, write_all};
 use crate::layout::{Layout, with_end};
 use crate::lock::{Holder, Note, read_holder};
+use forebay_arena::Lent;
 use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,9 +70,21 @@ fn in_file(path: &Path) -> Result<u32> {
     super::file_alone(path).and_then(|conn| generation(&conn))
 }
 
-fn generation(conn: &Connection) -> Result<u32> {
-    conn.query_row("PRAGMA user_version", (), |r| r.get(0))
-        .map_err(|e| sql_error("the catalog cannot be read", e))
+/// The generation of a catalog. It counts upwards from 0.
+pub fn generation(conn: &Connection) -> Result<u32> {
+    let number: i64 = conn
+        .query_row("PRAGMA user_version", (), |r| r.get(0))
+        .map_err(|e| sql_error("the catalog cannot be read", e))?;
+    number.try_into().map_err(|_| {
+        let text =
+            format!("the header of the catalog is damaged: its generation is {number}; run `forebay repair`");
+        Error::new(Code::Corrupt, text)
+    })
+}
+
+/// Gives a catalog that was made anew the generation of the one from which it was made.
+pub fn set_generation(conn: &Connection, to: u32) -> Result<()> {
+    raise(conn, to)
 }
 
 /// Records that are applied of all sessions.
@@ -113,20 +128,84 @@ pub(super) fn mixed(path: &Path) -> Error {
     )
 }
 
-/// Puts a log aside that belongs to a later file than the one that lies there; gives its new name.
-pub fn part(disk: &dyn Disk, layout: &Layout) -> Result<Option<PathBuf>> {
-    let path = layout.catalog();
-    if !is_mixed(&path) {
-        return Ok(None);
+/// What is wrong with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFault {
+    /// It is that of a later file.
+    Later,
+    /// It is broken, and the file alone is newer than what can be read with it.
+    Overtaken,
+    /// It is broken, and what stands before that is read.
+    Broken(Break),
+}
+
+/// A log that was found to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLog {
+    /// What is wrong.
+    pub fault: LogFault,
+    /// Where it is kept.
+    pub kept: PathBuf,
+}
+
+/// What is wrong with the log of a catalog that nobody writes.
+pub fn bad_log(path: &Path) -> Option<LogFault> {
+    if is_mixed(path) {
+        return Some(LogFault::Later);
     }
+    let found = broken(&with_end(path, "-wal"))?;
+    let looked = |conn: Result<Connection>| conn.and_then(|conn| Ok((generation(&conn)?, faults(&conn)?)));
+    let is_overtaken = match looked(super::file_alone(path)) {
+        Ok((alone, none)) if none.is_empty() => {
+            looked(super::open_at_once(path)).map_or(true, |(both, some)| alone > both || !some.is_empty())
+        }
+        _ => false,
+    };
+    Some(if is_overtaken { LogFault::Overtaken } else { LogFault::Broken(found) })
+}
+
+/// Whether the log is not there that the last owner had when it ended, and it did not end in order.
+pub fn is_log_gone(path: &Path, before: &Holder) -> bool {
+    before.pid != 0 && before.catalog.log.is_some() && log_of(path).is_none()
+}
+
+/// Looks at the log of a run that is about to be opened. One that does not fit the file is put aside; of one
+/// that is broken [`keep_broken`] makes a copy.
+pub fn part(disk: &dyn Disk, layout: &Layout) -> Result<Option<BadLog>> {
+    let path = layout.catalog();
+    let Some(fault) = bad_log(&path) else { return Ok(None) };
     let log = with_end(&path, "-wal");
-    let failed = |e| Error::io(format!("cannot put {} aside", log.display()), e);
     let name = |n: u32| with_end(&log, &format!(".aside{n}"));
-    let free = (1..).map(name).find(|p| !p.exists()).ok_or_else(|| Error::internal("no name for the log"))?;
-    disk.rename(&log, &free).map_err(failed)?;
-    disk.remove(&with_end(&path, "-shm")).map_err(failed)?;
-    disk.sync_dir(layout.root()).map_err(failed)?;
-    Ok(Some(free))
+    let kept = (1..).map(name).find(|p| !p.exists()).ok_or_else(|| Error::internal("no name for the log"))?;
+    if !matches!(fault, LogFault::Broken(_)) {
+        disk.rename(&log, &kept).map_err(|e| not_kept(&log, e))?;
+        disk.remove(&with_end(&path, "-shm")).map_err(|e| not_kept(&log, e))?;
+        disk.sync_dir(layout.root()).map_err(|e| not_kept(&log, e))?;
+    }
+    Ok(Some(BadLog { fault, kept }))
+}
+
+/// Keeps a copy of a broken log, and moves what can be read of it into the file: what is written from now on begins
+/// a new one.
+pub fn keep_broken(disk: &dyn Disk, layout: &Layout, found: Option<&BadLog>) -> Result<()> {
+    let Some(BadLog { fault: LogFault::Broken(_), kept }) = found else { return Ok(()) };
+    let path = layout.catalog();
+    let log = with_end(&path, "-wal");
+    let mut how = std::fs::OpenOptions::new();
+    let copy = disk.open(kept, how.write(true).create(true).truncate(true)).map_err(|e| not_kept(&log, e))?;
+    let bytes = std::fs::read(&log).map_err(|e| not_kept(&log, e))?;
+    write_all(disk, copy.as_fd(), Lent::of(&bytes), 0).map_err(|e| not_kept(&log, e))?;
+    disk.sync(copy.as_fd()).map_err(|e| not_kept(&log, e))?;
+    disk.sync_dir(layout.root()).map_err(|e| not_kept(&log, e))?;
+    foreign(disk, Foreign::Move, &path, || {
+        let conn = super::writable(&path)?;
+        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+            .map_err(|e| sql_error("the catalog's log cannot be moved", e))
+    })
+}
+
+fn not_kept(log: &Path, e: std::io::Error) -> Error {
+    Error::io(format!("cannot put {} aside", log.display()), e)
 }
 
 /// The number of pages in the log, as SQLite tells it after each commit; it moves nothing by itself then.

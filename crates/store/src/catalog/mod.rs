@@ -9,11 +9,13 @@
 mod alike;
 mod anew;
 mod custody;
+mod damaged;
 mod data;
 mod descriptors;
 mod failed;
 mod generation;
 mod histories;
+mod log;
 mod marks;
 mod pending;
 mod points;
@@ -30,10 +32,11 @@ mod watch;
 
 pub use alike::alike;
 pub(crate) use anew::{
-    Health, begin, faults, faults_of_tables, fill_up_facts, go_on, known_id, list_unlisted_tables, look,
-    make_room_for_facts, open_damaged, replace,
+    Health, begin, faults, faults_of_tables, fill_up_facts, go_on, list_unlisted_tables, look,
+    make_room_for_facts, replace,
 };
 pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};
+pub(crate) use damaged::{Old, faults_of_header, garbled};
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
     rename_data,
@@ -42,8 +45,11 @@ pub(crate) use data::{adopt_set, data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use failed::{FailedAttempt, failed_attempts, note_attempt};
 pub use generation::Noted;
-pub(crate) use generation::{behind, part};
+pub(crate) use generation::{
+    BadLog, LogFault, bad_log, behind, generation, is_log_gone, keep_broken, part, set_generation,
+};
 pub use histories::doubled;
+pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{
@@ -81,6 +87,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 16384;
 /// A catalog that is replaced while it is opened for reading is opened again, so often.
 const TRIES: u32 = 10;
 
@@ -311,7 +319,7 @@ fn make(disk: &dyn Disk, layout: &Layout, run_id: &str) -> Result<()> {
 /// What a catalog holds from the beginning.
 fn fill(path: &Path, run_id: &str) -> rusqlite::Result<()> {
     let conn = Connection::open(path)?;
-    conn.execute_batch("PRAGMA page_size = 16384; PRAGMA synchronous = FULL; BEGIN IMMEDIATE")?;
+    conn.execute_batch(&format!("PRAGMA page_size = {PAGE}; PRAGMA synchronous = FULL; BEGIN IMMEDIATE"))?;
     conn.execute_batch(schema::SCHEMA)?;
     let made = now().to_string();
     for (key, value) in [("format", FORMAT.to_string()), ("run_id", run_id.to_owned()), ("made", made)] {
@@ -328,6 +336,7 @@ fn fill(path: &Path, run_id: &str) -> rusqlite::Result<()> {
 fn writable(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
+    damaged::spare_log(path)?;
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
     conn.execute_batch(
@@ -363,6 +372,7 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
 fn open_at_once(path: &Path) -> Result<Connection> {
     let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    damaged::spare_log(path)?;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
     // A directory that cannot be written has no room for the log's index; nobody writes there.
@@ -397,6 +407,7 @@ pub fn glance(path: &Path) -> Result<(String, Vec<(String, bool)>)> {
 fn file_alone(path: &Path) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    damaged::spare_log(path)?;
     let uri = format!("file:{}?immutable=1", escape(path));
     Connection::open_with_flags(uri, flags)
         .map_err(|e| sql_error(&format!("cannot read {}", path.display()), e))
@@ -442,11 +453,15 @@ fn is_blank(conn: &Connection) -> bool {
     conn.query_row("SELECT count(*) FROM sqlite_master", (), |r| r.get::<_, i64>(0)).is_ok_and(|n| n == 0)
 }
 
-/// Refuses what is no catalog and what a newer version wrote, before anything is changed.
+/// Refuses what is no catalog and what a newer version wrote, before anything is changed. A log that does not fit is
+/// put aside later: the file alone is looked at.
 pub fn check_format(path: &Path) -> Result<()> {
-    match generation::is_mixed(path) {
-        true => format_of(&file_alone(path)?, path),
-        false => open_read_only(path).map(|_| ()),
+    match open_read_only(path) {
+        Err(e) if e.code() == Code::Corrupt => match bad_log(path) {
+            Some(LogFault::Later | LogFault::Overtaken) => format_of(&file_alone(path)?, path),
+            Some(LogFault::Broken(_)) | None => Err(e),
+        },
+        other => other.map(|_| ()),
     }
 }
 
@@ -529,9 +544,16 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Code::Corrupt,
         Some(ErrorCode::CannotOpen) => Code::ReadOnly,
         Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory | ErrorCode::DatabaseBusy) => Code::Io,
+        None if is_garbled(&e) => Code::Corrupt,
         _ => Code::BadArgument,
     };
     Error::new(code, format!("{what}: {e}"))
+}
+
+/// Whether a value was read that nobody has written: text that is none, or a value of another type.
+fn is_garbled(e: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, InvalidColumnType, Utf8Error};
+    matches!(e, Utf8Error(..) | FromSqlConversionFailure(..) | InvalidColumnType(..))
 }
 
 #[cfg(test)]

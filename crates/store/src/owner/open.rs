@@ -191,7 +191,7 @@ impl Owner {
         let rests = match fresh {
             true => Rests::default(),
             false => match disk
-                .using(&file, || rests::look(&layout, lock.before(), log.as_deref(), options.elsewhere))
+                .using(&file, || rests::look(&layout, lock.before(), log.as_ref(), options.elsewhere))
             {
                 Ok(rests) => rests,
                 Err(e) => {
@@ -201,6 +201,7 @@ impl Owner {
                 }
             },
         };
+        begun.patiently(|| catalog::keep_broken(&*options.disk, &layout, log.as_ref().filter(|_| !fresh)))?;
         // Those are of an earlier life.
         drop(layout.take_absent());
         let mut catalog = match fresh {
@@ -211,7 +212,7 @@ impl Owner {
             }
             false => begun.patiently(|| Catalog::open(&options.disk, &layout, lock.fence()))?,
         };
-        begun.patiently(|| catalog.note_in(lock.note(), rests.earlier.as_deref()))?;
+        begun.patiently(|| catalog.note_in(lock.note(), rests.earlier.as_ref().map(|e| e.text.as_str())))?;
         let owner = start(layout, catalog, lock, &options, fresh, (disk, watch))?;
         if !fresh && let Err(e) = owner.take_over(rests, &options) {
             // What the threads died of says more than that they are gone.
@@ -275,7 +276,7 @@ impl Intake {
         self.older = rests.older;
         self.sweep_unfinished();
         self.sweep_dropped()?;
-        let lost = self.inherit(rests.all, rests.earlier.is_some(), hears)?;
+        let lost = self.inherit(rests.all, rests.earlier.as_ref().is_some_and(|e| e.is_older), hears)?;
         let without = self.older.last_gone.map(|step| {
             format!(
                 "snapshot {step} was on disk and is not there, as in a back-up that was put in the place of the run: the snapshots since that back-up are missing"
@@ -284,10 +285,11 @@ impl Intake {
         if let Some(text) = &without {
             self.catalog.transaction(|tx| catalog::message(tx, 0, -1, ERROR, text))?;
         }
-        let faults =
-            lost.iter().filter(|t| t.is_fault).map(|t| &t.text).chain(&rests.earlier).chain(&without);
+        let earlier = rests.earlier.as_ref().filter(|e| e.is_fault).map(|e| &e.text);
+        let faults = lost.iter().filter(|t| t.is_fault).map(|t| &t.text).chain(earlier).chain(&without);
         self.missing.extend(faults.map(|text| Error::new(Code::NotFound, text.clone())));
-        let told = rests.earlier.into_iter().chain(lost.into_iter().map(|t| t.text)).chain(without);
+        let told =
+            rests.earlier.into_iter().map(|e| e.text).chain(lost.into_iter().map(|t| t.text)).chain(without);
         let mut told: Vec<String> = told.collect();
         let lives = self.machine.sessions().any(|s| s.adopted.is_some());
         if lives {

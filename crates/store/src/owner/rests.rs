@@ -19,7 +19,7 @@
 
 use super::open::{names, snapshots};
 use super::overflow::{find, is_used, left_here, original, overflow_name};
-use crate::catalog::{self, Ended, SessionRow};
+use crate::catalog::{self, BadLog, Break, Ended, LogFault, SessionRow};
 use crate::layout::{Layout, put_of, step_file, step_of};
 use crate::lock::{Holder, holder};
 use crate::site::{Home, Site};
@@ -57,8 +57,18 @@ impl Rest {
 pub(super) struct Rests {
     pub all: Vec<Rest>,
     pub older: Older,
-    /// What is told of a catalog that is older than the one that programs have written.
-    pub earlier: Option<String>,
+    pub earlier: Option<Earlier>,
+}
+
+/// A catalog that is older than the one that programs have written, or the log of which is broken.
+pub(super) struct Earlier {
+    /// What is told of it.
+    pub text: String,
+    /// Whether all that it lacks was there, as far as anybody was promised. What is broken after the host was
+    /// started anew may be what nobody was told is durable.
+    pub is_fault: bool,
+    /// Whether it is older.
+    pub is_older: bool,
 }
 
 /// What a catalog lacks that is older than the files and the memory beside it.
@@ -137,16 +147,17 @@ enum Look {
 }
 
 /// What is left of the sessions that were not closed. Fails when something is left that cannot be reached
-/// and is not given up. `before` is who owned the run last; `log` is where the log of a later catalog was put.
+/// and is not given up. `before` is who owned the run last; `log` is a log that does not fit.
 pub(super) fn look(
     layout: &Layout,
     before: Option<&Holder>,
-    log: Option<&Path>,
+    log: Option<&BadLog>,
     elsewhere: Elsewhere,
 ) -> Result<Rests> {
     let conn = catalog::open_read_only(&layout.catalog())?;
     let behind = catalog::behind(&conn, before)?;
     let (run_id, sites) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?);
+    let is_same_boot = before.is_none_or(Holder::is_of_this_boot);
     let (here, before) = (Site::here(), before.map(Site::of_holder));
     let (mut rests, mut past) = (Vec::new(), BTreeMap::new());
     let known = catalog::open_sessions(&conn)?.into_iter().map(|row| (row, false));
@@ -211,7 +222,12 @@ pub(super) fn look(
             let lacks_steps = rests.is_empty() || rests.iter().any(Rest::is_behind) || behind.is_some();
             let of_rests: u64 = rests.iter().map(|r| r.gap.end - r.gap.start).sum();
             let lost = behind.map_or(0, |b| b.records + of_rests);
-            let earlier = (lost > 0 || log.is_some()).then(|| earlier(lost, log));
+            let is_older = lost > 0 || log.is_some_and(|l| !matches!(l.fault, LogFault::Broken(_)));
+            let earlier = (is_older || log.is_some()).then(|| Earlier {
+                text: earlier(lost, log),
+                is_fault: is_older || is_same_boot,
+                is_older,
+            });
             let last_gone = rests.iter().filter(|r| r.is_behind()).filter_map(last_on_disk).max();
             let is_gone = |step: &i64| !layout.root().join(step_file(*step)).exists();
             let last_gone = last_gone.filter(is_gone);
@@ -308,17 +324,43 @@ pub(crate) fn close_past(layout: &Layout, conn: &Connection, before: Option<&Hol
     Ok(())
 }
 
-/// What is told of a catalog that is older than the one that programs have written.
-pub(crate) fn earlier(lost: u64, log: Option<&Path>) -> String {
-    let log = log.map_or_else(String::new, |log| {
-        format!("; the log beside it was that of the later one, and is kept as {}", log.display())
-    });
-    let lost = match lost {
-        0 => "what stood in the later one alone is lost".to_owned(),
-        n => format!("up to {n} records of what they put, inserted and appended are lost"),
+/// What is told of a catalog that is older than the one that programs have written, by so many records, and of its
+/// log.
+pub(crate) fn earlier(lost: u64, log: Option<&BadLog>) -> String {
+    let records = match lost {
+        0 => String::new(),
+        n => format!("; up to {n} records of what programs put, inserted and appended are lost"),
     };
+    let Some(BadLog { fault, kept }) = log else {
+        let lost = if lost == 0 { "; what stood in the later one alone is lost" } else { &records };
+        return format!(
+            "the catalog is older than what programs had written into it, as one that was copied back, or whose log (catalog.sqlite-wal) is gone{lost}"
+        );
+    };
+    let kept = kept.display();
+    match fault {
+        LogFault::Later if lost == 0 => format!(
+            "the catalog is older than the log that lay beside it (catalog.sqlite-wal), as one that was copied back; the log is kept as {kept}; what stood in the later catalog alone is lost"
+        ),
+        LogFault::Later => format!(
+            "the catalog is older than the log that lay beside it (catalog.sqlite-wal), as one that was copied back; the log is kept as {kept}{records}"
+        ),
+        LogFault::Overtaken => format!(
+            "the log of the catalog (catalog.sqlite-wal) was damaged, and what could be read of it older than the file, which is gone on with alone; the log is kept as {kept}{records}"
+        ),
+        LogFault::Broken(found) => format!(
+            "the log of the catalog (catalog.sqlite-wal) was {}, and what only they held is lost; the log is kept as {kept}{records}",
+            broken(found)
+        ),
+    }
+}
+
+/// Where a log is broken, for people.
+pub(crate) fn broken(found: &Break) -> String {
+    let commits = if found.commits == 1 { "1 commit".into() } else { format!("{} commits", found.commits) };
     format!(
-        "the catalog is older than what programs had written into it, as one that was copied back, or whose log (catalog.sqlite-wal) is gone{log}; {lost}"
+        "broken {} bytes in, as by damage or a loss of power: {commits} behind that cannot be read",
+        found.at
     )
 }
 

@@ -1,0 +1,214 @@
+//! Damage to a catalog that SQLite reads without a word, or not at all: pages that hide rows, the first page, a log
+//! that is broken, text that is none.
+
+use crate::care::{PAGE, copy, crashed, flip, pages_with, rows, scratch, steps};
+use crate::common::recover_without_memory;
+use crate::elsewhere::{left, recovered};
+use forebay_store::{Options, Owner, Reader, doubt, recover, repair, verify};
+use forebay_types::Code;
+use forebay_types::control::Elsewhere;
+use rusqlite::Connection;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// In the second frame of a log.
+const SECOND: u64 = 32 + 24 + PAGE as u64 + 100;
+
+fn write(file: &Path, bytes: &[u8], at: u64) {
+    std::fs::OpenOptions::new().write(true).open(file).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+/// A run of 30,000 rows that nobody has open, and that needs no log.
+fn settled() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let (keep, run) = scratch();
+    let run = crashed(&run);
+    recover_without_memory(&run).unwrap();
+    let catalog = run.join("catalog.sqlite");
+    (keep, run, catalog)
+}
+
+/// What lies there while a program has the catalog open and has done this to it, as one that was killed leaves it.
+fn killed(run: &Path, with: &str) -> PathBuf {
+    let left = run.with_file_name("left.fb");
+    let conn = Connection::open(run.join("catalog.sqlite")).unwrap();
+    conn.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA page_size = 16384").unwrap();
+    conn.execute_batch(with).unwrap();
+    copy(run, &left);
+    left
+}
+
+#[test]
+fn rows_that_a_damaged_page_hides_without_an_error_are_said_not_to_be_counted() {
+    // Where a page of rows has its count of rows, where its first row lies, and where its rows begin.
+    for (what, at, bytes) in [
+        ("half its rows", 3, [0u8, 40]),
+        ("a row's place", 8, [0x21, 0x21]),
+        ("another row's place", 12, [0, 1]),
+    ] {
+        let (_keep, run, catalog) = settled();
+        let page = pages_with(&catalog, "row 9000 yyy")[0] * PAGE as u64;
+        write(&catalog, &bytes, page + at);
+        assert!(!verify(&run).unwrap().faults.is_empty(), "{what}");
+        let done = repair(&run).unwrap();
+        let t = done.saved.iter().find(|s| s.name == "t").unwrap();
+        assert!(t.more && !done.lacks_nothing(), "{what}: {t:?}");
+        assert!(
+            done.saved.iter().filter(|s| s.name != "t").all(|s| s.is_whole()),
+            "{what}: {:?}",
+            done.saved
+        );
+        let saved = Reader::open(&run).unwrap().select("t", "", &[]).unwrap().rows.len();
+        assert!((29_000..=30_000).contains(&saved), "{what}: {saved}");
+        assert!(repair(&run).unwrap().is_whole(), "{what}: it is said once");
+    }
+}
+
+#[test]
+fn a_damaged_first_page_costs_nothing_that_stands_on_others() {
+    let single = (0..24u64).chain(44..60).chain([100]).map(|at| (at, 1));
+    for (at, n) in single.chain([(0, 16), (16, 16), (0, 60), (32, 68)]) {
+        let (_keep, run, catalog) = settled();
+        let mut bytes = vec![0; n];
+        std::fs::File::open(&catalog).unwrap().read_exact_at(&mut bytes, at).unwrap();
+        bytes.iter_mut().for_each(|b| *b ^= 0xa5);
+        write(&catalog, &bytes, at);
+        let is_seen = verify(&run).map_or(true, |r| !r.faults.is_empty());
+        let done = repair(&run).unwrap_or_else(|e| panic!("{n} bytes at {at}: {e}"));
+        assert!(!done.lost_catalog && done.older.is_none(), "{n} bytes at {at}: {done:?}");
+        assert_eq!(rows(&run, "t").len(), 30_000, "{n} bytes at {at}");
+        assert!(!is_seen || !done.is_whole(), "{n} bytes at {at}: {done:?}");
+        assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new(), "{n} bytes at {at}");
+        Owner::open(&run, Options::default()).unwrap().close().unwrap();
+    }
+}
+
+#[test]
+fn a_generation_that_no_catalog_has_is_a_fault_that_is_mended() {
+    let (_keep, run, catalog) = settled();
+    write(&catalog, &[0xff; 4], 60);
+    let faults = verify(&run).unwrap().faults;
+    assert!(faults.iter().any(|f| f.contains("its generation is -1")), "{faults:?}");
+    let e = Owner::open(&run, Options::default()).err().unwrap();
+    assert!(e.code() == Code::Corrupt && e.text().contains("forebay repair"), "{e}");
+    let done = repair(&run).unwrap();
+    assert!(done.lacks_nothing() && !done.is_whole(), "{done:?}");
+    assert_eq!((rows(&run, "t").len(), verify(&run).unwrap().faults), (30_000, Vec::new()));
+    Owner::open(&run, Options::default()).unwrap().close().unwrap();
+}
+
+#[test]
+fn text_that_is_none_is_found_and_mended_and_the_rest_of_its_row_is_kept() {
+    let (_keep, run, catalog) = settled();
+    let broken = "UPDATE t SET s = CAST(x'726f77ff21' AS TEXT) WHERE k = 77;
+                  UPDATE fb_data SET unit = CAST(x'6dff' AS TEXT) WHERE name = 'small/7'";
+    Connection::open(&catalog).unwrap().execute_batch(broken).unwrap();
+    let e = Reader::open(&run).unwrap().list("*", None).unwrap_err();
+    assert_eq!(e.code(), Code::Corrupt, "{e}");
+    let faults = verify(&run).unwrap().faults;
+    for table in ["t", "fb_data"] {
+        let line = format!("1 row of the table {table:?}");
+        assert!(faults.iter().any(|f| f.contains(&line)), "{faults:?}");
+    }
+    let done = repair(&run).unwrap();
+    let t = done.saved.iter().find(|s| s.name == "t").unwrap();
+    assert!(!done.is_whole() && t.garbled == 1 && t.lost == 0, "{done:?}");
+    let found = Reader::open(&run).unwrap().select("t", "k = 77", &[]).unwrap().rows;
+    assert!(format!("{found:?}").contains("row\u{fffd}!"), "{found:?}");
+    assert_eq!((rows(&run, "t").len(), verify(&run).unwrap().faults), (30_000, Vec::new()));
+}
+
+#[test]
+fn a_log_that_is_broken_in_its_middle_is_named_and_kept() {
+    let (_keep, run) = scratch();
+    let run = crashed(&run);
+    let log = run.join("catalog.sqlite-wal");
+    assert_eq!(doubt(&run), None, "a log that a killed program left is whole");
+    flip(&log, SECOND);
+    let bytes = std::fs::read(&log).unwrap();
+    let faults = verify(&run).unwrap().faults;
+    assert!(faults.len() == 1 && faults[0].contains("that cannot be read"), "{faults:?}");
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(said.contains("catalog.sqlite-wal.aside1"), "{said}");
+    // It lacks what the log held, and what is in the memory of the run of which it is a copy.
+    assert!(done.as_ref().is_err_and(|e| e.text().contains("and more")), "{done:?} {said}");
+    assert_eq!(std::fs::read(run.join("catalog.sqlite-wal.aside1")).unwrap(), bytes);
+    let saved = rows(&run, "t");
+    assert!((20_000..30_000).contains(&saved.len()), "{}", saved.len());
+    assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
+    assert!(recover(&run).is_ok(), "it is said once");
+    assert!(!run.join("catalog.sqlite-wal.aside2").exists());
+}
+
+#[test]
+fn a_log_that_is_gone_is_named_by_who_only_reads() {
+    let (_keep, run) = scratch();
+    let run = crashed(&run);
+    std::fs::remove_file(run.join("catalog.sqlite-wal")).unwrap();
+    let found = verify(&run).unwrap();
+    assert!(found.faults.is_empty() && found.notes.iter().any(|n| n.contains("is not there")), "{found:?}");
+}
+
+#[test]
+fn a_broken_log_that_was_moved_already_takes_nothing_of_the_newer_file_away() {
+    for repaired in [false, true] {
+        let (_keep, run, _) = settled();
+        let old: i64 = Connection::open(run.join("catalog.sqlite"))
+            .unwrap()
+            .query_row("PRAGMA user_version", (), |r| r.get(0))
+            .unwrap();
+        let more = "INSERT INTO t SELECT k + 30000, s FROM t WHERE k < 200";
+        let first = "UPDATE fb_run SET value = 'x' WHERE key = 'attrs'; UPDATE fb_run SET value = '{}' WHERE key = 'attrs'";
+        let raise =
+            format!("{first}; {more}; PRAGMA user_version = {}; PRAGMA wal_checkpoint(PASSIVE)", old + 1);
+        let run = killed(&run, &raise);
+        let log = run.join("catalog.sqlite-wal");
+        flip(&log, SECOND);
+        assert!(verify(&run).map_or(true, |found| !found.faults.is_empty()));
+        match repaired {
+            true => assert!(repair(&run).unwrap().older.unwrap().contains("gone on with alone")),
+            false => {
+                let (done, said) = recovered(&run, Elsewhere::Refuse);
+                let is_told = done.as_ref().is_err_and(|e| e.text().contains("gone on with alone"));
+                assert!(is_told, "{done:?} {said}");
+            }
+        }
+        assert_eq!(rows(&run, "t").len(), 30_200);
+        assert!(run.join("catalog.sqlite-wal.aside1").exists());
+        assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_emptied_catalog_gives_what_its_log_holds() {
+    let (_keep, run, _) = settled();
+    let run = killed(&run, "VACUUM");
+    std::fs::OpenOptions::new().write(true).open(run.join("catalog.sqlite")).unwrap().set_len(0).unwrap();
+    let log = run.join("catalog.sqlite-wal");
+    let before = log.metadata().unwrap().len();
+    for _ in 0..2 {
+        let looked = [Reader::open(&run).err(), Owner::open(&run, Options::default()).err()];
+        assert!(looked.iter().flatten().all(|e| e.text().contains("forebay repair")), "{looked:?}");
+        assert!(log.metadata().is_ok_and(|m| m.len() == before), "whoever looks takes nothing away");
+    }
+    let done = repair(&run).unwrap();
+    assert!(!done.lost_catalog && done.saved.iter().all(|s| s.is_whole()), "{done:?}");
+    assert_eq!((rows(&run, "t").len(), steps(&run)), (30_000, vec![0, 1, 2]));
+    assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
+}
+
+#[test]
+fn an_emptied_catalog_beside_what_a_killed_program_left_in_memory_is_repaired_and_then_recovered() {
+    let (_keep, run) = scratch();
+    let rank = left(&run);
+    let catalog = run.join("catalog.sqlite");
+    std::fs::OpenOptions::new().write(true).open(&catalog).unwrap().set_len(0).unwrap();
+    let e = recover(&run).unwrap_err();
+    assert!(e.text().contains("forebay repair"), "{e}");
+    let done = repair(&run).unwrap();
+    assert!(!done.is_whole(), "{done:?}");
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_ok(), "{done:?} {said}");
+    assert!(rank.is_unlinked());
+    assert_eq!(Reader::open(&run).unwrap().list("x", None).unwrap().len(), 1);
+    assert_eq!(steps(&run), [0]);
+}
