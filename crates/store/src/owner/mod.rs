@@ -50,7 +50,7 @@ use forebay_arena::{Doorbell, Segment};
 use forebay_types::control::{OpenRun, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::Act;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, counted};
 use intake::Intake;
 use serde_json::json;
 use silence::{Watch, Watched};
@@ -146,13 +146,16 @@ impl Owner {
     pub fn admit(&self, request: &OpenRun, says: Option<&Says>) -> Result<RunOpened> {
         let (rank, size) = (request.rank, request.size);
         if size == 0 || rank >= size || size as usize > forebay_types::limits::RANKS {
-            return Err(Error::bad(format!("rank {rank} of {size} ranks is not possible")));
+            return Err(Error::bad(format!("rank {rank} of {} is not possible", counted(size, "rank"))));
         }
         let (created, program, expected) = (self.created, request.program.clone(), self.size);
         if size != expected {
             return Err(Error::new(
                 Code::Conflict,
-                format!("the run is open with {expected} ranks, not {size}; close it there first"),
+                format!(
+                    "the run is open with {}, not {size}; close it there first",
+                    counted(expected, "rank")
+                ),
             ));
         }
         let admit = || {

@@ -27,7 +27,7 @@ use forebay_arena::{Direction, Segment, place};
 use forebay_types::control::{Elsewhere, word};
 use forebay_types::record::Record;
 use forebay_types::watch::level::{ERROR, WARNING};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, counted};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -264,7 +264,8 @@ fn lacking(run: &Path, copy: &Connection, sessions: &[u64]) -> Result<String> {
     let has: HashSet<i64> = catalog::step_numbers(copy)?.into_iter().collect();
     let steps: Vec<i64> =
         catalog::step_numbers(&run)?.into_iter().filter(|step| !has.contains(step)).collect();
-    let records = format!("up to {records} records of what a program put, inserted and appended");
+    let records =
+        format!("up to {} of what a program put, inserted and appended", counted(records, "record"));
     Ok(match steps.is_empty() {
         true => records,
         false => format!("{records}, and {}", snapshots(&steps)),
@@ -296,12 +297,13 @@ pub(crate) fn older(of: usize, lost: u64) -> String {
     let lost = match lost {
         0 => "what was only in the log is lost".to_owned(),
         n => format!(
-            "what was only in the log is lost, up to {n} records of what they put, inserted and appended"
+            "what was only in the log is lost, up to {} of what they put, inserted and appended",
+            counted(n, "record")
         ),
     };
     format!(
         "the catalog is older than what {} of a program that was killed had written into it: its log (catalog.sqlite-wal) is gone, or an earlier catalog was put in its place; what is in memory is kept, {lost}",
-        sessions(of)
+        counted(of, "session")
     )
 }
 
@@ -499,8 +501,11 @@ fn refusal<'a>(
             *places.entry(loss.place(here)).or_default() += 1;
         }
     }
-    let places: Vec<String> =
-        places.into_iter().take(NAMED).map(|(place, n)| format!("{} {place}", sessions(n))).collect();
+    let places: Vec<String> = places
+        .into_iter()
+        .take(NAMED)
+        .map(|(place, n)| format!("{} {place}", counted(n, "session")))
+        .collect();
     let (dir, reached) = (layout.root().display(), reached(layout, conn));
     Error::new(
         Code::Conflict,
@@ -523,10 +528,6 @@ fn copied(layout: &Layout, conn: &Connection, original: &Path) -> Error {
 
 /// Most places that an error names.
 const NAMED: usize = 8;
-
-fn sessions(n: usize) -> String {
-    if n == 1 { "1 session".into() } else { format!("{n} sessions") }
-}
 
 /// How far a run is on disk. By its files: those of a copy that was made while the run was written may be older than
 /// its catalog, those beside an earlier catalog are newer.
@@ -586,7 +587,7 @@ impl Loss {
 
     fn tell(&self, of: &[u64], here: &Site, layout: &Layout, conn: &Connection) -> Told {
         let whose = if of.len() == 1 { "its" } else { "their" };
-        let who = format!("{} of a program that was killed had {whose}", sessions(of.len()));
+        let who = format!("{} of a program that was killed had {whose}", counted(of.len(), "session"));
         let lost =
             format!("what was put and not yet on disk then is lost; the run {}", reached(layout, conn));
         let text = match self {
