@@ -1,9 +1,9 @@
 //! Asking owners: what the command line does with a socket.
 
 use crate::rendezvous::Address;
-use crate::start::running;
-use crate::words::{AdminRequest, Listening, Status, Steered};
-use forebay_arena::place;
+use crate::start::{running, running_or_silent};
+use crate::words::{AdminRequest, Listening, Owners, Silent, Status, Steered};
+use forebay_arena::{Process, ProcessState, place};
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
 use forebay_types::control::PageLinks;
@@ -41,12 +41,10 @@ fn agent() -> Result<PathBuf> {
     })
 }
 
-/// Every owner of this user on this node that answers: the agent first, then embedded ones.
-pub fn status() -> Result<Vec<Status>> {
-    let mut found = Vec::new();
-    if let Some(socket) = running()? {
-        found.push(ask(&socket, &AdminRequest::Status, Duration::ZERO)?);
-    }
+/// Every owner of this user on this node: the agent first, then embedded ones.
+pub fn owners() -> Result<Owners> {
+    let mut found = Owners::default();
+    let agent = running_or_silent()?;
     let dir = place::runtime_dir()?;
     let entries =
         std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot read {}", dir.display()), e))?;
@@ -59,9 +57,42 @@ pub fn status() -> Result<Vec<Status>> {
         })
         .collect();
     sockets.sort();
-    // One that ends while we ask, or is stopped, is left out.
-    found.extend(sockets.iter().filter_map(|s| ask(s, &AdminRequest::Status, Duration::ZERO).ok()));
+    for (role, socket) in agent.iter().map(|s| ("agent", s)).chain(sockets.iter().map(|s| ("run", s))) {
+        match look(role, socket) {
+            Look::Answers(status) => found.answering.push(*status),
+            Look::Silent(silent) => found.silent.push(silent),
+            // Whoever ends while we ask has nothing any more.
+            Look::Gone => {}
+        }
+    }
     Ok(found)
+}
+
+/// What a look at a socket finds.
+enum Look {
+    Answers(Box<Status>),
+    Silent(Silent),
+    Gone,
+}
+
+/// Asks an owner, but for one that is stopped: it would be waited for in vain.
+fn look(role: &str, socket: &Path) -> Look {
+    let process = Wire::listening(socket);
+    let is_stopped = |p: &Process| p.state() == ProcessState::Stopped;
+    if !process.as_ref().is_some_and(is_stopped)
+        && let Ok(status) = ask(socket, &AdminRequest::Status, Duration::ZERO)
+    {
+        return Look::Answers(Box::new(status));
+    }
+    let Some(process) = process.filter(Process::alive) else { return Look::Gone };
+    let runs = forebay_store::lock::held_by(process.pid);
+    Look::Silent(Silent {
+        role: role.to_owned(),
+        pid: process.pid,
+        socket: socket.display().to_string(),
+        stopped: is_stopped(&process),
+        runs: runs.iter().map(|run| run.display().to_string()).collect(),
+    })
 }
 
 /// Tells the agent to stay, and what it is.

@@ -27,11 +27,11 @@ mod stop;
 mod words;
 
 pub use ask::{
-    directory_of, down, links, links_of_far, listen, opened, opened_far, owner_of, status, stay, steer,
+    directory_of, down, links, links_of_far, listen, opened, opened_far, owner_of, owners, stay, steer,
     steer_far, take_runs, token, token_of_far,
 };
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};
 pub use rendezvous::Address;
 pub use start::{look_in, running, start_by_need, start_to_stay};
-pub use words::{AdminRequest, Listening, RankStatus, RunStatus, Status, Steered};
+pub use words::{AdminRequest, Listening, Owners, RankStatus, RunStatus, Silent, Status, Steered};

@@ -6,7 +6,7 @@
 //! takes the same lock and looks once more for connections under it.
 
 use crate::rendezvous::Address;
-use forebay_arena::{ProcessState, place};
+use forebay_arena::{Process, ProcessState, place};
 use forebay_link::{Wire, net};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -127,6 +127,15 @@ pub fn running() -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
+/// The same, and also the socket of one that lives and does not answer.
+pub(crate) fn running_or_silent() -> Result<Option<PathBuf>> {
+    running().or_else(|e| {
+        let named = place::broker().filter(|given| given.exists());
+        let socket = named.map_or_else(place::agent_socket, Ok)?;
+        Wire::listening(&socket).map(|_| Some(socket)).ok_or(e)
+    })
+}
+
 /// Whether an agent answers at the socket.
 fn answers(socket: &Path) -> Result<bool> {
     if !socket.exists() {
@@ -140,17 +149,18 @@ fn answers(socket: &Path) -> Result<bool> {
     }
 }
 
-/// Why an agent does not greet.
+/// Why an agent does not greet. For who needs one, one that is stopped is as good as lost.
 fn silent(socket: &Path, error: Error) -> Error {
-    let host = place::rendezvous().ok().and_then(|p| Address::read(&p)).filter(|a| a.socket == socket);
-    match host.map(|a| (a.pid, a.state())) {
+    let known = || place::rendezvous().ok().and_then(|p| Address::read(&p)).filter(|a| a.socket == socket);
+    let state = |p: Process| (p.pid, p.state());
+    match Wire::listening(socket).map(state).or_else(|| known().map(|a| (a.pid, a.state()))) {
         Some((pid, ProcessState::Stopped)) => Error::new(
             Code::ServerLost,
             format!(
                 "the agent (pid {pid}) is stopped; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`"
             ),
         ),
-        _ => error,
+        _ => error.within("the agent does not answer"),
     }
 }
 

@@ -125,6 +125,30 @@ pub struct Status {
     pub directory: Directory,
 }
 
+/// The owners of a user on a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Owners {
+    /// Those that answer.
+    pub answering: Vec<Status>,
+    /// Those that live and do not.
+    pub silent: Vec<Silent>,
+}
+
+/// An owner that lives and does not answer: it is stopped, or very busy. What is known of it the system says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Silent {
+    /// `agent`, or `run` when it is embedded in a program.
+    pub role: String,
+    /// Its pid.
+    pub pid: u32,
+    /// Its socket.
+    pub socket: String,
+    /// Whether its process is stopped.
+    pub stopped: bool,
+    /// The directories of the runs that it holds.
+    pub runs: Vec<String>,
+}
+
 /// A run, as its owner sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStatus {

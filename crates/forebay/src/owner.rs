@@ -238,13 +238,10 @@ fn greeted(socket: &Path) -> Result<Option<Wire>> {
     match Session::greet(socket) {
         Ok(wire) => Ok(Some(wire)),
         Err(e) if matches!(e.code(), Code::NotFound | Code::ServerLost) => Ok(None),
-        Err(e) if e.code() == Code::Timeout => Err(Error::new(
-            Code::ServerLost,
-            format!(
-                "the agent at {} does not answer; if it is stopped, let it go on with `kill -CONT`, or end it",
-                socket.display()
-            ),
-        )),
+        // It answered a moment ago.
+        Err(e) if e.code() == Code::Timeout => {
+            Err(Error::new(Code::ServerLost, format!("the agent does not answer: {}", e.text())))
+        }
         Err(e) => Err(e),
     }
 }

@@ -13,7 +13,7 @@ use crate::line::Duplex;
 use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
 use crate::pool::Pool;
 use forebay_arena::process::SocketPeer;
-use forebay_arena::{Process, limits, place};
+use forebay_arena::{Process, ProcessState, limits, place};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -122,9 +122,21 @@ impl Wire {
         let stream = dial(path, timeout)?;
         check_user(&stream)?;
         let mut wire = Wire::over(stream)?;
-        let peer = greeting::hello(&mut wire, role, deadline).map_err(|e| e.within(path.display()))?;
+        let peer = greeting::hello(&mut wire, role, deadline).map_err(|e| match e.code() {
+            Code::Timeout => silent(wire.process, timeout).within(path.display()),
+            _ => e.within(path.display()),
+        })?;
         wire.met(peer);
         Ok(wire)
+    }
+
+    /// The process that listens at a socket, whether it answers or not; none when nobody does, or that cannot be
+    /// told from here.
+    pub fn listening(path: &Path) -> Option<Process> {
+        place::check_socket_path(path).ok()?;
+        let stream = dial(path, LOOK).ok()?;
+        check_user(&stream).ok()?;
+        SocketPeer::of(&stream).ok()?.process
     }
 
     /// The same to one who may be busy: as long as it says nothing, `still` is asked every [`LOOK`] whether to go on, with
@@ -405,6 +417,9 @@ impl Wire {
     }
 
     fn too_late(&self, what: &str, timeout: Duration) -> Error {
+        if self.process.is_some() {
+            return silent(self.process, timeout);
+        }
         let pid = self.peer.as_ref().map_or(0, |p| p.pid);
         Error::new(Code::Timeout, format!("{what} from pid {pid} in {:.1} s", timeout.as_secs_f64()))
     }
@@ -557,6 +572,23 @@ fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
         )),
         Err(e) => Err(cannot(e)),
     }
+}
+
+/// What is said of a process that does not answer: which one it is, what it does, and what helps.
+fn silent(process: Option<Process>, timeout: Duration) -> Error {
+    let seconds = timeout.as_secs_f64();
+    let text = match process.map(|p| (p.pid, p.state())) {
+        Some((pid, ProcessState::Stopped)) => format!(
+            "process {pid} is stopped and answers nobody; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`"
+        ),
+        Some((pid, ProcessState::Running)) => format!(
+            "process {pid} runs and has not answered for {seconds:.1} s, for it is busy or hangs; try again later, or end it with `kill -KILL {pid}`"
+        ),
+        _ => format!(
+            "nobody has answered for {seconds:.1} s; try again, or look whether its process is stopped"
+        ),
+    };
+    Error::new(Code::Timeout, text)
 }
 
 /// Waits until a descriptor is ready or the deadline is over; says which. An end of the

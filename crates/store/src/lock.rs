@@ -11,7 +11,8 @@
 
 use crate::catalog::Noted;
 use crate::disk::{Disk, write_all};
-use forebay_arena::{Lent, Process};
+use crate::layout::LOCK;
+use forebay_arena::{Lent, Process, ProcessState};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who owns a run; the contents of `LOCK` as JSON.
@@ -52,6 +53,12 @@ impl Holder {
     /// Whether this host has not been started anew since, as far as can be told.
     pub fn is_of_this_boot(&self) -> bool {
         self.host == host() && self.boot_id == boot_id()
+    }
+
+    /// Whether its process is stopped (SIGSTOP, Ctrl-Z, a debugger).
+    pub fn is_stopped(&self) -> bool {
+        let state = || Process::of_pid(self.pid).map(|p| p.state());
+        self.is_here() && state() == Some(ProcessState::Stopped)
     }
 
     /// Whether its process is one of this host, and seen from here.
@@ -263,6 +270,19 @@ pub fn holder(path: &Path) -> Option<Holder> {
     }
 }
 
+/// The directories of the runs that a process of this host holds, by the files that it has open: it need not
+/// answer. One that was moved meanwhile is named as it is called now.
+pub fn held_by(pid: u32) -> Vec<PathBuf> {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let locks = open
+        .filter_map(|fd| std::fs::read_link(fd.path()).ok())
+        .filter(|file| file.file_name().is_some_and(|name| name == LOCK) && holder(file).is_some());
+    let mut runs: Vec<PathBuf> = locks.filter_map(|file| Some(file.parent()?.to_owned())).collect();
+    runs.sort();
+    runs.dedup();
+    runs
+}
+
 /// What stands in it, whoever that is about.
 pub(crate) fn read_holder(path: &Path) -> Option<Holder> {
     read(&mut File::open(path).ok()?)
@@ -295,11 +315,20 @@ fn held(path: &Path, by: Option<&Holder>) -> Error {
             format!("this process has {run} open already; go on with that run, or close it first"),
         );
     }
+    if let Some(h) = here.filter(|h| h.is_stopped()) {
+        let (pid, who) = (h.pid, if h.is_agent() { "the agent" } else { "a program" });
+        return Error::new(
+            Code::Conflict,
+            format!(
+                "{run} is held by {who} (process {pid}), which is stopped; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`, or open the run with mode \"r\" meanwhile"
+            ),
+        );
+    }
     if let Some(h) = here.filter(|h| h.is_agent()) {
         return Error::new(
             Code::Conflict,
             format!(
-                "{run} is held by the agent (process {}), which goes on with it until its ranks have closed it, those that died are settled and late ones have come or are given up: `forebay status` shows them; open it with mode \"r\" meanwhile, or end the agent with `forebay down`",
+                "{run} is held by the agent (process {}), which goes on with it until its ranks have closed it, those that died are settled and late ones have come or are given up: `forebay status` shows who they are; end them or wait for them, or open it with mode \"r\" meanwhile",
                 h.pid
             ),
         );

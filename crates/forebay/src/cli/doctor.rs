@@ -162,8 +162,8 @@ fn disks() -> Finding {
         let waits = figure("waiting_for_disk").and_then(serde_json::Value::as_bool)?;
         waits.then(|| format!("{} waits: {what}", run.path))
     };
-    let found = forebay_agent::status().unwrap_or_default();
-    let found: Vec<String> = found.iter().flat_map(|s| &s.runs).filter_map(waits).collect();
+    let found = forebay_agent::owners().unwrap_or_default();
+    let found: Vec<String> = found.answering.iter().flat_map(|s| &s.runs).filter_map(waits).collect();
     match found.is_empty() {
         true => finding("disks", Verdict::Good, "no run of an agent waits for one".to_owned()),
         false => finding("disks", Verdict::Mind, found.join("; ")),

@@ -2,9 +2,14 @@
 
 use super::leftover::{Look, leftovers, lines};
 use super::out::{Out, bytes};
-use forebay::Result;
-use forebay_agent::{RunStatus, Status as Of};
+use forebay::{Code, Error, Result};
+use forebay_agent::{Owners, RunStatus, Silent, Status as Of};
+use forebay_arena::{Process, ProcessState};
+use forebay_types::counted;
 use serde_json::{Value, json};
+
+/// What owns a run without an agent.
+const EMBEDDED: &str = "embedded in a program";
 
 /// Show what runs on this node: agent, runs with their ranks and buffers, servers.
 #[derive(clap::Args)]
@@ -14,12 +19,15 @@ pub struct Status {}
 impl Status {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let asked = forebay_agent::status();
+        let asked = forebay_agent::owners();
         if out.json {
-            return out.value(&json!(asked?));
+            let found = asked?;
+            let all = found.answering.iter().map(|s| json!(s)).chain(found.silent.iter().map(machine));
+            out.value(&all.collect())?;
+            return answers(&found);
         }
         // What the dead have left is seen without the agent, too.
-        let shown = asked.and_then(|found| show_all(out, &found));
+        let shown = asked.and_then(|found| show_all(out, &found).and_then(|()| answers(&found)));
         lines(&leftovers(Look::Here))
             .into_iter()
             .try_for_each(|line| out.line(format!("left by the dead: {line}")))?;
@@ -27,21 +35,70 @@ impl Status {
     }
 }
 
-fn show_all(out: &Out, found: &[Of]) -> Result<()> {
-    if found.is_empty() {
+/// An agent that does not answer is an error: whoever needs one is refused. A program that does not is its own.
+fn answers(found: &Owners) -> Result<()> {
+    match found.silent.iter().find(|s| s.role == "agent") {
+        Some(agent) => Err(Error::new(Code::ServerLost, format!("the agent {}", state(agent)))),
+        None => Ok(()),
+    }
+}
+
+fn show_all(out: &Out, found: &Owners) -> Result<()> {
+    if found.answering.is_empty() && found.silent.is_empty() {
         out.line("nothing of Forebay runs here; `forebay up` starts an agent")?;
     }
-    found.iter().try_for_each(|s| owner(out, s))
+    found.answering.iter().try_for_each(|s| owner(out, s))?;
+    found.silent.iter().try_for_each(|s| silent(out, s))
+}
+
+/// One that does not answer, in JSON; its runs as those of the others.
+fn machine(s: &Silent) -> Value {
+    let runs: Vec<Value> = s.runs.iter().map(|run| json!({"path": run})).collect();
+    json!({"role": s.role, "pid": s.pid, "socket": s.socket, "stopped": s.stopped, "runs": runs})
+}
+
+/// What is known of one that does not answer.
+fn silent(out: &Out, s: &Silent) -> Result<()> {
+    let kind = if s.role == "agent" { "agent" } else { EMBEDDED };
+    out.line(format!("{kind}: {}", state(s)))?;
+    let state = if s.stopped { "stopped" } else { "its owner does not answer" };
+    s.runs.iter().try_for_each(|run| out.line(format!("  run {run}: {state}")))
+}
+
+/// What it does, and what helps.
+fn state(s: &Silent) -> String {
+    let pid = s.pid;
+    match s.stopped {
+        true => format!(
+            "(pid {pid}) is stopped; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`"
+        ),
+        false => format!(
+            "(pid {pid}) runs and does not answer, for it is busy or hangs; look again later, or end it with `kill -KILL {pid}`"
+        ),
+    }
+}
+
+/// A rank whose process is stopped keeps the others waiting.
+fn stopped(pid: u32) -> String {
+    match Process::of_pid(pid).map(|p| p.state()) {
+        Some(ProcessState::Stopped) => format!(", stopped: `kill -CONT {pid}` lets it go on"),
+        _ => String::new(),
+    }
 }
 
 fn owner(out: &Out, s: &Of) -> Result<()> {
     let kind = match (s.role.as_str(), s.by_need) {
         ("agent", true) => "agent, leaves when nothing needs it",
         ("agent", false) => "agent",
-        _ => "embedded in a program",
+        _ => EMBEDDED,
     };
     let page = s.page.as_ref().map_or(String::new(), |p| format!(", page at http://{p}/"));
-    out.line(format!("{kind}: pid {}, up {}, {} connections{page}", s.pid, duration(s.up_s), s.connections))?;
+    out.line(format!(
+        "{kind}: pid {}, up {}, {}{page}",
+        s.pid,
+        duration(s.up_s),
+        counted(s.connections, "connection")
+    ))?;
     if let Some(there) = &s.listens {
         out.line(format!("  for other hosts at {}", there.address))?;
     }
@@ -79,7 +136,8 @@ fn show(out: &Out, run: &RunStatus) -> Result<()> {
     out.line(format!("  run {}: {}{step}{watch}", run.path, state.as_str().unwrap_or("")))?;
     for rank in &run.ranks {
         let held = if rank.held { ", held" } else { "" };
-        out.line(format!("    rank {}: pid {}, buffer {}{held}", rank.rank, rank.pid, bytes(rank.buffer)))?;
+        let (pid, buffer) = (rank.pid, bytes(rank.buffer));
+        out.line(format!("    rank {}: pid {pid}, buffer {buffer}{held}{}", rank.rank, stopped(pid)))?;
     }
     let figure = |name: &str| run.figures.get(name).and_then(Value::as_f64);
     if let (Some(written), Some(lag)) = (figure("written_bytes"), figure("lag_s")) {
