@@ -1,5 +1,5 @@
-//! A run whose directory is deleted while an agent has it open: who writes is told, its memory is freed, and the
-//! name can be used again.
+//! A run whose directory is deleted, or moved, while it is open: who writes is told; of one that is deleted the memory
+//! is freed and the name can be used again, one that is moved is whole under its new path.
 
 use std::path::Path;
 
@@ -73,6 +73,57 @@ fn a_program_whose_own_run_is_deleted_hears_one_text_everywhere() {
         is_true_of_nothing_left(&first_error(&run));
         is_true_of_nothing_left(&run.flush().unwrap_err());
         is_true_of_nothing_left(&run.close().unwrap_err());
+    });
+}
+
+/// The data are whole, and the words say where and how.
+fn is_true_of_what_was_moved(e: &Error, there: &Path) {
+    let remedy = format!("`forebay recover {}`", there.display());
+    assert!(e.code() == Code::ServerLost && e.text().contains(&remedy), "{e}");
+    assert!(e.text().matches("forebay recover").count() == 1, "{e}");
+    assert!(!e.text().contains("what only it held") && !e.text().contains("was removed"), "{e}");
+}
+
+fn hear_of_the_move(run: &Run, there: &Path) {
+    is_true_of_what_was_moved(&first_error(run), there);
+    is_true_of_what_was_moved(&run.flush().unwrap_err(), there);
+    until("the end of the session", || run.snapshot(9, None).is_err());
+    is_true_of_what_was_moved(&run.snapshot(9, None).err().unwrap(), there);
+    is_true_of_what_was_moved(&run.close().unwrap_err(), there);
+}
+
+#[test]
+fn a_program_whose_own_run_is_moved_hears_where_it_is_and_how_to_complete_it() {
+    sandbox("a_program_whose_own_run_is_moved_hears_where_it_is_and_how_to_complete_it", |s| {
+        let (dir, there) = (s.dir.join("old.fb"), s.dir.join("new.fb"));
+        let run = open(&dir);
+        take(&run, 0, 1000).unwrap().wait(None).unwrap();
+        std::fs::rename(&dir, &there).unwrap();
+        hear_of_the_move(&run, &there);
+        drop(run);
+        assert_eq!(forebay_store::recover(&there).unwrap(), Some(0));
+        assert!(!dir.exists());
+    });
+}
+
+#[test]
+fn all_ranks_of_a_run_that_is_moved_under_an_agent_hear_the_same() {
+    sandbox("all_ranks_of_a_run_that_is_moved_under_an_agent_hear_the_same", |s| {
+        let (dir, there) = (s.dir.join("old.fb"), s.dir.join("new.fb"));
+        forebay_agent::start_to_stay().unwrap();
+        let rank = |rank| {
+            let options =
+                OpenOptions { buffer: 8 << 20, rank: Some(rank), size: Some(2), ..Default::default() };
+            forebay::open(dir.to_str().unwrap(), Mode::Append, options).unwrap()
+        };
+        let ranks = [rank(0), rank(1)];
+        ranks[0].put("x", View::text("kept"), PutOptions::default()).unwrap();
+        ranks[0].flush().unwrap();
+        std::fs::rename(&dir, &there).unwrap();
+        ranks.iter().for_each(|run| hear_of_the_move(run, &there));
+        drop(ranks);
+        until("the agent to let go of it", || forebay_store::recover(&there).is_ok());
+        assert!(!dir.exists());
     });
 }
 

@@ -311,6 +311,9 @@ impl Core {
         if e.code() != Code::ServerLost || self.life.is_deleted() {
             return e;
         }
+        if self.life.is_moved() {
+            return self.where_moved(e);
+        }
         if self.closing.load(Ordering::Relaxed) != 0 {
             // The owner let go of the session because this side asked for it.
             return self.is_closing();
@@ -319,6 +322,11 @@ impl Core {
         self.down
             .said()
             .map_or(e.clone(), |why| Error::new(e.code(), format!("{}: {}", e.text(), why.text())))
+    }
+
+    /// Of a run whose directory was moved: what the owner says of it, which knows where it is now.
+    pub fn where_moved(&self, e: Error) -> Error {
+        if self.life.is_moved() { self.down.why_lost().unwrap_or(e) } else { e }
     }
 
     /// A wait for the owner.

@@ -41,6 +41,8 @@ struct State {
     answers: HashMap<u64, Result<String>>,
     acts: VecDeque<Due>,
     late: VecDeque<Error>,
+    /// Why the store is lost, as it said itself.
+    lost: Option<Error>,
     reading: bool,
     broken: Option<Error>,
 }
@@ -74,6 +76,7 @@ impl Down {
                 answers: HashMap::new(),
                 acts: VecDeque::new(),
                 late: VecDeque::new(),
+                lost: None,
                 reading: false,
                 broken: None,
             }),
@@ -133,6 +136,9 @@ impl Down {
                 state.acts.push_back(Due { id, step, act });
             }
             Ok(Notice::Late { code, text }) => {
+                if code == Code::ServerLost as u32 {
+                    state.lost = Some(coded(code, text));
+                }
                 if state.late.len() < LATE {
                     state.late.push_back(coded(code, text));
                 }
@@ -163,6 +169,13 @@ impl Down {
         let mut state = self.lock();
         self.read_all(&mut state);
         state.late.front().cloned()
+    }
+
+    /// Why the store is lost, if it said so, told already or not.
+    pub fn why_lost(&self) -> Option<Error> {
+        let mut state = self.lock();
+        self.read_all(&mut state);
+        state.lost.clone()
     }
 
     /// That error has been told as the answer to a request: it is not told late as well.

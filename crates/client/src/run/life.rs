@@ -27,6 +27,7 @@ const CLOSED: u32 = 3;
 const SEEKING: u32 = 4;
 const LOST: u32 = 5;
 const DELETED: u32 = 6;
+const MOVED: u32 = 7;
 
 /// How often the watcher looks at the heart.
 const LOOK: Duration = Duration::from_millis(200);
@@ -88,7 +89,11 @@ impl Life {
 
     /// The owner has put an end to the session from its side, with that in `CLOSED`.
     pub fn taken(&self, closed: u64) -> Error {
-        let state = if closed == word::DELETED { DELETED } else { LOST };
+        let state = match closed {
+            word::DELETED => DELETED,
+            word::MOVED => MOVED,
+            _ => LOST,
+        };
         self.set(state);
         self.check().err().unwrap_or_else(|| self.fault(state))
     }
@@ -96,6 +101,11 @@ impl Life {
     /// Whether the run was deleted: there is nothing to add to that.
     pub fn is_deleted(&self) -> bool {
         self.state.load(Ordering::Acquire) == DELETED
+    }
+
+    /// Whether the run's directory was moved: where it is now the owner has said.
+    pub fn is_moved(&self) -> bool {
+        self.state.load(Ordering::Acquire) == MOVED
     }
 
     /// Whether the run is on another host.
@@ -158,7 +168,7 @@ impl Life {
     fn set(&self, to: u32) {
         // Closed is the last word; dead and lost are not unsaid by a late look at the heart.
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-            (now != CLOSED && (!matches!(now, DEAD | LOST | DELETED) || to == CLOSED)).then_some(to)
+            (now != CLOSED && (!matches!(now, DEAD | LOST | DELETED | MOVED) || to == CLOSED)).then_some(to)
         });
     }
 
@@ -187,6 +197,12 @@ impl Life {
                 Code::ServerLost,
                 format!(
                     "the store of the run {run} is lost: its directory was deleted while the run was open: nothing of the run is left, and nothing more is kept; open it anew"
+                ),
+            ),
+            MOVED => Error::new(
+                Code::ServerLost,
+                format!(
+                    "the store of the run {run} is lost: its directory was moved while the run was open, and nothing more is written; when its programs have ended `forebay recover` with its new path completes it: nothing acknowledged is lost"
                 ),
             ),
             _ if state == LOST || self.is_far() => Error::new(

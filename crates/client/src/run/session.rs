@@ -481,7 +481,7 @@ impl Session {
         }
         core.attentive.lock().unwrap_or_else(|e| e.into_inner()).take();
         let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);
-        let done = core.living().and_then(|()| self.ask_to_close(finished));
+        let done = core.living().and_then(|()| self.ask_to_close(finished)).map_err(|e| core.where_moved(e));
         if let Err(e) = &done
             && core.life.good()
             && matches!(e.code(), Code::Cancelled | Code::Full)

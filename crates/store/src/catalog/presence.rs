@@ -8,7 +8,7 @@ use crate::layout::{SAVED, with_end};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::fs::OpenOptions;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +65,20 @@ impl Held {
         let missing = || path.parent().is_some_and(|dir| matches!(dir.try_exists(), Ok(false)));
         nameless(dir) || nameless(file) && missing()
     }
+
+    /// Where the directory is, when it is not at its path any more: what it is called now, if the system knows.
+    fn moved_from(&self, path: &Path) -> Option<PathBuf> {
+        let (held, old) = (&self.0[0], path.parent()?);
+        let is = |dir: &Path| {
+            let seen = dir.metadata().ok().map(|m| (m.dev(), m.ino()));
+            seen.is_some() && seen == rustix::fs::fstat(held).ok().map(|s| (s.st_dev, s.st_ino))
+        };
+        if is(old) {
+            return None;
+        }
+        let link = format!("/proc/self/fd/{}", held.as_raw_fd());
+        std::fs::read_link(link).ok().filter(|new| new != old && is(new))
+    }
 }
 
 impl Catalog {
@@ -74,7 +88,7 @@ impl Catalog {
     }
 
     /// What to tell of that.
-    pub fn deleted(&self) -> Error {
+    fn deleted(&self) -> Error {
         let dir = self.path.parent().unwrap_or(Path::new(".")).display();
         Error::new(
             Code::NotFound,
@@ -84,14 +98,34 @@ impl Catalog {
         )
     }
 
+    /// Where the run's directory is now, when somebody has moved it while it is open.
+    pub fn moved(&self) -> Option<PathBuf> {
+        self.held.as_ref().filter(|held| !held.is_deleted(&self.path)).and_then(|h| h.moved_from(&self.path))
+    }
+
+    /// Why the directory is of no use to its owner any more, if it was deleted or moved: files are made in it by
+    /// its path.
+    pub fn displaced(&self) -> Option<Error> {
+        if self.is_deleted() {
+            return Some(self.deleted());
+        }
+        let (old, new) = (self.path.parent().unwrap_or(Path::new(".")).display(), self.moved()?);
+        let new = new.display();
+        Some(Error::new(
+            Code::NotFound,
+            format!(
+                "the directory {old} was moved to {new} while the run was open, and nothing more is written; what was acknowledged is there or in shared memory: when its programs have ended `forebay recover {new}` completes it, and the run goes on under its new path"
+            ),
+        ))
+    }
+
     /// Fails when the file that is open is not the run's catalog any more; from then on always.
     pub(super) fn look_for_file(&mut self) -> Result<()> {
         let seen = self.presence.now(&self.path);
         if matches!(seen, Seen::Same) {
             return Ok(());
         }
-        if self.is_deleted() {
-            let e = self.deleted();
+        if let Some(e) = self.displaced() {
             self.gone = Some(e.clone());
             return Err(e);
         }

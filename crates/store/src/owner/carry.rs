@@ -173,7 +173,11 @@ impl Intake {
                 }
                 Event::Committed { group, effects }
             }
-            Err(error) => Event::NotCommitted { group, error },
+            Err(error) => {
+                // Nobody waits for a directory that is gone as for a disk that fails.
+                self.follows.extend(self.catalog.displaced().map(Event::Lose));
+                Event::NotCommitted { group, error }
+            }
         };
         self.follows.push_back(follows);
     }
@@ -279,10 +283,14 @@ impl Intake {
     /// Nothing more is accepted, and whoever waits is told. What is not on disk stays in the segments.
     fn lose(&mut self, e: Error) {
         self.ends.abandoned.store(true, Ordering::SeqCst);
-        let deleted = self.catalog.is_deleted();
+        let (deleted, moved) = (self.catalog.is_deleted(), self.catalog.moved().is_some());
         for (n, s) in &self.attached {
             // Behind what was said: who sees this reads on to the end and waits no more.
-            let over = if deleted { word::DELETED } else { 1 };
+            let over = match deleted {
+                true => word::DELETED,
+                false if moved => word::MOVED,
+                false => 1,
+            };
             s.segment.word(word::CLOSED).store(over, Ordering::SeqCst);
             s.segment.bell(Direction::Down).wake();
             s.sink.message(*n, ERROR, -1, e.text());

@@ -167,7 +167,7 @@ impl Intake {
             self.take_arrived();
             self.look_after_ranks();
             self.feed(Event::Turn);
-            self.look_for_directory();
+            self.look_for_directory(BEAT);
             self.move_declared();
             self.downs.flush();
             self.beat();
@@ -260,7 +260,13 @@ impl Intake {
             self.busy = true;
             match report {
                 Report::Written { id, ticket } => self.feed(Event::Written { id, ticket }),
-                Report::Done(all) => all.into_iter().for_each(|done| self.feed(Event::Done(Box::new(done)))),
+                Report::Done(all) => {
+                    // In a directory that is gone nothing can be written, and that is what is told.
+                    if all.iter().any(|done| done.result.is_err()) {
+                        self.look_for_directory(Duration::ZERO);
+                    }
+                    all.into_iter().for_each(|done| self.feed(Event::Done(Box::new(done))));
+                }
             }
         }
     }
@@ -376,16 +382,15 @@ impl Intake {
         }
     }
 
-    /// A directory that is deleted is never written again: whoever writes hears of it also when there is nothing to
-    /// commit, and nobody recovers what is in the segments.
-    fn look_for_directory(&mut self) {
-        if self.attached.is_empty() || self.seen.elapsed() < BEAT {
+    /// A directory that is deleted, or moved, is never written again: whoever writes hears of it also when there is
+    /// nothing to commit. It is looked for when it was not for so long.
+    fn look_for_directory(&mut self, pause: Duration) {
+        if self.attached.is_empty() || self.seen.elapsed() < pause {
             return;
         }
         self.seen = Instant::now();
-        if self.catalog.is_deleted() {
-            let deleted = self.catalog.deleted();
-            self.feed(Event::Lose(deleted));
+        if let Some(why) = self.catalog.displaced() {
+            self.feed(Event::Lose(why));
         }
     }
 
