@@ -18,10 +18,27 @@ pub(super) struct Ailing {
     pub since: Now,
 }
 
+/// What had waited for the disk does so no longer, and nobody was told that yet.
+#[derive(Clone, Copy)]
+pub(super) struct Over {
+    since: Now,
+    was_full: bool,
+}
+
+/// Trouble is over when it has not come again for so many pauses of the disk: where a little room comes and goes, one
+/// file after another waits for it.
+const CALM: u32 = 20;
+
 impl Machine {
     /// Something waits for the disk.
     pub(super) fn trouble(&mut self, e: Error) {
-        self.tell_all(2, e.text().to_owned());
+        if self.lost.is_some() {
+            return;
+        }
+        let is_full = Fault::of(&e) == Fault::NoRoom;
+        if self.over.take().is_none_or(|over| over.was_full != is_full) {
+            self.tell_all(2, e.text().to_owned());
+        }
         self.waits = self.waits.take().or(Some((self.now, e)));
     }
 
@@ -31,7 +48,28 @@ impl Machine {
             return;
         }
         let was_full = self.waits.take().is_none_or(|(_, e)| Fault::of(&e) == Fault::NoRoom);
-        let text = match was_full {
+        self.over = Some(Over { since: self.now, was_full });
+        // Who closes the run hears it before that.
+        if self.stopping || self.waiters.iter().any(|w| matches!(w.what, Wait::Close)) {
+            self.tell_over();
+        }
+    }
+
+    /// When it is time to tell that trouble is over.
+    pub(super) fn calm_at(&self) -> Option<Now> {
+        self.over.map(|over| over.since + self.patience * CALM)
+    }
+
+    /// Tells that trouble is over, if it is time.
+    pub(super) fn tell_calm(&mut self) {
+        if self.calm_at().is_some_and(|at| self.now >= at) {
+            self.tell_over();
+        }
+    }
+
+    fn tell_over(&mut self) {
+        let Some(over) = self.over.take() else { return };
+        let text = match over.was_full {
             true => "there is room on the disk again; everything goes on",
             false => "the disk takes everything again, and everything goes on",
         };
@@ -157,6 +195,9 @@ impl Machine {
     /// A full disk is waited for as long as it lasts, a failing one for a time. What the ranks were
     /// promised stays in their segments meanwhile, and afterwards.
     pub(super) fn catalog_fails(&mut self, e: Error) {
+        if self.lost.is_some() {
+            return;
+        }
         let fault = Fault::of(&e);
         let since = self.ailing.map(|a| a.since).filter(|_| fault != Fault::NoRoom).unwrap_or(self.now);
         if fault == Fault::Never || self.now.saturating_sub(since) >= self.hiccup {
@@ -282,7 +323,10 @@ impl Machine {
         let what = match ask {
             Ask::Flush => Wait::All,
             Ask::WaitStep { step } => Wait::Step(step),
-            Ask::Close { .. } => Wait::Close,
+            Ask::Close { .. } => {
+                self.tell_over();
+                Wait::Close
+            }
             Ask::Version { seq: of } => {
                 let version = self.sessions.get(&session).map(|s| s.version(of));
                 let closed = || Err(Error::new(Code::Closed, "the session is closed"));
@@ -299,5 +343,69 @@ impl Machine {
             ask => return self.act(Action::Pass { session, seq, ask }),
         };
         self.waiters.push(Waiter { session, seq, what });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Birth;
+    use super::*;
+    use std::time::Duration;
+
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    fn machine() -> Machine {
+        let long = Duration::from_secs(60);
+        Machine::new(Birth {
+            run_id: "r".into(),
+            dir: "/r.fb".into(),
+            last_act: 0,
+            listed: (Vec::new(), Vec::new()),
+            failed: Vec::new(),
+            overflow: 0,
+            closing: long,
+            hiccup: long,
+            files: long,
+            late_ranks: long,
+            patience: PAUSE,
+        })
+    }
+
+    /// What is told, as long as a time passes and nothing else happens.
+    fn told(m: &mut Machine, time: Duration) -> Vec<String> {
+        let mut out = std::mem::take(&mut m.out);
+        let end = m.now + time;
+        m.handle(end, super::super::Event::Turn, &mut out);
+        let text = |action| if let Action::Trouble(text) = action { Some(text) } else { None };
+        out.into_iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn room_that_comes_and_goes_is_one_wait_with_one_end() {
+        let mut m = machine();
+        let full = || Error::new(Code::Full, "step 1 waits for room");
+        m.trouble(full());
+        assert_eq!(told(&mut m, PAUSE), ["step 1 waits for room"]);
+        for _ in 0..5 {
+            m.trouble_is_over();
+            assert!(told(&mut m, PAUSE * (CALM - 1)).is_empty());
+            m.trouble(full());
+            assert!(told(&mut m, PAUSE * CALM * 9).is_empty(), "it waits still");
+        }
+        m.trouble_is_over();
+        let end = told(&mut m, PAUSE * CALM);
+        assert!(end.len() == 1 && end[0].contains("room on the disk again"), "{end:?}");
+        assert!(told(&mut m, PAUSE * CALM).is_empty() && m.wake().is_none());
+        m.trouble(full());
+        assert_eq!(told(&mut m, PAUSE).len(), 1, "the next one");
+    }
+
+    #[test]
+    fn a_disk_that_fails_after_it_was_full_is_told() {
+        let mut m = machine();
+        m.trouble(Error::new(Code::Full, "no room"));
+        m.trouble_is_over();
+        m.trouble(Error::new(Code::Io, "it fails"));
+        assert_eq!(told(&mut m, PAUSE), ["no room", "it fails"]);
     }
 }

@@ -41,7 +41,7 @@ use crate::catalog::FailedAttempt;
 use failed::Failed;
 use files::Files;
 use forebay_types::{Code, Error};
-use group::Ailing;
+use group::{Ailing, Over};
 use known::Known;
 use records::{Arriving, Read};
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,8 @@ pub(super) struct Machine {
     ailing: Option<Ailing>,
     /// Since when nothing gets on for want of room on the disk, and what.
     waits: Option<(Now, Error)>,
+    /// Set while that has ended and was not told yet.
+    over: Option<Over>,
     /// What is to be written and waits for its bytes, and the records whose bytes have not come.
     arriving: Vec<Arriving>,
     comes: BTreeSet<Ticket>,
@@ -163,6 +165,7 @@ impl Machine {
             committing: false,
             ailing: None,
             waits: None,
+            over: None,
             arriving: Vec::new(),
             comes: BTreeSet::new(),
             failed: Failed::new(birth.failed),
@@ -248,6 +251,7 @@ impl Machine {
 
     /// A round of reading is over.
     fn turn(&mut self) {
+        self.tell_calm();
         self.lose_arriving();
         self.wake_deferred();
         self.make_room();
@@ -383,7 +387,7 @@ impl Machine {
 
     /// When something is to be tried again, if nothing happens before.
     pub fn wake(&self) -> Option<Now> {
-        self.ailing.map(|a| a.next).into_iter().chain(self.files.wake()).min()
+        self.ailing.map(|a| a.next).into_iter().chain(self.files.wake()).chain(self.calm_at()).min()
     }
 
     /// What everything waits for.
