@@ -74,6 +74,15 @@ pub fn damaged_behind(conn: &Connection, step: Option<i64>) -> Result<Vec<i64>> 
         .map_err(failed)
 }
 
+/// Forgets the damage of steps behind this one that are not listed: the run has gone back before them, and they do
+/// not matter any more.
+pub(super) fn forget_aside(conn: &Connection, step: i64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM fb_damaged WHERE step > ?1 AND step NOT IN (SELECT step FROM fb_steps)")
+        .and_then(|mut s| s.execute([step]))
+        .map(|_| ())
+        .map_err(|e| sql_error("marks of damaged steps cannot be taken off", e))
+}
+
 /// Drops a step; gives its file, which is to go now. `None`: there is no such step.
 pub fn drop_step(conn: &Connection, step: i64) -> Result<Option<String>> {
     let Some(row) = step_row(conn, step)? else { return Ok(None) };

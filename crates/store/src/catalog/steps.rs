@@ -2,7 +2,7 @@
 
 use super::data::{check_bytes, meta_of, order_text, shape_text};
 use super::histories::take_back;
-use super::marks::{LISTED, damage_of, damaged_behind, forget_dropped, unmark};
+use super::marks::{LISTED, damage_of, damaged_behind, forget_aside, forget_dropped, unmark};
 use super::{now, serials, sql_error};
 use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
@@ -190,6 +190,8 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     let parent = last_step(conn)?;
     mark_finished(conn, false)?;
     unmark(conn, m.step)?;
+    // Those that a restart has passed over were told of, and the run goes on from before them.
+    forget_aside(conn, m.step)?;
     forget_dropped(conn, file)?;
     let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
     let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
@@ -310,7 +312,10 @@ pub(super) fn go_back_to(conn: &Connection, tag: &str) -> Result<Vec<i64>> {
         };
         return Err(Error::new(Code::NotFound, format!("{why}; the run has {known}")));
     };
-    put_aside(conn, found.step)
+    let aside = put_aside(conn, found.step)?;
+    // Damaged ones among them are no reason to go back so far: that was wanted.
+    forget_aside(conn, found.step)?;
+    Ok(aside)
 }
 
 /// Steps behind this one are listed no more; gives their numbers.

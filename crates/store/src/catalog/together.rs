@@ -317,7 +317,7 @@ pub fn close_as(conn: &Connection, session: u64, finished: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{add_checkpoint, add_step, open_session, replace_step, scratch};
+    use crate::catalog::{self, add_checkpoint, add_step, open_session, replace_step, scratch};
 
     fn ranks(conn: &Connection, size: u32) -> Vec<u64> {
         forget_together(conn).unwrap();
@@ -417,6 +417,31 @@ mod tests {
             go_back(tx, again, None, false)?;
             let known = (went_back(tx, r[0])?, went_back(tx, again)?);
             assert_eq!(known, (Some(None), Some(Some(5))), "one that came back alone moves nobody else");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn damaged_steps_are_told_of_by_the_restart_that_passes_them_over_and_by_no_other() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let session = ranks(tx, 1)[0];
+            (0..3).for_each(|n| step(tx, n));
+            add_checkpoint(tx, Some("early"))?;
+            (3..8).for_each(|n| step(tx, n));
+            catalog::mark_damaged(tx, 7, "a bit")?;
+            let passed = |session, tag| Ok::<_, Error>(go_back(tx, session, tag, false)?.0.unwrap().passed);
+            assert_eq!(passed(session, None)?, [7]);
+            step(tx, 7);
+            assert_eq!(passed(ranks(tx, 1)[0], None)?, [0; 0]);
+            catalog::mark_damaged(tx, 6, "a bit")?;
+            catalog::mark_damaged(tx, 7, "a bit")?;
+            assert_eq!(passed(ranks(tx, 1)[0], None)?, [6, 7]);
+            step(tx, 6);
+            assert_eq!(passed(ranks(tx, 1)[0], None)?, [0; 0], "7 was given up before");
+            catalog::mark_damaged(tx, 6, "a bit")?;
+            assert_eq!(passed(ranks(tx, 1)[0], Some("early"))?, [0; 0], "it goes back farther on purpose");
             Ok(())
         })
         .unwrap();
