@@ -12,7 +12,7 @@ use crate::helm::{Helm, Outside};
 use crate::seats::{Left, Opener, Orphaned, Seats, Terms};
 use crate::service::{Shared, lock};
 use crate::session::Session;
-use crate::steering::Ack;
+use crate::steering::{Ack, GONE};
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment, place};
 use forebay_monitor::{RunInfo, StateInfo, Steer};
@@ -579,7 +579,7 @@ impl Run {
         let fate = self.helm.fate(id, wait);
         let state = self.helm.glance().state;
         match fate {
-            Some(ack) if ack.phase == Phase::Refused => Err(Error::new(Code::Refused, ack.text)),
+            Some(ack) if ack.phase == Phase::Refused => Err(self.not_done(&ack.text)),
             Some(ack) => Ok(Steered { id, applied: true, step: ack.step, text: ack.text, state }),
             None => {
                 let text = match state {
@@ -590,6 +590,21 @@ impl Run {
                 };
                 Ok(Steered { id, applied: false, step: None, text: text.into(), state })
             }
+        }
+    }
+
+    /// Why an act came to nothing, and what helps.
+    fn not_done(&self, why: &str) -> Error {
+        let run = self.path.display();
+        if why == GONE {
+            let text = format!(
+                "{run}: {why}; start it again, and it goes on from what is there, or say `forebay recover {run}`"
+            );
+            return Error::new(Code::Closed, text);
+        }
+        match self.helm.ranks().is_empty() {
+            true => Error::new(Code::Closed, format!("{run}: {why}; start the program again")),
+            false => Error::new(Code::Refused, format!("{why}; the run goes on without it")),
         }
     }
 

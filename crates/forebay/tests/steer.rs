@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::support::{Sandbox, sandbox, until};
+use crate::support::{Sandbox, sandbox, signal, until};
 use forebay::{Mode, OpenOptions, ParameterOptions};
 use serde_json::{Value, json};
 
@@ -242,6 +242,35 @@ fn a_run_that_is_killed_while_it_is_held_leaves_the_agent_in_order() {
         until("a new life", || state(&run).0 == "RUNNING");
         ask(&["steer", &run, "quit"]);
         assert!(program.wait().success());
+        ask(&["down"]);
+    });
+}
+
+#[test]
+fn who_steers_a_program_that_is_killed_hears_that_it_is_gone_and_what_to_do() {
+    sandbox("who_steers_a_program_that_is_killed_hears_that_it_is_gone_and_what_to_do", |s| {
+        if s.role == "rank 0" {
+            return simulate(s, 0, 1);
+        }
+        let run = s.run("loop.fb");
+        ask(&["up"]);
+        let mut program = s.start("rank 0");
+        s.hear("looping-0");
+        signal(program.pid(), "-STOP");
+        let steer = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["steer", &run, "save", "--timeout", "60"])
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        until("the act in the log", || {
+            forebay_store::Reader::open(std::path::Path::new(&run)).unwrap().acts().unwrap().len() == 1
+        });
+        program.kill();
+        let out = steer.wait_with_output().unwrap();
+        let text = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{text}");
+        assert!(text.contains("the program is gone") && text.contains("start it again"), "{text}");
+        assert!(text.contains(&format!("forebay recover {run}")) && !text.contains("link"), "{text}");
         ask(&["down"]);
     });
 }

@@ -3,7 +3,7 @@
 
 use forebay_types::control::{Mode, OpenRun, WhenFull};
 use forebay_types::line::Launched;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, counted};
 use std::path::Path;
 
 /// Who opens a run.
@@ -62,11 +62,20 @@ impl Terms {
     ) -> Result<()> {
         let rank = open.rank;
         let refused = |text: String| Err(Error::new(Code::Conflict, format!("{}: {text}", run.display())));
+        let other = seats.next();
+        if let Some((_, of)) = other.filter(|(_, of)| self.size == 1 && open.size == 1 && *of != who) {
+            return refused(format!(
+                "another program ({of}) is writing this run; wait for its end, or end it (`forebay steer {} end` has it save and end), or look at the run with mode \"r\" meanwhile",
+                run.display()
+            ));
+        }
+        let mut seats = other.into_iter().chain(seats);
         if open.size != self.size {
             let (first, of) = seats.next().unwrap_or((self.rank, &self.who));
             return refused(format!(
-                "rank {rank} ({who}) opens it as one of {} ranks, and it is held with {} by {of} as rank {first}; start all ranks with one size, close it there, or look at it with mode \"r\"",
-                open.size, self.size
+                "rank {rank} ({who}) opens it as one of {}, and it is held with {} by {of} as rank {first}; start all ranks with one size, close it there, or look at it with mode \"r\"",
+                counted(open.size, "rank"),
+                self.size
             ));
         }
         if let Some((_, of)) = seats.find(|s| s.0 == rank) {
@@ -155,6 +164,14 @@ mod tests {
         assert!(refusal(&OpenRun { full: WhenFull::DropNewest, ..rank(1) }).contains("\"drop_newest\""));
         assert!(refusal(&OpenRun { scratch: true, ..rank(1) }).contains("scratch = true"));
         assert!(refusal(&rank(0)).contains("held by process 100"));
+        let alone = OpenRun { size: 1, ..rank(0) };
+        let terms = Terms::of(&alone, &first);
+        let second = terms.admit(Path::new("/x.fb"), &alone, &Opener::local(102), [(0, &first)].into_iter());
+        let second = second.unwrap_err().text().to_owned();
+        assert!(
+            second.contains("another program (process 100 on host ") && !second.contains("rank"),
+            "{second}"
+        );
         let again = refusal_of(&rank(0), &Opener::local(100));
         assert!(again.contains("this process has it open already, as rank 0 of 2"), "{again}");
         let far = refusal_of(&rank(0), &Opener::far(100, "elsewhere".into(), None));

@@ -1,6 +1,6 @@
 //! The state machine itself.
 
-use super::words::{Ack, Action, LogEntry, Seen};
+use super::words::{Ack, Action, GONE, LogEntry, Seen};
 use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -143,7 +143,7 @@ impl Steering {
         self.left.insert(rank);
         self.lost |= lost;
         if self.ranks.is_empty() {
-            self.give_up(if lost { "the run was lost before it" } else { "the run ended before it" }, out);
+            self.give_up(if lost { GONE } else { "the run ended before it" }, out);
         } else {
             self.settle(out);
         }

@@ -3,6 +3,9 @@
 use forebay_types::watch::{Act, Phase, State};
 use serde_json::Value;
 
+/// Why an act came to nothing when the last rank died.
+pub const GONE: &str = "the program is gone, without having closed the run, and has not done it";
+
 /// What the owner read in the words of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
