@@ -84,7 +84,7 @@ def test_a_file_that_is_cut_off_or_gone_is_damaged(run_dir: Path) -> None:
 def test_a_damaged_snapshot_is_marked_passed_over_and_made_anew(run_dir: Path) -> None:
     write(run_dir)
     flip(step_file(run_dir, 3), 3.5)
-    assert "1 faults" in command("verify", run_dir, status=1)
+    assert "1 fault;" in command("verify", run_dir, status=1)
     said = command("repair", run_dir, status=1)
     assert "snapshot 3 is damaged" in said
     assert "damaged snapshots, passed over: 3" in command("ls", run_dir)

@@ -81,7 +81,11 @@ def test_a_copy_of_a_killed_run_does_not_take_what_the_run_has_in_memory(place: 
     out, err = ended(place.forebay("recover", copy), 1)
     assert f"`forebay recover {run_dir}`" in err and "Traceback" not in err
     for words in (("ls",), ("verify",)):
-        assert f"copy of {run_dir}, and lacks what that run has in memory" in place.command(*words, copy)
+        said = place.command(*words, copy)
+        assert f"copy of {run_dir}, and lacks what that run has in memory" in said
+        assert f"`forebay recover {run_dir}`" in said and f"`forebay recover {copy}`" not in said
+    said = place.command("repair", copy)
+    assert f"`forebay recover {run_dir}`" in said and f"`forebay recover {copy}`" not in said
     out, err = opened(place, (), copy, "abandon")
     assert out.startswith("[0") and "what was in memory then is not in the copy" in err
     with fb.open(copy, "w") as run:

@@ -112,7 +112,7 @@ fn an_agent_started_by_need_leaves_by_itself_and_one_that_was_told_to_stay_stays
         forebay_agent::start_by_need().unwrap();
         let pid = agent_pid();
         assert!(done(&["up"]).contains(&pid.to_string()));
-        let status = forebay_agent::status().unwrap();
+        let status = forebay_agent::owners().unwrap().answering;
         assert!(!status[0].by_need);
         done(&["down"]);
     });
@@ -210,6 +210,85 @@ fn a_stopped_agent_is_named_within_two_seconds() {
         assert!(took < LATE, "{took:?}");
         until("its answer", || forebay(&["status"]).status.success());
         done(&["down"]);
+    });
+}
+
+#[test]
+fn who_wants_a_run_that_a_program_writes_under_an_agent_hears_of_the_program() {
+    sandbox("who_wants_a_run_that_a_program_writes_under_an_agent_hears_of_the_program", |s| {
+        done(&["up"]);
+        let dir = s.run("kept.fb");
+        let run = forebay::open(&dir, Mode::Append, OpenOptions::default()).unwrap();
+        run.put("n", forebay::View::text("kept"), Default::default()).unwrap();
+        let ours = format!("process {}", std::process::id());
+        for words in [&["compact", &dir][..], &["repair", &dir], &["recover", &dir], &["rm", &dir, "n"]] {
+            let text = refused(words);
+            assert!(text.contains(&ours) && !text.contains("forebay down"), "{text}");
+            assert!(!text.contains("rank"), "{text}");
+        }
+        run.close().unwrap();
+        done(&["compact", &dir]);
+        done(&["down"]);
+    });
+}
+
+#[test]
+fn a_stopped_agent_is_named_where_no_file_says_which_process_it_is() {
+    sandbox("a_stopped_agent_is_named_where_no_file_says_which_process_it_is", |s| {
+        done(&["up"]);
+        let pid = agent_pid();
+        let run = forebay::open(&s.run("kept.fb"), Mode::Append, OpenOptions::default()).unwrap();
+        // Another agent of this user, with another runtime directory, has taken the file's place.
+        std::fs::remove_file(forebay_arena::place::rendezvous().unwrap()).unwrap();
+        signal(pid, "-STOP");
+        let remedy = format!("kill -CONT {pid}");
+        let asked = forebay(&["status"]);
+        let refusals = ["down", "services"].map(|command| refused(&[command]));
+        let held = ["compact", "recover"].map(|command| refused(&[command, &s.run("kept.fb")]));
+        let steered = refused(&["steer", &s.run("kept.fb"), "save"]);
+        signal(pid, "-CONT");
+        let shown = String::from_utf8_lossy(&asked.stdout);
+        assert!(!asked.status.success() && shown.contains(&remedy) && shown.contains("kept.fb"), "{asked:?}");
+        for text in refusals.iter().chain(&held).chain([&steered]) {
+            assert!(text.contains(&remedy) && !text.contains("forebay down"), "{text}");
+        }
+        until("its answer", || forebay(&["status"]).status.success());
+        until("its heart", || run.flush().is_ok());
+        run.close().unwrap();
+        done(&["down"]);
+    });
+}
+
+#[test]
+fn a_stopped_program_without_an_agent_is_listed_with_its_run_and_how_to_let_it_go_on() {
+    sandbox("a_stopped_program_without_an_agent_is_listed_with_its_run_and_how_to_let_it_go_on", |s| {
+        if s.role == "program" {
+            let run = forebay::open(&s.run("alone.fb"), Mode::Append, OpenOptions::default()).unwrap();
+            s.tell("open");
+            s.hear("over");
+            return run.close().unwrap();
+        }
+        let mut program = s.start("program");
+        s.hear("open");
+        let pid = program.pid();
+        signal(pid, "-STOP");
+        let shown = done(&["status"]);
+        let json = done(&["--json", "status"]);
+        let refusals =
+            ["compact", "recover", "repair"].map(|command| refused(&[command, &s.run("alone.fb")]));
+        signal(pid, "-CONT");
+        assert!(
+            shown.contains("alone.fb: stopped") && shown.contains(&format!("kill -CONT {pid}")),
+            "{shown}"
+        );
+        let found: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(found[0]["pid"] == pid && found[0]["stopped"] == true, "{json}");
+        assert!(found[0]["runs"][0]["path"].as_str().unwrap().ends_with("alone.fb"), "{json}");
+        for text in &refusals {
+            assert!(text.contains(&format!("kill -CONT {pid}")), "{text}");
+        }
+        s.tell("over");
+        assert!(program.wait().success());
     });
 }
 

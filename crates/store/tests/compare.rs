@@ -54,6 +54,19 @@ fn a_bit_that_flipped_in_the_shape_of_an_array_gives_no_foreign_bytes_and_is_fou
 }
 
 #[test]
+fn a_file_among_the_steps_that_is_none_of_the_run_is_named_and_no_fault() {
+    let (_keep, run) = scratch();
+    of_one_rank(&run, 0..2);
+    for name in ["notes.txt", "0000000099.h5", "0000000098.h5.tmp"] {
+        std::fs::write(run.join("steps").join(name), "nothing of ours").unwrap();
+    }
+    let found = verify(&run).unwrap();
+    assert_eq!(found.faults, Vec::<String>::new());
+    let names = |name: &str| found.foreign.iter().any(|line| line.starts_with(&format!("steps/{name}: ")));
+    assert!(found.foreign.len() == 2 && names("notes.txt") && names("0000000099.h5"), "{:?}", found.foreign);
+}
+
+#[test]
 fn a_row_of_a_step_that_says_something_else_than_its_file_is_named_and_mended() {
     let changes = [
         ("UPDATE fb_steps SET time = 0.425 WHERE step = 1", "the time is 0.425"),

@@ -1,11 +1,12 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
-use super::leftover::{Look, in_memory, leftovers, lines};
+use super::leftover::{Look, in_memory, kept_aside, leftovers, lines, unread};
 use super::out::{Out, Unit, bar, bytes};
 use forebay::{Code, Elsewhere, Error, Result, run_dir};
 use forebay_arena::{Process, place};
 use forebay_store as store;
+use forebay_types::counted;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,12 +57,16 @@ impl Verify {
         let left = store::left_in_memory(&dir).unwrap_or_default();
         if out.json {
             out.value(&json!({
-                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults, "notes": report.notes, "marked": report.marked,
-                "sessions_in_memory": left.sessions, "copy_of": left.original,
+                "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults, "notes": report.notes,
+                "marked": report.marked, "foreign": report.foreign, "sessions_in_memory": left.sessions, "copy_of": left.original,
+                "unread": unread(&dir),
             }))?;
         } else {
-            if let Some(line) = in_memory(&left, &self.run) {
+            for line in in_memory(&left, &self.run).into_iter().chain(kept_aside(unread(&dir), &self.run)) {
                 out.line(line)?;
+            }
+            for file in &report.foreign {
+                out.line(format!("no file of this run, left alone: {file}"))?;
             }
             for fault in report.notes.iter().chain(&report.faults) {
                 out.line(fault)?;
@@ -84,9 +89,9 @@ impl Verify {
             return Err(Error::new(
                 Code::Corrupt,
                 format!(
-                    "{} has {} faults; run `forebay repair {}`",
+                    "{} has {}; run `forebay repair {}`",
                     dir.display(),
-                    report.faults.len(),
+                    counted(report.faults.len(), "fault"),
                     self.run
                 ),
             ));
@@ -95,10 +100,10 @@ impl Verify {
             return Ok(());
         }
         out.line(format!(
-            "{}: sound; {} snapshots, {} data sets, {}",
+            "{}: sound; {}, {}, {}",
             dir.display(),
-            report.steps,
-            report.data_sets,
+            counted(report.steps, "snapshot"),
+            counted(report.data_sets, "data set"),
             bytes(report.bytes)
         ))
     }
@@ -112,7 +117,7 @@ impl Repair {
     pub fn run(&self, out: &Out) -> Result<()> {
         let dir = run_dir(&self.run)?;
         let (bar, progress) = bar("repairing", Unit::Files);
-        let done = store::repair_with(&dir, &progress)?;
+        let done = store::repair_with(&dir, &progress).map_err(|e| who_writes(&dir, e))?;
         bar.finish_and_clear();
         match out.json {
             true => out.value(&machine(&done))?,
@@ -130,19 +135,40 @@ impl Repair {
         Err(Error::new(
             Code::Corrupt,
             format!(
-                "{} is mended as far as it can be, and what the lines above name was wrong, is missing or damaged; put it back from a copy, or give damaged snapshots up with `forebay drop {} STEP`",
+                "{} is mended as far as it can be, and what the lines above name was wrong, is missing or damaged; {}",
                 dir.display(),
-                self.run
+                self.remedies(&done)
             ),
         ))
     }
 
+    /// What helps against what is still wrong.
+    fn remedies(&self, done: &store::Repaired) -> String {
+        let run = &self.run;
+        let mut ways = Vec::new();
+        if let Some((step, _)) = done.damaged.first() {
+            ways.push(format!(
+                "put the files of damaged snapshots back from a copy and say this again, or give them up: `forebay drop {run} {step}`"
+            ));
+        }
+        if !done.damaged_sets.is_empty() {
+            ways.push(format!("put damaged data sets again, or `forebay rm {run} NAME`"));
+        }
+        if done.lost_catalog || done.older.is_some() || done.saved.iter().any(|s| !s.is_whole()) {
+            ways.push("rows of tables that are lost are in a copy, or nowhere".to_owned());
+        }
+        if !done.unusable.is_empty() {
+            ways.push("move files away that cannot be used, or put them back from a copy".to_owned());
+        }
+        ways.join("; ")
+    }
+
     fn tell(&self, out: &Out, dir: &Path, done: &store::Repaired) -> Result<()> {
         out.line(format!(
-            "{}: {} sound snapshots and {} large data sets",
+            "{}: {} and {}",
             dir.display(),
-            done.steps,
-            done.data_sets
+            counted(done.steps, "sound snapshot"),
+            counted(done.data_sets, "large data set")
         ))?;
         if done.lost_catalog {
             out.line(
@@ -167,7 +193,7 @@ impl Repair {
                 0 => String::new(),
                 n => format!(", {n} had text that was not UTF-8, where the sign U+FFFD stands now"),
             };
-            out.line(format!("{}: {} rows are saved, {lost}{displaced}{garbled}", s.name, s.rows))?;
+            out.line(format!("{}: {} saved, {lost}{displaced}{garbled}", s.name, counted(s.rows, "row")))?;
         }
         for fault in done.faults.iter().take(NAMED) {
             out.line(format!("the catalog was damaged: {fault}"))?;
@@ -179,10 +205,13 @@ impl Repair {
             out.line(format!("the damaged catalog is kept as {}", old.display()))?;
         }
         if done.left > 0 {
-            out.line(format!(
-                "{} ranks left something in shared memory; `forebay recover {}` writes it",
-                done.left, self.run
-            ))?;
+            // What a copy lacks is for the run that it was made of.
+            let left = store::left_in_memory(dir).unwrap_or_default();
+            let line = in_memory(&left, &self.run).unwrap_or_else(|| {
+                let ranks = counted(done.left, "rank");
+                format!("{ranks} left something in shared memory; `forebay recover {}` writes it", self.run)
+            });
+            out.line(line)?;
         }
         if !done.listed.is_empty() {
             let steps: Vec<String> = done.listed.iter().map(i64::to_string).collect();
@@ -224,7 +253,8 @@ impl Compact {
         let dir = run_dir(&self.run)?;
         existing(&dir)?;
         let (bar, progress) = bar("compacting", Unit::Bytes);
-        let saved = store::compact_with(&dir, place::elsewhere()?, &progress)?;
+        let saved =
+            store::compact_with(&dir, place::elsewhere()?, &progress).map_err(|e| who_writes(&dir, e))?;
         bar.finish_and_clear();
         out.either(|| json!({"saved_bytes": saved}), || format!("{}: {} saved", dir.display(), bytes(saved)))
     }
@@ -251,7 +281,7 @@ impl Recover {
                 || json!({"run": run, "sessions": count}),
                 || match count {
                     0 => format!("{run}: nothing of it was left on this host"),
-                    n => format!("{run}: the rest of {n} sessions was sent"),
+                    n => format!("{run}: the rest of {} was sent", counted(n, "session")),
                 },
             );
         }
@@ -313,7 +343,9 @@ enum Has {
     Agent(u32),
     /// An agent that does not answer: it is just beginning, or ending, or is stopped.
     Silent,
-    /// A program, or an agent with ranks that live.
+    /// An agent, for ranks that live: their processes.
+    Ranks(u32, Vec<u32>),
+    /// A program, or somebody who is stopped.
     Others,
 }
 
@@ -334,23 +366,58 @@ fn settled(mut holder: impl FnMut() -> Option<store::lock::Holder>) -> Option<st
 fn has(dir: &Path) -> Has {
     let agent = match settled(|| store::lock::holder(&dir.join(store::layout::LOCK))) {
         None => return Has::Nobody,
-        Some(holder) if holder.is_agent() => holder.pid,
+        Some(holder) if holder.is_agent() && !holder.is_stopped() => holder.pid,
         Some(_) => return Has::Others,
     };
-    let found = match forebay_agent::status() {
-        Ok(found) if found.iter().any(|s| s.pid == agent) => found,
+    let found = match forebay_agent::owners() {
+        Ok(found) if found.answering.iter().any(|s| s.pid == agent) => found.answering,
         _ => return Has::Silent,
     };
     let same = |path: &str| match (Path::new(path).canonicalize(), dir.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     };
-    let mut runs =
-        found.iter().filter(|s| s.pid == agent).flat_map(|s| &s.runs).filter(|run| same(&run.path));
+    let runs = found.iter().filter(|s| s.pid == agent).flat_map(|s| &s.runs).filter(|run| same(&run.path));
+    let mut living: Vec<u32> = runs.flat_map(|run| &run.ranks).map(|rank| rank.pid).collect();
+    living.retain(|pid| !Process::is_gone(*pid));
+    living.sort_unstable();
+    living.dedup();
     // One that does not list it any more is about to give it back.
-    match runs.all(|run| run.ranks.iter().all(|rank| Process::is_gone(rank.pid))) {
+    match living.is_empty() {
         true => Has::Agent(agent),
-        false => Has::Others,
+        false => Has::Ranks(agent, living),
+    }
+}
+
+/// A refusal because an agent holds the run, in words that say for whom: the agent itself has nothing to do with it.
+fn who_writes(dir: &Path, e: Error) -> Error {
+    if e.code() != Code::Conflict {
+        return e;
+    }
+    match has(dir) {
+        Has::Ranks(agent, programs) => {
+            let who = match &programs[..] {
+                [one] => format!("process {one}"),
+                all => {
+                    format!("the processes {}", all.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+                }
+            };
+            Error::new(
+                Code::Conflict,
+                format!(
+                    "{dir} is being written by {who}, through the agent (process {agent}); wait for the end of that program, or end it first: `forebay steer {dir} end` has it save and end",
+                    dir = dir.display()
+                ),
+            )
+        }
+        Has::Agent(agent) => Error::new(
+            Code::Conflict,
+            format!(
+                "{} is held by the agent (process {agent}) alone, which settles what the ranks that died have left and waits for ranks that have not come; try again in some seconds, or end the agent with `forebay down`",
+                dir.display()
+            ),
+        ),
+        Has::Nobody | Has::Silent | Has::Others => e,
     }
 }
 
@@ -380,6 +447,7 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
             Has::Silent if silent.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
+            Has::Ranks(_, _) => return Err(who_writes(dir, e)),
             Has::Nobody | Has::Silent | Has::Others => return Err(e),
         }
     };

@@ -5,6 +5,7 @@ use forebay::Result;
 use forebay_arena::place::{self, Found};
 use forebay_store::catalog;
 use forebay_types::control::word;
+use forebay_types::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -182,9 +183,9 @@ pub fn lines(found: &[Leftover]) -> Vec<String> {
 /// What `ls` and `verify` say of data that are not on disk yet.
 pub fn in_memory(found: &forebay_store::InMemory, run: &str) -> Option<String> {
     if let Some(original) = &found.original {
+        let of = original.display();
         return Some(format!(
-            "this is a copy of {}, and lacks what that run has in memory still",
-            original.display()
+            "this is a copy of {of}, and lacks what that run has in memory still: `forebay recover {of}` completes that one, to be copied again; `forebay recover --abandon {run}` goes on with what the copy has"
         ));
     }
     let sessions = found.sessions;
@@ -199,6 +200,30 @@ pub fn doubt(run: &forebay::Run) {
     if let Some(doubt) = forebay_store::doubt(run.path()) {
         eprintln!("forebay: {}: {}", run.path().display(), doubt.text);
     }
+}
+
+/// Records of dead programs that mean nothing to the catalog of a run, and are kept aside in it.
+pub fn unread(dir: &Path) -> u64 {
+    let count = || {
+        let rows =
+            forebay_store::Reader::open(dir).ok()?.sql("select count(*) from fb_unread", &[]).ok()?.rows;
+        match rows.first()?.first()? {
+            forebay::Cell::Int(n) => u64::try_from(*n).ok(),
+            _ => None,
+        }
+    };
+    // Most runs have no such table.
+    count().unwrap_or(0)
+}
+
+/// What `ls` and `verify` say of them.
+pub fn kept_aside(unread: u64, run: &str) -> Option<String> {
+    let what = counted(unread, "record");
+    (unread > 0).then(|| {
+        format!(
+            "{what} that a program left, of which this catalog knows no table: kept aside; `forebay sql {run} \"select session, seq, why from fb_unread\"` shows them"
+        )
+    })
 }
 
 impl Left {

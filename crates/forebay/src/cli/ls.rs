@@ -1,6 +1,6 @@
 //! `forebay ls`: what a run holds.
 
-use super::leftover::{doubt, in_memory};
+use super::leftover::{doubt, in_memory, kept_aside, unread};
 use super::out::{Out, bytes};
 use super::{pick, print};
 use forebay::{Cell, DataSet, Mode, Result};
@@ -61,6 +61,7 @@ impl Ls {
                 "steps": snapshots.numbers()?,
                 "damaged_steps": damaged,
                 "sessions_in_memory": left.sessions,
+                "unread": unread(run.path()),
                 "copy_of": left.original,
             }));
         }
@@ -82,7 +83,9 @@ impl Ls {
                 let list = damaged.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
                 out.line(format!("damaged snapshots, passed over: {list}"))?;
             }
-            if let Some(line) = in_memory(&left, &self.run) {
+            for line in
+                in_memory(&left, &self.run).into_iter().chain(kept_aside(unread(run.path()), &self.run))
+            {
                 out.line(line)?;
             }
         }

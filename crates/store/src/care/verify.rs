@@ -5,7 +5,7 @@ use super::doubt::{Doubt, doubt};
 use super::repair::relative;
 use super::{Progress, unheard};
 use crate::catalog::{self, DataRow, StepRow};
-use crate::layout::{Layout, STEPS};
+use crate::layout::{Layout, STEPS, step_of};
 use crate::lock;
 use crate::owner::files;
 use crate::reader::Reader;
@@ -25,6 +25,8 @@ pub struct Report {
     pub data_sets: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Files among those of the steps that are none of this run, one line each: nobody reads them.
+    pub foreign: Vec<String>,
     /// What is wrong, one line each; names the file.
     pub faults: Vec<String>,
     /// What is no fault, and worth knowing, one line each.
@@ -128,7 +130,8 @@ fn faults_of_row(layout: &Layout, listed: &Listed, sound: bool) -> Vec<String> {
     }
 }
 
-/// What is wrong with the list of steps as a whole: arrays without a step, and files that no row lists.
+/// What is wrong with the list of steps as a whole: arrays without a step, and steps that no row lists. And the files
+/// that are no steps of this run.
 fn faults_of_list(
     reader: &Reader,
     layout: &Layout,
@@ -150,31 +153,46 @@ fn faults_of_list(
     let listed: BTreeSet<&str> = steps.iter().map(|s| s.file.as_str()).collect();
     let (run_id, dropped) = (reader.run_id()?, reader.asked(catalog::dropped)?);
     for path in found {
-        let Some(file) = relative(STEPS, path) else { continue };
+        let Some(file) = relative(STEPS, path) else {
+            if !is_of_steps(path) {
+                report.foreign.push(format!("{STEPS}/{}: is no step", name_of(path)));
+            }
+            continue;
+        };
         if listed.contains(file.as_str()) || dropped.contains(&file) {
             continue;
         }
         match open_manifest(path) {
-            Ok(m) if m.run_id == run_id && reader.asked(|conn| catalog::is_aside(conn, &m))? => {}
+            Ok(m) if m.run_id != run_id => {
+                report.foreign.push(format!("{file}: belongs to the run {}", m.run_id));
+            }
+            Ok(m) if reader.asked(|conn| catalog::is_aside(conn, &m))? => {}
             // A program that was killed left it; the next opening lists it.
-            Ok(m) if undone && m.run_id == run_id => report.notes.push(format!(
+            Ok(m) if undone => report.notes.push(format!(
                 "{file}: holds step {}, which is not listed yet: `forebay recover {}` lists it",
                 m.step,
                 layout.root().display()
             )),
-            Ok(m) if m.run_id != run_id => {
-                report.faults.push(format!("{file}: belongs to the run {}", m.run_id));
-            }
             Ok(m) => report.faults.push(format!(
                 "{file}: holds step {}, and no row of the catalog lists it; `forebay repair` does",
                 m.step
             )),
-            Err(e) => report
-                .faults
-                .push(format!("{file}: no row of the catalog lists it, and it cannot be used: {}", e.text())),
+            // Nobody was promised what no row lists.
+            Err(e) => report.foreign.push(format!("{file}: {}", e.text())),
         }
     }
     Ok(())
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a file that is no finished step was made by an owner: one that is being written, or was put aside.
+fn is_of_steps(path: &Path) -> bool {
+    let name = name_of(path);
+    let stem = name.find(".h5").map(|at| &name[..at + 3]);
+    stem.is_some_and(|stem| step_of(stem).is_some())
 }
 
 /// The data sets of a step.

@@ -16,7 +16,7 @@
 use super::{PAGE, fact, quoted, sql_error};
 use crate::layout::{Layout, TMP, with_end};
 use crate::lock::holder;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, counted};
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
@@ -189,8 +189,8 @@ pub fn garbled(conn: &Connection) -> Result<Vec<String>> {
     for table in tables {
         // What of a table cannot be read is another fault.
         let n = garbled_rows(conn, &table).unwrap_or(0);
-        let rows = if n == 1 { "1 row".into() } else { format!("{n} rows") };
-        lines.extend((n > 0).then(|| format!("{rows} of the table {table:?} with text that is not UTF-8")));
+        let line = format!("{} of the table {table:?} with text that is not UTF-8", counted(n, "row"));
+        lines.extend((n > 0).then_some(line));
     }
     Ok(lines)
 }

@@ -331,6 +331,7 @@ pub(crate) fn close_past(layout: &Layout, conn: &Connection, before: Option<&Hol
 pub(crate) fn earlier(lost: u64, log: Option<&BadLog>) -> String {
     let records = match lost {
         0 => String::new(),
+        1 => "; up to 1 record of what programs put, inserted and appended is lost".into(),
         n => format!("; up to {n} records of what programs put, inserted and appended are lost"),
     };
     let Some(BadLog { fault, kept }) = log else {
@@ -359,10 +360,10 @@ pub(crate) fn earlier(lost: u64, log: Option<&BadLog>) -> String {
 
 /// Where a log is broken, for people.
 pub(crate) fn broken(found: &Break) -> String {
-    let commits = if found.commits == 1 { "1 commit".into() } else { format!("{} commits", found.commits) };
     format!(
-        "broken {} bytes in, as by damage or a loss of power: {commits} behind that cannot be read",
-        found.at
+        "broken {} in, as by damage or a loss of power: {} behind that cannot be read",
+        counted(found.at, "byte"),
+        counted(found.commits, "commit")
     )
 }
 
