@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -230,3 +231,29 @@ def test_a_small_data_set_whose_bytes_changed_is_damaged(run_dir: Path) -> None:
     with fb.open(run_dir, "r") as run, pytest.raises(fb.Corrupt, match=r"catalog\.sqlite"):
         run["small"]
     assert "damaged: " in command("repair", run_dir, status=1)
+
+
+def test_records_that_are_kept_aside_are_told_with_the_query_that_shows_them(run_dir: Path) -> None:
+    write(run_dir)
+    assert "kept aside" not in command("ls", run_dir) + command("verify", run_dir)
+    with sqlite3.connect(run_dir / "catalog.sqlite") as catalog:
+        catalog.execute("CREATE TABLE fb_unread(session INTEGER, seq INTEGER, why TEXT, record BLOB)")
+        catalog.execute("INSERT INTO fb_unread VALUES(1, 7, 'there is no table hits', x'00')")
+    catalog.close()
+    for word in ("ls", "verify"):
+        said = command(word, run_dir)
+        assert "1 record that a program left" in said and "kept aside" in said
+        query = re.search(r'`forebay sql (\S+) "(.*)"`', said)
+        assert query is not None
+        assert "there is no table hits" in command("sql", *query.groups())
+
+
+def test_repair_ends_with_what_helps_against_what_it_found(run_dir: Path) -> None:
+    write(run_dir)
+    flip(step_file(run_dir, 3), 3.5)
+    (run_dir / "steps" / "notes.txt").write_text("mine")
+    said = command("repair", run_dir, status=1)
+    assert f"`forebay drop {run_dir} 3`" in said and "tables" not in said and "forebay rm" not in said
+    command("drop", run_dir, "3")
+    said = command("verify", run_dir)
+    assert "no file of this run, left alone: steps/notes.txt" in said and "sound; 3 snapshots" in said

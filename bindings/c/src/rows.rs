@@ -56,7 +56,10 @@ impl RowsObject {
 
     fn column(&self, column: c_int) -> Result<usize> {
         usize::try_from(column).ok().filter(|c| *c < self.names.len()).ok_or_else(|| {
-            Error::bad(format!("there is no column {column}; the rows have {} columns", self.names.len()))
+            Error::bad(format!(
+                "there is no column {column}; columns count from 0, and their number is {}",
+                self.names.len()
+            ))
         })
     }
 
@@ -64,7 +67,10 @@ impl RowsObject {
         let column = self.column(column)?;
         let cells = usize::try_from(row).ok().and_then(|row| self.rows.get(row));
         let cells = cells.ok_or_else(|| {
-            Error::bad(format!("there is no row {row}; there are {} rows", self.rows.len()))
+            Error::bad(format!(
+                "there is no row {row}; rows count from 0, and their number is {}",
+                self.rows.len()
+            ))
         })?;
         cells.get(column).ok_or_else(|| Error::internal("a row has fewer cells than columns"))
     }

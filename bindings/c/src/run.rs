@@ -108,7 +108,7 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
             Ok(options)
         }
         _ => Err(Error::bad(format!(
-            "rank {} of {} ranks is not possible; ranks count from 0, and 0 of 0 takes them from the launcher",
+            "rank {} of {} is not possible; ranks count from 0, and 0 of 0 takes them from the launcher",
             opts.rank, opts.ranks
         ))),
     }

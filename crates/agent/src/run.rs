@@ -20,7 +20,7 @@ use forebay_store::{Attach, Orphan, Owner, Says, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::{Act, Phase};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, counted};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -319,7 +319,8 @@ impl Run {
         lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats });
         if !orphans.is_empty() {
             self.helm.take_over(&**self, open.size, &orphans);
-            shared.diary.line(format_args!("{}: {} ranks of a dead owner go on", self.name(), orphans.len()));
+            let (name, ranks) = (self.name(), counted(orphans.len(), "rank"));
+            shared.diary.line(format_args!("{name}: of a dead owner {ranks} left, to go on here"));
         }
         Ok(created)
     }

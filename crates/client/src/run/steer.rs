@@ -8,7 +8,7 @@ use std::time::Duration;
 use forebay_types::control::Ask;
 use forebay_types::record::Record;
 use forebay_types::watch::{Act, Declare, Parameter as Declared};
-use forebay_types::{Code, Error, Name, Result};
+use forebay_types::{Code, Error, Name, Result, counted};
 use serde_json::{Map, Value};
 
 use super::core::{Core, say, to_json};
@@ -274,7 +274,7 @@ impl Core {
         let done = due.act.and_then(|act| match act {
             Act::Run => Ok("running".to_owned()),
             Act::Stop => Ok(format!("held before step {step}")),
-            Act::Step { n } => Ok(format!("{n} more steps")),
+            Act::Step { n } => Ok(counted(n, "more step")),
             Act::Save => self.save(step),
             Act::Command { name } => self.call(&name, step).map(|()| format!("{name} done")),
             Act::Set { name, value } => {
