@@ -117,6 +117,74 @@ def test_behind_a_loop_that_was_left_early_a_state_has_no_other_number(run_dir: 
         assert list(run.steps(12, start=10)) == [10, 11]
 
 
+@pytest.mark.parametrize("how", [KeyboardInterrupt, None])
+def test_behind_a_loop_that_was_left_in_its_body_the_program_says_whether_that_step_is_computed(
+    run_dir: Path, how: type[BaseException] | None
+) -> None:
+    def cell(run: fb.Run, n: int = 30, stride: int = 1, **start: int) -> list[int]:
+        heads = []
+        try:
+            for step in run.steps(n, stride=stride, **start):
+                heads.append(step)
+                if step == 23 and how is not None:
+                    raise how
+                if step == 23:
+                    break
+        except KeyboardInterrupt:
+            pass
+        return heads
+
+    with fb.open(run_dir) as run:
+        cell(run)
+        with pytest.raises(fb.Conflict, match=r"start=23 if step 23 was not computed.*start=24 if it was"):
+            run.steps(30)
+        with pytest.raises(
+            fb.Conflict, match=r"at step 23 if step 23 was not computed.*at step 24 if it was"
+        ):
+            run.reach(22)
+        assert cell(run, start=23) == [23]
+        assert list(run.steps(30, start=24)) == list(range(24, 30))
+        with pytest.raises(fb.Conflict, match="holds the state of step 30"):
+            run.steps(40)
+    with fb.open(run_dir, "w") as run:
+        cell(run, 31, stride=2, start=21)
+        with pytest.raises(fb.Conflict, match=r"start=23 if .*start=25 if it was"):
+            run.steps(30)
+
+
+def test_a_loop_that_has_no_step_is_refused_unless_a_restart_came_there(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.BadArgument, match=r"from 9 to 5 has no step.*an end of 9 or more"):
+            run.steps(5, start=9)
+        assert list(run.steps(0)) == []
+        for _ in run.steps(9):
+            pass
+        with pytest.raises(fb.BadArgument, match="from 9 to 5 has no step"):
+            run.steps(5, start=run.position)
+        assert list(run.steps(9, start=9)) == []
+        keep(run, 9, 0.0)
+    assert "complete" not in capfd.readouterr().err
+    with fb.open(run_dir) as run:
+        assert list(run.steps(5, start=run.restart())) == []
+        assert "is complete already: it is at step 9, and the loop goes to 5" in capfd.readouterr().err
+
+
+def test_a_loop_that_was_refused_leaves_the_run_unfinished(run_dir: Path) -> None:
+    for again in (True, False):
+        with fb.open(run_dir, "w") as run:
+            for _ in run.steps(3):
+                pass
+            keep(run, 3, 0.0)
+            if again:
+                with pytest.raises(fb.Conflict):
+                    run.steps(6)
+        with fb.open(run_dir) as run:
+            back = run.restart()
+            assert back is not None and back.finished is not again
+
+
 def test_a_loop_begins_where_the_restart_went_back_to(
     run_dir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,18 +15,17 @@ use crate::run::{RunObject, busy};
 use crate::{handle, memory};
 
 /// The loop of a run.
-pub enum Loop {
-    /// Not begun; how it goes.
-    From(StepsOptions),
-    /// Under way: to which step, and its head.
-    To(i64, Steps),
-    /// Came to its end, or somebody pressed Quit.
-    Ended,
+#[derive(Default)]
+pub struct Loop {
+    /// How it goes.
+    options: StepsOptions,
+    /// To which step, and its head, once it is begun.
+    begun: Option<(i64, Steps)>,
 }
 
-impl Default for Loop {
-    fn default() -> Self {
-        Loop::From(StepsOptions::default())
+impl Loop {
+    fn next(options: StepsOptions) -> Loop {
+        Loop { options, begun: None }
     }
 }
 
@@ -37,6 +36,9 @@ impl Default for Loop {
 /// (fb_last_error tells). Run, Step, Stop, Save and Quit act here, and changed parameters get their values
 /// here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. With
 /// FB_NO_END the loop goes on until somebody ends it: fb_finish, Quit, SIGTERM, the time limit.
+///
+/// Behind the 0 of a loop the next call begins another one: FB_CONFLICT when that begins below the state that is
+/// there, so say where it goes on with fb_steps_with. After Quit, SIGTERM and the time limit it is 0 again.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_step(run: *mut fb_run, step: *mut i64, nsteps: i64) -> c_int {
     let mut found = None;
@@ -68,7 +70,7 @@ pub extern "C" fn fb_steps_from(run: *mut fb_run, from: *const fb_snapshot) -> f
     status(|| {
         let object = handle::get(run)?;
         let start = start_of(from)?;
-        *object.steps.try_lock().or_else(free)? = Loop::From(StepsOptions { start, ..Default::default() });
+        *object.steps.try_lock().or_else(free)? = Loop::next(StepsOptions { start, ..Default::default() });
         Ok(())
     })
 }
@@ -148,7 +150,7 @@ pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> 
         };
         let stride = if opts.stride == 0 { 1 } else { opts.stride };
         let options = StepsOptions { start, stride, time_limit, sigterm: opts.keep_sigterm == 0 };
-        *object.steps.try_lock().or_else(free)? = Loop::From(options);
+        *object.steps.try_lock().or_else(free)? = Loop::next(options);
         Ok(())
     })
 }
@@ -206,7 +208,7 @@ impl RunObject {
     #[inline]
     fn next_step(&self, end: i64) -> Result<Option<i64>> {
         let mut steps = self.steps.try_lock().or_else(free)?;
-        if let Loop::To(known, head) = &mut *steps {
+        if let Some((known, head)) = &mut steps.begun {
             if *known != end {
                 return Err(Error::bad(format!(
                     "the loop goes to {known} and cannot go to {end} now; begin another with fb_steps_from"
@@ -222,16 +224,17 @@ impl RunObject {
     /// The step when something is to be done before it, or it is the first.
     #[cold]
     fn attend(&self, steps: &mut Loop, end: i64) -> Result<Option<i64>> {
-        if let Loop::From(options) = *steps {
-            let n = Some(end).filter(|end| *end != NO_END);
-            *steps = Loop::To(end, self.run.steps_with(n, options)?);
-        }
-        let Loop::To(_, head) = steps else {
-            return Ok(None);
+        let (_, head) = match &mut steps.begun {
+            Some(begun) => begun,
+            none => {
+                let n = Some(end).filter(|end| *end != NO_END);
+                none.insert((end, self.run.steps_with(n, steps.options)?))
+            }
         };
         let next = head.next()?;
         if next.is_none() {
-            *steps = Loop::Ended;
+            // Whoever calls again begins another loop, and is told when its steps lie behind.
+            *steps = Loop::default();
         }
         self.refresh()?;
         Ok(next)

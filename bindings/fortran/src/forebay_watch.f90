@@ -52,7 +52,8 @@ contains
   ! --- the loop -------------------------------------------------------------------------------------
 
   !> True with the step about to be computed in `step`; false at the end or when somebody pressed Quit, with the number
-  !> of the state that is there in `step`: `nsteps`, or less.
+  !> of the state that is there in `step`: `nsteps`, or less. Behind the false of a loop the next call begins another
+  !> one: FB_CONFLICT when that begins below the state that is there, so say where it goes on with fb_steps_with.
   function step_64(run, step, nsteps, stat, errmsg) result(more)
     type(fb_run), intent(in) :: run
     integer(c_int64_t), intent(inout) :: step

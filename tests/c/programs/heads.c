@@ -69,6 +69,20 @@ static void goes_on_where_it_says(const char *path)
     OK(fb_run_close(run));
 }
 
+/* In the body of a loop that was left only the program knows whether the step is computed. */
+static void says_whether_a_step_that_was_left_is_computed(const char *path)
+{
+    fb_run *run = NULL;
+    int64_t step = -1;
+    OK(fb_run_open(path, "w", NULL, &run));
+    while (fb_step(run, &step, 30) > 0)
+        if (step == 23) break;
+    OK(fb_steps_from(run, NULL));
+    CHECK(fb_step(run, &step, 30) == -FB_CONFLICT && strstr(fb_last_error(), "start=23 if step 23 was not computed"));
+    CHECK(strstr(fb_last_error(), "start=24 if it was") != NULL);
+    OK(fb_run_close(run));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -87,6 +101,14 @@ int main(int argc, char **argv)
     while (fb_step(kept.run, &step, 21) > 0) CHECK(step == 7 * heads++);
     CHECK(heads == 3 && step == 21 && are(&kept, 2, (int64_t[]){ 0, 21 }));
 
+    /* Another loop that begins below the state that is there. */
+    CHECK(fb_step(kept.run, &step, 30) == -FB_CONFLICT && strstr(fb_last_error(), "a loop from 0 is begun"));
+    CHECK(strstr(fb_last_error(), "the state of step 21: numbers of steps grow; give it a start of 21 or more") != NULL);
+    CHECK(fb_step(kept.run, &step, 21) == -FB_CONFLICT);
+    strides = (fb_loop_opts){ .size = sizeof strides, .start = 29 };
+    OK(fb_steps_with(kept.run, &strides));
+    CHECK(fb_step(kept.run, &step, 25) == -FB_BAD_ARGUMENT && strstr(fb_last_error(), "a loop from 29 to 25 has no"));
+
     FAILS(FB_CONFLICT, "no loop is under way", fb_finish(kept.run));
     strides = (fb_loop_opts){ .size = sizeof strides, .start = 21 };
     OK(fb_steps_with(kept.run, &strides));
@@ -102,6 +124,7 @@ int main(int argc, char **argv)
     CHECK(position == 45 && are(&kept, 6, (int64_t[]){ 0, 21, 30, 34, 40, 45 }));
     OK(fb_run_close(kept.run));
     goes_on_where_it_says(argv[1]);
+    says_whether_a_step_that_was_left_is_computed(argv[1]);
     puts("done");
     return 0;
 }

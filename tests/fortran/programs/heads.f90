@@ -46,6 +46,13 @@ program heads
   call expect(count == 3 .and. step == 21, 'a loop ends at its number')
   call expect(n == 2 .and. all(kept(:2) == [0, 21]), 'the first and the last state are kept')
 
+  ! Another loop that begins below the state that is there.
+  if (fb_step(run, step, 30, stat=stat, errmsg=said)) continue
+  call refused(stat, FB_CONFLICT, 'the state of step 21: numbers of steps grow; give it a start of 21 or more')
+  call fb_steps_with(run, start=29)
+  if (fb_step(run, step, 25, stat=stat, errmsg=said)) continue
+  call refused(stat, FB_BAD_ARGUMENT, 'a loop from 29 to 25 has no step')
+
   call fb_finish(run, stat=stat, errmsg=said)
   call refused(stat, FB_CONFLICT, 'no loop is under way')
   call fb_steps_with(run, start=21)
@@ -63,6 +70,7 @@ program heads
   call expect(n == 6 .and. all(kept(:6) == [0, 21, 30, 34, 40, 45]), 'each state is kept once')
   call fb_run_close(run)
   call goes_on_where_it_says()
+  call says_whether_a_step_that_was_left_is_computed()
   call finish()
 
 contains
@@ -105,4 +113,16 @@ contains
     call expect(fb_step(run, step, 10) .and. step == 0, 'it goes on at head 0, too')
     call fb_run_close(run)
   end subroutine goes_on_where_it_says
+
+  !> In the body of a loop that was left only the program knows whether the step is computed.
+  subroutine says_whether_a_step_that_was_left_is_computed()
+    call fb_run_open(place(), 'w', run)
+    do while (fb_step(run, step, 30))
+      if (step == 23) exit
+    end do
+    call fb_steps_with(run, start=0)
+    if (fb_step(run, step, 30, stat=stat, errmsg=said)) continue
+    call refused(stat, FB_CONFLICT, 'start=23 if step 23 was not computed')
+    call fb_run_close(run)
+  end subroutine says_whether_a_step_that_was_left_is_computed
 end program heads

@@ -238,7 +238,9 @@ impl Core {
             BEHIND => Heads::ENDED,
             _ => 0,
         };
-        Place { position, stride, looping: phase == BODY, behind: phase == BEHIND }
+        let next = || i64::from(self.stride.load(Ordering::Relaxed).max(1));
+        let left = position.filter(|_| phase == LEFT).map(|step| step.saturating_add(next()));
+        Place { position, stride, looping: phase == BODY, behind: phase == BEHIND, left }
     }
 
     /// What rows, points and messages bear: the number of the state that they belong to. Without a loop it is that of

@@ -61,6 +61,21 @@ impl Course {
     }
 }
 
+impl Core {
+    /// Where a loop begins, and whether the program comes there from a snapshot.
+    fn begin_loop(&self, course: &Course, at: &Place) -> Result<(i64, bool)> {
+        let numbers = self.numbers();
+        let first = numbers.begin_loop(course.start, course.is_kept, at)?;
+        let from_snapshot = numbers.is_back() || at.holds(first);
+        match course.n.filter(|n| first > *n && !from_snapshot) {
+            Some(n) => Err(Error::bad(format!(
+                "a loop from {first} to {n} has no step: {n} is the number at which it ends, and not how many steps it has; give an end of {first} or more"
+            ))),
+            None => Ok((first, from_snapshot)),
+        }
+    }
+}
+
 /// Yields the steps of a run.
 pub struct LoopHead {
     core: Arc<Core>,
@@ -83,16 +98,18 @@ impl LoopHead {
         core.follow_surely()?;
         let at = core.place();
         let n = course.n.unwrap_or(i64::MAX);
-        let (start, end) = if core.steer.quitting() {
+        let (start, end, from_snapshot) = if core.steer.quitting() {
             // Who was told to end begins nothing more, and holds what it holds.
             let held = at.position.or(course.start).unwrap_or(0);
-            (held, held.min(n))
+            (held, held.min(n), at.holds(held))
         } else {
-            let first = core.numbers().begin_loop(course.start, course.is_kept, &at)?;
+            // One that is refused leaves the run unfinished: it has steps that nobody computes.
+            let unfinished = |_: &Error| core.looped.store(LOOPING, Ordering::Relaxed);
+            let (first, from_snapshot) = core.begin_loop(course, &at).inspect_err(unfinished)?;
             core.go_on(first)?;
-            (first, n)
+            (first, n, from_snapshot)
         };
-        LoopHead::begin(core, course, &at, start, end)
+        LoopHead::begin(core, course, start, end, from_snapshot)
     }
 
     /// The head of a program that goes through its steps by itself and calls it with each number.
@@ -104,7 +121,7 @@ impl LoopHead {
         let at = core.place();
         core.numbers().reach(step, &at)?;
         core.go_on(step)?;
-        let head = LoopHead::begin(core, &course, &at, step, i64::MAX)?;
+        let head = LoopHead::begin(core, &course, step, i64::MAX, false)?;
         // Which number comes next nobody says either.
         core.stride.store(0, Ordering::Relaxed);
         // Where it ends by itself nobody says: to close the run in order is to finish it.
@@ -112,15 +129,22 @@ impl LoopHead {
         Ok(head)
     }
 
-    fn begin(core: &Arc<Core>, course: &Course, at: &Place, start: i64, end: i64) -> Result<LoopHead> {
+    fn begin(
+        core: &Arc<Core>,
+        course: &Course,
+        start: i64,
+        end: i64,
+        from_snapshot: bool,
+    ) -> Result<LoopHead> {
         let (stride, n) = (course.stride, course.n);
         if start < end {
             core.remark_standing();
-        } else if let Some(n) = n.filter(|n| start >= *n && at.position == Some(start) && !at.behind) {
+        } else if let Some(n) = n.filter(|n| start >= *n && from_snapshot) {
             core.remark_complete(start, n);
         }
         let number = core.loops.load(Ordering::Relaxed) + 1;
-        core.declare(&Declare::Progress { start, end: n.map(|n| n.max(start)), stride, number })?;
+        let until = n.map(|n| n.max(start));
+        core.declare(&Declare::Progress { start, end: until, stride, number })?;
         core.finish.store(false, Ordering::Relaxed);
         core.looped.store(LOOPING, Ordering::Relaxed);
         core.position.store(start, Ordering::Relaxed);

@@ -23,6 +23,9 @@ pub struct Place {
     pub looping: bool,
     /// Whether a loop has ended at the position.
     pub behind: bool,
+    /// A loop was left in the body of the step at the position, as by `break`: the number of the state if that step
+    /// is computed, which only the program knows.
+    pub left: Option<i64>,
 }
 
 impl Place {
@@ -30,6 +33,11 @@ impl Place {
     fn means(&self, step: i64) -> bool {
         let next = || self.position.map(|at| at.saturating_add(i64::from(self.stride.max(1))));
         self.position == Some(step) || self.looping && next() == Some(step)
+    }
+
+    /// Whether the state of that number is there, and no loop has ended at it.
+    pub fn holds(&self, step: i64) -> bool {
+        self.position == Some(step) && !self.behind
     }
 
     /// Where a loop goes on from a snapshot of that number, if the number does not say it.
@@ -175,12 +183,15 @@ impl Numbers {
         }
         let back = self.back.filter(|back| back.heads.is_none()).map(|back| back.step);
         if let Some(held) = back.max(at.position).filter(|held| step < *held) {
-            return Err(Error::new(
-                Code::Conflict,
-                format!(
+            let text = match at.left {
+                Some(next) => format!(
+                    "step {step} is reached, and the loop before it was left in the body of step {held}: steps would be computed twice; go on at step {held} if step {held} was not computed, or only in part and the state is put back, at step {next} if it was, or go back with a restart"
+                ),
+                None => format!(
                     "step {step} is reached, and the program holds the state of step {held}: steps would be computed twice; go on at step {held}, or go back with a restart"
                 ),
-            ));
+            };
+            return Err(Error::new(Code::Conflict, text));
         }
         Ok(())
     }
@@ -214,9 +225,14 @@ impl Numbers {
             _ => {}
         }
         if let Some(position) = at.position.filter(|position| first < *position) {
-            return refused(format!(
-                "a loop from {first} is begun, and the program holds the state of step {position}: numbers of steps grow; give it a start of {position} or more, or go back with a restart"
-            ));
+            return refused(match at.left {
+                Some(next) => format!(
+                    "a loop from {first} is begun, and the one before it was left in the body of step {position}: numbers of steps grow; give start={position} if step {position} was not computed, or only in part and the state is put back, start={next} if it was, or go back with a restart"
+                ),
+                None => format!(
+                    "a loop from {first} is begun, and the program holds the state of step {position}: numbers of steps grow; give it a start of {position} or more, or go back with a restart"
+                ),
+            });
         }
         Ok(first)
     }
@@ -253,14 +269,14 @@ fn elsewhere(step: i64, heads: &Heads) -> Error {
 mod tests {
     use super::*;
 
-    const OUTSIDE: Place = Place { position: None, stride: 0, looping: false, behind: false };
+    const OUTSIDE: Place = Place { position: None, stride: 0, looping: false, behind: false, left: None };
 
     fn body(k: i64) -> Place {
-        Place { position: Some(k), stride: 1, looping: true, behind: false }
+        Place { position: Some(k), stride: 1, looping: true, ..OUTSIDE }
     }
 
     fn behind(k: i64) -> Place {
-        Place { position: Some(k), stride: Heads::ENDED, looping: false, behind: true }
+        Place { position: Some(k), stride: Heads::ENDED, behind: true, ..OUTSIDE }
     }
 
     fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
@@ -302,6 +318,22 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_loop_that_was_left_in_a_body_the_program_says_whether_that_step_is_computed() {
+        let numbers = Numbers::default();
+        let at = Place { position: Some(23), left: Some(28), ..OUTSIDE };
+        for text in [conflict(numbers.begin_loop(None, false, &at)), conflict(numbers.reach(22, &at))] {
+            assert!(text.contains("left in the body of step 23"), "{text}");
+            assert!(
+                text.contains("23 if step 23 was not computed") && text.contains("28 if it was"),
+                "{text}"
+            );
+        }
+        for start in [23, 28] {
+            assert_eq!(numbers.begin_loop(Some(start), false, &at).unwrap(), start);
+        }
+    }
+
+    #[test]
     fn a_loop_goes_on_where_the_run_went_back_to_and_nowhere_else() {
         let mut numbers = Numbers::default();
         numbers.know([10, 20, 30]);
@@ -325,7 +357,7 @@ mod tests {
 
     #[test]
     fn where_the_number_of_a_snapshot_is_not_that_of_its_state_the_program_says_where_it_goes_on() {
-        let at = |k| Place { position: Some(k), stride: 100, looping: true, behind: false };
+        let at = |k| Place { position: Some(k), stride: 100, looping: true, ..OUTSIDE };
         let own = Some(Heads { first: 700, last: 800 });
         assert_eq!(at(700).heads(7), own);
         assert!((700..=800).all(|step| at(700).heads(step).is_none()), "states of this stride");
