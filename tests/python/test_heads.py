@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -159,26 +160,44 @@ def test_sigterm_ends_a_program_that_calls_back(place: Place, run_dir: Path) -> 
 
 
 UNLIKE = """
-import sys, forebay as fb
+import os, sys, forebay as fb
+what, own = sys.argv[2], lambda *each: each[run.rank]
 with fb.open(sys.argv[1]) as run:
-    steps = run.steps(3_000_000, stride=2 + run.rank)
+    if what == "every" or run.rank == 0 and what == "saves":
+        @run.saves(every=own(1_000_000, 700_000))
+        def keep(step):
+            with run.snapshot(step) as s:
+                s.put("x", [step], offset="append")
+    n = own(3_000_000, 6_000_000) if what == "n" else 6_000_000
+    steps = run.steps(n, stride=own(2, 3) if what == "stride" else 1)
     try:
         for step in steps:
             run.put("x", step)
     except fb.Conflict as e:
-        print(e)
-    else:
-        raise SystemExit(1)
+        print(e, flush=True)
+        os._exit(0)  # to close it would wait for the other rank
+raise SystemExit(1)
 """
 
 
-def test_ranks_whose_strides_differ_are_told(place: Place, run_dir: Path) -> None:
-    ranks = place.ranks(2, sys.executable, "-c", UNLIKE, run_dir)
+@pytest.mark.parametrize(
+    "what, said",
+    [
+        ("stride", "their heads never meet"),
+        ("every", "those that 700000 divides"),
+        ("saves", "none by itself"),
+        ("n", "rank 1 to 6000000|rank 1 loops to 6000000"),
+    ],
+)
+def test_ranks_whose_loops_differ_are_told_at_their_beginning(
+    place: Place, run_dir: Path, what: str, said: str
+) -> None:
+    ranks = place.ranks(2, sys.executable, "-c", UNLIKE, run_dir, what)
     hear_one = None
     while hear_one is None:
         hear_one = next((rank for rank in ranks if rank.poll() is not None), None)
     other = ranks[1 - ranks.index(hear_one)]
     out, err = hear_one.communicate()
-    assert "their heads never meet" in out, err
+    assert re.search(said, out), err
     other.kill()
     other.wait()

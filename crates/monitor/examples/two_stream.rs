@@ -268,7 +268,7 @@ fn declare(run: &Run, more: u32, end: i64) -> Result<Slots> {
     for (curve, name) in [(0, "field"), (1, "kinetic")] {
         run.declare(0, &Declare::Curve { diagram: 2, curve, name: name.into() })?;
     }
-    run.declare(0, &Declare::Progress { start: 0, end: Some(end), stride: 1, number: 1 })?;
+    run.declare(0, &Declare::Progress { start: 0, end: Some(end), stride: 1, number: 1, every: 0 })?;
     run.declare(0, &Declare::Command { name: "begin anew".into() })?;
     for parameter in parameters() {
         run.declare(0, &Declare::Parameter(parameter))?;

@@ -37,6 +37,9 @@ pub enum Declare {
         stride: i64,
         /// Which loop of this rank it is, counted from 1.
         number: u64,
+        /// The heads keep the states whose numbers this divides; 0: none by themselves.
+        #[serde(default)]
+        every: i64,
     },
     /// The loop has come to its end, by itself or because it was told to; its head is passed no more
     /// before another [`Declare::Progress`].

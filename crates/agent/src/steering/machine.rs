@@ -17,12 +17,46 @@ struct Rank {
     start: i64,
     end: i64,
     stride: i64,
+    /// Its heads keep the states whose numbers this divides; 0: none by themselves.
+    every: i64,
     /// Its loop has ended: it carries nothing out any more.
     over: bool,
     /// Gate in force; `None` is open. Confirmed, or tentative while acts are forming.
     gate: Option<i64>,
     /// Numbers of confirmed acts that it has not carried out, oldest first.
     pending: VecDeque<u64>,
+}
+
+impl Rank {
+    /// In what the loop of a rank differs from that of another one, and what is to be done.
+    fn differs(&self, rank: u32, by: u32, other: &Rank) -> Option<String> {
+        // An act would take place at another step in each.
+        if other.stride != self.stride || (other.start - self.start) % self.stride != 0 {
+            return Some(format!(
+                "rank {rank} loops from {} with stride {}, and rank {by} from {} with stride {}: their heads never meet; give all ranks the same start and stride",
+                self.start, self.stride, other.start, other.stride
+            ));
+        }
+        // One that some ranks keep and others do not would be given up.
+        if other.every != self.every {
+            let keeps = |every: i64| match every {
+                0 => "none by itself".to_owned(),
+                every => format!("those that {every} divides"),
+            };
+            return Some(format!(
+                "rank {rank} keeps of the states of its loop {}, and rank {by} {}: a snapshot is complete when all ranks have taken it; say what Save does with the same every in all ranks, before the loop",
+                keeps(self.every),
+                keeps(other.every)
+            ));
+        }
+        let ends = [self.end, other.end];
+        (ends[0] != ends[1] && !ends.contains(&i64::MAX)).then(|| {
+            format!(
+                "rank {rank} loops to {}, and rank {by} to {}: the states behind the lesser one would never be complete; give all ranks the same number at which the loop ends",
+                ends[0], ends[1]
+            )
+        })
+    }
 }
 
 /// An act on its way.
@@ -160,9 +194,9 @@ impl Steering {
             Declare::Command { name } => {
                 self.commands.insert(name.clone());
             }
-            Declare::Progress { start, end, stride, number } => {
+            Declare::Progress { start, end, stride, number, every } => {
                 if let Some(state) = self.ranks.get_mut(&rank) {
-                    (state.number, state.start) = (*number, *start);
+                    (state.number, state.start, state.every) = (*number, *start, *every);
                     (state.end, state.stride) = (end.unwrap_or(i64::MAX), (*stride).max(1));
                     self.compare(rank, out);
                     self.begin_loop(rank, out);
@@ -173,18 +207,11 @@ impl Steering {
         }
     }
 
-    /// Ranks whose heads have other numbers never meet at one: an act would take place at another step in each.
+    /// A rank that loops otherwise than another one in the same loop is told so at its beginning.
     fn compare(&self, rank: u32, out: &mut Vec<Action>) {
         let Some(one) = self.ranks.get(&rank) else { return };
-        let differs = |other: &Rank| {
-            other.number == one.number
-                && (other.stride != one.stride || (other.start - one.start) % one.stride != 0)
-        };
-        if let Some((by, other)) = self.ranks.iter().find(|(r, other)| **r != rank && differs(other)) {
-            let text = format!(
-                "rank {rank} loops from {} with stride {}, and rank {by} from {} with stride {}: their heads never meet; give all ranks the same start and stride",
-                one.start, one.stride, other.start, other.stride
-            );
+        let mut others = self.ranks.iter().filter(|(r, other)| **r != rank && other.number == one.number);
+        if let Some(text) = others.find_map(|(by, other)| one.differs(rank, *by, other)) {
             out.push(Action::Differs { rank, text });
         }
     }

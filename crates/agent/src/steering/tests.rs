@@ -286,7 +286,7 @@ fn behind_the_loop_every_act_is_answered_at_once_and_in_the_next_loop_they_are_t
     }
     run.steps.insert(0, None);
     run.mail.clear();
-    run.declare(0, &Declare::Progress { start: 0, end: Some(9), stride: 1, number: 1 });
+    run.declare(0, &Declare::Progress { start: 0, end: Some(9), stride: 1, number: 1, every: 0 });
     let id = run.act(Act::Stop).unwrap();
     run.go(0, 0);
     assert_eq!(run.state(), State::Held);
@@ -298,7 +298,7 @@ fn with_a_stride_step_counts_heads_and_every_act_takes_place_at_one() {
     let mut run = Run::of(2);
     run.stride = 10;
     for rank in 0..2 {
-        run.declare(rank, &Declare::Progress { start: 0, end: Some(1000), stride: 10, number: 1 });
+        run.declare(rank, &Declare::Progress { start: 0, end: Some(1000), stride: 10, number: 1, every: 0 });
         run.go(rank, 40);
     }
     run.act(Act::Step { n: 3 }).unwrap();
@@ -314,13 +314,34 @@ fn ranks_whose_heads_never_meet_are_told_and_the_next_loop_of_one_is_compared_wi
     let mut run = Run::of(2);
     let mut differs = |rank, start, stride, number| {
         run.said.clear();
-        run.declare(rank, &Declare::Progress { start, end: Some(100), stride, number });
+        run.declare(rank, &Declare::Progress { start, end: Some(100), stride, number, every: 0 });
         run.said.iter().any(|a| matches!(a, Action::Differs { rank: r, .. } if *r == rank))
     };
     assert!(!differs(0, 0, 1, 1) && !differs(0, 0, 10, 2), "the other rank is in no loop");
     assert!(!differs(1, 0, 1, 1), "a loop that rank 0 has left");
     assert!(differs(1, 5, 10, 2) && differs(1, 0, 5, 2));
     assert!(!differs(1, 20, 10, 2));
+}
+
+#[test]
+fn ranks_that_keep_other_states_or_end_elsewhere_are_told_at_the_beginning_of_their_loop() {
+    let mut run = Run::of(2);
+    let mut said = |rank, end, every, number| {
+        run.said.clear();
+        run.declare(rank, &Declare::Progress { start: 0, end, stride: 1, number, every });
+        run.said.iter().find_map(|a| match a {
+            Action::Differs { rank: r, text } if *r == rank => Some(text.clone()),
+            _ => None,
+        })
+    };
+    assert_eq!(said(0, Some(100), 10, 1), None);
+    let text = said(1, Some(100), 7, 1).unwrap();
+    assert!(text.contains("rank 1 keeps of the states of its loop those that 7 divides"), "{text}");
+    assert!(text.contains("rank 0 those that 10 divides"), "{text}");
+    assert!(said(1, Some(100), 0, 1).unwrap().contains("none by itself"));
+    assert!(said(1, Some(50), 10, 1).unwrap().contains("rank 1 loops to 50, and rank 0 to 100"));
+    assert_eq!(said(1, None, 10, 1), None, "it may be ended at the same step");
+    assert_eq!(said(1, Some(50), 7, 2), None, "the other rank is not there yet");
 }
 
 #[test]
@@ -343,7 +364,7 @@ fn a_rank_whose_loop_is_over_holds_up_none_that_goes_on() {
 fn no_rank_ends_before_the_step_where_another_one_came_to_the_end_of_the_same_loop() {
     let mut run = Run::of(2);
     for rank in 0..2 {
-        run.declare(rank, &Declare::Progress { start: 0, end: Some(20), stride: 1, number: 1 });
+        run.declare(rank, &Declare::Progress { start: 0, end: Some(20), stride: 1, number: 1, every: 0 });
     }
     run.go(1, 20);
     run.declare(1, &Declare::Over { step: 20 });

@@ -142,9 +142,10 @@ impl LoopHead {
         } else if let Some(n) = n.filter(|n| start >= *n && from_snapshot) {
             core.remark_complete(start, n);
         }
-        let number = core.loops.load(Ordering::Relaxed) + 1;
+        let (number, every) =
+            (core.loops.load(Ordering::Relaxed) + 1, core.steer.every.load(Ordering::Relaxed));
         let until = n.map(|n| n.max(start));
-        core.declare(&Declare::Progress { start, end: until, stride, number })?;
+        core.declare(&Declare::Progress { start, end: until, stride, number, every })?;
         core.finish.store(false, Ordering::Relaxed);
         core.looped.store(LOOPING, Ordering::Relaxed);
         core.position.store(start, Ordering::Relaxed);

@@ -37,7 +37,7 @@ pub struct Steer {
     state: Mutex<State>,
     quit: AtomicBool,
     /// Save keeps the states whose numbers this divides, and the last one; 0: only where it is asked for.
-    every: AtomicI64,
+    pub(super) every: AtomicI64,
     /// The last state that Save was called for; less than 0 for none.
     pub(super) kept: AtomicI64,
     /// Why the loop was ended from outside.
