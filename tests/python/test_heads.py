@@ -58,6 +58,49 @@ def test_a_run_whose_head_keeps_states_goes_on_where_it_was_left(run_dir: Path) 
     assert heads == [*range(18), *range(15, 23)]
 
 
+def test_a_history_has_one_row_for_each_state_that_is_kept_however_often_the_run_went_back(
+    run_dir: Path,
+) -> None:
+    def program(n: int, stop: int | None = None) -> None:
+        with fb.open(run_dir) as run:
+            rows = run.table("rows", {"step": "i64"}, history=True)
+
+            @run.saves(every=10)
+            def keep(step: int) -> None:
+                with run.snapshot(step) as s:
+                    s.put("x", float(step))
+                rows.insert((step,))
+
+            for step in run.steps(n, start=run.restart()):
+                if step == stop:
+                    break
+
+    # Left in a body, at its end, complete already, at an end that is no multiple, further.
+    for n, stop in ((25, 23), (25, None), (25, None), (40, 33), (50, None)):
+        program(n, stop)
+        with fb.open(run_dir, "r") as run:
+            assert run.table("rows").select()["step"].tolist() == run.snapshots.numbers, (n, stop)
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == [0, 10, 20, 25, 30, 40, 50]
+
+
+def test_what_save_does_is_done_again_where_a_restart_goes_on(run_dir: Path) -> None:
+    for n, heads in ((25, [0, 10, 20, 25]), (25, [25]), (31, [25, 30, 31])):
+        with fb.open(run_dir) as run:
+            called = keeper(run, 10)
+            for _ in run.steps(n, start=run.restart()):
+                pass
+            assert called == heads
+            for _ in run.steps(n + 1, start=n):
+                pass
+            assert called == [*heads, n + 1]
+            run.drop(n + 1)
+    with fb.open(run_dir) as run:
+        called = keeper(run)
+        assert list(run.steps(33, start=run.restart())) == [31, 32]
+        assert called == [], "only at Save"
+
+
 def test_an_exception_where_a_state_is_kept_is_that_of_the_loop_and_told_once(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
 

@@ -119,6 +119,9 @@ pub extern "C" fn fb_snapshot_begin(
 }
 
 /// Whether the snapshot is taken; 0 in `taken` when its state is kept already, and nothing is to be done.
+///
+/// Insert rows of histories without asking for it: fb_restart takes the rows of its head back, the snapshot of that head
+/// stands, and rows that wait for a snapshot that is taken would not be made again.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_taken(snapshot: *mut fb_snapshot, taken: *mut c_int) -> fb_status {
     status(|| {

@@ -235,7 +235,7 @@ contains
   !> How the program keeps a state: `save` takes the snapshot of the number that it is given. The loop head calls it, before
   !> that step is computed: where somebody pressed Save, and where something ends the loop from outside. With `every` also at
   !> each head whose number it divides, and where the loop ends; so the body needs no snapshot. It is called once for each
-  !> state. What is given as `user` must be a target, and live until the run is closed.
+  !> state, and with `every` again where the loop goes on behind fb_restart. What is given as `user` must be a target, and live until the run is closed.
   subroutine fb_on_save(run, save, user, every, stat, errmsg)
     type(fb_run), intent(in) :: run
     procedure(fb_callback) :: save

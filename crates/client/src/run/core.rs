@@ -205,6 +205,8 @@ impl Core {
         if says {
             let () = self.ask(&Ask::GoOn { start })?;
         }
+        let again = if self.numbers().is_back_at(start) { start + 1 } else { 0 };
+        self.steer.again.store(again, Ordering::Relaxed);
         self.numbers().begun();
         Ok(())
     }

@@ -169,6 +169,11 @@ impl Numbers {
         self.back = None;
     }
 
+    /// Whether it went back to the state of that number, whose snapshot says so, and no loop has begun since.
+    pub fn is_back_at(&self, step: i64) -> bool {
+        self.back.is_some_and(|back| back.heads.is_none() && back.step == step)
+    }
+
     /// Whether the run went back and no loop has begun since.
     pub fn is_back(&self) -> bool {
         self.back.is_some()

@@ -40,6 +40,9 @@ pub struct Steer {
     pub(super) every: AtomicI64,
     /// The last state that Save was called for; less than 0 for none.
     pub(super) kept: AtomicI64,
+    /// One more than the state that the run went back to, where Save is called again: its snapshot stands, and what
+    /// else Save did there, rows of a history say, was taken back. 0 for none.
+    pub(super) again: AtomicI64,
     /// Why the loop was ended from outside.
     ended_by: Mutex<Option<String>>,
 }
@@ -311,7 +314,9 @@ impl Core {
     /// Keeps the state of a head if it is one that is kept without being asked for; `last` where the loop ends.
     pub(super) fn keep_state(&self, step: i64, last: bool) -> Result<()> {
         let every = self.steer.every.load(Ordering::Relaxed);
-        if every == 0 || (!last && step % every != 0) || self.steer.kept.load(Ordering::Relaxed) == step {
+        let is_again = || self.steer.again.load(Ordering::Relaxed) == step + 1;
+        let is_due = every != 0 && (last || step % every == 0 || is_again());
+        if !is_due || self.steer.kept.load(Ordering::Relaxed) == step {
             return Ok(());
         }
         self.keep(step)
