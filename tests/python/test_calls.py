@@ -600,3 +600,12 @@ def test_a_function_that_cannot_take_its_arguments_is_refused_when_it_is_offered
     with pytest.raises(fb.BadArgument, match=r"too_narrow.*2.*x, y"):
         fb.Server(offered)
     fb.Server(fb.service("in x:f64[n], out y:f64[n]", name="wide")(lambda *arrays, scale=2: None))
+
+
+def test_a_line_of_parameters_that_cannot_be_read_is_refused_where_it_is_written() -> None:
+    with pytest.raises(fb.BadArgument, match="f65") as told:
+
+        @fb.service("in x:f65[n]")
+        def scale(x: object) -> None: ...
+
+    assert "scale" in str(told.value)

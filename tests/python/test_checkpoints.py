@@ -90,6 +90,19 @@ def test_an_unknown_tag_is_refused_with_those_there_are(run_dir: Path) -> None:
         assert list(run.snapshots.numbers) == [0, 1]
 
 
+def test_a_name_that_was_given_twice_is_said_once_and_a_number_is_no_name(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for n in range(2):
+            take(run, range(n, n + 1))
+            run.checkpoint("A")
+        with pytest.raises(fb.NotFound, match=r'there is no checkpoint "B"; the run has A$'):
+            run.restart("B")
+        with pytest.raises(fb.BadArgument, match=r"tag = 50 is not the name of a checkpoint.*run\.drop"):
+            run.restart(50)  # type: ignore[arg-type]
+        with pytest.raises(fb.BadArgument, match="tag = 50 is not the name"):
+            run.checkpoint(50)  # type: ignore[arg-type]
+
+
 def test_a_run_that_is_read_makes_no_checkpoints(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         take(run, range(1))

@@ -99,6 +99,26 @@ def test_a_table_is_there_again_and_keeps_its_columns(run_dir: Path) -> None:
             run.table("nothing")
 
 
+def test_what_is_declared_otherwise_than_it_is_there_is_named(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.table("t", {"mass": "f64", "n": "i64"}, {"mass": "kg"})
+        with pytest.raises(fb.Conflict, match='column "mass" has the unit "kg" there and no unit here'):
+            run.table("t", {"mass": "f64", "n": "i64"})
+        with pytest.raises(fb.Conflict, match='column "n" has no unit there and the unit "1" here'):
+            run.table("t", {"mass": "f64", "n": "i64"}, {"mass": "kg", "n": "1"})
+        with pytest.raises(
+            fb.Conflict, match="the columns mass f64, n i64, and is to have mass f64, n f32; open"
+        ):
+            run.table("t", {"mass": "f64", "n": "f32"}, {"mass": "kg"})
+        assert run.table("t").columns == {"mass": "f64", "n": "i64"}
+        with pytest.raises(
+            fb.BadArgument, match=r"columns = \['a'\] does not say the dtypes; give a mapping"
+        ):
+            run.table("q", ["a"])  # type: ignore[arg-type]
+        with pytest.raises(fb.BadArgument, match=r"units = \['kg'\] does not say the units"):
+            run.table("q", {"a": "f64"}, ["kg"])  # type: ignore[arg-type]
+
+
 def test_a_frame_goes_in_and_comes_out(stars: fb.Table) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"name": ["Vega"], "mass": [2.1], "id": [4], "blob": [b"v"]})

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
-use forebay_types::{Error, Result};
+use forebay_types::{Code, Error, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
 #[derive(Clone, Debug)]
@@ -145,14 +145,34 @@ pub fn run_dir(place: &str) -> Result<PathBuf> {
     let is_run = path.extension().is_some_and(|e| e == "fb") || path.join("catalog.sqlite").is_file();
     let mut dir = path.to_path_buf();
     if !is_run {
-        let mut leaf = path
-            .file_name()
-            .ok_or_else(|| Error::bad(format!("{place:?} does not end in the name of a run")))?
-            .to_os_string();
+        let mut leaf = path.file_name().ok_or_else(|| no_run(place))?.to_os_string();
         leaf.push(".fb");
         dir.set_file_name(leaf);
     }
     std::path::absolute(&dir).map_err(|e| Error::io(format!("cannot make {} absolute", dir.display()), e))
+}
+
+/// A path such as "." that names no run.
+fn no_run(place: &str) -> Error {
+    let known = runs_in(Path::new(place));
+    let text = match known.is_empty() {
+        true => format!("{place:?} is no run, and there is none in it; give the name of a run"),
+        false => format!("{place:?} is no run; give one of those in it: {}", known.join(", ")),
+    };
+    Error::new(Code::NotFound, text)
+}
+
+/// The names of the runs in a directory.
+pub fn runs_in(dir: &Path) -> Vec<String> {
+    let run = |entry: std::fs::DirEntry| {
+        let path = entry.path();
+        let name = path.file_stem()?.to_str()?.to_owned();
+        (path.extension()? == "fb" && path.join("catalog.sqlite").is_file()).then_some(name)
+    };
+    let mut names: Vec<String> =
+        std::fs::read_dir(dir).into_iter().flatten().flatten().filter_map(run).collect();
+    names.sort();
+    names
 }
 
 #[cfg(test)]

@@ -137,6 +137,9 @@ fn json(cell: Cell) -> Result<Value> {
 }
 
 fn absent(run: &Run, name: &str) -> Error {
-    let known = run.tables().unwrap_or_default().join(", ");
-    Error::new(Code::NotFound, format!("there is no table {name:?}; the run has: {known}"))
+    let known = match run.tables().unwrap_or_default() {
+        none if none.is_empty() => "no tables".to_owned(),
+        known => known.join(", "),
+    };
+    Error::new(Code::NotFound, format!("there is no table {name:?}; the run has {known}"))
 }

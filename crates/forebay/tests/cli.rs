@@ -118,6 +118,47 @@ fn a_run_is_cared_for_from_the_shell() {
 }
 
 #[test]
+fn what_is_not_where_it_is_looked_for_is_named_with_where_it_is() {
+    sandbox("what_is_not_where_it_is_looked_for_is_named_with_where_it_is", |s| {
+        let run = example(s);
+        let text = refused(&["show", &run, "E"]);
+        assert!(text.contains("snapshot 2 has an array of that name; --step 2 takes it"), "{text}");
+        assert!(refused(&["get", &run, "E", "-o", &s.run("e.npy")]).contains("--step 2"));
+        assert!(refused(&["show", &run, "B"]).contains("there is no data set \"B\" set 0"));
+        assert!(refused(&["table", &run, "other"]).contains("\"other\"; the run has history"));
+        let bare = s.run("bare.fb");
+        done(&["put", &bare, "x", "1"]);
+        assert!(refused(&["table", &bare, "other"]).contains("\"other\"; the run has no tables"));
+        for (words, known) in [
+            (["steer", &run, "frob"].as_slice(), "there are run, stop, step, save, quit, end, set, command"),
+            (&["frob"], "there are up, down, status,"),
+        ] {
+            let text = String::from_utf8(forebay(words).stderr).unwrap();
+            assert!(text.contains("'frob'") && text.contains(known), "{text}");
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_is_no_run_is_listed_by_the_runs_in_it() {
+    sandbox("a_directory_that_is_no_run_is_listed_by_the_runs_in_it", |s| {
+        let run = example(s);
+        done(&["put", &s.run("bare.fb"), "x", "1"]);
+        let inside = |dir: &std::path::Path, args: &[&str]| {
+            Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).current_dir(dir).output().unwrap()
+        };
+        let said = |out: Output| String::from_utf8([out.stdout, out.stderr].concat()).unwrap();
+        assert_eq!(said(inside(&s.dir, &["ls", "."])), "bare\nexample\n");
+        assert_eq!(ask(&["ls", s.dir.to_str().unwrap()]), json!({"runs": ["bare", "example"]}));
+        assert!(said(inside(run.as_ref(), &["ls", "."])).contains("snapshots: 3"));
+        let text = said(inside(&s.dir, &["show", ".", "x"]));
+        assert!(text.contains("\".\" is no run; give one of those in it: bare, example"), "{text}");
+        let text = said(inside(&s.dir.join("example.fb/steps"), &["ls", "."]));
+        assert!(text.contains("\".\" is no run, and there is none in it; give the name"), "{text}");
+    });
+}
+
+#[test]
 fn status_tells_what_output_costs() {
     sandbox("status_tells_what_output_costs", |s| {
         let options = OpenOptions { buffer: 16 << 20, ..Default::default() };

@@ -280,7 +280,7 @@ impl Parameter {
             (V::Number(old), V::Number(new)) => {
                 if (old.is_i64() || old.is_u64()) && !(new.is_i64() || new.is_u64()) {
                     return Err(bad(format!(
-                        "{new} is not an integer, and its value is one; give an integer"
+                        "{new} is not an integer, as its value {old} is; give an integer (a program that wants fractions declares {old}.0)"
                     )));
                 }
                 // What the variable cannot hold must not be called applied.
@@ -451,7 +451,8 @@ mod tests {
         assert!(p.check(&json!(1.5)).unwrap_err().text().contains("greatest value 1 V/m"));
         assert!(p.check(&json!("x")).is_err());
         let n = Parameter { value: json!(3), min: None, max: None, ..p };
-        assert!(n.check(&json!(2.5)).is_err());
+        let text = n.check(&json!(2.5)).unwrap_err().text().to_owned();
+        assert!(text.contains("2.5 is not an integer, as its value 3 is; give an integer"), "{text}");
     }
 
     #[test]

@@ -142,7 +142,7 @@ class Run:
         attrs: Mapping[str, Any] | None = None,
         if_version: int | None = None,
     ) -> int | None:
-        """Stores or replaces a data set.
+        """Stores or replaces a data set. What is put again is replaced as a whole, with its unit and its attributes.
 
         ``array``: an array of any layout and byte order, a number, text or bytes. Copied when this
         returns, durable at :meth:`flush`. With ``if_version`` it is stored only if the stored version is
@@ -291,6 +291,7 @@ class Run:
         Snapshots that ``forebay repair`` marked as damaged are passed over: ``snap.passed`` has their numbers, which are
         free again. With ``strict`` that raises ``Corrupt``.
         """
+        _is_tag(tag)
         found = self._native.restart(tag, strict)
         if found is None:
             return None
@@ -307,6 +308,7 @@ class Run:
         """Marks the last complete snapshot as a restart point, under a name for people; returns its step. When
         several ranks say the same it is marked once. Raises ``NotFound`` when no snapshot is complete.
         """
+        _is_tag(tag)
         return self._native.checkpoint(tag)
 
     @property
@@ -444,7 +446,9 @@ class Run:
 
         The loop head calls it, before that step is computed: where somebody pressed Save, and where something ends
         the loop from outside. With ``every`` also at each head whose number ``every`` divides, and where the loop ends;
-        so the body needs no snapshot. It is called once for each state.
+        so the body needs no snapshot. It is called once for each state, and with ``every`` again where the loop goes on
+        behind :meth:`restart`: there the snapshot stands, and what else ``fn`` does, as to insert the row of a history, is
+        done again.
 
         Its exception at a Save is shown to whoever pressed the button, and the run goes on; at the other heads it is
         that of the loop.
@@ -548,6 +552,15 @@ def open(
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
     place, room = os.fspath(path_or_url), str(buffer or 0)
     return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere))
+
+
+def _is_tag(tag: object) -> None:
+    """Refuses what is no name of a checkpoint; the number of a snapshot, say."""
+    if tag is not None and not isinstance(tag, str):
+        raise BadArgument(
+            f"tag = {tag!r} is not the name of a checkpoint; give a text. run.restart() goes back to the last complete "
+            "snapshot, run.checkpoint(tag) gives that one a name, and run.drop(step) gives one up, so that the one before it is the last"
+        )
 
 
 def _takes_a_step(fn: Callable[[int], object], what: str) -> None:

@@ -53,11 +53,14 @@ def service(parameters: str, *, name: str | None = None, effects: bool = False) 
     when there are several). It may instead return all that is ``out``, arrays too, which are copied. An ``in`` array is
     read-only. The function itself stays as it is.
 
-    ``effects``: a call is not issued again on another server when the first one was lost.
+    ``effects``: a call is not issued again on another server when the first one was lost. Raises ``BadArgument`` for what
+    is no line of parameters.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, Offer(name or function.__name__, parameters, effects))
+        offer = Offer(name or function.__name__, parameters, effects)
+        _forebay.passed(offer.name, offer.parameters)  # whether it can be read
+        setattr(function, _MARK, offer)
         return function
 
     return mark

@@ -204,6 +204,13 @@ def columns_of(
     columns: Mapping[str, Any] | None, units: Mapping[str, str] | None
 ) -> list[tuple[str, str, str]]:
     """Name, dtype and unit of each column, from what the user gave."""
+    for what, given in (("columns", columns), ("units", units)):
+        if given is not None and not isinstance(given, Mapping):
+            example = '{"mass": "f64"}' if what == "columns" else '{"mass": "kg"}'
+            said = "dtypes" if what == "columns" else "units"
+            raise _forebay.BadArgument(
+                f"{what} = {given!r} does not say the {said}; give a mapping of names to {said}, such as {example}"
+            )
     columns, units = columns or {}, units or {}
     for name in units:
         if columns and name not in columns:

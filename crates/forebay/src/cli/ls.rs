@@ -3,14 +3,15 @@
 use super::leftover::{doubt, in_memory, kept_aside, unread};
 use super::out::{Out, bytes};
 use super::{pick, print};
-use forebay::{Cell, DataSet, Mode, Result};
+use forebay::{Cell, DataSet, Mode, Result, run_dir, runs_in};
 use serde_json::json;
+use std::path::Path;
 
-/// List data sets, tables and snapshots of a run.
+/// List data sets, tables and snapshots of a run, or the runs of a directory.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  forebay ls two_stream 'electrons/*' --step 600")]
 pub struct Ls {
-    /// The run: a name such as two_stream, or its directory.
+    /// The run: a name such as two_stream, or its directory; or a directory with runs in it.
     run: String,
     /// Glob over the names.
     #[arg(default_value = "*")]
@@ -32,6 +33,12 @@ pub struct Ls {
 impl Ls {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
+        if let Some(runs) = self.runs() {
+            return match out.json {
+                true => out.value(&json!({ "runs": runs })),
+                false => runs.iter().try_for_each(|name| out.line(name)),
+            };
+        }
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
         doubt(&run);
         if self.steps {
@@ -90,6 +97,13 @@ impl Ls {
             }
         }
         Ok(())
+    }
+
+    /// The runs in a directory that is none itself, and none is meant by its name.
+    fn runs(&self) -> Option<Vec<String>> {
+        let dir = Path::new(&self.run);
+        let is_run = run_dir(&self.run).is_ok_and(|run| run.is_dir());
+        Some(runs_in(dir)).filter(|runs| !is_run && !runs.is_empty())
     }
 
     fn steps_of(&self, run: &forebay::Run, out: &Out) -> Result<()> {

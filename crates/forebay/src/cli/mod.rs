@@ -25,8 +25,10 @@ mod table;
 mod up;
 mod wait;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, Result};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -137,9 +139,27 @@ fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
     Err(Error::io("cannot start this program again", failed))
 }
 
+/// Of a word that is no command it is said which ones there are.
+fn with_choice(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    // Behind the run of `forebay steer` it counts as one argument too many.
+    let wrong = error.get(ContextKind::InvalidSubcommand).or(error.get(ContextKind::InvalidArg));
+    let is_word = matches!(wrong, Some(ContextValue::String(word)) if !word.starts_with('-'));
+    let all = Cli::command();
+    let within = words.iter().fold(&all, |command, word| command.find_subcommand(word).unwrap_or(command));
+    let kinds = [ErrorKind::InvalidSubcommand, ErrorKind::UnknownArgument];
+    if !is_word || !within.has_subcommands() || !kinds.contains(&error.kind()) {
+        return error;
+    }
+    let names = within.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name);
+    let text = format!("there are {}", names.collect::<Vec<_>>().join(", "));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![text.into()]));
+    error
+}
+
 /// Reads the arguments and runs the command: exit status 0 done, 1 error, 2 usage.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse_from(steer::run_before_verb(std::env::args_os().collect()));
+    let words = steer::run_before_verb(std::env::args_os().collect());
+    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| with_choice(error, &words).exit());
     let out = out::Out { json: cli.json };
     wait::watch();
     match cli.command.run(&out) {

@@ -1,6 +1,6 @@
 //! Which array of a run is meant: a data set outside steps, or one of a snapshot, whole or in part.
 
-use forebay::{Array, DataSet, Kept, Result, Run, Selection};
+use forebay::{Array, Code, DataSet, Error, Kept, Result, Run, Selection};
 
 /// The options that name one array.
 #[derive(clap::Args)]
@@ -28,10 +28,23 @@ impl Pick {
             let array = kept.get(name, select(&d)?.as_ref())?;
             return Ok((d, array));
         }
-        let d = run.dataset(name, self.set)?;
+        let d = run.dataset(name, self.set).map_err(|e| in_a_snapshot(run, name, e))?;
         let array = run.get(name, self.set, select(&d)?.as_ref())?;
         Ok((d, array))
     }
+}
+
+/// What is no data set may be an array of the last snapshot.
+fn in_a_snapshot(run: &Run, name: &str, absent: Error) -> Error {
+    let is_there = |last: &Kept| last.dataset(name).is_ok();
+    let last = snapshot(run, -1).ok().filter(|last| absent.code() == Code::NotFound && is_there(last));
+    last.map_or(absent, |last| {
+        let text = format!(
+            "there is no data set {name:?} outside snapshots, and snapshot {} has an array of that name; --step {0} takes it from there, and --step -1 from the last one",
+            last.step()
+        );
+        Error::new(Code::NotFound, text)
+    })
 }
 
 /// A snapshot by its step; from the end when negative.

@@ -301,7 +301,9 @@ pub(super) fn go_back_to(conn: &Connection, tag: &str) -> Result<Vec<i64>> {
     let all = checkpoints(conn)?;
     let of_tag = || all.iter().rev().filter(|c| c.tag.as_deref() == Some(tag));
     let Some(found) = of_tag().find(|c| c.kept) else {
-        let known: Vec<&str> = all.iter().filter(|c| c.kept).filter_map(|c| c.tag.as_deref()).collect();
+        let mut known: Vec<&str> = all.iter().filter(|c| c.kept).filter_map(|c| c.tag.as_deref()).collect();
+        let mut seen = HashSet::new();
+        known.retain(|tag| seen.insert(*tag));
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let why = match of_tag().next() {
             Some(c) => match damage_of(conn, c.step)? {

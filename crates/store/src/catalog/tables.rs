@@ -102,7 +102,10 @@ pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bo
             true => Ok(t),
             false => Err(Error::new(
                 Code::Conflict,
-                format!("table {name:?} exists with the columns {}; choose another name", words(&t.columns)),
+                format!(
+                    "table {name:?} {}; open it as it is, without columns, or choose another name",
+                    difference(&t.columns, columns)
+                ),
             )),
         };
     }
@@ -140,6 +143,20 @@ pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bo
         columns: columns.to_vec(),
         history,
     })
+}
+
+/// In what the columns of a table that is there differ from those that are given.
+fn difference(there: &[Column], given: &[Column]) -> String {
+    let kind = |c: &Column| (c.name.clone(), c.dtype.clone());
+    let unit =
+        |c: &Column| if c.unit.is_empty() { "no unit".into() } else { format!("the unit {:?}", c.unit) };
+    let units = there.iter().zip(given).find(|(t, g)| t.unit != g.unit);
+    match units.filter(|_| there.iter().map(kind).eq(given.iter().map(kind))) {
+        Some((t, g)) => {
+            format!("exists, and its column {:?} has {} there and {} here", t.name, unit(t), unit(g))
+        }
+        None => format!("exists with the columns {}, and is to have {}", words(there), words(given)),
+    }
 }
 
 fn words(columns: &[Column]) -> String {
