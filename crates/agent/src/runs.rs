@@ -106,6 +106,12 @@ impl Runs {
         self.all().into_iter().filter(|r| r.is_open()).collect()
     }
 
+    /// Those that somebody may want to see: without those that ended and are gone from the disk.
+    pub fn shown(&self, shared: &Shared) -> Vec<Arc<Run>> {
+        fade(shared, &mut lock(&self.table));
+        self.all()
+    }
+
     /// All, those that are only shown too.
     pub fn all(&self) -> Vec<Arc<Run>> {
         lock(&self.table).values().cloned().collect()
@@ -126,12 +132,13 @@ impl Runs {
     }
 }
 
-/// Forgets ended runs that nobody looks at.
+/// Forgets ended runs that nobody looks at, at once those whose directory was deleted.
 fn fade(shared: &Shared, table: &mut BTreeMap<PathBuf, Arc<Run>>) {
     let many = table.len() >= SHOWN;
+    let is_over = |path: &Path, ended: Duration| many || ended > FADING || !path.is_dir();
     let gone: Vec<PathBuf> = table
         .iter()
-        .filter(|(_, r)| r.watching() == 0 && r.ended_for().is_some_and(|t| many || t > FADING))
+        .filter(|(path, r)| r.watching() == 0 && r.ended_for().is_some_and(|t| is_over(path, t)))
         .map(|(path, _)| path.clone())
         .collect();
     for path in gone {

@@ -205,7 +205,7 @@ impl Shared {
             connections: self.connections.load(Ordering::Acquire).saturating_sub(1),
             page: lock(&self.page).as_ref().map(|m| m.address().to_string()),
             listens: lock(&self.network).as_ref().map(|open| open.answer().clone()),
-            runs: self.runs.all().iter().map(|r| r.status()).collect(),
+            runs: self.runs.shown(self).iter().map(|r| r.status()).collect(),
             directory: self.broker.as_ref().map(|b| b.directory()).unwrap_or_default(),
         }
     }

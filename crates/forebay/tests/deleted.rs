@@ -27,6 +27,7 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         take(&run, 0, 1000).unwrap().wait(None).unwrap();
         assert_eq!(segments(), 1);
         std::fs::remove_dir_all(&dir).unwrap();
+        assert!(status().contains("gone.fb: STARTING; its directory was deleted"), "{}", status());
         let told = first_error(&run);
         assert!(told.text().contains("was deleted while the run was open"), "{told}");
         // It is told first, and then the session ends.
@@ -39,11 +40,18 @@ fn who_writes_a_run_that_is_deleted_under_an_agent_is_told_and_may_begin_anew() 
         is_true_of_nothing_left(&run.close().unwrap_err());
         drop(run);
         until("the end of its memory", || segments() == 0);
+        assert!(!status().contains("gone.fb"), "{}", status());
         let run = open(&dir);
         take(&run, 5, 1000).unwrap().wait(None).unwrap();
         assert_eq!(run.snapshots().unwrap().numbers().unwrap(), [5]);
         run.close().unwrap();
     });
+}
+
+/// What the command says of this host.
+fn status() -> String {
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_forebay")).arg("status").output().unwrap();
+    String::from_utf8(out.stdout).unwrap()
 }
 
 /// What a program that goes on writing is told.

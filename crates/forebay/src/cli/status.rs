@@ -7,6 +7,7 @@ use forebay_agent::{Owners, RunStatus, Silent, Status as Of};
 use forebay_arena::{Process, ProcessState};
 use forebay_types::counted;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// What owns a run without an agent.
 const EMBEDDED: &str = "embedded in a program";
@@ -133,7 +134,8 @@ fn show(out: &Out, run: &RunStatus) -> Result<()> {
     let state = json!(run.state);
     let step = run.step.map_or(String::new(), |s| format!(" at step {s}"));
     let watch = if run.viewers > 0 { format!(", {} watching", run.viewers) } else { String::new() };
-    out.line(format!("  run {}: {}{step}{watch}", run.path, state.as_str().unwrap_or("")))?;
+    let gone = if Path::new(&run.path).is_dir() { "" } else { "; its directory was deleted" };
+    out.line(format!("  run {}: {}{step}{watch}{gone}", run.path, state.as_str().unwrap_or("")))?;
     for rank in &run.ranks {
         let held = if rank.held { ", held" } else { "" };
         let (pid, buffer) = (rank.pid, bytes(rank.buffer));
