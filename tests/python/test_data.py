@@ -39,6 +39,19 @@ def test_a_run_is_a_directory_that_is_there_again(run_dir: Path) -> None:
         assert dict(run.attrs) == {"title": "test"}
 
 
+def test_a_set_that_is_put_again_is_what_the_new_put_says(run_dir: Path) -> None:
+    for elements in (3, 100_000):
+        with fb.open(run_dir, "w") as run:
+            run.put("x", np.ones(elements), unit="m", attrs={"kind": "laser"})
+            run["x"] = np.zeros(elements)
+            [found] = run.list("x")
+            assert (found.unit, found.attrs, found.version) == ("", {}, 2)
+            run.put("x", np.ones(elements), unit="cm", attrs={"n": 1})
+        with fb.open(run_dir, "r") as run:
+            [found] = run.list("x")
+            assert (found.unit, found.attrs) == ("cm", {"n": 1})
+
+
 def test_sets_of_one_name_are_apart(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         run.put("x", [1.0], set=0)

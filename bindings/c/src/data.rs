@@ -24,11 +24,11 @@ pub const UNIT: usize = limits::UNIT_BYTES + 1;
 pub struct fb_put_opts {
     /// sizeof(fb_put_opts).
     pub size: usize,
-    /// Unit, such as "V/m"; NULL: none.
+    /// Unit, such as "V/m"; NULL: none, also where an earlier version had one.
     pub unit: *const c_char,
     /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory.
     pub order: fb_order,
-    /// Attributes as a JSON object that replace those of an earlier version; NULL: leave them.
+    /// Attributes as a JSON object; NULL: none, also where an earlier version had some.
     pub attrs: *const c_char,
 }
 

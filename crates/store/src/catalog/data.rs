@@ -223,15 +223,15 @@ pub struct Put<'a> {
 /// One statement for all puts: it undoes itself when it fails. A row that points to a file is
 /// replaced only when told so (`?13`), since somebody has to learn which file is free then.
 const PUT: &str = "INSERT INTO fb_data(name, set_number, dtype, shape, data_order, unit, attrs, version, nbytes, crc32c, file, file_offset, value)
-    VALUES(?1, ?2, ?3, ?4, ?5, ?6, coalesce(?7, '{}'), 1, ?8, ?9, ?10, ?11, ?12)
-    ON CONFLICT(name, set_number) DO UPDATE SET dtype = ?3, shape = ?4, data_order = ?5, unit = ?6, attrs = coalesce(?7, attrs),
+    VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9, ?10, ?11, ?12)
+    ON CONFLICT(name, set_number) DO UPDATE SET dtype = ?3, shape = ?4, data_order = ?5, unit = ?6, attrs = ?7,
     version = version + 1, nbytes = ?8, crc32c = ?9, file = ?10, file_offset = ?11, value = ?12 WHERE ?13 OR file IS NULL";
 
-/// Stores or replaces a data set. Attributes that are not given stay.
+/// Stores or replaces a data set, with its unit and its attributes.
 pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
     Name::new(p.name)?;
     let (unit, attrs) = super::unit_and_attrs(p.unit, p.attrs)?;
-    let attrs = attrs.map(|a| serde_json::Value::Object(a).to_string());
+    let attrs = serde_json::Value::Object(attrs.unwrap_or_default()).to_string();
     let (blob, file, offset, crc) = match value {
         Value::Small(bytes) => (Some(bytes), None, None, forebay_types::crc32c(bytes)),
         Value::File { file, offset, crc } => (None, Some(file), Some(offset as i64), crc),
