@@ -163,6 +163,24 @@ def test_two_diagrams_of_one_title_are_of_one_kind(run_dir: Path) -> None:
             run.diagram("c", "history")
 
 
+def test_a_history_with_points_of_an_earlier_start_stays_one(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.diagram("energy", "history").append(0.0, e=1.0)
+        run.diagram("empty", "history")
+        run.diagram("u", "curve").update([0.0], [1.0])
+    with fb.open(run_dir) as run:
+        for title, kind in (("empty", "scatter"), ("u", "scatter")):
+            run.diagram(title, kind)  # type: ignore[arg-type]
+        run.flush()
+        with pytest.raises(fb.Conflict, match=r'"energy" is of kind History in this run.*declared as Curve'):
+            run.diagram("energy", "curve")
+            run.flush()
+        run.diagram("empty", "scatter")
+    with fb.open(run_dir, "r") as run:
+        kinds = run.sql("select title, declaration from fb_diagrams")
+        assert ["history" in row["declaration"] for row in kinds if row["title"] == "energy"] == [True]
+
+
 def test_a_parameter_with_limits_the_wrong_way_round_is_refused_by_them(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         with pytest.raises(fb.BadArgument, match=r"least value 10.* above its greatest value 0"):

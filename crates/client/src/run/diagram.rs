@@ -59,8 +59,8 @@ impl Diagram {
             return Err(Error::new(
                 Code::Conflict,
                 format!(
-                    "the diagram {:?} is of kind {kind:?} already; give this one another title",
-                    declared.title
+                    "the diagram {:?} is of kind {kind:?} already, and is declared as {:?}; give this one another title",
+                    declared.title, declared.kind
                 ),
             ));
         }

@@ -102,14 +102,14 @@ pub fn declare(conn: &Connection, session: u64, what: &Declare) -> Result<Declar
 fn declare_diagram(conn: &Connection, session: u64, d: &Diagram) -> Result<Diagram> {
     let broken = |e| sql_error("cannot keep a declaration", e);
     let reduce = d.reduce.map_or("", Reduce::name);
-    let known: Option<u32> = conn
-        .query_row("SELECT id FROM fb_diagrams WHERE title = ?1 ORDER BY id LIMIT 1", [&d.title], |r| {
-            r.get(0)
-        })
-        .optional()
-        .map_err(failed)?;
+    let sql = "SELECT id, declaration FROM fb_diagrams WHERE title = ?1 ORDER BY id LIMIT 1";
+    let known: Option<(u32, String)> =
+        conn.query_row(sql, [&d.title], |r| Ok((r.get(0)?, r.get(1)?))).optional().map_err(failed)?;
     let id = match known {
-        Some(id) => id,
+        Some((id, declaration)) => {
+            check_kind(conn, session, d, id, &declaration)?;
+            id
+        }
         None => conn
             .query_row(
                 "SELECT CASE WHEN EXISTS (SELECT 1 FROM fb_diagrams WHERE id = ?1)
@@ -145,6 +145,35 @@ fn declare_diagram(conn: &Connection, session: u64, d: &Diagram) -> Result<Diagr
         .map_err(broken)?;
     note_number(conn, session, (d.id, ITSELF), (id, ITSELF), reduce)?;
     Ok(kept)
+}
+
+/// A diagram keeps its kind as long as there is something of it: the points of a history, or another rank that has
+/// declared it.
+fn check_kind(conn: &Connection, session: u64, d: &Diagram, id: u32, declaration: &str) -> Result<()> {
+    let Ok(kept) = serde_json::from_str::<Diagram>(declaration) else { return Ok(()) };
+    if kept.kind == d.kind {
+        return Ok(());
+    }
+    let is_there = |sql: &str| {
+        let own = params![id, session as i64];
+        conn.query_row(sql, own, |r| r.get::<_, bool>(0)).map_err(failed)
+    };
+    let text = if is_there(
+        "SELECT EXISTS (SELECT 1 FROM fb_numbers WHERE kept_diagram = ?1 AND session <> ?2)",
+    )? {
+        format!(
+            "the diagram {:?} is declared as {:?} here and as {:?} by another rank; declare it alike in all ranks",
+            d.title, d.kind, kept.kind
+        )
+    } else if is_there("SELECT EXISTS (SELECT 1 FROM fb_points WHERE diagram = ?1 AND ?2 IS NOT NULL)")? {
+        format!(
+            "the diagram {:?} is of kind {:?} in this run, with points of an earlier start, and is declared as {:?}; give it another title, or begin anew with mode \"w\"",
+            d.title, kept.kind, d.kind
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code::Conflict, text))
 }
 
 fn declare_curve(conn: &Connection, session: u64, own: (u32, u32), name: &str) -> Result<(u32, u32)> {
