@@ -167,7 +167,7 @@ impl Intake {
             self.take_arrived();
             self.look_after_ranks();
             self.feed(Event::Turn);
-            self.look_for_directory(BEAT);
+            self.look_for_directory();
             self.move_declared();
             self.downs.flush();
             self.beat();
@@ -263,7 +263,7 @@ impl Intake {
                 Report::Done(all) => {
                     // In a directory that is gone nothing can be written, and that is what is told.
                     if all.iter().any(|done| done.result.is_err()) {
-                        self.look_for_directory(Duration::ZERO);
+                        self.is_displaced();
                     }
                     all.into_iter().for_each(|done| self.feed(Event::Done(Box::new(done))));
                 }
@@ -382,13 +382,20 @@ impl Intake {
         }
     }
 
-    /// A directory that is deleted, or moved, is never written again: whoever writes hears of it also when there is
-    /// nothing to commit. It is looked for when it was not for so long.
-    fn look_for_directory(&mut self, pause: Duration) {
-        if self.attached.is_empty() || self.seen.elapsed() < pause {
+    /// A directory that is deleted is never written again: whoever writes hears of it also when there is nothing to
+    /// commit, and nobody recovers what is in the segments. One that is only moved may come back before that matters.
+    fn look_for_directory(&mut self) {
+        if self.attached.is_empty() || self.seen.elapsed() < BEAT {
             return;
         }
         self.seen = Instant::now();
+        if self.catalog.is_deleted() {
+            self.is_displaced();
+        }
+    }
+
+    /// Has the machine hear that the directory is not where it was, if so.
+    fn is_displaced(&mut self) {
         if let Some(why) = self.catalog.displaced() {
             self.feed(Event::Lose(why));
         }
