@@ -91,22 +91,30 @@ def test_an_agent_killed_between_the_points_of_the_ranks_costs_none(place: Place
     check(run_dir, 2)
 
 
-def test_ways_of_reducing_that_are_none_and_ranks_that_differ_are_told(place: Place, run_dir: Path) -> None:
+@pytest.mark.parametrize(
+    "declaration, said",
+    [
+        ('"history", reduce="sum" if run.rank else "max"', "with reduce="),
+        ('"history" if run.rank else "curve"', "by another rank; declare it alike in all ranks"),
+    ],
+)
+def test_ways_of_reducing_that_are_none_and_ranks_that_differ_are_told(
+    place: Place, run_dir: Path, declaration: str, said: str
+) -> None:
     with fb.open(run_dir) as run:
         with pytest.raises(fb.BadArgument, match="sum"):
             run.diagram("energy", "history", reduce="product")  # type: ignore[arg-type]
         with pytest.raises(fb.BadArgument, match="histories"):
             run.diagram("field", "curve", reduce="sum")
-    program = """
+    program = f"""
 import sys, forebay as fb, numpy as np
 with fb.open(sys.argv[1]) as run:
-    d = run.diagram("energy", "history", reduce="sum" if run.rank else "max")
-    d.append(0.0, w=1.0)
+    run.diagram("energy", {declaration})
     with run.snapshot(0) as s:
         s.put("x", np.ones(1), offset="append")
     s.wait()
 """
     processes = place.ranks(2, sys.executable, "-c", program, run_dir.with_name("two.fb"))
-    said = [process.communicate(timeout=60)[1] for process in processes]
+    texts = [process.communicate(timeout=60)[1] for process in processes]
     assert any(process.returncode for process in processes)
-    assert any("declare it alike in all ranks" in text for text in said)
+    assert any(said in text and "declare it alike in all ranks" in text for text in texts)
