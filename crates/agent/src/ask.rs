@@ -61,7 +61,7 @@ pub fn owners() -> Result<Owners> {
         match look(role, socket) {
             Look::Answers(status) => found.answering.push(*status),
             Look::Silent(silent) => found.silent.push(silent),
-            // Whoever ends while we ask has nothing any more.
+            // Whoever ends while we ask has nothing any more, and one of another version cannot be asked.
             Look::Gone => {}
         }
     }
@@ -79,10 +79,13 @@ enum Look {
 fn look(role: &str, socket: &Path) -> Look {
     let process = Wire::listening(socket);
     let is_stopped = |p: &Process| p.state() == ProcessState::Stopped;
-    if !process.as_ref().is_some_and(is_stopped)
-        && let Ok(status) = ask(socket, &AdminRequest::Status, Duration::ZERO)
-    {
-        return Look::Answers(Box::new(status));
+    if !process.as_ref().is_some_and(is_stopped) {
+        match ask(socket, &AdminRequest::Status, Duration::ZERO) {
+            Ok(status) => return Look::Answers(Box::new(status)),
+            Err(e) if matches!(e.code(), Code::Timeout | Code::ServerLost) => {}
+            // It answers, in words of another version.
+            Err(_) => return Look::Gone,
+        }
     }
     let Some(process) = process.filter(Process::alive) else { return Look::Gone };
     let runs = forebay_store::lock::held_by(process.pid);

@@ -6,6 +6,7 @@
 //! takes the same lock and looks once more for connections under it.
 
 use crate::rendezvous::Address;
+use forebay_arena::process::go_on_or_end;
 use forebay_arena::{Process, ProcessState, place};
 use forebay_link::{Wire, net};
 use forebay_types::{Code, Error, Result};
@@ -130,6 +131,10 @@ pub fn running() -> Result<Option<PathBuf>> {
 /// The same, and also the socket of one that lives and does not answer.
 pub(crate) fn running_or_silent() -> Result<Option<PathBuf>> {
     running().or_else(|e| {
+        // One of another version answers, and is none that can be asked.
+        if !matches!(e.code(), Code::Timeout | Code::ServerLost) {
+            return Err(e);
+        }
         let named = place::broker().filter(|given| given.exists());
         let socket = named.map_or_else(place::agent_socket, Ok)?;
         Wire::listening(&socket).map(|_| Some(socket)).ok_or(e)
@@ -154,12 +159,9 @@ fn silent(socket: &Path, error: Error) -> Error {
     let known = || place::rendezvous().ok().and_then(|p| Address::read(&p)).filter(|a| a.socket == socket);
     let state = |p: Process| (p.pid, p.state());
     match Wire::listening(socket).map(state).or_else(|| known().map(|a| (a.pid, a.state()))) {
-        Some((pid, ProcessState::Stopped)) => Error::new(
-            Code::ServerLost,
-            format!(
-                "the agent (pid {pid}) is stopped; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`"
-            ),
-        ),
+        Some((pid, ProcessState::Stopped)) => {
+            Error::new(Code::ServerLost, format!("the agent (pid {pid}) is stopped; {}", go_on_or_end(pid)))
+        }
         _ => error.within("the agent does not answer"),
     }
 }
