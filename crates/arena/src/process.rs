@@ -41,6 +41,11 @@ pub enum ProcessState {
     Hidden,
 }
 
+/// What helps with a process that is stopped, for people.
+pub fn go_on_or_end(pid: u32) -> String {
+    format!("let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`")
+}
+
 /// Who is at the other end of a Unix socket, as the kernel knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketPeer {

@@ -54,7 +54,7 @@ pub use forebay_types::{
     Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute, real_attribute,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
-pub use options::{OpenOptions, parse_bytes, run_dir, runs_in};
+pub use options::{OpenOptions, names_of_runs_in, parse_bytes, run_dir, runs_in};
 pub use run::{Run, open};
 pub use steps::{Start, StepsOptions, TimeLimit};
 pub use table::{Table, TableOptions};

@@ -154,7 +154,7 @@ pub fn run_dir(place: &str) -> Result<PathBuf> {
 
 /// A path such as "." that names no run.
 fn no_run(place: &str) -> Error {
-    let known = runs_in(Path::new(place));
+    let known = names_of_runs_in(Path::new(place));
     let text = match known.is_empty() {
         true => format!("{place:?} is no run, and there is none in it; give the name of a run"),
         false => format!("{place:?} is no run; give one of those in it: {}", known.join(", ")),
@@ -162,15 +162,20 @@ fn no_run(place: &str) -> Error {
     Error::new(Code::NotFound, text)
 }
 
-/// The names of the runs in a directory.
-pub fn runs_in(dir: &Path) -> Vec<String> {
-    let run = |entry: std::fs::DirEntry| {
-        let path = entry.path();
-        let name = path.file_stem()?.to_str()?.to_owned();
-        (path.extension()? == "fb" && path.join("catalog.sqlite").is_file()).then_some(name)
-    };
+/// The directories of the runs in a directory.
+pub fn runs_in(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let is_run = |p: &PathBuf| p.extension().is_some_and(|e| e == "fb") && p.join("catalog.sqlite").is_file();
+    let mut runs: Vec<PathBuf> =
+        std::fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path())).filter(is_run).collect();
+    runs.sort();
+    Ok(runs)
+}
+
+/// Their names; none where it cannot be read.
+pub fn names_of_runs_in(dir: &Path) -> Vec<String> {
+    let runs = runs_in(dir).unwrap_or_default();
     let mut names: Vec<String> =
-        std::fs::read_dir(dir).into_iter().flatten().flatten().filter_map(run).collect();
+        runs.iter().filter_map(|p| Some(p.file_stem()?.to_str()?.to_owned())).collect();
     names.sort();
     names
 }

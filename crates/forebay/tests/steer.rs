@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::support::{Sandbox, sandbox, signal, until};
+use crate::support::{Process, Sandbox, sandbox, signal, until};
 use forebay::{Mode, OpenOptions, ParameterOptions};
 use serde_json::{Value, json};
 
@@ -224,16 +224,21 @@ fn a_viewer_who_presses_quit_is_refused_and_an_operator_is_not() {
     });
 }
 
+/// A program in its loop, under an agent that stays.
+fn under_an_agent(s: &Sandbox) -> (String, Process) {
+    ask(&["up"]);
+    let program = s.start("rank 0");
+    s.hear("looping-0");
+    (s.run("loop.fb"), program)
+}
+
 #[test]
 fn a_run_that_is_killed_while_it_is_held_leaves_the_agent_in_order() {
     sandbox("a_run_that_is_killed_while_it_is_held_leaves_the_agent_in_order", |s| {
         if s.role == "rank 0" {
             return simulate(s, 0, 1);
         }
-        let run = s.run("loop.fb");
-        ask(&["up"]);
-        let mut program = s.start("rank 0");
-        s.hear("looping-0");
+        let (run, mut program) = under_an_agent(s);
         ask(&["steer", &run, "stop"]);
         program.kill();
         await_state(&run, "LOST");
@@ -252,10 +257,7 @@ fn who_steers_a_program_that_is_killed_hears_that_it_is_gone_and_what_to_do() {
         if s.role == "rank 0" {
             return simulate(s, 0, 1);
         }
-        let run = s.run("loop.fb");
-        ask(&["up"]);
-        let mut program = s.start("rank 0");
-        s.hear("looping-0");
+        let (run, mut program) = under_an_agent(s);
         signal(program.pid(), "-STOP");
         let steer = Command::new(env!("CARGO_BIN_EXE_forebay"))
             .args(["steer", &run, "save", "--timeout", "60"])

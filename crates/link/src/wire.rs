@@ -12,7 +12,7 @@ use crate::greeting::{self, Peer};
 use crate::line::Duplex;
 use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
 use crate::pool::Pool;
-use forebay_arena::process::SocketPeer;
+use forebay_arena::process::{SocketPeer, go_on_or_end};
 use forebay_arena::{Process, ProcessState, limits, place};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -578,9 +578,9 @@ fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
 fn silent(process: Option<Process>, timeout: Duration) -> Error {
     let seconds = timeout.as_secs_f64();
     let text = match process.map(|p| (p.pid, p.state())) {
-        Some((pid, ProcessState::Stopped)) => format!(
-            "process {pid} is stopped and answers nobody; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`"
-        ),
+        Some((pid, ProcessState::Stopped)) => {
+            format!("process {pid} is stopped and answers nobody; {}", go_on_or_end(pid))
+        }
         Some((pid, ProcessState::Running)) => format!(
             "process {pid} runs and has not answered for {seconds:.1} s, for it is busy or hangs; try again later, or end it with `kill -KILL {pid}`"
         ),

@@ -12,6 +12,7 @@
 use crate::catalog::Noted;
 use crate::disk::{Disk, write_all};
 use crate::layout::LOCK;
+use forebay_arena::process::go_on_or_end;
 use forebay_arena::{Lent, Process, ProcessState};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -320,7 +321,8 @@ fn held(path: &Path, by: Option<&Holder>) -> Error {
         return Error::new(
             Code::Conflict,
             format!(
-                "{run} is held by {who} (process {pid}), which is stopped; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`, or open the run with mode \"r\" meanwhile"
+                "{run} is held by {who} (process {pid}), which is stopped; {}, or open the run with mode \"r\" meanwhile",
+                go_on_or_end(pid)
             ),
         );
     }

@@ -3,12 +3,12 @@
 
 use super::leftover::{Look, in_memory, kept_aside, leftovers, lines, unread};
 use super::out::{Out, Unit, bar, bytes};
-use forebay::{Code, Elsewhere, Error, Result, run_dir};
+use forebay::{Code, Elsewhere, Error, Result, run_dir, runs_in};
 use forebay_arena::{Process, place};
 use forebay_store as store;
 use forebay_types::counted;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -291,13 +291,7 @@ impl Recover {
             return recover(out, &dir, elsewhere);
         }
         let here = std::env::current_dir().map_err(|e| Error::io("cannot find the working directory", e))?;
-        let entries =
-            std::fs::read_dir(&here).map_err(|e| Error::io(format!("cannot read {}", here.display()), e))?;
-        let mut runs: Vec<PathBuf> = entries
-            .filter_map(|e| Some(e.ok()?.path()))
-            .filter(|p| p.extension().is_some_and(|e| e == "fb") && p.join(store::layout::CATALOG).is_file())
-            .collect();
-        runs.sort();
+        let runs = runs_in(&here).map_err(|e| Error::io(format!("cannot read {}", here.display()), e))?;
         if runs.is_empty() {
             return Err(Error::new(
                 Code::NotFound,
@@ -391,10 +385,14 @@ fn has(dir: &Path) -> Has {
 
 /// A refusal because an agent holds the run, in words that say for whom: the agent itself has nothing to do with it.
 fn who_writes(dir: &Path, e: Error) -> Error {
-    if e.code() != Code::Conflict {
-        return e;
+    match e.code() {
+        Code::Conflict => refused(dir, has(dir), e),
+        _ => e,
     }
-    match has(dir) {
+}
+
+fn refused(dir: &Path, by: Has, e: Error) -> Error {
+    match by {
         Has::Ranks(agent, programs) => {
             let who = match &programs[..] {
                 [one] => format!("process {one}"),
@@ -447,8 +445,9 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
             Has::Silent if silent.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
-            Has::Ranks(_, _) => return Err(who_writes(dir, e)),
-            Has::Nobody | Has::Silent | Has::Others => return Err(e),
+            by @ (Has::Ranks(..) | Has::Nobody | Has::Silent | Has::Others) => {
+                return Err(refused(dir, by, e));
+            }
         }
     };
     bar.finish_and_clear();

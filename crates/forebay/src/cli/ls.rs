@@ -3,7 +3,7 @@
 use super::leftover::{doubt, in_memory, kept_aside, unread};
 use super::out::{Out, bytes};
 use super::{pick, print};
-use forebay::{Cell, DataSet, Mode, Result, run_dir, runs_in};
+use forebay::{Cell, DataSet, Mode, Result, names_of_runs_in, run_dir};
 use serde_json::json;
 use std::path::Path;
 
@@ -103,7 +103,7 @@ impl Ls {
     fn runs(&self) -> Option<Vec<String>> {
         let dir = Path::new(&self.run);
         let is_run = run_dir(&self.run).is_ok_and(|run| run.is_dir());
-        Some(runs_in(dir)).filter(|runs| !is_run && !runs.is_empty())
+        Some(names_of_runs_in(dir)).filter(|runs| !is_run && !runs.is_empty())
     }
 
     fn steps_of(&self, run: &forebay::Run, out: &Out) -> Result<()> {

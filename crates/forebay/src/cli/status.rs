@@ -4,6 +4,7 @@ use super::leftover::{Look, leftovers, lines};
 use super::out::{Out, bytes};
 use forebay::{Code, Error, Result};
 use forebay_agent::{Owners, RunStatus, Silent, Status as Of};
+use forebay_arena::process::go_on_or_end;
 use forebay_arena::{Process, ProcessState};
 use forebay_types::counted;
 use serde_json::{Value, json};
@@ -70,9 +71,7 @@ fn silent(out: &Out, s: &Silent) -> Result<()> {
 fn state(s: &Silent) -> String {
     let pid = s.pid;
     match s.stopped {
-        true => format!(
-            "(pid {pid}) is stopped; let it go on with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`"
-        ),
+        true => format!("(pid {pid}) is stopped; {}", go_on_or_end(pid)),
         false => format!(
             "(pid {pid}) runs and does not answer, for it is busy or hangs; look again later, or end it with `kill -KILL {pid}`"
         ),

@@ -4,8 +4,7 @@
 use crate::catalog::{self, LogFault};
 use crate::layout::Layout;
 use crate::lock::{Holder, holder, read_holder};
-use crate::owner::{broken, lost_records};
-use forebay_types::counted;
+use crate::owner::{broken, lost_records, up_to};
 use std::path::Path;
 
 /// What is not to be seen of a catalog.
@@ -37,7 +36,7 @@ pub fn doubt(dir: &Path) -> Option<Doubt> {
     let lost = behind.map_or(0, |b| b.records) + gaps.map(|gap| gap.end - gap.start).sum::<u64>();
     let lacks = match lost {
         0 => String::new(),
-        n => format!(", up to {} of what programs put, inserted and appended", counted(n, "record")),
+        n => format!(", {}", up_to(n, "programs")),
     };
     let is_older = behind.is_some() || lost > 0;
     let found = match catalog::bad_log(&path) {

@@ -91,7 +91,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     layout.create(&*disk)?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
     // It may be the log that is damaged, and not the catalog.
-    let log = catalog::part(&*disk, &layout)?;
+    let mut log = catalog::part(&*disk, &layout)?;
     spare_the_living(&layout)?;
     catalog::go_on(&*disk, &layout)?;
     let mut done = Repaired::default();
@@ -102,7 +102,6 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
             Health::Damaged(vec!["catalog.sqlite is not there".into()])
         }
     };
-    let (mut log, mut generation) = (log, None);
     let (mut catalog, anew) = match health {
         Health::Sound => {
             catalog::keep_broken(&*disk, &layout, log.as_ref())?;
@@ -115,14 +114,9 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
                 done.faults.push(format!("its log is {}", broken(&found)));
                 log = None;
             }
-            let (new, of_old) = begin_anew(&disk, &layout, &lock, &mut done)?;
-            generation = of_old;
-            (new, true)
+            (begin_anew(&disk, &layout, &lock, &mut done)?, true)
         }
     };
-    if let Some(generation) = generation {
-        catalog::set_generation(catalog.conn(), generation)?;
-    }
     let left = left_by_the_dead(&layout, catalog.run_id());
     let earlier = catalog::behind(catalog.conn(), lock.before())?;
     catalog.transaction(|tx| {
@@ -188,21 +182,17 @@ fn unknown(layout: &Layout, e: Error) -> Error {
     }
 }
 
-/// A new catalog under another name, with what can be read of the old one, and the generation that it goes on from.
-/// One that nobody can read any more is not called an older one: that it is lost is said.
-fn begin_anew(
-    disk: &Arc<dyn Disk>,
-    layout: &Layout,
-    lock: &Lock,
-    done: &mut Repaired,
-) -> Result<(Catalog, Option<u32>)> {
+/// A new catalog under another name, with what can be read of the old one, that goes on from its generation. One that
+/// nobody can read any more is not called an older one: that it is lost is said.
+fn begin_anew(disk: &Arc<dyn Disk>, layout: &Layout, lock: &Lock, done: &mut Repaired) -> Result<Catalog> {
     let old = if done.lost_catalog { None } else { Old::open(layout)? };
     let id = known_id(layout, old.as_ref())?;
     let mut new = catalog::begin(disk, layout, lock.fence(), &id)?;
-    let known = lock.before().map(|h| h.catalog.generation);
+    let known = lock.before().map_or(0, |h| h.catalog.generation);
     let Some(old) = old else {
         done.lost_catalog = true;
-        return Ok((new, known));
+        catalog::set_generation(new.conn(), known)?;
+        return Ok(new);
     };
     if old.is_put_right {
         done.faults.push("its first page was damaged; it was read with that of a sound one".into());
@@ -216,7 +206,8 @@ fn begin_anew(
     done.lost_catalog = done.saved.iter().all(|s| s.rows == 0);
     // Where the header was damaged its number is no witness.
     let read = catalog::generation(&old.conn).ok().filter(|_| !old.is_put_right);
-    Ok((new, read.or(known)))
+    catalog::set_generation(new.conn(), read.unwrap_or(known))?;
+    Ok(new)
 }
 
 /// The run's identity as its files know it, or what can be read of its catalog.

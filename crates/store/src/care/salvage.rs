@@ -476,14 +476,15 @@ enum Carried {
 fn carry(row: &Row, put: &mut CachedStatement, columns: usize) -> rusqlite::Result<Carried> {
     let mut garbled = false;
     for i in 0..columns {
-        let value: ValueRef = row.get_ref(i + 1)?;
-        let text = match value {
-            ValueRef::Text(bytes) => String::from_utf8_lossy(bytes),
-            _ => Cow::Borrowed(""),
+        let text;
+        let value = match row.get_ref(i + 1)? {
+            ValueRef::Text(bytes) => {
+                text = String::from_utf8_lossy(bytes);
+                garbled |= matches!(text, Cow::Owned(_));
+                ValueRef::Text(text.as_bytes())
+            }
+            other => other,
         };
-        let is_garbled = matches!(text, Cow::Owned(_));
-        garbled |= is_garbled;
-        let value = if is_garbled { ValueRef::Text(text.as_bytes()) } else { value };
         let value = ToSqlOutput::Borrowed(value);
         put.raw_bind_parameter(i + 1, &value as &dyn ToSql)?;
     }

@@ -42,7 +42,7 @@ pub fn verify(dir: &Path) -> Result<Report> {
 
 /// The same, counted in bytes.
 pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
-    let reader = Reader::open(dir)?;
+    let (reader, layout) = (Reader::open(dir)?, Layout::new(dir));
     let mut report = Report::default();
     match doubt(dir) {
         Some(Doubt { text, is_fault: true }) => report.faults.push(format!("catalog.sqlite: {text}")),
@@ -51,7 +51,6 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     }
     let tables = |mut faults: Vec<String>| {
         faults.extend(reader.asked(catalog::faults_of_tables)?);
-        let layout = Layout::new(dir);
         let is_free = lock::holder(&layout.lock()).is_none();
         faults.extend(is_free.then(|| catalog::faults_of_header(&layout.catalog())).flatten());
         Ok(faults)
@@ -61,7 +60,7 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         Err(e) => report.faults.push(format!("catalog.sqlite: {e}")),
     }
     // Before the rows are read: a step that is finished meanwhile has its row then.
-    let found = files(&Layout::new(dir).steps());
+    let found = files(&layout.steps());
     let (steps, sets) = match (reader.asked(catalog::all_steps), reader.list("*", None)) {
         (Ok(steps), Ok(sets)) => (steps, sets),
         (Err(e), _) | (_, Err(e)) => {
@@ -77,7 +76,6 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         progress(read.get(), total);
     };
     passed(0);
-    let layout = Layout::new(dir);
     for step in &steps {
         let of_catalog = entries(&reader, step.step).and_then(|entries| {
             let of_step =

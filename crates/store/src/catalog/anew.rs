@@ -28,8 +28,8 @@ pub enum Health {
     Damaged(Vec<String>),
 }
 
-/// Looks at every page of a catalog that nobody writes. An error means that it cannot be said: somebody keeps the file locked, the
-/// disk does not answer, the format is newer.
+/// Looks at every page of a catalog that nobody writes. An error means that it cannot be said: somebody keeps
+/// the file locked, the disk does not answer, the format is newer.
 pub fn look(path: &Path) -> Result<Health> {
     health(open_read_only(path).and_then(|conn| {
         let mut found = faults(&conn)?;
@@ -105,7 +105,12 @@ fn columns_of(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     names_of(conn, "SELECT name FROM pragma_table_info(?1)", [table])
 }
 
-fn names_of(conn: &Connection, sql: &str, args: impl rusqlite::Params) -> rusqlite::Result<Vec<String>> {
+/// The first column of what is asked for.
+pub(super) fn names_of(
+    conn: &Connection,
+    sql: &str,
+    args: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<String>> {
     conn.prepare(sql)?.query_map(args, |r| r.get(0))?.collect()
 }
 

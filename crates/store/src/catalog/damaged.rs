@@ -13,6 +13,7 @@
 //!  32  no free pages: 0, 0            100  the kind of the list's first page
 //! ```
 
+use super::anew::names_of;
 use super::{PAGE, fact, quoted, sql_error};
 use crate::layout::{Layout, TMP, with_end};
 use crate::lock::holder;
@@ -175,16 +176,14 @@ fn put_right(path: &Path, to: &Path, kind: Option<u8>) -> std::io::Result<()> {
 /// Columns of a table that hold text.
 fn text_columns(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT name FROM pragma_table_info(?1) WHERE upper(type) = 'TEXT' ORDER BY cid";
-    conn.prepare(sql)?.query_map([table], |r| r.get(0))?.collect()
+    names_of(conn, sql, [table])
 }
 
 /// Tables with texts that are not UTF-8, one line each: nobody has put such a text.
 pub fn garbled(conn: &Connection) -> Result<Vec<String>> {
-    let failed = |e| sql_error("the catalog cannot be checked", e);
     let sql =
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
-    let tables: Vec<String> =
-        conn.prepare(sql).and_then(|mut s| s.query_map((), |r| r.get(0))?.collect()).map_err(failed)?;
+    let tables = names_of(conn, sql, ()).map_err(|e| sql_error("the catalog cannot be checked", e))?;
     let mut lines = Vec::new();
     for table in tables {
         // What of a table cannot be read is another fault.

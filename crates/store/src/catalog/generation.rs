@@ -82,11 +82,6 @@ pub fn generation(conn: &Connection) -> Result<u32> {
     })
 }
 
-/// Gives a catalog that was made anew the generation of the one from which it was made.
-pub fn set_generation(conn: &Connection, to: u32) -> Result<()> {
-    raise(conn, to)
-}
-
 /// Records that are applied of all sessions.
 fn records(conn: &Connection) -> Result<u64> {
     conn.query_row("SELECT coalesce(sum(applied), 0) FROM fb_sessions", (), |r| r.get::<_, i64>(0))
@@ -237,7 +232,7 @@ impl Catalog {
             if let Some(text) = said {
                 super::message(tx, 0, -1, ERROR, text)?;
             }
-            raise(tx, next)
+            set_generation(tx, next)
         })?;
         let known = Noted {
             generation: next,
@@ -265,8 +260,8 @@ impl Catalog {
         if let Some(n) = self.noting.as_ref() {
             let next = n.known.generation + 1;
             match closes {
-                true => self.silent_transaction(|tx| raise(tx, next))?,
-                false => self.attempt(true, |tx| raise(tx, next), |()| true)?.0,
+                true => self.silent_transaction(|tx| set_generation(tx, next))?,
+                false => self.attempt(true, |tx| set_generation(tx, next), |()| true)?.0,
             }
         }
         let all = work(self)?;
@@ -284,6 +279,7 @@ impl Catalog {
     }
 }
 
-fn raise(conn: &Connection, to: u32) -> Result<()> {
+/// Gives a catalog its generation.
+pub fn set_generation(conn: &Connection, to: u32) -> Result<()> {
     conn.pragma_update(None, "user_version", to).map_err(|e| sql_error("the catalog cannot be written", e))
 }

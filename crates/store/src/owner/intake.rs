@@ -263,7 +263,7 @@ impl Intake {
                 Report::Done(all) => {
                     // In a directory that is gone nothing can be written, and that is what is told.
                     if all.iter().any(|done| done.result.is_err()) {
-                        self.is_displaced();
+                        self.tell_displaced();
                     }
                     all.into_iter().for_each(|done| self.feed(Event::Done(Box::new(done))));
                 }
@@ -390,12 +390,12 @@ impl Intake {
         }
         self.seen = Instant::now();
         if self.catalog.is_deleted() {
-            self.is_displaced();
+            self.tell_displaced();
         }
     }
 
     /// Has the machine hear that the directory is not where it was, if so.
-    fn is_displaced(&mut self) {
+    fn tell_displaced(&mut self) {
         if let Some(why) = self.catalog.displaced() {
             self.feed(Event::Lose(why));
         }

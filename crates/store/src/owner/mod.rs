@@ -38,7 +38,7 @@ pub(crate) use open::{files, has_end, new_id, one_catalog};
 pub(crate) use overflow::left_by_the_dead;
 pub use recording::{Replayed, replay};
 pub use rests::{InMemory, left_in_memory};
-pub(crate) use rests::{broken, close_past, earlier, inherit, lost_records, older};
+pub(crate) use rests::{broken, close_past, earlier, inherit, lost_records, older, up_to};
 pub use sink::{Deaf, Sink};
 
 use crate::disk::Disk;

@@ -264,8 +264,7 @@ fn lacking(run: &Path, copy: &Connection, sessions: &[u64]) -> Result<String> {
     let has: HashSet<i64> = catalog::step_numbers(copy)?.into_iter().collect();
     let steps: Vec<i64> =
         catalog::step_numbers(&run)?.into_iter().filter(|step| !has.contains(step)).collect();
-    let records =
-        format!("up to {} of what a program put, inserted and appended", counted(records, "record"));
+    let records = up_to(records, "a program");
     Ok(match steps.is_empty() {
         true => records,
         false => format!("{records}, and {}", snapshots(&steps)),
@@ -296,10 +295,7 @@ pub(crate) fn lost_records(layout: &Layout, conn: &Connection, row: &SessionRow)
 pub(crate) fn older(of: usize, lost: u64) -> String {
     let lost = match lost {
         0 => "what was only in the log is lost".to_owned(),
-        n => format!(
-            "what was only in the log is lost, up to {} of what they put, inserted and appended",
-            counted(n, "record")
-        ),
+        n => format!("what was only in the log is lost, {}", up_to(n, "they")),
     };
     format!(
         "the catalog is older than what {} of a program that was killed had written into it: its log (catalog.sqlite-wal) is gone, or an earlier catalog was put in its place; what is in memory is kept, {lost}",
@@ -331,22 +327,18 @@ pub(crate) fn close_past(layout: &Layout, conn: &Connection, before: Option<&Hol
 pub(crate) fn earlier(lost: u64, log: Option<&BadLog>) -> String {
     let records = match lost {
         0 => String::new(),
-        1 => "; up to 1 record of what programs put, inserted and appended is lost".into(),
-        n => format!("; up to {n} records of what programs put, inserted and appended are lost"),
+        n => format!("; {} {} lost", up_to(n, "programs"), if n == 1 { "is" } else { "are" }),
     };
+    let of_later = if lost == 0 { "; what stood in the later one alone is lost" } else { &records };
     let Some(BadLog { fault, kept }) = log else {
-        let lost = if lost == 0 { "; what stood in the later one alone is lost" } else { &records };
         return format!(
-            "the catalog is older than what programs had written into it, as one that was copied back, or whose log (catalog.sqlite-wal) is gone{lost}"
+            "the catalog is older than what programs had written into it, as one that was copied back, or whose log (catalog.sqlite-wal) is gone{of_later}"
         );
     };
     let kept = kept.display();
     match fault {
-        LogFault::Later if lost == 0 => format!(
-            "the catalog is older than the log that lay beside it (catalog.sqlite-wal), as one that was copied back; the log is kept as {kept}; what stood in the later catalog alone is lost"
-        ),
         LogFault::Later => format!(
-            "the catalog is older than the log that lay beside it (catalog.sqlite-wal), as one that was copied back; the log is kept as {kept}{records}"
+            "the catalog is older than the log that lay beside it (catalog.sqlite-wal), as one that was copied back; the log is kept as {kept}{of_later}"
         ),
         LogFault::Overtaken => format!(
             "the log of the catalog (catalog.sqlite-wal) was damaged, and what could be read of it older than the file, which is gone on with alone; the log is kept as {kept}{records}"
@@ -356,6 +348,11 @@ pub(crate) fn earlier(lost: u64, log: Option<&BadLog>) -> String {
             broken(found)
         ),
     }
+}
+
+/// How many records are lost at most, and whose, for people.
+pub(crate) fn up_to(records: u64, whose: &str) -> String {
+    format!("up to {} of what {whose} put, inserted and appended", counted(records, "record"))
 }
 
 /// Where a log is broken, for people.
