@@ -224,7 +224,7 @@ def test_a_dead_agent_is_a_clear_error_and_the_rest_is_sent_to_the_next_one(
     assert "stays in shared memory" in out
     assert place.segments()
     agent.up()
-    assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(path))
+    assert "the rest of 1 session was sent" in place.command("recover", agent.url(path))
     assert not place.segments()
     assert names(path) == {"before": 1, "after/0": 1, "after/1": 1, "after/2": 1}
     with fb.open(path, "r") as run:
@@ -380,7 +380,7 @@ def test_the_rest_of_a_copy_of_a_run_is_not_sent_to_another_copy(agent: Agent, p
     agent.place.run_python(MAKE, other)
     assert "nothing" in place.command("recover", agent.url(other))
     assert place.segments()
-    assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(one))
+    assert "the rest of 1 session was sent" in place.command("recover", agent.url(one))
     assert not place.segments()
     assert names(other) == {"x": 2}
     assert set(names(one)) == {"x", "before", "after/0", "after/1", "after/2"}

@@ -300,11 +300,11 @@ fb_status fb_run_stats(fb_run *run, fb_stats *stats);
 typedef struct {
     /* sizeof(fb_put_opts). */
     size_t size;
-    /* Unit, such as "V/m"; NULL: none. */
+    /* Unit, such as "V/m"; NULL: none, also where an earlier version had one. */
     const char *unit;
     /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
     fb_order order;
-    /* Attributes as a JSON object that replace those of an earlier version; NULL: leave them. */
+    /* Attributes as a JSON object; NULL: none, also where an earlier version had some. */
     const char *attrs;
 } fb_put_opts;
 
@@ -464,8 +464,12 @@ fb_status fb_snapshot_begin(fb_run *run,
                             double time,
                             fb_snapshot **snapshot);
 
-/* Whether the snapshot is taken; 0 in `taken` when its state is kept already, and nothing is to be done. */
-fb_status fb_snapshot_taken(fb_snapshot *snapshot, int *taken);
+/* Whether the snapshot is taken; 0 in `taken` when its state is kept already, and nothing is to be done.
+
+   Insert rows of histories without asking for it: fb_restart takes the rows of its head back, the snapshot of that head
+   stands, and rows that wait for a snapshot that is taken would not be made again. */
+fb_status fb_snapshot_taken(fb_snapshot *snapshot,
+                            int *taken);
 
 /* Copies an array into the snapshot: dense, row-major, `ndim` extents in `local`.
 
@@ -870,7 +874,10 @@ typedef struct {
    number of the state that is there in `step` (`nsteps`, or less), and a negative status when it fails
    (fb_last_error tells). Run, Step, Stop, Save and Quit act here, and changed parameters get their values
    here; it waits while the run is held. Steps count from 0, or from where fb_steps_from says, to `nsteps` - 1. With
-   FB_NO_END the loop goes on until somebody ends it: fb_finish, Quit, SIGTERM, the time limit. */
+   FB_NO_END the loop goes on until somebody ends it: fb_finish, Quit, SIGTERM, the time limit.
+
+   Behind the 0 of a loop the next call begins another one: FB_CONFLICT when that begins below the state that is
+   there, so say where it goes on with fb_steps_with. After Quit, SIGTERM and the time limit it is 0 again. */
 int fb_step(fb_run *run,
             int64_t *step,
             int64_t nsteps);
@@ -912,8 +919,10 @@ fb_status fb_finish(fb_run *run);
 /* How the program keeps a state: `function` takes the snapshot of the number that it is given. `opts` may be NULL.
 
    The loop head calls it, before that step is computed: where somebody pressed Save, where something ends the loop
-   from outside, and where `opts` says; so the body needs no snapshot. It is called once for each state. What it returns
-   at a Save is shown to whoever pressed the button, and the run goes on; at the other heads fb_step returns it. */
+   from outside, and where `opts` says; so the body needs no snapshot. It is called once for each state, and with
+   `every` again where the loop goes on behind fb_restart: there the snapshot stands, and rows of histories are made
+   again. What it returns at a Save is shown to whoever pressed the button, and the run goes on; at the other heads
+   fb_step returns it. */
 fb_status fb_on_save(fb_run *run,
                      fb_callback function,
                      void *user,

@@ -291,9 +291,9 @@ unsafe impl Sized0 for fb_save_opts {}
 ///
 /// The loop head calls it, before that step is computed: where somebody pressed Save, where something ends the loop
 /// from outside, and where `opts` says; so the body needs no snapshot. It is called once for each state, and with
-/// `every` again where the loop goes on behind fb_restart: there the snapshot stands, and rows of histories are made again.
-/// What it returns
-/// at a Save is shown to whoever pressed the button, and the run goes on; at the other heads fb_step returns it.
+/// `every` again where the loop goes on behind fb_restart: there the snapshot stands, and rows of histories are made
+/// again. What it returns at a Save is shown to whoever pressed the button, and the run goes on; at the other heads
+/// fb_step returns it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_on_save(
     run: *mut fb_run,
