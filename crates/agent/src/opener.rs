@@ -7,11 +7,16 @@ use forebay_types::line::Launched;
 impl Opener {
     /// A program of this host.
     pub fn local(pid: u32) -> Opener {
-        Opener { here: pid, pid, host: place::host(), launched: process::launched(pid) }
+        Opener { here: pid, pid, host: place::host(), launched: process::launched(pid), after: None }
     }
 
     /// A program of another host.
     pub fn far(pid: u32, host: String, launched: Option<Launched>) -> Opener {
-        Opener { here: process::own_pid(), pid, host, launched }
+        Opener { here: process::own_pid(), pid, host, launched, after: None }
+    }
+
+    /// One that brings the rest of an earlier session, if it does.
+    pub fn bringing(self, after: Option<u64>) -> Opener {
+        Opener { after, ..self }
     }
 }

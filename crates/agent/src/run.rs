@@ -211,7 +211,7 @@ impl Run {
         };
         self.may_join(open, who)?;
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
-        let opened = owner.admit(open, Some(&self.says(shared)))?;
+        let opened = owner.admit_after(open, who.after, Some(&self.says(shared)))?;
         if let Some(life) = lock(&self.state).life.as_mut() {
             life.seats.take(opened.session, open.rank, who.clone());
         }

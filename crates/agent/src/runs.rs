@@ -33,7 +33,8 @@ impl Runs {
         hears: Option<Says>,
     ) -> Result<(Session, RunOpened)> {
         let way = |run: &Arc<Run>| run.while_heard(hears, || run.open(shared, open, who));
-        let joined = self.enter(shared, open, way, None)?;
+        let mut joined = self.enter(shared, open, way, None)?;
+        joined.0.after = who.after;
         if open.size > 1 {
             let run = &joined.0.run;
             for other in self.live().iter().filter(|other| !Arc::ptr_eq(other, run)) {
@@ -87,7 +88,7 @@ impl Runs {
             }
         }
         let opened = opened?;
-        let session = Session { run, number: opened.session, rank: open.rank, resumed };
+        let session = Session { run, number: opened.session, rank: open.rank, after: None, resumed };
         Ok((session, opened))
     }
 

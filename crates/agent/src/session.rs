@@ -16,6 +16,8 @@ pub struct Session {
     pub number: u64,
     /// The rank that sits there.
     pub rank: u32,
+    /// The session whose rest it brings.
+    pub after: Option<u64>,
     /// It was opened at an owner that died.
     pub resumed: Option<Resume>,
 }

@@ -85,12 +85,16 @@ fn far(address: Address, name: String) -> Result<Far> {
     })
 }
 
-/// Sends what dead programs left on this host of a run on another one; how many sessions there were.
-pub fn send_rest(far: &Far) -> Result<usize> {
+/// Sends what dead programs left on this host of a run on another one. What of it is not taken stays here and is
+/// told; it keeps nobody from going on.
+pub fn send_rest(far: &Far) -> Result<()> {
     if !forebay_client::remote::any_rest() {
-        return Ok(0);
+        return Ok(());
     }
-    run_id(far)?.map_or(Ok(0), |run_id| forebay_client::remote::send_rests(far, &run_id))
+    let Some(run_id) = run_id(far)? else { return Ok(()) };
+    let sent = forebay_client::remote::send_rests(far, &run_id)?;
+    sent.refused.iter().for_each(|why| eprintln!("forebay: {}", why.text()));
+    Ok(())
 }
 
 /// The same for a run by its address: what `forebay recover` does.
@@ -107,7 +111,8 @@ pub fn recover(text: &str, elsewhere: Elsewhere) -> Result<usize> {
         );
         Error::new(Code::NotFound, text)
     })?;
-    forebay_client::remote::send_rests(&far, &run_id)
+    let sent = forebay_client::remote::send_rests(&far, &run_id)?;
+    sent.refused.into_iter().next().map_or(Ok(sent.sessions), Err)
 }
 
 /// Address and name of a run on another host.

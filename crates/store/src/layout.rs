@@ -4,6 +4,7 @@
 //! NAME.fb/
 //!   catalog.sqlite            names, attributes, tables, steps
 //!   steps/0000000100.h5       one file per committed step; a leading `m` for numbers below zero
+//!   steps/0000000101.h5.partial  what is here of a step that lacks ranks whose memory is on another host
 //!   data/e.6c...0.1-7.h5      a large data set outside steps: name, checksum of the name,
 //!                             set number, session and sequence number of the put
 //!   LOCK                      the owner: host, pid, fencing number
@@ -35,6 +36,8 @@ pub const DATA: &str = "data";
 pub const LOCK: &str = "LOCK";
 /// What an unfinished file ends in.
 pub const TMP: &str = ".tmp";
+/// What the file of a step ends in that lacks ranks.
+pub const PARTIAL: &str = ".partial";
 /// What the owner's process tells the other ones; written by whoever has the sockets.
 pub const AGENT: &str = "agent.json";
 
@@ -246,6 +249,11 @@ pub fn step_file(step: i64) -> String {
         true => format!("{STEPS}/m{:010}.h5", step.unsigned_abs()),
         false => format!("{STEPS}/{step:010}.h5"),
     }
+}
+
+/// The file of what is here of a step that lacks ranks, relative to the run.
+pub fn partial_file(step: i64) -> String {
+    format!("{}{PARTIAL}", step_file(step))
 }
 
 /// The step whose file has this name in the directory of step files.

@@ -4,7 +4,7 @@
 //! knows, only the part that is asked for. A reader may be shared by threads.
 
 use crate::burst::{Asking, Burst};
-use crate::catalog::{self, Checkpoint, DataRow, Moment, Rows, StepRow};
+use crate::catalog::{self, Checkpoint, DataRow, Moment, PartialRow, Rows, StepRow};
 use crate::layout::{Found, Layout, begun};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
@@ -142,6 +142,11 @@ impl Reader {
     /// Any SQL that only reads.
     pub fn sql(&self, text: &str, args: &[serde_json::Value]) -> Result<Rows> {
         catalog::read_only(&self.conn(), text, args)
+    }
+
+    /// Steps that lack ranks whose memory is on another host, in order.
+    pub fn partial_steps(&self) -> Result<Vec<PartialRow>> {
+        catalog::partial_steps(&self.conn())
     }
 
     /// All complete steps, in order.

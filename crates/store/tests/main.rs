@@ -16,6 +16,7 @@ mod many;
 mod model;
 mod old_runs;
 mod owner;
+mod partial;
 mod points;
 mod policies;
 mod power;

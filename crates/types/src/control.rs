@@ -66,6 +66,8 @@ pub mod word {
     /// Owner: the highest number of a record of the session that the catalog has noted as applied, stored behind
     /// that commit: a catalog that knows less is an older one.
     pub const NOTED: usize = 24;
+    /// Rank's side: the session whose rest a mirror brings; 0 in every other segment.
+    pub const AFTER: usize = 25;
     /// In [`FROM`]: the run went back to its beginning.
     pub const BEGINNING: u64 = u64::MAX;
 }

@@ -131,7 +131,7 @@ pub struct FarOpened {
 pub struct Left {
     /// Small records up to this number took effect.
     pub applied: u64,
-    /// Complete steps.
+    /// Complete steps, and those that lack other ranks only.
     pub steps: Vec<i64>,
 }
 

@@ -418,6 +418,9 @@ fn build(
     };
     let segment = Segment::create_or_in(&spec, session.run.path() as &Path)?;
     segment.set_label(&session.run.path().to_string_lossy());
+    // The owner is to know from the beginning what it is.
+    segment.word(word::MIRROR).store(1, Ordering::SeqCst);
+    segment.word(word::AFTER).store(session.after.unwrap_or(0), Ordering::SeqCst);
     let cannot = |e| Error::io("cannot copy a descriptor", e);
     let attach = || {
         segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);

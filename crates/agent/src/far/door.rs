@@ -22,6 +22,8 @@ const LEAVING: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_secs(75);
 /// How long an old deputy of a rank that is opened anew may take to give up its seat.
 const VACATING: Duration = Duration::from_secs(15);
+/// Between two attempts of a rank whose seat, or whose rest, is somebody's still.
+const AGAIN: Duration = Duration::from_millis(10);
 /// How long a rank may take from opening a run to sending the sizes of its segment.
 const ATTACHING: Duration = Duration::from_secs(30);
 
@@ -130,12 +132,15 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     if let Some(old) = &asked.after {
         (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
     }
-    let who = Opener::far(asked.pid, host, asked.launched.clone());
+    let after = asked.after.as_ref().map(|old| old.session);
+    let who = Opener::far(asked.pid, host, asked.launched.clone()).bringing(after);
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.deputies.evict(&plain(&dir), open.rank);
         match shared.runs.open(shared, &open, &who, Some(hears.clone())) {
-            Err(e) if e.code() == Code::Conflict && going && Instant::now() < until => {}
+            Err(e) if e.code() == Code::Conflict && (going || after.is_some()) && Instant::now() < until => {
+                std::thread::sleep(AGAIN);
+            }
             done => break done?,
         }
     };
@@ -168,7 +173,9 @@ fn settled(dir: &Path, session: u64) -> Result<Left> {
     let until = Instant::now() + SETTLING;
     loop {
         if let Some((_, _, applied, true)) = reader.session(session)? {
-            let steps = reader.steps()?.iter().map(|s| s.step).collect();
+            let mut steps: Vec<i64> = reader.steps()?.iter().map(|s| s.step).collect();
+            let given = reader.partial_steps()?.into_iter().filter(|row| row.has(session));
+            steps.extend(given.map(|row| row.step));
             return Ok(Left { applied, steps });
         }
         if Instant::now() >= until {

@@ -45,7 +45,6 @@ pub struct Mirror {
 impl Mirror {
     /// Of a segment that was just made.
     pub fn new(segment: &Segment) -> Mirror {
-        segment.word(word::MIRROR).store(1, Ordering::SeqCst);
         Mirror {
             up: segment.producer(Direction::Up),
             bell: segment.bell(Direction::Up),

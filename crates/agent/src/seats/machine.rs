@@ -213,7 +213,7 @@ mod tests {
 
     fn who(pid: u32, program: u32) -> Opener {
         let launched = Some(Launched { by: "here:1:2:3".into(), program });
-        Opener { here: pid, pid, host: "here".into(), launched }
+        Opener { here: pid, pid, host: "here".into(), launched, after: None }
     }
 
     fn lives(_: u32) -> bool {

@@ -66,7 +66,7 @@ fn open(rank: u32, size: u32) -> OpenRun {
 }
 
 fn who(pid: u32) -> Opener {
-    Opener { here: pid, pid, host: "here".into(), launched: None }
+    Opener { here: pid, pid, host: "here".into(), launched: None, after: None }
 }
 
 impl World {

@@ -17,6 +17,8 @@ pub struct Opener {
     pub host: String,
     /// What started it.
     pub launched: Option<Launched>,
+    /// The session whose rest it brings, of a program that is gone.
+    pub after: Option<u64>,
 }
 
 impl Opener {

@@ -27,4 +27,4 @@ mod window;
 
 pub use forwarder::{Dial, Far, start};
 pub use reader::{FarArray, FarReader};
-pub use rest::{any_rest, forget_rests, send_rests};
+pub use rest::{Sent, any_rest, forget_rests, send_rests};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Segment, place};
 use forebay_link::Line;
 use forebay_types::codec::Writer;
-use forebay_types::control::{Ask, Mode, OpenRun, WhenFull};
+use forebay_types::control::{Ask, Elsewhere, Mode, OpenRun, WhenFull};
 use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords, kind};
 use forebay_types::record::{Notice, Record};
 use forebay_types::{Code, Error, Result};
@@ -58,21 +58,48 @@ pub fn forget_rests(url: &str, run_id: &str) {
         .for_each(|at| drop(at.segment.unlink()));
 }
 
-/// Sends all of them, at the same time since their steps belong together; how many there were.
-pub fn send_rests(far: &Far, run_id: &str) -> Result<usize> {
+/// What became of what was brought.
+#[derive(Default)]
+pub struct Sent {
+    /// How many sessions' rests there were.
+    pub sessions: usize,
+    /// Why some of it was not taken: that is kept here.
+    pub refused: Vec<Error>,
+}
+
+/// Sends all of them, at the same time since their steps belong together.
+pub fn send_rests(far: &Far, run_id: &str) -> Result<Sent> {
     let rests = rests(run_id);
-    let sent: Vec<Result<bool>> = std::thread::scope(|scope| {
+    let sent: Vec<Result<Taken>> = std::thread::scope(|scope| {
         let threads: Vec<_> = rests.iter().map(|rest| scope.spawn(|| rest.send(far))).collect();
         let died = |_| Err(Error::internal("a thread that sends the rest of a session died"));
         threads.into_iter().map(|t| t.join().unwrap_or_else(died)).collect()
     });
-    let sent = sent.into_iter().collect::<Result<Vec<bool>>>()?;
-    Ok(sent.into_iter().filter(|ours| *ours).count())
+    let mut all = Sent::default();
+    for taken in sent {
+        match taken? {
+            Taken::All => all.sessions += 1,
+            Taken::NotOfThatRun => {}
+            Taken::Not(why) => {
+                all.sessions += 1;
+                all.refused.push(why);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// What became of a rest.
+enum Taken {
+    All,
+    /// It is of a copy of that run.
+    NotOfThatRun,
+    Not(Error),
 }
 
 impl Rest {
-    /// Sends it; says whether it is of that run and not of a copy of it.
-    fn send(&self, far: &Far) -> Result<bool> {
+    /// Sends it.
+    fn send(&self, far: &Far) -> Result<Taken> {
         let segment = Segment::open(&self.path)?;
         let mut line = far.call()?;
         // Rank and size are those of the old session.
@@ -91,7 +118,7 @@ impl Rest {
         let request =
             LineRequest::OpenFar { open, host, pid, launched: None, after: Some(self.after.clone()) };
         let opened: FarOpened = match ask_hearing(&mut line, &request, SETTLING, show) {
-            Err(e) if e.code() == Code::Refused => return Ok(false),
+            Err(e) if e.code() == Code::Refused => return Ok(Taken::NotOfThatRun),
             opened => opened?,
         };
         let left = opened.left.ok_or_else(|| Error::internal("the other host did not say what it has"))?;
@@ -100,15 +127,26 @@ impl Rest {
         up.lacks(left);
         let done = drive(&mut line, &mut up);
         drop(up);
-        done.map_err(|e| {
-            e.within(format!("the rest of session {} in {}", self.after.session, self.path.display()))
-        })?;
-        segment.unlink().map(|()| true)
+        let what = format!("the rest of session {} in {}", self.after.session, self.path.display());
+        let refused = done.map_err(|e| e.within(what.clone()))?;
+        match refused.first() {
+            Some(why) if far.elsewhere == Elsewhere::Refuse => {
+                let more = if refused.len() > 1 { "; and more like it" } else { "" };
+                let text = format!(
+                    "{what} was not taken as a whole, and stays there: {}{more}; `forebay recover --abandon {}` gives it up",
+                    why.text(),
+                    far.url
+                );
+                Ok(Taken::Not(Error::new(why.code(), text)))
+            }
+            _ => segment.unlink().map(|()| Taken::All),
+        }
     }
 }
 
-/// Sends everything, then asks to close and waits for the answer.
-fn drive(line: &mut Line, up: &mut Up) -> Result<()> {
+/// Sends everything, then asks to close and waits for the answer. Gives what was refused.
+fn drive(line: &mut Line, up: &mut Up) -> Result<Vec<Error>> {
+    let mut refused = Vec::new();
     let mut closing = None;
     let mut heard = Instant::now();
     let mut notices = 0;
@@ -126,14 +164,15 @@ fn drive(line: &mut Line, up: &mut Up) -> Result<()> {
             match frame.header.kind {
                 kind::NOTICE => {
                     notices = frame.header.id;
-                    if let (Ok(Notice::Answer { seq, code, text }), Some(last)) =
-                        (Notice::decode(body), closing)
-                        && seq == last
-                    {
-                        return match code {
-                            0 => Ok(()),
-                            code => Err(coded(code, text)),
-                        };
+                    match Notice::decode(body) {
+                        Ok(Notice::Late { code, text }) => refused.push(coded(code, text)),
+                        Ok(Notice::Answer { seq, code, text }) if closing == Some(seq) => {
+                            return match code {
+                                0 => Ok(refused),
+                                code => Err(coded(code, text)),
+                            };
+                        }
+                        _ => {}
                     }
                 }
                 kind::OWNER => up.words_of_owner(&OwnerWords::decode(body)?),

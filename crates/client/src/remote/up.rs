@@ -327,7 +327,10 @@ impl Up {
         if self.out.get(&index).is_some_and(|out| out.0 == made) {
             self.out.remove(&index);
             self.bulk.retain(|b| b.index != index || b.made != made);
-            let _ = self.segment.release_made(index, made);
+            // What is brought stays here until all of it is taken: it may have to be brought again.
+            if self.left.is_none() {
+                let _ = self.segment.release_made(index, made);
+            }
         }
     }
 
@@ -339,7 +342,7 @@ impl Up {
             ours = Some(position);
             self.marks.pop_front();
         }
-        if let Some(position) = ours {
+        if let Some(position) = ours.filter(|_| self.left.is_none()) {
             self.consumer.release_to(position);
         }
     }

@@ -8,7 +8,7 @@ use super::verify::{difference_of_set, fault_of_set, faults_of_step};
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Layout, STEPS, TMP, put_of, step_file};
+use crate::layout::{DATA, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
 use crate::lock::Lock;
 use crate::owner::{
     broken, close_past, earlier as said_of_earlier, files, has_end, inherit, left_by_the_dead, lost_records,
@@ -242,6 +242,19 @@ fn adopt_files(
         }
     }
     tidy(catalog, disk, layout)?;
+    for path in steps.iter().filter(|path| has_end(path, PARTIAL)) {
+        let file = format!("{STEPS}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if dropped.contains(&file) {
+            continue;
+        }
+        let Some(m) = usable(path, &file, catalog.run_id(), done) else { continue };
+        if !catalog.lazy_transaction(|tx| catalog::adopt_partial(tx, &file, &m), |_| true)? {
+            let _ = disk.remove(path);
+            continue;
+        }
+        let faults = faults_of_step(layout, &file, &m.data, &|_| ());
+        done.unusable.extend(faults.iter().map(|f| format!("{file}: {f}")));
+    }
     let stray = catalog.lazy_transaction(|tx| catalog::forget_stray_data(tx), |_| true)?;
     if stray > 0 {
         done.mended.push(format!("catalog.sqlite: {stray} arrays of steps that are not there were listed"));

@@ -4,10 +4,10 @@ use super::compare::{Listed, differences};
 use super::doubt::{Doubt, doubt};
 use super::repair::relative;
 use super::{Progress, unheard};
-use crate::catalog::{self, DataRow, StepRow};
-use crate::layout::{Layout, STEPS, step_of};
+use crate::catalog::{self, DataRow, PartialRow, StepRow};
+use crate::layout::{Layout, PARTIAL, STEPS, step_of};
 use crate::lock;
-use crate::owner::files;
+use crate::owner::{files, has_end};
 use crate::reader::Reader;
 use crate::stepfile::{Entry, Manifest, Opened, Piece, open_manifest, read_piece};
 use forebay_types::Result;
@@ -27,6 +27,8 @@ pub struct Report {
     pub bytes: u64,
     /// Files among those of the steps that are none of this run, one line each: nobody reads them.
     pub foreign: Vec<String>,
+    /// Steps that lack ranks whose memory is on another host: what is here of them was read, too.
+    pub partial: Vec<PartialRow>,
     /// What is wrong, one line each; names the file.
     pub faults: Vec<String>,
     /// What is no fault, and worth knowing, one line each.
@@ -107,6 +109,22 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         }
         report.faults.extend(found.iter().map(|f| format!("{}: {f}", step.file)));
     }
+    match reader.partial_steps() {
+        Ok(partial) => report.partial = partial,
+        Err(e) => report.faults.push(format!("catalog.sqlite: {e}")),
+    }
+    for row in std::mem::take(&mut report.partial) {
+        let found = faults_of_step(&layout, &row.file, &row.manifest.data, &|_| ());
+        // Its rest may have come meanwhile.
+        let is_kept = || reader.asked(|conn| catalog::partial_step(conn, row.step)).map(|now| now.is_some());
+        if !found.is_empty() && !is_kept()? {
+            continue;
+        }
+        report.data_sets += row.manifest.data.len() as u64;
+        report.bytes += row.manifest.data.iter().map(Entry::nbytes).sum::<u64>();
+        report.faults.extend(found.iter().map(|f| format!("{}: {f}", row.file)));
+        report.partial.push(row);
+    }
     faults_of_list(&reader, &layout, &steps, &found, &mut report)?;
     for row in &sets {
         report.data_sets += 1;
@@ -150,6 +168,16 @@ fn faults_of_list(
     let undone = !reader.asked(catalog::open_sessions)?.is_empty();
     let listed: BTreeSet<&str> = steps.iter().map(|s| s.file.as_str()).collect();
     let (run_id, dropped) = (reader.run_id()?, reader.asked(catalog::dropped)?);
+    let partial = reader.asked(catalog::partial_files)?;
+    for path in found.iter().filter(|path| has_end(path, PARTIAL)) {
+        let file = format!("{STEPS}/{}", name_of(path));
+        if !dropped.contains(&file) && !partial.iter().any(|(_, named)| *named == file) {
+            let dir = layout.root().display();
+            let line = format!("{file}: no row of the catalog names it; `forebay recover {dir}` settles that");
+            // A program that was killed left it, and so promised nothing of it.
+            if undone { &mut report.notes } else { &mut report.faults }.push(line);
+        }
+    }
     for path in found {
         let Some(file) = relative(STEPS, path) else {
             if !is_of_steps(path) {

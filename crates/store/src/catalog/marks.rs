@@ -31,6 +31,7 @@ pub(super) fn ensure_readable(conn: &Connection) -> rusqlite::Result<()> {
     let tables = [
         ("fb_damaged", "step INTEGER PRIMARY KEY, why TEXT, found REAL"),
         ("fb_dropped", "file TEXT PRIMARY KEY"),
+        ("fb_partial", "step INTEGER PRIMARY KEY, size INTEGER, missing TEXT, file TEXT, manifest TEXT"),
         ("fb_heads", "step INTEGER PRIMARY KEY, serial INTEGER, first INTEGER, last INTEGER"),
     ];
     for (name, columns) in tables {

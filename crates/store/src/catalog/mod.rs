@@ -17,6 +17,7 @@ mod generation;
 mod histories;
 mod log;
 mod marks;
+mod partial;
 mod pending;
 mod points;
 mod presence;
@@ -51,6 +52,10 @@ pub(crate) use generation::{
 pub use histories::doubled;
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
+pub use partial::{
+    PartialRow, add_partial, adopt_partial, away, brought, forsake_partial, life, note_away, partial_files,
+    partial_step, partial_steps,
+};
 pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{
     Completed, Fate, Giver, Point, add_point, give_point, points, points_between, ranks_that_left,
@@ -59,7 +64,7 @@ pub use query::{Rows, read_only, select_rows};
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
     SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, last_session,
-    open_session, open_sessions, segment_of, session, set_applied,
+    open_session, open_sessions, raise_applied, segment_of, session, set_applied,
 };
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
@@ -166,6 +171,7 @@ impl Catalog {
             custody::ensure_table(&tx)?;
             pending::ensure_table(&tx)?;
             failed::ensure_table(&tx)?;
+            partial::ensure_table(&tx)?;
             serials::upgrade(&tx)?;
             marks::ensure_tables(&tx)?;
             points::ensure_tables(&tx)?;

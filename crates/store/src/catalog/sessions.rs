@@ -154,6 +154,14 @@ pub fn segment_of(conn: &Connection, session: u64) -> Result<Option<String>> {
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
+/// Records how far the rest of a session is applied, which another one brings under the same numbers.
+pub fn raise_applied(conn: &Connection, session: u64, seq: u64) -> Result<()> {
+    conn.prepare_cached("UPDATE fb_sessions SET applied = max(applied, ?2) WHERE session = ?1")
+        .and_then(|mut s| s.execute(params![session as i64, seq as i64]))
+        .map(|_| ())
+        .map_err(|e| sql_error("cannot record the progress of a session", e))
+}
+
 /// Records how far a session is applied, in the transaction of the effects.
 pub fn set_applied(conn: &Connection, session: u64, seq: u64) -> Result<()> {
     conn.prepare_cached("UPDATE fb_sessions SET applied = ?2 WHERE session = ?1")

@@ -193,6 +193,7 @@ pub fn add_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     // Those that a restart has passed over were told of, and the run goes on from before them.
     forget_aside(conn, m.step)?;
     forget_dropped(conn, file)?;
+    super::partial::forsake_partial(conn, m.step)?;
     let nbytes: u64 = m.data.iter().map(|e| e.nbytes()).sum();
     let parameters = serde_json::Value::Object(m.parameters.clone()).to_string();
     let row = params![m.step, m.time, file, nbytes as i64, parent, parameters, now(), m.serial as i64];
@@ -329,7 +330,7 @@ pub(super) fn put_aside(conn: &Connection, last: i64) -> Result<Vec<i64>> {
         .map_err(broken)?;
     conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [last]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step > ?1", [last]).map_err(broken)?;
-    if !steps.is_empty() {
+    if super::partial::forsake_behind(conn, last)? || !steps.is_empty() {
         serials::note_back(conn, last)?;
         mark_finished(conn, false)?;
     }

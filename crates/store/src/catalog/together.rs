@@ -156,6 +156,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
                 aside = pass_over(conn, strict)?;
             }
             take_strays(conn)?;
+            super::partial::forget_memories(conn)?;
             match restart(conn)? {
                 // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
                 None if !aside.is_empty() || !finished(conn)? => begin_anew(conn).map(|()| None)?,

@@ -92,7 +92,9 @@ impl Intake {
             pid: s.segment.creator().pid,
             applied: s.applied,
             seen: s.applied,
-            ring: s.ring(),
+            far: s.is_mirror(),
+            after: s.after(),
+            ring: s.consumer.capacity(),
             released: s.consumer.released(),
             ..Session::default()
         };

@@ -89,7 +89,7 @@ fn keep(conn: &Connection, effect: &Effect) -> Result<()> {
 
 /// How the rank hears of a failure: as the answer to its request, or late.
 fn fault(item: &Item, error: Error) -> Option<Effect> {
-    if let Item::Step { manifest, .. } = item {
+    if let Item::Step { manifest, .. } | Item::Partial { manifest, .. } = item {
         return Some(Effect::Unlisted { step: manifest.step, error });
     }
     let (session, seq) = item.source()?;
@@ -127,7 +127,10 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
             put(conn, *session, *seq, Record::decode(bytes)?.1, Some(value), effects)
         }
         Item::Failed { error, .. } => Err(error.clone()),
-        Item::Closed { session, .. } => {
+        Item::Closed { session, away, .. } => {
+            if let Some(life) = away {
+                catalog::note_away(conn, *session, *life)?;
+            }
             for Completed { diagram, curve, row, step, t, value } in catalog::close_session(conn, *session)? {
                 let values = vec![(curve, value)];
                 effects.push(Effect::Tell(Tell::Append { session: *session, diagram, row, step, t, values }));
@@ -136,14 +139,32 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
             Ok(())
         }
         Item::Step { manifest, file } => {
+            forsake(conn, manifest.step, effects)?;
             catalog::add_step(conn, file, manifest)?;
             effects.push(Effect::Listed { step: manifest.step, time: manifest.time });
             Ok(())
+        }
+        Item::Partial { manifest, file } => {
+            catalog::add_partial(conn, file, manifest)?;
+            effects.push(Effect::Partial(manifest.clone()));
+            Ok(())
+        }
+        Item::Brought { session } => {
+            let steps = catalog::brought(conn, *session)?;
+            steps.into_iter().try_for_each(|step| forsake(conn, step, effects).map(drop))
         }
         Item::Note { session, step, level, text } => catalog::message(conn, *session, *step, *level, text),
         Item::Asked { id, who, act } => catalog::log_act(conn, *id, who, act),
         Item::Ended { id, step, code, text } => catalog::log_applied(conn, *id, *step, *code, text),
     }
+}
+
+/// What was kept of a step that lacked ranks is not needed any more; whether there was any.
+fn forsake(conn: &Connection, step: i64, effects: &mut Vec<Effect>) -> Result<bool> {
+    let file = catalog::forsake_partial(conn, step)?;
+    let there = file.is_some();
+    effects.extend(file.map(|file| Effect::Forsaken { step, file }));
+    Ok(there)
 }
 
 fn put(
@@ -282,6 +303,7 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
         }
         Ask::Remove { table, condition, args } => json!(catalog::remove(conn, table, condition, args)?),
         Ask::Restart { tag, strict } => {
+            let partial = catalog::partial_files(conn)?;
             let (back, aside, is_first) = catalog::go_back(conn, session, tag.as_deref(), *strict)?;
             if tag.is_none() && !aside.is_empty() {
                 let to = back.as_ref().map_or("the beginning".into(), |b| format!("step {}", b.step));
@@ -290,6 +312,9 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
                 effects.push(Effect::Tell(Tell::Message { session, level: WARNING, step: -1, text }));
             }
             effects.push(Effect::WentBack { aside, is_first });
+            let still = catalog::partial_files(conn)?;
+            let gone = partial.into_iter().filter(|kept| !still.contains(kept));
+            effects.extend(gone.map(|(step, file)| Effect::Forsaken { step, file }));
             json!(back)
         }
         Ask::Renew { step, parameters } => {
@@ -310,7 +335,7 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             let file = catalog::drop_step(conn, *step)?;
             let there = file.is_some();
             effects.extend(file.map(|file| Effect::Dropped { step: *step, file }));
-            json!(there)
+            json!(forsake(conn, *step, effects)? || there)
         }
         Ask::Close { finished } => {
             catalog::close_as(conn, session, *finished)?;

@@ -37,13 +37,15 @@ impl Attached {
         }
     }
 
-    /// Bytes of the ring from which records may go into the catalog; 0 for a mirror: the ring on the other host
-    /// is what the rank's host has of a step, should this one be gone.
-    pub fn ring(&self) -> u64 {
-        match self.segment.word(word::MIRROR).load(Ordering::SeqCst) {
-            0 => self.consumer.capacity(),
-            _ => 0,
-        }
+    /// Whether it is the mirror of the segment of a rank on another host, which is what that host has should this one be
+    /// gone: nothing may leave it that is not listed.
+    pub fn is_mirror(&self) -> bool {
+        self.segment.word(word::MIRROR).load(Ordering::SeqCst) != 0
+    }
+
+    /// The session whose rest it brings.
+    pub fn after(&self) -> Option<u64> {
+        Some(self.segment.word(word::AFTER).load(Ordering::SeqCst)).filter(|n| *n != 0)
     }
 
     /// The segment a block reference means.

@@ -1,11 +1,13 @@
 //! Carries out what the machine says.
 
-use super::apply::apply_all;
+use super::apply::{Rings, apply_all};
 use super::aside;
+use super::attached::Attached;
 use super::drain::{Data, Job, Order};
 use super::intake::Intake;
-use super::machine::{Action, Bytes, Commit, Done, Effect, Event, Item, Part, Tell, Work};
+use super::machine::{Action, Bytes, Commit, Done, Effect, Event, Item, Key, Part, Tell, Work};
 use crate::catalog;
+use crate::layout::partial_file;
 use crate::stepfile::Facts;
 use forebay_arena::Direction;
 use forebay_types::control::{Ask, Heads, word};
@@ -23,8 +25,8 @@ impl Intake {
             Action::Work(work) => self.work(*work),
             Action::Discard(key) => drop(self.ends.orders.send(Order::Discard(key))),
             Action::Commit { group, how } => self.commit(group, how),
-            Action::Describe { step, time, heads } => {
-                let facts = self.describe(step, time, heads).map(Box::new);
+            Action::Describe { step, time, heads, lacked } => {
+                let facts = self.describe(step, time, heads, lacked).map(Box::new);
                 self.follows.push_back(Event::Described { step, facts });
             }
             Action::Settle => self.move_log(),
@@ -122,7 +124,7 @@ impl Intake {
     /// Hands a work to the drain, with the memory that its parts name.
     fn work(&mut self, work: Work) {
         let Work { id, key, behind, file, parts, facts, tell_each, small } = work;
-        let data = |part: Arc<Part>| Ok((part.clone(), self.data(&part)?));
+        let data = |part: Arc<Part>| Ok((part.clone(), self.data(key, &part)?));
         match parts.into_iter().map(data).collect::<Result<Vec<_>>>() {
             Ok(parts) => {
                 let job = Job { id, key, behind, file, parts, facts, tell_each, small };
@@ -132,9 +134,15 @@ impl Intake {
         }
     }
 
-    fn data(&self, part: &Part) -> Result<Data> {
+    fn data(&self, key: Key, part: &Part) -> Result<Data> {
         let gone = || Error::new(Code::Corrupt, format!("the bytes of {:?} are not there", part.name));
         match part.bytes {
+            Bytes::Sealed(at) => match key {
+                Key::Step(step) | Key::Partial(step) => {
+                    Ok(Data::Sealed { path: self.layout.file(&partial_file(step))?, at, bytes: part.len })
+                }
+                Key::Put(_) => Err(gone()),
+            },
             Bytes::Kept => self.kept.get(&part.ticket).cloned().map(Data::Kept).ok_or_else(gone),
             Bytes::Block(block) => {
                 self.attached.get(&part.ticket.0).ok_or_else(gone)?.block(&block).map(Data::Block)
@@ -147,6 +155,17 @@ impl Intake {
         let rings = |session: u64, at: u64| {
             let gone = || Error::internal(format!("a record of session {session}, which is over"));
             attached.get(&session).ok_or_else(gone)?.consumer.again(at)
+        };
+        // Who brings the rest of a session and dies is followed by somebody who begins anew.
+        let after = |session: u64| attached.get(&session).and_then(Attached::after);
+        let apply_all = |tx: &rusqlite::Connection, group: &[Item], rings: &Rings| {
+            let effects = apply_all(tx, group, rings)?;
+            for (session, seq) in group.iter().filter_map(Item::source) {
+                if let Some(origin) = after(session) {
+                    catalog::raise_applied(tx, origin, seq)?;
+                }
+            }
+            Ok(effects)
         };
         let committed = match how {
             Commit::Silent => self.catalog.silent_transaction(|tx| apply_all(tx, &group, &rings)),
@@ -184,11 +203,19 @@ impl Intake {
 
     /// All that a step was taken with: the parameters are those of now, for all small records before its
     /// end are committed.
-    fn describe(&mut self, step: i64, time: Option<f64>, heads: Option<Heads>) -> Result<Facts> {
+    fn describe(
+        &mut self,
+        step: i64,
+        time: Option<f64>,
+        heads: Option<Heads>,
+        lacked: bool,
+    ) -> Result<Facts> {
         let serial = self.catalog.next_serial()?;
         let conn = self.catalog.conn();
-        let (backs, parameters) = (catalog::backs(conn)?, catalog::parameter_values(conn)?);
-        Ok(Facts { run_id: self.run_id.clone(), step, time, parameters, serial, backs, heads, set: None })
+        let then = if lacked { catalog::partial_step(conn, step)? } else { None };
+        let parameters = then.map_or_else(|| catalog::parameter_values(conn), |m| Ok(m.parameters))?;
+        let (run_id, backs) = (self.run_id.clone(), catalog::backs(conn)?);
+        Ok(Facts { run_id, step, time, parameters, serial, backs, heads, ..Facts::default() })
     }
 
     pub(super) fn answer(&self, session: u64, seq: u64, result: Result<Json>) {

@@ -24,6 +24,8 @@ pub(super) struct Admit {
     pub size: u32,
     pub program: String,
     pub created: bool,
+    /// It brings the rest of that session, and begins nothing.
+    pub after: Option<u64>,
 }
 
 /// What an earlier owner left.
@@ -138,6 +140,11 @@ impl Intake {
                 format!("rank {rank} of this run is process {}; a rank opens a run once at a time", s.pid),
             ));
         }
+        if let Some(session) = who.after.filter(|n| self.machine.takes_rest_of(*n)) {
+            let text =
+                format!("the rest of session {session} of the run is being taken at this moment; try again");
+            return Err(Error::new(Code::Conflict, text));
+        }
         let alone = !self.has_living_ranks();
         if alone {
             // What the dead have left is part of what this one finds.
@@ -154,15 +161,16 @@ impl Intake {
         let row = self.catalog.transaction(|tx| {
             let row = catalog::open_session(tx, rank, size, &who.program, segment)?;
             catalog::admit(tx, row.session)?;
-            if alone {
+            if alone && who.after.is_none() {
                 catalog::comes(tx, row.session, last)?;
             }
             Ok(row)
         })?;
         let SessionRow { session, segment, .. } = row;
         self.admitted.insert(session);
-        if alone {
-            self.feed(Event::Alone { session });
+        if alone && who.after.is_none() {
+            let life = catalog::life(self.catalog.conn())?;
+            self.feed(Event::Alone { session, life });
         }
         Ok(RunOpened {
             session,

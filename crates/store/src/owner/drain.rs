@@ -13,6 +13,9 @@ use forebay_arena::{Block, Lent};
 use forebay_types::{Code, Error, Result};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -22,13 +25,31 @@ use std::time::Instant;
 pub(super) enum Data {
     Kept(Arc<[u8]>),
     Block(Block),
+    /// In a file of the run.
+    Sealed {
+        path: PathBuf,
+        at: u64,
+        bytes: u64,
+    },
 }
 
 impl Data {
-    fn bytes(&self) -> Lent<'_> {
+    fn with<T>(&self, work: impl FnOnce(Lent) -> Result<T>) -> Result<T> {
         match self {
-            Data::Kept(b) => Lent::of(b),
-            Data::Block(b) => b.lent(),
+            Data::Kept(b) => work(Lent::of(b)),
+            Data::Block(b) => work(b.lent()),
+            Data::Sealed { path, at, bytes } => {
+                let failed = |e: std::io::Error| match e.kind() {
+                    // Trying again gives nothing else.
+                    ErrorKind::NotFound | ErrorKind::UnexpectedEof => {
+                        Error::new(Code::Corrupt, format!("{} is not whole: {e}", path.display()))
+                    }
+                    _ => Error::io(format!("cannot read {}", path.display()), e),
+                };
+                let mut read = vec![0; *bytes as usize];
+                std::fs::File::open(path).and_then(|f| f.read_exact_at(&mut read, *at)).map_err(failed)?;
+                work(Lent::of(&read))
+            }
         }
     }
 }
@@ -195,15 +216,26 @@ fn of(job: &Job, manifest: Manifest) -> Result<Sealed> {
     match job.key {
         Key::Step(_) => Ok(Sealed::Step(Box::new(manifest))),
         Key::Put(_) => Sealed::of_put(&job.file, &manifest),
+        Key::Partial(_) => Ok(Sealed::Partial(Box::new(manifest))),
     }
 }
 
 impl Part {
     fn write(&self, data: &Data, writer: &mut Writer) -> Result<()> {
         writer.add(&self.name, &self.meta, &self.unit)?;
-        let bytes = data.bytes().part(0, self.len as usize).ok_or_else(|| {
-            Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", self.name))
+        data.with(|bytes| {
+            let bytes = bytes.part(0, self.len as usize).ok_or_else(|| {
+                Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", self.name))
+            })?;
+            writer.write(&self.name, self.rank, &self.offset, &self.local, self.from, bytes)
         })?;
-        writer.write(&self.name, self.rank, &self.offset, &self.local, self.from, bytes)
+        let sum = self.sum.and_then(|_| writer.sum(&self.name, self.rank, &self.offset));
+        match sum == self.sum {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::Corrupt,
+                format!("what was kept of {:?} of rank {} has another checksum by now", self.name, self.rank),
+            )),
+        }
     }
 }

@@ -111,7 +111,10 @@ impl Intake {
             run_id: catalog.run_id().to_owned(),
             dir: layout.root().display().to_string(),
             last_act: catalog::last_act(catalog.conn())?,
-            listed: listed_steps(&catalog)?,
+            listed: (catalog::step_numbers(catalog.conn())?, catalog::damaged_behind(catalog.conn(), None)?),
+            partial: catalog::partial_steps(catalog.conn())?.into_iter().map(|row| row.manifest).collect(),
+            away: catalog::away(catalog.conn())?,
+            life: catalog::life(catalog.conn())?,
             failed: catalog::failed_attempts(catalog.conn())?,
             overflow: options.overflow,
             closing: options.closing,
@@ -438,7 +441,13 @@ impl Intake {
     }
 }
 
-/// Steps that are listed, and those of them that are damaged.
-pub(super) fn listed_steps(catalog: &Catalog) -> Result<(Vec<i64>, Vec<i64>)> {
-    Ok((catalog::step_numbers(catalog.conn())?, catalog::damaged_behind(catalog.conn(), None)?))
+/// Steps that are listed, those of them that are damaged, and those that lack ranks.
+pub(super) fn listed_steps(catalog: &Catalog) -> Result<Event<'static>> {
+    let conn = catalog.conn();
+    let partial = catalog::partial_steps(conn)?.into_iter().map(|row| row.manifest).collect();
+    Ok(Event::Listed {
+        steps: catalog::step_numbers(conn)?,
+        damaged: catalog::damaged_behind(conn, None)?,
+        partial,
+    })
 }

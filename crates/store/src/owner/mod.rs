@@ -144,6 +144,16 @@ impl Owner {
     /// Admits a rank: gives it a session and the name of its segment. Waits while the disk is full, if somebody
     /// hears that.
     pub fn admit(&self, request: &OpenRun, says: Option<&Says>) -> Result<RunOpened> {
+        self.admit_after(request, None, says)
+    }
+
+    /// The same for who brings the rest of an earlier session, if it does.
+    pub fn admit_after(
+        &self,
+        request: &OpenRun,
+        after: Option<u64>,
+        says: Option<&Says>,
+    ) -> Result<RunOpened> {
         let (rank, size) = (request.rank, request.size);
         if size == 0 || rank >= size || size as usize > forebay_types::limits::RANKS {
             return Err(Error::bad(format!("rank {rank} of {} is not possible", counted(size, "rank"))));
@@ -160,7 +170,7 @@ impl Owner {
         }
         let admit = || {
             let program = program.clone();
-            self.ask(|tell| Command::Admit(Admit { rank, size, program, created }, tell))?
+            self.ask(|tell| Command::Admit(Admit { rank, size, program, created, after }, tell))?
         };
         open::while_full(self.dir(), self.disk.patience(), says, admit)
     }

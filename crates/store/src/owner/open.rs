@@ -7,7 +7,6 @@ use super::attached::Attached;
 use super::command::{Command, Taken};
 use super::drain::Drain;
 use super::intake::{Ends, Intake, listed_steps};
-use super::machine::Event;
 use super::overflow;
 use super::rests::{self, Rests};
 use super::silence::{Watch, Watched};
@@ -16,7 +15,7 @@ use crate::care::Progress;
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
 use crate::fault::Fault;
-use crate::layout::{Found, Layout, TMP, begun, put_of, with_end};
+use crate::layout::{Found, Layout, PARTIAL, TMP, begun, put_of, with_end};
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::{Manifest, open_manifest};
@@ -304,7 +303,11 @@ impl Intake {
     pub(super) fn begin_life(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         self.catalog.transaction(|tx| catalog::forget_together(tx))?;
         match self.machine.is_drained() {
-            true => self.sweep(elsewhere),
+            true => {
+                let mut told = self.sweep(elsewhere)?;
+                told.extend(self.sweep_partial()?);
+                Ok(told)
+            }
             // A file without a row is one that is being written.
             false => Ok(Vec::new()),
         }
@@ -374,6 +377,54 @@ impl Intake {
         Ok(told)
     }
 
+    /// What is kept of steps that lack ranks: files and rows are brought together. All that the dead left is read by
+    /// now, so a file that no row names is one whose row was in a later catalog.
+    fn sweep_partial(&mut self) -> Result<Vec<String>> {
+        let (mut told, mut gone) = (Vec::new(), Vec::new());
+        // A version that knows nothing of them may have written their steps, or gone back to before them.
+        self.catalog.transaction(|tx| {
+            for row in catalog::partial_steps(tx)? {
+                if catalog::step_row(tx, row.step)?.is_some() || catalog::is_aside(tx, &row.manifest)? {
+                    catalog::forsake_partial(tx, row.step)?;
+                }
+            }
+            Ok(())
+        })?;
+        self.sweep_dropped()?;
+        for (step, file) in catalog::partial_files(self.catalog.conn())? {
+            if !self.layout.file(&file)?.exists() {
+                gone.push(step);
+            }
+        }
+        if !gone.is_empty() {
+            let text =
+                format!("what was kept of {}, which lack ranks, is not there any more", snapshots(&gone));
+            self.catalog.transaction(|tx| {
+                gone.iter().try_for_each(|step| catalog::forsake_partial(tx, *step).map(drop))?;
+                catalog::message(tx, 0, -1, ERROR, &text)
+            })?;
+            self.missing.push(Error::new(Code::NotFound, text.clone()));
+            told.push(text);
+        }
+        let run_id = self.run_id.clone();
+        for name in names(&self.layout.steps()).into_iter().filter(|name| name.ends_with(PARTIAL)) {
+            let (path, file) = (self.layout.steps().join(&name), format!("{}/{name}", crate::layout::STEPS));
+            let read = open_manifest(&path).ok().filter(|m| m.run_id == run_id && m.partial.is_some());
+            match read.filter(|m| crate::layout::partial_file(m.step) == file) {
+                None => drop(self.disk.rename(&path, &with_end(&path, ".bad"))),
+                Some(m) => {
+                    if !self.catalog.transaction(|tx| catalog::adopt_partial(tx, &file, &m))? {
+                        let _ = self.disk.remove(&path);
+                    }
+                }
+            }
+        }
+        self.sweep_dropped()?;
+        let listed = listed_steps(&self.catalog)?;
+        self.feed(listed);
+        Ok(told)
+    }
+
     /// Marks snapshots of which the files are gone, as in a copy that was made while the run was written: a restart
     /// goes to one that is there. Gives what is to be told of it, which is a fault of this opening.
     fn mark_missing(&mut self, listed: &HashSet<String>) -> Result<Option<String>> {
@@ -401,8 +452,8 @@ impl Intake {
             gone.iter().try_for_each(|step| catalog::mark_damaged(tx, *step, "the file is not there"))?;
             catalog::message(tx, 0, -1, ERROR, &text)
         })?;
-        let (steps, damaged) = listed_steps(&self.catalog)?;
-        self.feed(Event::Listed { steps, damaged });
+        let listed = listed_steps(&self.catalog)?;
+        self.feed(listed);
         self.missing.push(Error::new(Code::NotFound, text.clone()));
         Ok(Some(text))
     }
@@ -437,8 +488,8 @@ impl Intake {
             Ok((aside, new))
         })?;
         aside.into_iter().for_each(|path| drop(aside::rename(&*self.disk, path)));
-        let (steps, damaged) = listed_steps(&self.catalog)?;
-        self.feed(Event::Listed { steps, damaged });
+        let listed = listed_steps(&self.catalog)?;
+        self.feed(listed);
         Ok(new)
     }
 }

@@ -3,6 +3,7 @@
 use forebay_types::control::Heads;
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Shape};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A rectangular piece of a data set, as one rank gave it, with the checksum of its bytes in the
 /// order of the rank's memory.
@@ -94,6 +95,68 @@ pub struct Back {
     pub serial: u64,
 }
 
+/// What a file says that holds what some ranks put of a step which lacks others: its arrays are
+/// `forebay/parts/RANK/NAME`, each as its rank gave it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Partial {
+    /// Number of ranks.
+    pub size: u32,
+    /// Ranks that lack, and the sessions in whose memory their parts are.
+    pub missing: BTreeMap<u32, u64>,
+    /// Ranks whose parts are here.
+    pub given: BTreeMap<u32, Given>,
+    /// Where each array belongs in the whole.
+    pub places: Vec<Placed>,
+}
+
+/// By whom a part was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// The session.
+    pub session: u64,
+    /// The record by which it began the step.
+    pub began: u64,
+    /// Where a loop may go on, if the number does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<Heads>,
+}
+
+/// Where an array of a part belongs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Whose.
+    pub rank: u32,
+    /// Its name in the step.
+    pub name: String,
+    /// Where.
+    #[serde(flatten)]
+    pub place: Within,
+}
+
+/// The place of a piece in a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "place", rename_all = "lowercase")]
+pub enum Within {
+    /// It is the data set.
+    Whole,
+    /// A block of it.
+    At {
+        /// Index of its first element.
+        offset: Vec<u64>,
+        /// Extents of the data set.
+        whole: Vec<u64>,
+    },
+    /// Behind the pieces of lower ranks.
+    Append,
+}
+
+impl Partial {
+    /// Where the part of a rank lies in the file.
+    pub fn name_of(rank: u32, name: &str) -> String {
+        format!("forebay/parts/{rank}/{name}")
+    }
+}
+
 /// Everything a file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -121,6 +184,9 @@ pub struct Manifest {
     /// For a data set outside steps: set number and version.
     #[serde(default)]
     pub set: Option<(i64, u64)>,
+    /// For what is here of a step that lacks ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Box<Partial>>,
     /// The data sets.
     pub data: Vec<Entry>,
 }

@@ -16,7 +16,7 @@ mod write;
 
 pub use check::Check;
 pub use hdf::{Opened, open_manifest};
-pub use manifest::{Back, Entry, Manifest, Piece};
+pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
 pub(crate) use write::SPARE;

@@ -2,7 +2,7 @@
 
 use super::hdf::Frame;
 use super::place::Hyperslab;
-use super::{Back, Entry, MANIFEST, Manifest, Piece};
+use super::{Back, Entry, MANIFEST, Manifest, Partial, Piece};
 use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
@@ -40,6 +40,9 @@ pub struct Facts {
     pub heads: Option<Heads>,
     /// For a data set outside steps: set number and version.
     pub set: Option<(i64, u64)>,
+    /// For what is here of a step that lacks ranks.
+    #[serde(default)]
+    pub partial: Option<Box<Partial>>,
 }
 
 struct Open {
@@ -198,6 +201,13 @@ impl Writer {
         Ok(())
     }
 
+    /// The checksum of what was written of a piece.
+    pub fn sum(&self, name: &str, rank: u32, offset: &Shape) -> Option<u32> {
+        let pieces = &self.sets.get(name)?.entry.pieces;
+        let piece = pieces.iter().find(|p| p.rank == rank && p.offset == offset.extents())?;
+        Some(piece.crc32c)
+    }
+
     /// Completes the file and gives it its name; durable when it returns. After a failure it may be
     /// called again, unless the file is lost.
     pub fn finish(&mut self, facts: &Facts) -> Result<Manifest> {
@@ -224,6 +234,7 @@ impl Writer {
             backs: facts.backs.clone(),
             heads: facts.heads,
             set: facts.set,
+            partial: facts.partial.clone(),
             data: self.sets.values().map(|s| s.entry.clone()).collect(),
         };
         manifest.data.retain(|e| e.name != MANIFEST);

@@ -113,6 +113,12 @@ impl Rank {
         Rank::attached(owner, rank, size, spec, Arc::new(Deaf))
     }
 
+    /// The mirror of a rank on another host; it may bring what an earlier session of that rank has left there.
+    pub fn open_far(owner: &Owner, rank: u32, size: u32, arena: u64, after: Option<u64>) -> Rank {
+        let spec = SegmentSpec { block_bytes: arena, ..Rank::measures() };
+        Rank::made(owner, rank, size, &spec, Arc::new(Deaf), Some(after)).unwrap()
+    }
+
     fn attached(
         owner: &Owner,
         rank: u32,
@@ -120,8 +126,24 @@ impl Rank {
         spec: &SegmentSpec,
         sink: Arc<dyn Sink>,
     ) -> Result<Rank> {
-        let opened = owner.admit(&opening(owner, rank, size, spec.block_bytes), None)?;
+        Rank::made(owner, rank, size, spec, sink, None)
+    }
+
+    fn made(
+        owner: &Owner,
+        rank: u32,
+        size: u32,
+        spec: &SegmentSpec,
+        sink: Arc<dyn Sink>,
+        far: Option<Option<u64>>,
+    ) -> Result<Rank> {
+        let opening = opening(owner, rank, size, spec.block_bytes);
+        let opened = owner.admit_after(&opening, far.flatten(), None)?;
         let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
+        if let Some(after) = far {
+            segment.word(word::MIRROR).store(1, Ordering::SeqCst);
+            segment.word(word::AFTER).store(after.unwrap_or(0), Ordering::SeqCst);
+        }
         let bell = segment.bell(Direction::Up);
         bell.attach_doorbell(owner.doorbell().unwrap()).unwrap();
         let theirs = Segment::from_named_fd(segment.fd().try_clone_to_owned().unwrap()).unwrap();

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | lives | waits for it, however long; a rank that closes the run waits only for the time given, and the owner keeps its part |
 //! | has closed the run, asks to close it, or is gone | is given up at once |
+//! | is on another host, and its line is lost | is kept without it when the others have ended it ([`super::partial`]) |
 //! | never opened the run | waits for it for the time given, once in the life of the run |
 //!
 //! A step that is given up is so as a whole; all ranks that took part hear of it, with what was missing.
@@ -42,6 +43,14 @@ impl Absence {
         Absence::left("has left the run".into())
     }
 
+    fn away() -> Absence {
+        Absence {
+            how: "is gone, and what it put is in the memory of another host".into(),
+            remedy: "`forebay recover` with the address of the run, said on that host, makes the step whole"
+                .into(),
+        }
+    }
+
     fn never_came(how: String) -> Absence {
         Absence { how, remedy: ALONE.into() }
     }
@@ -61,14 +70,17 @@ impl Machine {
         }
         let over: BTreeMap<u64, bool> = self.sessions.iter().map(|(n, s)| (*n, s.is_over())).collect();
         self.look_for_late_ranks();
-        let torn: Vec<(i64, Error)> = self
+        let fates: Vec<(i64, Fate)> = self
             .steps
             .values()
             .filter(|k| !k.finishing && !k.is_complete())
-            .filter_map(|k| Some((k.step, self.why_torn(k, &over)?)))
+            .filter_map(|k| Some((k.step, self.fate(k, &over)?)))
             .collect();
-        for (step, why) in torn {
-            self.tear(step, why);
+        for (step, fate) in fates {
+            match fate {
+                Fate::Torn(why) => self.tear(step, why),
+                Fate::Away { ranks, waits, why } => self.lacks(step, ranks, waits, why),
+            }
         }
     }
 
@@ -160,33 +172,66 @@ impl Machine {
         )
     }
 
-    /// Why a step cannot be completed, or nothing.
-    fn why_torn(&self, k: &Step, over: &BTreeMap<u64, bool>) -> Option<Error> {
+    /// What becomes of a step that cannot be completed now; nothing while it waits for ranks that live.
+    fn fate(&self, k: &Step, over: &BTreeMap<u64, bool>) -> Option<Fate> {
         // Sessions of a later life of the program end no steps of this one.
         let mates = k.sessions().iter().filter_map(|n| self.sessions.get(n)?.mates).min().unwrap_or(u64::MAX);
         let mut why: BTreeMap<Absence, Vec<u32>> = BTreeMap::new();
+        let (mut ranks, mut waits, mut gone) = (BTreeMap::new(), false, false);
         for rank in k.lacking() {
-            if let Some(reason) = self.absence(k, rank, mates, over) {
-                why.entry(reason).or_default().push(rank);
-            }
+            let reason = match self.lack(k, rank, mates, over) {
+                Lack::Waits => {
+                    waits = true;
+                    continue;
+                }
+                Lack::Gone(reason) => {
+                    gone = true;
+                    reason
+                }
+                Lack::Away(origin) => {
+                    ranks.insert(rank, origin);
+                    Absence::away()
+                }
+            };
+            why.entry(reason).or_default().push(rank);
         }
         if why.is_empty() {
             return None;
         }
-        let reasons: Vec<String> =
-            why.iter().map(|(a, ranks)| format!("{} of {} {}", named(ranks), k.size, a.how)).collect();
-        let remedies: BTreeSet<&str> = why.keys().map(|a| a.remedy.as_str()).collect();
-        let remedies: Vec<&str> = remedies.into_iter().collect();
-        Some(Error::new(
-            Code::ServerLost,
-            format!("step {} is given up: {}; {}", k.step, reasons.join(", "), remedies.join("; ")),
-        ))
+        // Others may come with who brings the rest of a session, which has all here when it asks to close.
+        let brings = |n: &u64| self.sessions.get(n).is_some_and(|s| s.after.is_some() && !s.is_over());
+        waits |= k.sessions().iter().any(brings);
+        // What of an early step is not here is not in the memory of its rank either.
+        let is_torn = gone || k.has_early();
+        let text = |what: String| {
+            let reasons: Vec<String> =
+                why.iter().map(|(a, ranks)| format!("{} of {} {}", named(ranks), k.size, a.how)).collect();
+            let remedies: BTreeSet<&str> = why.keys().map(|a| a.remedy.as_str()).collect();
+            let remedies: Vec<&str> = remedies.into_iter().collect();
+            Error::new(Code::ServerLost, format!("{what}: {}; {}", reasons.join(", "), remedies.join("; ")))
+        };
+        Some(match is_torn {
+            true => Fate::Torn(text(format!("step {} is given up", k.step))),
+            false => {
+                let file = crate::layout::partial_file(k.step);
+                let why = text(format!("step {} is not whole, what is here of it is kept in {file}", k.step));
+                Fate::Away { ranks, waits, why }
+            }
+        })
     }
 
-    /// Why a rank will not end this step, or nothing when it still may. `mates` is the last session of
-    /// the life of the program that began the step.
-    fn absence(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Option<Absence> {
+    /// Whether a rank may still end this step. `mates` is the last session of the life of the program that began
+    /// the step.
+    fn lack(&self, k: &Step, rank: u32, mates: u64, over: &BTreeMap<u64, bool>) -> Lack {
         let is_over = |n: u64| over.get(&n).copied().unwrap_or(true);
+        let away = |origin: u64| match self.is_brought(origin) {
+            true => Lack::Waits,
+            false if self.brought.contains(&origin) => Lack::Gone(Absence::left("has not ended it".into())),
+            false => Lack::Away(origin),
+        };
+        if let Some(origin) = k.missing.get(&rank) {
+            return away(*origin);
+        }
         // Whoever had left before the first of them came may come again.
         let since = if k.sessions().iter().all(|n| *n >= self.since) { self.since } else { 0 };
         let of_life = || self.sessions.values().filter(|s| (since..=mates).contains(&s.number));
@@ -196,25 +241,59 @@ impl Machine {
             None => (of_rank().next_back(), of_rank().any(|s| !is_over(s.number))),
         };
         if present {
-            return None;
+            return Lack::Waits;
         }
         if let Some(s) = session {
-            return Some(Absence::left(how(s)));
+            // What brings the rest of a session and has nothing more of this step leaves it as it was.
+            return match may_come_again(s) || k.lacked {
+                true => away(s.origin()),
+                false => Lack::Gone(Absence::left(how(s))),
+            };
         }
-        if let Some(absence) = self.left.get(&rank) {
-            return Some(absence.clone());
+        let left = self.left.get(&rank);
+        if let Some(origin) = self.away_of(k, rank).filter(|n| left.is_none_or(|(_, last)| last <= n)) {
+            return away(origin);
+        }
+        if let Some((absence, _)) = left {
+            return Lack::Gone(absence.clone());
+        }
+        // Of a session whose rest is brought it is known who else may have something.
+        let is_brought = |n: &u64| self.sessions.get(n).is_some_and(|s| s.after.is_some());
+        if k.sessions().iter().all(is_brought) && k.origins().all(|n| self.away.contains_key(&n)) {
+            return Lack::Gone(Absence::left("has not ended it".into()));
         }
         // Somebody must be there for whom it is worth waiting.
         let watched = of_life().any(|s| !s.hung && !s.recovered) && !self.stopping;
         let over = self.lacking_since.is_some_and(|t| self.now.saturating_sub(t) >= self.late_ranks);
         match watched {
-            true if !over => None,
-            true => Some(Absence::never_came(format!(
+            true if !over => Lack::Waits,
+            true => Lack::Gone(Absence::never_came(format!(
                 "did not open the run within {} s",
                 self.late_ranks.as_secs_f64()
             ))),
-            false => Some(Absence::never_came("did not open the run".into())),
+            false => Lack::Gone(Absence::never_came("did not open the run".into())),
         }
+    }
+
+    /// The life of the run that a session was of, as far as anybody knows.
+    fn life_of(&self, session: u64) -> u64 {
+        match self.away.get(&session) {
+            Some((_, life)) => *life,
+            None if session >= self.life => self.life,
+            None => 0,
+        }
+    }
+
+    /// The last session of a rank whose memory on another host may have its part of a step.
+    fn away_of(&self, k: &Step, rank: u32) -> Option<u64> {
+        let life = self.life_of(k.origins().max()?);
+        let is = |(_, of): &(&u64, &(u32, u64))| **of == (rank, life);
+        self.away.iter().rev().find(is).map(|(session, _)| *session)
+    }
+
+    /// Whether the rest of a session is on its way here.
+    fn is_brought(&self, origin: u64) -> bool {
+        self.sessions.values().any(|s| s.after == Some(origin) && !s.is_over())
     }
 
     /// A rank is about to come, and no other one lives: who has left before is awaited as if it had never come.
@@ -226,7 +305,7 @@ impl Machine {
     /// A rank was seen to do something else than to open this run.
     pub(super) fn note_absent(&mut self, rank: u32, absence: Absence) {
         if !self.sessions.values().any(|s| s.rank == rank) {
-            self.left.insert(rank, absence);
+            self.left.insert(rank, (absence, u64::MAX));
         }
     }
 
@@ -234,13 +313,38 @@ impl Machine {
     pub(super) fn note_leaving(&mut self, s: &Session) {
         let of_this_life = s.number >= self.since && (!s.recovered || s.has_living_mates);
         if of_this_life && !s.is_unused() {
-            self.left.insert(s.rank, Absence::left(how(s)));
+            self.left.insert(s.rank, (Absence::left(how(s)), s.origin()));
         }
         // A later session of that rank begins its own attempts.
         if !self.sessions.values().any(|other| other.rank == s.rank) {
             self.pass_attempts(std::iter::once(s.rank));
         }
     }
+}
+
+/// What becomes of a step that lacks ranks.
+enum Fate {
+    Torn(Error),
+    /// These ranks have it in the memory of another host; it waits for others, or is kept as it is.
+    Away {
+        ranks: BTreeMap<u32, u64>,
+        waits: bool,
+        why: Error,
+    },
+}
+
+/// What a step lacks a rank for.
+enum Lack {
+    Waits,
+    Gone(Absence),
+    /// The memory of this session has it, on another host.
+    Away(u64),
+}
+
+/// Whether the memory of a session on another host may have what is not here: its line is lost, and not all that it
+/// put has come, as far as it has said so.
+pub(super) fn may_come_again(s: &Session) -> bool {
+    s.far && s.hung && (!s.clean || s.lacks)
 }
 
 fn how(s: &Session) -> String {

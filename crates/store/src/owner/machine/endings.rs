@@ -1,7 +1,7 @@
 //! Endings: steps that all ranks have ended, requests that wait for what is durable, sessions
 //! whose rank is gone. (Which steps can never be ended says `absent`.)
 
-use super::event::Action;
+use super::event::{Action, Key};
 use super::item::Item;
 use super::session::Session;
 use super::steps::Step;
@@ -38,8 +38,10 @@ impl Machine {
     /// Whether all that dead ranks left is read and what they completed is listed, or given up: who goes
     /// back to the last complete step means theirs, too, and begins the steps behind it anew.
     fn dead_are_settled(&self) -> bool {
-        let settled = |s: &Session| s.broken || s.settled || !(s.hung || s.dead);
-        self.sessions.values().all(settled) && !self.steps.values().any(Step::is_complete)
+        let brings = |s: &Session| s.after.is_some() && !s.hung && s.leaving.is_none();
+        let settled = |s: &Session| s.broken || s.settled || !(s.hung || s.dead || brings(s));
+        let goes_on = |k: &Step| k.is_complete() || k.sealing.is_some();
+        self.sessions.values().all(settled) && !self.steps.values().any(goes_on)
     }
 
     /// A step all ranks have ended goes to the drain with the parameters as they are now: all
@@ -48,13 +50,27 @@ impl Machine {
         if !self.group.is_empty() || self.committing || self.ailing.is_some() {
             return;
         }
-        let complete = self.steps.values().filter(|k| !k.finishing && k.is_complete()).map(|k| k.step);
-        let complete: Vec<i64> = complete.filter(|step| !self.is_arriving(*step)).collect();
-        for step in complete {
+        let is_due = |k: &&Step| !k.finishing && (k.is_complete() || k.sealing.is_some());
+        let due: Vec<i64> = self.steps.values().filter(is_due).map(|k| k.step).collect();
+        for step in due.into_iter().filter(|step| !self.is_arriving(*step)).collect::<Vec<_>>() {
+            let Some(known) = self.steps.get_mut(&step) else { continue };
+            if known.is_complete() && std::mem::take(&mut known.held_back) {
+                match known.lay_anew() {
+                    Ok(parts) => parts.into_iter().for_each(|part| self.files.push(step, part)),
+                    Err(e) => {
+                        self.spoil(step, e.within(format!("step {step} is given up")));
+                        continue;
+                    }
+                }
+            } else if known.sealing.is_some() {
+                // If what it lacks comes before this is done, all of it is written anew.
+                known.held_back = true;
+                self.discard(Key::Step(step));
+            }
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
-            let (time, heads) = (known.time, known.heads());
-            self.act(Action::Describe { step, time, heads });
+            let (time, heads, lacked) = (known.time, known.heads(), known.lacked);
+            self.act(Action::Describe { step, time, heads, lacked });
         }
     }
 
@@ -62,6 +78,13 @@ impl Machine {
     pub(super) fn described(&mut self, step: i64, facts: Result<Box<Facts>>) {
         let Some(known) = self.steps.get_mut(&step) else { return };
         match facts {
+            Ok(mut facts) if known.sealing.is_some() => match known.sealed_parts() {
+                Ok(parts) => {
+                    facts.partial = Some(Box::new(known.partial()));
+                    self.files.partial(step, parts, facts);
+                }
+                Err(e) => self.spoil(step, e),
+            },
             Ok(facts) => {
                 known.ended_at = Some(self.now);
                 self.files.complete(step, facts);
@@ -139,7 +162,9 @@ impl Machine {
             if !self.steps.values().any(|k| k.has(n)) && !self.files.owes(n) {
                 let Some(s) = self.sessions.get_mut(&n) else { continue };
                 s.closing = true;
-                self.group.push(Item::Closed { session: n, seq: s.seen });
+                let Some(s) = self.sessions.get(&n) else { continue };
+                let away = self.life_when_over(s);
+                self.group.push(Item::Closed { session: n, seq: s.seen, away });
             }
         }
     }
@@ -147,6 +172,12 @@ impl Machine {
     pub(super) fn remove_session(&mut self, n: u64) {
         let Some(s) = self.sessions.remove(&n) else { return };
         self.note_leaving(&s);
+        if let Some(life) = self.life_when_over(&s) {
+            self.away.insert(n, (s.rank, life));
+        }
+        if let Some(origin) = s.after.filter(|_| s.clean && !s.refused_some && !s.lacks) {
+            self.has_brought_all(origin);
+        }
         self.waiters.retain(|w| w.session != n);
         self.act(Action::Leave { session: n, clean: s.clean });
     }

@@ -28,6 +28,8 @@ pub(crate) enum Key {
     Step(i64),
     /// Of a data set outside steps, by its record.
     Put(Ticket),
+    /// Of what is here of a step that lacks ranks.
+    Partial(i64),
 }
 
 /// Where the bytes of a part are.
@@ -37,6 +39,8 @@ pub(crate) enum Bytes {
     Block(HeldBlock),
     /// With the driver, which was told to keep them, by their record.
     Kept,
+    /// In the file of what is here of a step that lacked ranks, from this byte on.
+    Sealed(u64),
 }
 
 /// A part of a piece of a data set.
@@ -53,6 +57,8 @@ pub(crate) struct Part {
     pub len: u64,
     pub bytes: Bytes,
     pub ticket: Ticket,
+    /// Behind this part the piece is whole, and has this checksum.
+    pub sum: Option<u32>,
 }
 
 /// Parts that are to be written into a file, in this order.
@@ -91,6 +97,7 @@ pub(crate) enum FileState {
 pub(crate) enum Sealed {
     Step(Box<Manifest>),
     Put(Stored),
+    Partial(Box<Manifest>),
 }
 
 /// Where a large data set now lies.
@@ -126,6 +133,8 @@ pub(crate) enum Event<'a> {
     /// A session was admitted while no rank lived.
     Alone {
         session: u64,
+        /// The first session of this life of the run.
+        life: u64,
     },
     /// A session begins, or one is there that an earlier owner left.
     Enter(Box<Session>),
@@ -226,6 +235,8 @@ pub(crate) enum Event<'a> {
     Listed {
         steps: Vec<i64>,
         damaged: Vec<i64>,
+        #[serde(default)]
+        partial: Vec<Manifest>,
     },
     /// All sessions end, then the owner.
     Close,
@@ -253,11 +264,12 @@ pub(crate) enum Action {
         group: Vec<Item>,
         how: Commit,
     },
-    /// What a step was taken with is asked of the catalog.
+    /// What a step was taken with is asked of the catalog; of one that lacked ranks what it knew then.
     Describe {
         step: i64,
         time: Option<f64>,
         heads: Option<Heads>,
+        lacked: bool,
     },
     /// The catalog was ill: its log, which may lack pages, goes into its main file.
     Settle,

@@ -55,6 +55,9 @@ impl Machine {
     ) {
         self.failed.last += 1;
         let id = self.failed.last;
+        // Ranks of a later life of the run make attempts of their own.
+        let is_past = begun.keys().next_back().is_some_and(|last| *last < self.life);
+        let ranks = if is_past { (0..size).collect() } else { ranks };
         let attempt = FailedAttempt { id, step, why, size, ranks, unheard, begun };
         if !attempt.is_over() {
             self.group.push(Item::Failing(Box::new(attempt.clone())));
@@ -102,7 +105,8 @@ impl Machine {
     pub(super) fn pass_attempts(&mut self, ranks: impl Iterator<Item = u32> + Clone) {
         for attempt in &mut self.failed.all {
             if !attempt.is_over() && ranks.clone().any(|rank| attempt.concerns(rank)) {
-                attempt.ranks.extend(ranks.clone());
+                let size = attempt.size;
+                attempt.ranks.extend(ranks.clone().filter(|rank| *rank < size));
                 attempt.unheard.retain(|rank| !ranks.clone().any(|r| r == *rank));
                 self.group.push(Item::Failing(Box::new(attempt.clone())));
             }

@@ -238,6 +238,14 @@ impl Files {
         self.of_step(step).facts = Some(facts);
     }
 
+    /// All that is here of a step that lacks ranks.
+    pub fn partial(&mut self, step: i64, parts: Vec<Part>, facts: Box<Facts>) {
+        let what = format!("what is here of step {step}");
+        let file = self.of(Key::Partial(step), what, crate::layout::partial_file(step));
+        parts.into_iter().for_each(|part| file.push(part));
+        file.facts = Some(facts);
+    }
+
     /// A large data set outside steps: all of it is there.
     pub fn put(&mut self, part: Part, set: i64, facts: Box<Facts>) {
         let (what, (session, seq)) = (format!("the data set {:?}", part.name), part.ticket);
@@ -451,6 +459,12 @@ impl Machine {
                 }
                 self.group.push(Item::Step { manifest, file });
             }
+            (Key::Partial(step), Sealed::Partial(manifest)) => {
+                if let Some(known) = self.steps.get_mut(&step) {
+                    known.sealed = true;
+                }
+                self.group.push(Item::Partial { manifest, file });
+            }
             _ => {}
         }
     }
@@ -540,7 +554,7 @@ impl Machine {
     /// What came of a file is of no use.
     fn give_file_up(&mut self, key: Key, error: Error) {
         match key {
-            Key::Step(step) => {
+            Key::Step(step) | Key::Partial(step) => {
                 self.spoil(step, error);
                 self.discard(key);
             }

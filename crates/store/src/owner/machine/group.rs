@@ -109,6 +109,7 @@ impl Machine {
     /// A step is listed: everything goes back to the ranks.
     fn listed(&mut self, step: i64, time: Option<f64>) {
         self.known.list(step);
+        self.known.forsake(step);
         let Some(known) = self.steps.remove(&step) else { return };
         for ((session, _), h) in known.held.into_iter().filter(|(_, h)| !h.released) {
             self.out.push(Action::Free { session, block: h.block });
@@ -298,6 +299,11 @@ impl Machine {
             Effect::Tell(tell) => self.act(Action::Tell(tell)),
             Effect::Closed { session } => self.remove_session(session),
             Effect::Listed { step, time } => self.listed(step, time),
+            Effect::Partial(manifest) => self.kept_partial(manifest),
+            Effect::Forsaken { step, file } => {
+                self.known.forsake(step);
+                self.act(Action::Dropped(file));
+            }
             Effect::Unlisted { step, error } => self.spoil(step, error),
             Effect::WentBack { aside, is_first } => self.went_back(aside, is_first),
             Effect::Dropped { step, file } => {
@@ -314,6 +320,7 @@ impl Machine {
         if is_first {
             let size = self.sessions.values().map(|s| s.size).max().unwrap_or(0);
             self.pass_attempts(0..size);
+            self.forget_memories();
         }
         self.act(Action::Aside(aside));
     }

@@ -20,10 +20,14 @@ pub(crate) enum Item {
     Stored { session: u64, seq: u64, bytes: Vec<u8>, stored: Stored },
     /// A put whose file could not be written.
     Failed { session: u64, seq: u64, bytes: Vec<u8>, error: Error },
-    /// The session is over.
-    Closed { session: u64, seq: u64 },
+    /// The session is over; if its memory on another host may have more, the life of the run that it was of.
+    Closed { session: u64, seq: u64, away: Option<u64> },
     /// The file of a step is durable under its name.
     Step { manifest: Box<Manifest>, file: String },
+    /// What is here of a step that lacks ranks is durable under its name.
+    Partial { manifest: Box<Manifest>, file: String },
+    /// All is here now that the memory of this session on another host had: steps that lack more of it do so for ever.
+    Brought { session: u64 },
     /// A record of a step that lacks other ranks goes from its ring into the catalog; it begins at `at` in the ring.
     Pending { session: u64, seq: u64, step: i64, at: u64 },
     /// Records of a step up to that number are needed there no more.
@@ -47,12 +51,14 @@ impl Item {
             Item::Record { session, seq, .. }
             | Item::Stored { session, seq, .. }
             | Item::Failed { session, seq, .. }
-            | Item::Closed { session, seq } => Some((*session, *seq)),
+            | Item::Closed { session, seq, .. } => Some((*session, *seq)),
             Item::Pending { .. }
             | Item::Unread { .. }
             | Item::Settled { .. }
             | Item::Failing(_)
             | Item::Step { .. }
+            | Item::Partial { .. }
+            | Item::Brought { .. }
             | Item::Note { .. }
             | Item::Asked { .. }
             | Item::Ended { .. } => None,
@@ -174,6 +180,13 @@ pub(crate) enum Effect {
         step: i64,
         #[serde(with = "exact")]
         time: Option<f64>,
+    },
+    /// What is here of a step that lacks ranks is kept.
+    Partial(Box<Manifest>),
+    /// A step that lacked ranks is whole, or is not wanted any more; this is the file of what was here of it.
+    Forsaken {
+        step: i64,
+        file: String,
     },
     /// A step whose file is there could not be listed.
     Unlisted {

@@ -1,17 +1,55 @@
 //! What the catalog says, as far as a decision needs it: kept up by what groups did.
 
-use std::collections::BTreeSet;
+use crate::stepfile::{Manifest, Partial};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps that are listed.
+/// Steps that are listed, and those that lack ranks.
 #[derive(Default)]
 pub(super) struct Known {
     listed: BTreeSet<i64>,
     damaged: BTreeSet<i64>,
+    partial: BTreeMap<i64, Box<Manifest>>,
 }
 
 impl Known {
-    pub fn new(steps: Vec<i64>, damaged: Vec<i64>) -> Known {
-        Known { listed: steps.into_iter().collect(), damaged: damaged.into_iter().collect() }
+    pub fn new(steps: Vec<i64>, damaged: Vec<i64>, partial: Vec<Manifest>) -> Known {
+        let partial = partial.into_iter().map(|m| (m.step, Box::new(m))).collect();
+        Known { listed: steps.into_iter().collect(), damaged: damaged.into_iter().collect(), partial }
+    }
+
+    /// What is kept of a step that lacks ranks.
+    pub fn partial(&self, step: i64) -> Option<&Partial> {
+        self.partial.get(&step)?.partial.as_deref()
+    }
+
+    /// The same with its arrays.
+    pub fn manifest(&self, step: i64) -> Option<&Manifest> {
+        self.partial.get(&step).map(|m| &**m)
+    }
+
+    /// Whether that has the part which a rank began by a record of a session, or by a later one.
+    pub fn is_given(&self, step: i64, rank: u32, (origin, seq): (u64, u64)) -> bool {
+        let given = self.partial(step).and_then(|p| p.given.get(&rank));
+        given.is_some_and(|g| g.session == origin && seq <= g.began)
+    }
+
+    /// Whether it lacks the part of that session.
+    pub fn lacks(&self, step: i64, rank: u32, origin: u64) -> bool {
+        self.partial(step).is_some_and(|p| p.missing.get(&rank) == Some(&origin))
+    }
+
+    /// Steps that lack a part of that session.
+    pub fn lacking(&self, origin: u64) -> Vec<i64> {
+        let lacks = |m: &Manifest| m.partial.iter().any(|p| p.missing.values().any(|of| *of == origin));
+        self.partial.values().filter(|m| lacks(m)).map(|m| m.step).collect()
+    }
+
+    pub fn keep(&mut self, m: Box<Manifest>) {
+        self.partial.insert(m.step, m);
+    }
+
+    pub fn forsake(&mut self, step: i64) {
+        self.partial.remove(&step);
     }
 
     pub fn is_listed(&self, step: i64) -> bool {

@@ -23,6 +23,7 @@ mod files;
 mod group;
 mod item;
 mod known;
+mod partial;
 mod pending;
 mod pieces;
 mod records;
@@ -38,6 +39,7 @@ pub(super) use item::{Effect, Item, Tell};
 pub(super) use session::{Adopted, Session};
 
 use crate::catalog::FailedAttempt;
+use crate::stepfile::Manifest;
 use failed::Failed;
 use files::Files;
 use forebay_types::{Code, Error};
@@ -51,6 +53,8 @@ use steps::Step;
 
 /// Most acts of steering that wait for a full disk, with everything else in their group.
 const ACTS: usize = 100_000;
+/// No run has more ranks.
+const MOST_RANKS: u32 = forebay_types::limits::RANKS as u32;
 /// How long a living rank may take to come to the successor of a dead owner.
 const COMING: Duration = Duration::from_secs(30);
 
@@ -78,6 +82,15 @@ pub(super) struct Birth {
     pub last_act: u64,
     /// Steps that are listed, and those of them that are damaged.
     pub listed: (Vec<i64>, Vec<i64>),
+    /// Steps that lack ranks, with what is kept of them.
+    #[serde(default)]
+    pub partial: Vec<Manifest>,
+    /// Sessions whose memory on another host may have more: their rank, and the life of the run that they were of.
+    #[serde(default)]
+    pub away: Vec<(u64, u32, u64)>,
+    /// The first session of this life of the run.
+    #[serde(default)]
+    pub life: u64,
     /// Attempts at steps that failed and that not every rank has made.
     pub failed: Vec<FailedAttempt>,
     /// Bytes of the store's own buffer.
@@ -127,8 +140,14 @@ pub(super) struct Machine {
     not_recovered: Vec<Error>,
     /// What is pending in the catalog and is not needed there any more.
     settled: Vec<Item>,
-    /// Ranks that have left, with how: they closed the run, or are gone.
-    left: BTreeMap<u32, Absence>,
+    /// Ranks that have left, with how: they closed the run, or are gone; and their last session.
+    left: BTreeMap<u32, (Absence, u64)>,
+    /// Sessions whose memory on another host may have more, with their rank and the life of the run that they were of;
+    /// and those of which all has come that there is.
+    away: BTreeMap<u64, (u32, u64)>,
+    brought: BTreeSet<u64>,
+    /// The first session of this life of the run.
+    life: u64,
     lacking_since: Option<Now>,
     /// The first session that came when nobody else was there: whoever had left before may come again.
     since: u64,
@@ -160,7 +179,7 @@ impl Machine {
             sessions: BTreeMap::new(),
             steps: BTreeMap::new(),
             files: Files::default(),
-            known: Known::new(steps, damaged),
+            known: Known::new(steps, damaged, birth.partial),
             group: Vec::new(),
             committing: false,
             ailing: None,
@@ -172,6 +191,9 @@ impl Machine {
             not_recovered: Vec::new(),
             settled: Vec::new(),
             left: BTreeMap::new(),
+            away: birth.away.into_iter().map(|(session, rank, life)| (session, (rank, life))).collect(),
+            brought: BTreeSet::new(),
+            life: birth.life,
             lacking_since: None,
             since: 0,
             remarked: false,
@@ -215,7 +237,13 @@ impl Machine {
                 self.write_on();
             }
             Event::Arrived(ticket) => self.arrived(ticket),
-            Event::Alone { session } => self.come_again(session),
+            Event::Alone { session, life } => {
+                if std::mem::replace(&mut self.life, life) != life {
+                    // Nobody makes the attempts of the one before, whose ranks may not be known to be gone yet.
+                    self.pass_attempts(0..MOST_RANKS);
+                }
+                self.come_again(session);
+            }
             Event::Enter(session) => self.enter(*session),
             Event::Resumed { session } => {
                 if let Some(adopted) = self.sessions.get_mut(&session).and_then(|s| s.adopted.as_mut()) {
@@ -235,7 +263,9 @@ impl Machine {
             Event::Steer { ticket, who, act } => self.steer(ticket, who, act),
             Event::Steered { id, step, code, text } => self.group.push(Item::Ended { id, step, code, text }),
             Event::Flush { ticket } => self.flushers.push(ticket),
-            Event::Listed { steps, damaged } => self.known = Known::new(steps, damaged),
+            Event::Listed { steps, damaged, partial } => {
+                self.known = Known::new(steps, damaged, partial);
+            }
             Event::Close => {
                 self.stopping = true;
                 let all: Vec<u64> = self.sessions.keys().copied().collect();
@@ -253,6 +283,7 @@ impl Machine {
     fn turn(&mut self) {
         self.tell_calm();
         self.lose_arriving();
+        self.wake_joining();
         self.wake_deferred();
         self.make_room();
         if !self.commit() {
@@ -373,6 +404,11 @@ impl Machine {
     /// The session by which a rank writes the run now.
     pub fn holder(&self, rank: u32) -> Option<&Session> {
         self.sessions.values().find(|s| s.rank == rank && !s.hung && !s.clean)
+    }
+
+    /// Whether the rest of a session is being brought, or what came of it is not applied yet.
+    pub fn takes_rest_of(&self, session: u64) -> bool {
+        self.sessions.values().any(|s| s.after == Some(session))
     }
 
     /// The last step that all ranks have ended and that is on its way to the disk.

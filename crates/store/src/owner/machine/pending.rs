@@ -46,7 +46,8 @@ impl Machine {
             self.group.append(&mut self.settled);
         }
         for (n, s) in &mut self.sessions {
-            if s.backlog() <= s.ring / 2 || s.pending >= MOST || self.files.owes(*n) {
+            // The memory of another host is to have all that is not listed.
+            if s.far || s.backlog() <= s.ring / 2 || s.pending >= MOST || self.files.owes(*n) {
                 continue;
             }
             let mut from = s.released;

@@ -4,7 +4,7 @@
 use super::Machine;
 use super::event::{Action, Bytes, Key, Part, Ticket};
 use super::item::Item;
-use super::session::{Keep, Refusal};
+use super::session::{Joins, Keep, Refusal, Session};
 use super::steps::{Held, Step};
 use crate::stepfile::Facts;
 use forebay_types::control::{Ask, Heads};
@@ -39,7 +39,11 @@ impl Arriving {
         }
     }
 
-    fn is_of(&self, step: i64) -> bool {
+    pub fn is_part_of(&self, step: i64, session: u64) -> bool {
+        matches!(self, Arriving::Part(of, part) if *of == step && part.ticket.0 == session)
+    }
+
+    pub fn is_of(&self, step: i64) -> bool {
         matches!(self, Arriving::Part(of, _) if *of == step)
     }
 
@@ -139,6 +143,7 @@ impl Machine {
             len,
             bytes: Bytes::Block(block),
             ticket,
+            sum: None,
         };
         match there {
             true => self.files.put(part, set, Box::new(facts)),
@@ -187,7 +192,7 @@ impl Machine {
         Some(why)
     }
 
-    fn refuse(&mut self, n: u64, step: i64, why: Refusal) {
+    pub(super) fn refuse(&mut self, n: u64, step: i64, why: Refusal) {
         if let Some(s) = self.sessions.get_mut(&n) {
             s.refused.insert(step, why);
         }
@@ -195,6 +200,10 @@ impl Machine {
 
     fn discard_step(&mut self, n: u64, step: i64) {
         let mine = self.refused(n, step).is_none();
+        // A part of what was left of a rank is gone; the others are not.
+        if self.steps.get(&step).is_some_and(|k| k.lacked && k.has(n)) && self.lose_part(step, n) {
+            return;
+        }
         let rank = self.sessions.get(&n).map_or(0, |s| s.rank);
         if mine && self.steps.get(&step).is_some_and(|k| k.has(n)) {
             let text = format!("step {step} was discarded by rank {rank}");
@@ -218,9 +227,39 @@ impl Machine {
         }
     }
 
-    fn begin_step(&mut self, ticket: Ticket, step: i64, time: f64, heads: Option<Heads>) -> Result<()> {
+    pub(super) fn begin_step(
+        &mut self,
+        ticket: Ticket,
+        step: i64,
+        time: f64,
+        heads: Option<Heads>,
+    ) -> Result<()> {
         let n = ticket.0;
-        let Some((rank, size)) = self.sessions.get(&n).map(|s| (s.rank, s.size)) else { return Ok(()) };
+        let Some(s) = self.sessions.get_mut(&n) else { return Ok(()) };
+        let (rank, size, origin, is_rest) = (s.rank, s.size, s.origin(), s.after.is_some());
+        // It is just being kept without this rank: that has to be done first.
+        if let Some(known) = self.steps.get(&step)
+            && known.finishing
+            && known.missing.get(&rank) == Some(&origin)
+        {
+            s.joins = Some(Joins { step, seq: ticket.1, time, heads });
+            return Ok(());
+        }
+        match self.joins(ticket, step) {
+            None => {}
+            Some(Err(e)) | Some(Ok(Some(Refusal::Because(e)))) => {
+                self.refuse(n, step, Refusal::Because(e));
+                return Ok(());
+            }
+            Some(Ok(Some(told))) => {
+                self.refuse(n, step, told);
+                return Ok(());
+            }
+            Some(Ok(None)) => {
+                let known = self.steps.get_mut(&step);
+                return known.map_or(Ok(()), |k| k.begin(rank, ticket, origin, heads));
+            }
+        }
         let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(n));
         if self.known.is_listed(step) || again {
             let text = match self.known.is_damaged(step) {
@@ -234,11 +273,13 @@ impl Machine {
         }
         // Another rank's attempt at this step has failed meanwhile: this is the same attempt.
         if let Some(why) = self.makes_failed_attempt(ticket, step, rank) {
-            self.refuse(n, step, why);
+            // A step that another rank has discarded is nothing that somebody lacks.
+            let is_discarded = matches!(&why, Refusal::Because(e) if e.code() == Code::Cancelled);
+            self.refuse(n, step, if is_rest && is_discarded { Refusal::Told } else { why });
             return Ok(());
         }
         let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
-        if let Err(e) = known.begin(rank, ticket, heads) {
+        if let Err(e) = known.begin(rank, ticket, origin, heads) {
             self.refuse(n, step, Refusal::Because(e));
         }
         Ok(())
@@ -293,6 +334,8 @@ impl Machine {
                         self.comes.insert(ticket);
                         self.act(Action::Await { ticket, block: r });
                     }
+                    // A predecessor gave it back when it was not to come any more.
+                    Some(Err(_)) if self.is_away(n) && self.lose_part(b.step, n) => return Ok(()),
                     Some(Err(e)) => return Err(e),
                 }
                 Bytes::Block(r)
@@ -305,6 +348,7 @@ impl Machine {
                 step.kept.push(ticket);
                 self.out.push(Action::Keep { ticket, from: None });
             }
+            Bytes::Sealed(_) => {}
         }
         let parts = step.block(rank, b, bytes, ticket)?;
         self.write(b.step, parts);
@@ -313,10 +357,12 @@ impl Machine {
 
     /// Parts of a step go to its file as soon as their bytes are there, and those of a piece in their order.
     fn write(&mut self, step: i64, parts: Vec<Part>) {
+        let held_back = self.steps.get(&step).is_some_and(|k| k.held_back);
         for part in parts {
             let waits = matches!(part.bytes, Bytes::Block(_)) && self.comes.contains(&part.ticket);
             match waits || self.arriving.iter().any(|a| a.is_before(step, &part)) {
                 true => self.arriving.push(Arriving::Part(step, part)),
+                false if held_back => {}
                 false => self.files.push(step, part),
             }
         }
@@ -338,13 +384,35 @@ impl Machine {
 
     /// Whether bytes of a step are still on their way.
     pub(super) fn is_arriving(&self, step: i64) -> bool {
+        let is_awaited = |k: &Step| k.held.keys().any(|ticket| self.comes.contains(ticket));
         self.arriving.iter().any(|a| a.is_of(step))
+            || !self.comes.is_empty() && self.steps.get(&step).is_some_and(is_awaited)
+    }
+
+    /// Whether nothing more comes of a session whose memory is on another host.
+    fn is_away(&self, n: u64) -> bool {
+        self.sessions.get(&n).is_some_and(|s| s.far && s.hung)
     }
 
     /// What waits for bytes that will never come is given up.
     pub(super) fn lose_arriving(&mut self) {
-        let gone = |n: u64| self.sessions.get(&n).is_none_or(|s| s.hung);
-        let lost: Vec<Arriving> = self.arriving.extract_if(.., |a| gone(a.ticket().0)).collect();
+        if self.comes.is_empty() {
+            return;
+        }
+        // What a rank on another host says behind a part may make it another one: its ring is read first.
+        let is_read = |s: &Session| s.is_read() || s.deferred.is_some();
+        let is_away = |n: u64| self.is_away(n) && self.sessions.get(&n).is_some_and(is_read);
+        let away = self.steps.values().flat_map(|k| k.held.keys().map(|ticket| (k.step, *ticket)));
+        let away = away.filter(|(_, ticket)| self.comes.contains(ticket) && is_away(ticket.0));
+        let away: BTreeSet<(i64, u64)> = away.map(|(step, ticket)| (step, ticket.0)).collect();
+        // Its memory on the other host has it.
+        away.into_iter().for_each(|(step, session)| _ = self.lose_part(step, session));
+        let gone = |a: &Arriving| {
+            let is_put = matches!(a, Arriving::Put(..));
+            let s = self.sessions.get(&a.ticket().0);
+            s.is_none_or(|s| s.hung && (is_put || !s.far || is_read(s)))
+        };
+        let lost: Vec<Arriving> = self.arriving.extract_if(.., |a| gone(a)).collect();
         for part in lost {
             self.comes.remove(&part.ticket());
             let text = "the bytes of it did not arrive: the rank on another host, or the line to it, is gone";
@@ -352,6 +420,14 @@ impl Machine {
                 Arriving::Part(step, _) => {
                     let text = format!("step {step} is given up: {text}");
                     self.spoil(step, Error::new(Code::ServerLost, text));
+                }
+                // So does what is behind it in the ring: all of that is brought again.
+                Arriving::Put(part, ..) if self.is_away(part.ticket.0) => {
+                    let (session, seq) = part.ticket;
+                    if let Some(s) = self.sessions.get_mut(&session) {
+                        (s.put, s.broken, s.lacks) = (None, true, true);
+                        (s.seen, s.stuck) = (seq - 1, Some(seq));
+                    }
                 }
                 Arriving::Put(part, ..) => {
                     let why = Error::new(Code::ServerLost, format!("the data set {:?}: {text}", part.name));
@@ -372,6 +448,14 @@ impl Machine {
             return self.refuse(n, step, Refusal::Because(why));
         }
         let told = self.failed.has(step) || s.refused.contains_key(&step);
+        // What is not here of it is in the memory of its host.
+        if s.far && s.hung {
+            return;
+        }
+        let given = self.known.partial(step).and_then(|p| p.given.get(&s.rank));
+        if given.is_some_and(|g| g.session == s.origin()) && !told {
+            return self.refuse(n, step, Refusal::Told);
+        }
         if inherited && !told && !self.known.is_listed(step) {
             let (rank, size, hears) = (s.rank, s.size, s.hears());
             let text = format!(
@@ -394,6 +478,13 @@ impl Machine {
             return Ok(());
         }
         let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
+        if known.held_back {
+            // What brings the rest of a session has all blocks that there are.
+            let is_rest = self.sessions.get(&n).is_some_and(|s| s.after.is_some());
+            let text =
+                "it lacks ranks whose memory is on another host, and is larger than the buffers of this one";
+            return if is_rest { Ok(()) } else { Err(Error::new(Code::ServerLost, text)) };
+        }
         // From here on a successor cannot put it together: it must not find its beginning.
         let beginning = known.pending.get(&n).map(|pending| pending.beginning(n, step));
         for (ticket, block) in known.early(n, self.overflow, |ticket| self.comes.contains(&ticket))? {
@@ -428,17 +519,25 @@ impl Machine {
     /// Gives a step up: all ranks that take part hear of it at their next call.
     pub(super) fn tear(&mut self, step: i64, why: Error) {
         let Some(known) = self.steps.get(&step) else { return };
+        self.tell_ranks(&known.sessions(), &why, ERROR);
+        self.give_up(step, why);
+    }
+
+    /// Ranks that took part in a step hear what became of it.
+    pub(super) fn tell_ranks(&mut self, sessions: &[u64], why: &Error, level: u8) {
         let mut said = false;
-        for session in known.sessions() {
-            if !self.sessions.get(&session).is_some_and(|s| s.hears()) {
+        for session in sessions.iter().copied() {
+            let Some(s) = self.sessions.get_mut(&session).filter(|s| s.hears()) else { continue };
+            // Who brings the rest of a session brings steps, too, that others have never ended.
+            if s.after.is_some() && why.code() == Code::ServerLost {
                 continue;
             }
+            s.refused_some = true;
             if !std::mem::replace(&mut said, true) {
-                self.out.push(Action::Say { session, level: ERROR, step: -1, text: why.text().to_owned() });
+                self.out.push(Action::Say { session, level, step: -1, text: why.text().to_owned() });
             }
             self.out.push(Action::Late { session, error: why.clone() });
         }
-        self.give_up(step, why);
     }
 
     /// Gives a step up: its blocks go back, its file goes, whoever waits is told why.
@@ -459,8 +558,12 @@ impl Machine {
         self.forget(known.kept);
         self.settle_pending(step, known.pending);
         self.discard(Key::Step(step));
+        self.discard(Key::Partial(step));
         self.figures.discarded += 1;
-        self.remember_given_up(step, why, ranks, unheard, size);
+        // What there was of it before is kept, and may be brought again.
+        if !known.lacked {
+            self.remember_given_up(step, why, ranks, unheard, size);
+        }
     }
 
     /// A record has no effect. Nobody can do again what a dead program left: that is put aside as it came.
@@ -484,6 +587,9 @@ impl Machine {
 
     /// Something acknowledged is not kept, or not done.
     pub(super) fn late(&mut self, session: u64, error: Error) {
+        if let Some(s) = self.sessions.get_mut(&session) {
+            s.refused_some = true;
+        }
         self.act(Action::Say { session, level: ERROR, step: -1, text: error.text().to_owned() });
         self.act(Action::Late { session, error });
     }

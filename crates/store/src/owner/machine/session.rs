@@ -2,6 +2,7 @@
 
 use super::event::Now;
 use super::item::Item;
+use forebay_types::control::Heads;
 use forebay_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,18 @@ pub(crate) struct Session {
     pub pid: u32,
     /// Left over by an owner that died, and its rank is gone, too.
     pub recovered: bool,
+    /// Its rank is on another host, whose memory has what is not listed yet, and does not forget it when this one ends.
+    pub far: bool,
+    /// It brings the rest of that session, under the same numbers.
+    pub after: Option<u64>,
+    /// The line was lost before all was here that it put.
+    pub lacks: bool,
+    /// The run went back when it was over.
+    pub is_past: bool,
+    /// The large data set whose bytes have not come: a successor is not to read what is behind it either.
+    pub stuck: Option<u64>,
+    /// Something of what it brought was refused.
+    pub refused_some: bool,
     /// Of those who were left over with it some go on: it is one rank of theirs that is gone.
     pub has_living_mates: bool,
     /// Left over by an owner that died, and its rank goes on.
@@ -75,6 +88,8 @@ pub(crate) struct Session {
     pub put: Option<Item>,
     /// Nothing is read until the steps before this request are durable.
     pub deferred: Option<Item>,
+    /// Nothing is read until the step that it begins by this record is kept without it.
+    pub joins: Option<Joins>,
     /// Bytes of its ring, and up to where that was given back.
     pub ring: u64,
     pub released: u64,
@@ -86,6 +101,16 @@ pub(crate) struct Session {
     pub refused: BTreeMap<i64, Refusal>,
     /// What conditional puts did.
     pub versions: VecDeque<(u64, Result<u64>)>,
+}
+
+/// A rank comes with its part of a step that is just being kept without it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Joins {
+    pub step: i64,
+    pub seq: u64,
+    #[serde(with = "super::exact")]
+    pub time: f64,
+    pub heads: Option<Heads>,
 }
 
 /// What a rank hears when it ends a step that it may not write.
@@ -103,7 +128,7 @@ const VERSIONS: usize = 256;
 impl Session {
     /// Whether its ring may be read now.
     pub fn is_readable(&self) -> bool {
-        self.put.is_none() && self.deferred.is_none() && !self.broken
+        self.put.is_none() && self.deferred.is_none() && self.joins.is_none() && !self.broken
     }
 
     /// Whether nothing more of it is to be read.
@@ -114,6 +139,11 @@ impl Session {
     /// Whether its rank had only begun to open the run: it comes again, and has not left.
     pub fn is_unused(&self) -> bool {
         self.left_early && self.seen == 0 && self.is_read()
+    }
+
+    /// The session whose memory has its part of a step.
+    pub fn origin(&self) -> u64 {
+        self.after.unwrap_or(self.number)
     }
 
     /// Whether it can end no step any more.
@@ -130,12 +160,13 @@ impl Session {
     pub fn release(&mut self, stays: impl Fn(i64, u64) -> bool) -> Option<u64> {
         let putting = self.put.as_ref().map(Item::seq);
         let deferred = self.deferred.as_ref().map(Item::seq);
+        let joins = self.joins.map(|j| j.seq);
         let mut up_to = None;
         while let Some((position, keep)) = self.kept.front() {
             let keeps = match *keep {
                 Keep::Group => false,
-                Keep::Step(step, seq) => stays(step, seq),
-                Keep::Put(seq) => putting == Some(seq),
+                Keep::Step(step, seq) => joins == Some(seq) || stays(step, seq),
+                Keep::Put(seq) => putting == Some(seq) || self.stuck == Some(seq),
                 Keep::Deferred(seq) => deferred == Some(seq),
             };
             if keeps {

@@ -4,10 +4,25 @@
 use super::event::{Bytes, Now, Part, Ticket};
 use super::pending::Pending;
 use super::pieces::Pieces;
+use crate::stepfile::{Given, Manifest, Partial, Placed, Within};
 use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of [`Place::Append`] among the places.
+const APPENDED: u8 = 2;
+
+fn place_of(place: Place) -> u8 {
+    match place {
+        Place::Whole => 0,
+        Place::At { .. } => 1,
+        Place::Append => APPENDED,
+    }
+}
+
+/// What is read back of a file at once.
+const READ_BACK: u64 = 4 << 20;
 
 /// A block that a step holds until its commit.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +34,8 @@ pub(crate) struct Held {
 #[derive(Default)]
 struct Rank {
     session: u64,
+    /// The session whose memory has its part, or had; that of a part which is in a file has no other one.
+    origin: u64,
     /// The record by which it began.
     began: u64,
     blocks: u32,
@@ -44,6 +61,28 @@ struct Named {
     append: Append,
 }
 
+/// A part of an array as its rank gave it.
+struct Came {
+    rank: u32,
+    name: String,
+    unit: String,
+    meta: ArrayMeta,
+    place: Place,
+    from: u64,
+    len: u64,
+    bytes: Bytes,
+    ticket: Ticket,
+    sum: Option<u32>,
+}
+
+/// What becomes of the part of a rank that is not to come any more.
+pub(super) struct Lost {
+    pub ended: bool,
+    pub held: Vec<(Ticket, Held)>,
+    pub kept: Vec<Ticket>,
+    pub pending: Option<(u64, Pending)>,
+}
+
 /// A step that is not committed.
 pub(crate) struct Step {
     pub step: i64,
@@ -62,6 +101,15 @@ pub(crate) struct Step {
     pub pending: BTreeMap<u64, Pending>,
     /// The records by which ranks ended it.
     pub ends: BTreeSet<Ticket>,
+    /// Ranks whose part is in the memory of another host, and the sessions that it is of.
+    pub missing: BTreeMap<u32, u64>,
+    /// Why it is to be kept without them, if so.
+    pub sealing: Option<Error>,
+    /// It goes on with what is in the file of a step that lacked ranks.
+    pub lacked: bool,
+    /// Nothing of it is written until it is whole, or is kept as it is.
+    pub held_back: bool,
+    came: Vec<Came>,
     ranks: BTreeMap<u32, Rank>,
     names: BTreeMap<String, Named>,
 }
@@ -79,20 +127,33 @@ impl Step {
             kept: Vec::new(),
             pending: BTreeMap::new(),
             ends: BTreeSet::new(),
+            missing: BTreeMap::new(),
+            sealing: None,
+            lacked: false,
+            held_back: false,
+            came: Vec::new(),
             ranks: BTreeMap::new(),
             names: BTreeMap::new(),
         }
     }
 
     /// A rank begins it.
-    pub fn begin(&mut self, rank: u32, (session, began): Ticket, heads: Option<Heads>) -> Result<()> {
+    pub fn begin(
+        &mut self,
+        rank: u32,
+        (session, began): Ticket,
+        origin: u64,
+        heads: Option<Heads>,
+    ) -> Result<()> {
         if self.ranks.contains_key(&rank) {
             return Err(Error::new(
                 Code::Conflict,
                 format!("step {} is written already by rank {rank}; choose another number", self.step),
             ));
         }
-        self.ranks.insert(rank, Rank { session, began, heads, ..Rank::default() });
+        self.missing.remove(&rank);
+        self.sealing = None;
+        self.ranks.insert(rank, Rank { session, origin, began, heads, ..Rank::default() });
         Ok(())
     }
 
@@ -123,22 +184,44 @@ impl Step {
         let known =
             known.ok_or_else(|| Error::bad(format!("a block of step {} outside of it", self.step)))?;
         known.blocks += 1;
-        let place = match b.place {
-            Place::Whole => 0,
-            Place::At { .. } => 1,
-            Place::Append => 2,
+        let came = Came {
+            rank,
+            name: b.name.to_owned(),
+            unit: b.unit.to_owned(),
+            meta: b.meta,
+            place: b.place,
+            from: b.part,
+            len: b.payload.len(),
+            bytes,
+            ticket,
+            sum: None,
         };
+        let parts = match (self.lay(&came)?, place_of(came.place)) {
+            (_, APPENDED) => self.settle()?,
+            (part, _) => part.into_iter().collect(),
+        };
+        // Nobody is lacking a step of one rank.
+        if self.size > 1 {
+            self.came.push(came);
+        }
+        Ok(parts)
+    }
+
+    /// A part comes to where it belongs; one that is appended waits there until the sizes of all are known.
+    fn lay(&mut self, b: &Came) -> Result<Option<Part>> {
+        let (rank, place) = (b.rank, place_of(b.place));
         let whole = match b.place {
             Place::At { global, .. } => ArrayMeta { shape: global, ..b.meta },
             _ => b.meta,
         };
-        if !self.names.contains_key(b.name) {
-            self.check_paths(b.name)?;
+        if !self.names.contains_key(&b.name) {
+            self.check_paths(&b.name)?;
             let (pieces, append) = (Pieces::default(), Append::default());
             let named = Named { meta: whole, place, first: rank, pieces, append };
-            self.names.insert(b.name.to_owned(), named);
+            self.names.insert(b.name.clone(), named);
         }
-        let named = self.names.get_mut(b.name).ok_or_else(|| Error::internal("a name just added is gone"))?;
+        let named =
+            self.names.get_mut(&b.name).ok_or_else(|| Error::internal("a name just added is gone"))?;
         let same_kind =
             named.place == place && named.meta.dtype == whole.dtype && named.meta.order == whole.order;
         if place == 0 && named.first != rank {
@@ -155,25 +238,14 @@ impl Step {
         }
         let offset = match b.place {
             Place::At { offset, .. } => offset,
-            _ => Shape::new(&[0; forebay_types::limits::RANK][..b.meta.shape.rank()])?,
+            _ => beginning(&b.meta.shape)?,
         };
-        if place == 1 && b.part == 0 {
-            named.pieces.add(b.name, &whole, rank, offset, b.meta.shape)?;
+        if place == 1 && b.from == 0 {
+            named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape)?;
         }
-        let part = Part {
-            name: b.name.to_owned(),
-            unit: b.unit.to_owned(),
-            meta: whole,
-            rank,
-            offset,
-            local: b.meta.shape,
-            from: b.part,
-            len: b.payload.len(),
-            bytes,
-            ticket,
-        };
-        if place != 2 {
-            return Ok(vec![part]);
+        let part = b.part(b.name.clone(), whole, offset);
+        if place != APPENDED {
+            return Ok(Some(part));
         }
         if let Some(other) = named.append.locals.insert(rank, b.meta.shape)
             && other != b.meta.shape
@@ -184,7 +256,7 @@ impl Step {
             return Err(Error::bad(format!("{:?} is a scalar; only arrays can be appended", b.name)));
         }
         named.append.waiting.push(part);
-        self.settle()
+        Ok(None)
     }
 
     /// A data set cannot be a folder of another one.
@@ -206,7 +278,8 @@ impl Step {
     fn settle(&mut self) -> Result<Vec<Part>> {
         let everybody = self.ranks.len() == self.size as usize;
         let mut parts = Vec::new();
-        let appended = self.names.iter_mut().filter(|(_, n)| n.place == 2 && !n.append.waiting.is_empty());
+        let appended =
+            self.names.iter_mut().filter(|(_, n)| n.place == APPENDED && !n.append.waiting.is_empty());
         for (name, named) in appended {
             let known = |rank: &u32, r: &Rank| r.ended || named.append.locals.contains_key(rank);
             if !everybody || !self.ranks.iter().all(|(rank, r)| known(rank, r)) {
@@ -278,6 +351,121 @@ impl Step {
         Ok(copied)
     }
 
+    /// The part of a session's rank goes: whoever has it may bring it.
+    pub fn lose(&mut self, session: u64) -> Option<Lost> {
+        let rank = self.ranks.iter().find(|(_, r)| r.session == session).map(|(rank, _)| *rank)?;
+        let ended = self.ranks.remove(&rank).is_some_and(|r| r.ended);
+        self.came.retain(|c| c.rank != rank);
+        self.ends.retain(|end| end.0 != session);
+        let kept = self.kept.extract_if(.., |ticket| ticket.0 == session).collect();
+        let mut held = self.held.split_off(&(session, 0));
+        self.held.append(&mut held.split_off(&(session + 1, 0)));
+        let held = held.into_iter().collect();
+        let pending = self.pending.remove(&session).map(|pending| (session, pending));
+        Some(Lost { ended, held, kept, pending })
+    }
+
+    /// All that came, laid anew: what was written of it is gone.
+    pub fn lay_anew(&mut self) -> Result<Vec<Part>> {
+        self.names.clear();
+        let came = std::mem::take(&mut self.came);
+        let laid = came.iter().map(|c| self.lay(c)).collect::<Result<Vec<_>>>();
+        self.came = came;
+        let mut parts: Vec<Part> = laid?.into_iter().flatten().collect();
+        parts.extend(self.settle()?);
+        Ok(parts)
+    }
+
+    /// Whether all that there is of it is there to be kept: some rank has ended it, in this attempt.
+    pub fn has_ended_ranks(&self) -> bool {
+        self.ranks.values().any(|r| r.ended && r.session != 0)
+    }
+
+    /// Whether some rank has let its blocks go before the commit.
+    pub fn has_early(&self) -> bool {
+        self.ranks.values().any(|r| r.early)
+    }
+
+    /// What is here of it, each part for itself.
+    pub fn sealed_parts(&self) -> Result<Vec<Part>> {
+        let part =
+            |c: &Came| Ok(c.part(Partial::name_of(c.rank, &c.name), c.meta, beginning(&c.meta.shape)?));
+        self.came.iter().map(part).collect()
+    }
+
+    /// What the file of these parts says of them.
+    pub fn partial(&self) -> Partial {
+        let given =
+            |(rank, r): (&u32, &Rank)| (*rank, Given { session: r.origin, began: r.began, heads: r.heads });
+        let firsts = self.came.iter().filter(|c| c.from == 0);
+        let placed = |c: &Came| {
+            let place = match c.place {
+                Place::Whole => Within::Whole,
+                Place::Append => Within::Append,
+                Place::At { offset, global } => {
+                    Within::At { offset: offset.extents().to_vec(), whole: global.extents().to_vec() }
+                }
+            };
+            Placed { rank: c.rank, name: c.name.clone(), place }
+        };
+        Partial {
+            size: self.size,
+            missing: self.missing.clone(),
+            given: self.ranks.iter().map(given).collect(),
+            places: firsts.map(placed).collect(),
+        }
+    }
+
+    /// A step that lacked ranks goes on: what is in its file is there as if its ranks had just ended it.
+    pub fn of_partial(m: &Manifest) -> Result<Step> {
+        let broken = || Error::new(Code::Corrupt, format!("what is kept of step {} is not whole", m.step));
+        let partial = m.partial.as_deref().ok_or_else(broken)?;
+        let mut step = Step::new(m.step, m.time.unwrap_or(f64::NAN), partial.size);
+        (step.lacked, step.held_back) = (true, true);
+        step.missing.clone_from(&partial.missing);
+        for (rank, g) in &partial.given {
+            let rank_of =
+                Rank { origin: g.session, began: g.began, ended: true, heads: g.heads, ..Rank::default() };
+            step.ranks.insert(*rank, rank_of);
+        }
+        let mut number = 0;
+        for Placed { rank, name, place } in &partial.places {
+            let full = Partial::name_of(*rank, name);
+            let entry = m.data.iter().find(|e| e.name == full).ok_or_else(broken)?;
+            let place = match place {
+                Within::Whole => Place::Whole,
+                Within::Append => Place::Append,
+                Within::At { offset, whole } => {
+                    Place::At { offset: Shape::new(offset)?, global: Shape::new(whole)? }
+                }
+            };
+            let (bytes, sum) = (entry.nbytes(), entry.pieces.first().map(|p| p.crc32c));
+            let mut from = 0;
+            loop {
+                let len = (bytes - from).min(READ_BACK);
+                number += 1;
+                step.came.push(Came {
+                    rank: *rank,
+                    name: name.clone(),
+                    unit: entry.unit.clone(),
+                    meta: entry.meta,
+                    place,
+                    from,
+                    len,
+                    bytes: Bytes::Sealed(entry.offset + from),
+                    ticket: (0, number),
+                    sum: sum.filter(|_| from + len == bytes),
+                });
+                from += len;
+                if from == bytes {
+                    break;
+                }
+            }
+        }
+        step.lay_anew()?;
+        Ok(step)
+    }
+
     /// Whether a record of it must stay in its ring. Of an early step blocks go as they are written; its end
     /// stays, for a successor that found nothing of it would let the other ranks wait for ever.
     pub fn keeps(&self, ticket: Ticket) -> bool {
@@ -310,10 +498,43 @@ impl Step {
         self.ranks.get(&rank).map(|r| r.session)
     }
 
+    /// The session whose memory has, or had, the part of a rank that is here.
+    pub fn given(&self, rank: u32) -> Option<u64> {
+        self.ranks.get(&rank).map(|r| r.origin)
+    }
+
+    /// The sessions whose memory has, or had, the parts that are here.
+    pub fn origins(&self) -> impl Iterator<Item = u64> {
+        self.ranks.values().map(|r| r.origin)
+    }
+
     /// Sessions that take part.
     pub fn sessions(&self) -> Vec<u64> {
         self.ranks.values().map(|r| r.session).collect()
     }
+}
+
+impl Came {
+    fn part(&self, name: String, meta: ArrayMeta, offset: Shape) -> Part {
+        Part {
+            name,
+            unit: self.unit.clone(),
+            meta,
+            rank: self.rank,
+            offset,
+            local: self.meta.shape,
+            from: self.from,
+            len: self.len,
+            bytes: self.bytes,
+            ticket: self.ticket,
+            sum: self.sum,
+        }
+    }
+}
+
+/// The first index of an array of that shape.
+fn beginning(shape: &Shape) -> Result<Shape> {
+    Shape::new(&[0; forebay_types::limits::RANK][..shape.rank()])
 }
 
 /// The shape of pieces behind one another along axis 0.
@@ -353,7 +574,7 @@ mod tests {
     fn appended_pieces_wait_until_every_size_is_known_and_lie_in_rank_order() {
         let mut s = Step::new(1, f64::NAN, 3);
         for rank in 0..3 {
-            s.begin(rank, (rank as u64, 1), None).unwrap();
+            s.begin(rank, (rank as u64, 1), 1, None).unwrap();
         }
         assert!(give(&mut s, 2, &part("x", 4, Place::Append, &[0; 4])).unwrap().is_empty());
         assert!(give(&mut s, 0, &part("x", 2, Place::Append, &[0; 2])).unwrap().is_empty());
@@ -373,9 +594,9 @@ mod tests {
     #[test]
     fn ranks_that_do_not_agree_are_told_so() {
         let mut s = Step::new(1, 0.5, 2);
-        s.begin(0, (10, 1), None).unwrap();
-        s.begin(1, (11, 1), None).unwrap();
-        assert_eq!(s.begin(0, (12, 1), None).unwrap_err().code(), Code::Conflict);
+        s.begin(0, (10, 1), 10, None).unwrap();
+        s.begin(1, (11, 1), 11, None).unwrap();
+        assert_eq!(s.begin(0, (12, 1), 12, None).unwrap_err().code(), Code::Conflict);
         give(&mut s, 0, &part("E", 3, Place::Whole, &[0; 3])).unwrap();
         assert!(
             give(&mut s, 1, &part("E", 3, Place::Whole, &[0; 3])).err().unwrap().text().contains("both put")

@@ -1,14 +1,19 @@
 //! The promises: what holds when bytes are named, when a block or a ring is given back, when a step is listed.
 
-use super::rank::Rank;
+use super::rank::{Attempt, Rank};
 use super::world::{Order, World};
 use crate::owner::machine::*;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
+use std::collections::BTreeSet;
 
 impl World {
     /// The bytes of a part are where it says.
     pub fn check_there(&self, part: &Part) {
         match part.bytes {
+            Bytes::Sealed(at) => {
+                let lies = self.lies.contains_key(&at);
+                law!(self, lies, "nothing that was kept of a step lies at {at}");
+            }
             Bytes::Kept => law!(self, self.kept.contains(&part.ticket), "nobody keeps {:?}", part.ticket),
             Bytes::Block(block) => self.check_block(part.ticket, &block),
         }
@@ -78,6 +83,17 @@ impl World {
     /// the part is in a file that is all there will be of it.
     pub fn is_settled(&self, session: u64, step: i64, seq: u64) -> bool {
         let Some(rank) = self.ranks.get(&session) else { return true };
+        // Until its session is answered the other host has all that it brings.
+        if rank.after.is_some_and(|of| self.ranks.get(&of).is_some_and(|r| r.memory.is_some())) {
+            return true;
+        }
+        if self.may_come_back(session, step) {
+            let origin = self.origin(session);
+            let given = self.catalog.partial.get(&step).and_then(|m| m.partial.as_ref());
+            let given = given.is_some_and(|p| p.given.values().any(|g| g.session == origin));
+            let own = self.ranks.get(&origin).is_some_and(|r| r.memory.is_some());
+            return self.catalog.steps.contains(&step) || given || own;
+        }
         // A dead rank hears nothing; then those hear that live.
         let hears = |r: &&Rank| r.session == session || !rank.alive;
         let named = format!("step {step} ");
@@ -104,8 +120,62 @@ impl World {
             || alone && !rank.alive
     }
 
+    /// Whether a step that all ranks of the last program have ended lacks what only another host has.
+    fn may_come_back(&self, session: u64, step: i64) -> bool {
+        let of_step = |r: &Rank| {
+            let ring = r.memory.as_ref().filter(|m| !m.refused).map(|m| &m.ring);
+            let ends = |bytes: &[u8]| matches!(Record::decode(bytes), Ok((_, Record::StepEnd { step: of, .. })) if of == step);
+            ring.is_some_and(|ring| ring.iter().any(|(_, _, bytes)| ends(bytes)))
+        };
+        self.is_of_last_life(session) && self.is_promised(session, step) && self.life_of(session).any(of_step)
+    }
+
+    pub fn is_of_last_life(&self, session: u64) -> bool {
+        self.life_of(session).next().is_some_and(|r| r.session == self.last_life)
+    }
+
+    /// Whether all ranks of a program have ended a step, and nothing was done that may cost one.
+    pub fn is_promised(&self, session: u64, step: i64) -> bool {
+        let sound = |a: &Attempt| a.ended && !a.discarded && !a.early;
+        let drops = self.life_of(session).any(|r| r.drops);
+        // A program may begin while steps of the one before it are under way, and its ranks then begin those.
+        let first = self.life_of(session).next().map_or(0, |r| r.session);
+        let mixed = self.ranks.range(..first).any(|(_, r)| r.attempts.contains_key(&step));
+        !drops && !mixed && self.life_of(session).all(|r| r.attempts.get(&step).is_some_and(sound))
+    }
+
+    /// Each step of the last program that all its ranks have ended is listed, once what other hosts have is brought.
+    pub fn check_promised(&self) {
+        let has = |all: &BTreeSet<Ticket>, of: u64, seq: u64| {
+            all.contains(&(of, seq))
+                || self.ranks.keys().any(|n| self.origin(*n) == of && all.contains(&(*n, seq)))
+        };
+        for rank in self.ranks.values().filter(|r| r.after.is_none()) {
+            let refused = rank.memory.is_some() || rank.late.iter().any(|t| t.contains("\"l\""));
+            for seq in rank.small.iter().chain(rank.large.keys()).filter(|_| !refused) {
+                let kept = has(&self.catalog.small, rank.session, *seq)
+                    || has(&self.catalog.large, rank.session, *seq);
+                law!(self, kept, "what session {} put by record {seq} is lost", rank.session);
+            }
+        }
+        let Some(first) = self.ranks.get(&self.last_life) else { return };
+        for step in first.attempts.keys().filter(|step| self.is_promised(first.session, **step)) {
+            law!(
+                self,
+                self.catalog.steps.contains(step),
+                "step {step} was ended by all ranks and is not listed"
+            );
+        }
+    }
+
+    /// The session whose memory another one brings.
+    pub fn origin(&self, session: u64) -> u64 {
+        self.ranks.get(&session).and_then(|r| r.after).unwrap_or(session)
+    }
+
     /// The ranks of the program that a session is of.
     pub fn life_of(&self, session: u64) -> impl Iterator<Item = &Rank> {
+        let session = self.origin(session);
         let first = (session - 1) / u64::from(self.size) * u64::from(self.size) + 1;
         self.ranks.range(first..first + u64::from(self.size)).map(|(_, r)| r)
     }

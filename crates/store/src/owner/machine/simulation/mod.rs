@@ -2,7 +2,7 @@
 //! decides. After each action every promise is held against the model, and when the faults stop everything must
 //! come to rest. A seed that fails prints its story.
 //!
-//! `FOREBAY_SEEDS=FIRST-LAST` chooses the seeds.
+//! `FOREBAY_SEEDS=FIRST-LAST` chooses the seeds, `FOREBAY_STORY=LINES` how much of a story that fails is printed.
 
 /// A promise; a story in which it does not hold ends here.
 macro_rules! law {
@@ -14,6 +14,7 @@ macro_rules! law {
 mod catalog;
 mod laws;
 mod rank;
+mod rests;
 mod small;
 mod world;
 
@@ -76,7 +77,7 @@ impl Count {
 }
 
 /// Those that this world does not bring about.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 9] = [
     "Event::Unreadable",
     "Event::Broken",
     "Event::Absent",
@@ -85,11 +86,10 @@ const ELSEWHERE: [&str; 10] = [
     "Action::Overflow",
     "Action::Pass",
     "Action::DeleteFile",
-    "Action::Dropped",
     "Action::Lost",
 ];
 
-const ALL: [&str; 41] = [
+const ALL: [&str; 42] = [
     "Event::Alone",
     "Event::Enter",
     "Event::Resumed",
@@ -128,6 +128,7 @@ const ALL: [&str; 41] = [
     "Action::Trouble",
     "Action::Tell",
     "Action::Aside",
+    "Action::Dropped",
     "Action::Durable",
     "Action::Fence",
     "Action::Leave",

@@ -17,7 +17,7 @@ pub const LEAD: u64 = 2 * RING as u64;
 /// Blocks of a rank.
 pub const BLOCKS: usize = 5;
 /// Elements of a rank's piece.
-const PIECE: u64 = 8;
+pub const PIECE: u64 = 8;
 
 /// One entry of the table of blocks.
 #[derive(Clone, Copy, Default)]
@@ -36,6 +36,15 @@ pub struct Attempt {
     pub discarded: bool,
     /// It is larger than the buffers: its file is all there is of it.
     pub early: bool,
+}
+
+/// What the host of a rank has of it when the line is lost: all that was not given back there.
+#[derive(Clone)]
+pub struct Memory {
+    pub ring: VecDeque<(u64, u64, Vec<u8>)>,
+    pub blocks: [Entry; BLOCKS],
+    /// Something of it was refused when it was brought.
+    pub refused: bool,
 }
 
 /// What a rank asked and was not answered.
@@ -76,6 +85,9 @@ pub struct Rank {
     pub answered: BTreeMap<u64, bool>,
     /// Bytes of its blocks come later than their records.
     pub far: bool,
+    /// It brings the rest of that session.
+    pub after: Option<u64>,
+    pub memory: Option<Memory>,
     pub drops: bool,
     /// It does nothing until the first rank of its program is far ahead, or waits for an answer or for room in its buffer, or is gone.
     pub lags: bool,
@@ -113,6 +125,8 @@ impl Rank {
             asked: None,
             answered: BTreeMap::new(),
             far: rng.one_in(6),
+            after: None,
+            memory: None,
             drops: rng.one_in(4),
             goes_back,
             lags: rank > 0 && rng.one_in(3),
@@ -148,6 +162,69 @@ impl Rank {
         Some(HeldBlock { segment: 0, index: index as u32, made: entry.made, bytes })
     }
 
+    /// The line to its host is lost, and the last records did not come over it any more.
+    pub fn lose_line(&mut self, rng: &mut Rng) {
+        let mut blocks = self.blocks;
+        blocks.iter_mut().for_each(|b| b.there = b.of.is_some());
+        self.memory = Some(Memory { ring: self.ring.clone(), blocks, refused: false });
+        if rng.one_in(2) {
+            let unread = self.ring.iter().filter(|r| r.0 > self.read).count();
+            let lost = rng.below(unread as u64 + 1) as usize;
+            self.ring.truncate(self.ring.len() - lost);
+            self.published = self.ring.back().map_or(self.released.max(self.read), |r| r.0);
+            let last = self.ring.back().map_or(0, |r| r.1);
+            if lost > 0 {
+                self.blocks.iter_mut().filter(|b| b.of.is_some_and(|of| of > last)).for_each(|b| b.of = None);
+            }
+        }
+    }
+
+    /// Somebody brings what that host has and the catalog lacks, by a session of its own.
+    pub fn rest(&self, session: u64, applied: u64, steps: &BTreeSet<i64>, rng: &mut Rng) -> Option<Rank> {
+        let memory = self.memory.as_ref()?;
+        let mut rest = Rank::new(session, self.rank, self.size, 0, false, rng);
+        (rest.far, rest.drops, rest.lags) = (true, false, false);
+        rest.after = Some(self.session);
+        (rest.seq, rest.attempts) = (self.seq, self.attempts.clone());
+        let mut torn = BTreeSet::new();
+        for (_, seq, bytes) in &memory.ring {
+            let Ok((_, record)) = Record::decode(bytes) else { continue };
+            let (step, block) = match record {
+                Record::StepBlock(StepBlock { step, payload: Payload::Block(b), .. }) => {
+                    (Some(step), Some(b))
+                }
+                Record::StepBlock(StepBlock { step, .. })
+                | Record::StepBegin { step, .. }
+                | Record::StepEnd { step, .. }
+                | Record::StepDiscard { step }
+                | Record::StepEarly { step } => (Some(step), None),
+                Record::Put { payload: Payload::Block(b), .. } => (None, Some(b)),
+                Record::Ask { .. } => continue,
+                _ => (None, None),
+            };
+            let has = step.map_or(*seq <= applied, |step| steps.contains(&step) || torn.contains(&step));
+            if has {
+                continue;
+            }
+            let mut bytes = bytes.clone();
+            if let Some(b) = block {
+                let entry = memory.blocks[b.index as usize];
+                if entry.made != b.made || entry.of != Some(*seq) {
+                    let step = step?;
+                    torn.insert(step);
+                    let mut w = Writer::new();
+                    Record::StepDiscard { step }.encode(*seq, &mut w);
+                    bytes = w.finish();
+                } else {
+                    rest.blocks[b.index as usize] = Entry { there: false, ..entry };
+                }
+            }
+            rest.published += RECORD;
+            rest.ring.push_back((rest.published, *seq, bytes));
+        }
+        Some(rest)
+    }
+
     /// Whether it can say anything now.
     pub fn is_free(&self) -> bool {
         self.alive && !self.fenced && self.asked.is_none() && self.ring.len() < RING
@@ -165,6 +242,10 @@ impl Rank {
 
     /// Does the next thing; says what for the story.
     pub fn act(&mut self, rng: &mut Rng) -> String {
+        if self.after.is_some() {
+            self.ask(Ask::Close { finished: false });
+            return "has sent all and asks to close".into();
+        }
         if let Some(step) = self.open {
             return self.act_within(step, rng);
         }

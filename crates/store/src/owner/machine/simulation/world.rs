@@ -2,7 +2,7 @@
 //! promises are held against it.
 
 use super::catalog::Catalog;
-use super::rank::{LEAD, RECORD, RING, Rank};
+use super::rank::{LEAD, PIECE, RECORD, RING, Rank};
 use super::{Count, Rng};
 use crate::catalog::SessionRow;
 use crate::owner::machine::event::Stored;
@@ -54,6 +54,10 @@ pub struct World {
     pub trouble: bool,
     pub size: u32,
     pub sessions: u64,
+    /// The first session of the last program that was started.
+    pub last_life: u64,
+    /// What lies where in files of steps that lack ranks.
+    pub lies: BTreeMap<u64, Vec<Ticket>>,
     pub resumes: Vec<u64>,
     /// How far each session was applied when this owner came: what is behind that is in its ring.
     pub births: BTreeMap<u64, u64>,
@@ -94,6 +98,8 @@ impl World {
             trouble: false,
             size,
             sessions: 0,
+            last_life: 0,
+            lies: BTreeMap::new(),
             resumes: Vec::new(),
             births: BTreeMap::new(),
             replies: BTreeSet::new(),
@@ -113,7 +119,8 @@ impl World {
     }
 
     pub fn violated(&self, what: String) -> ! {
-        let story: Vec<&str> = self.story.iter().rev().take(120).rev().map(String::as_str).collect();
+        let most = std::env::var("FOREBAY_STORY").ok().and_then(|n| n.parse().ok()).unwrap_or(120);
+        let story: Vec<&str> = self.story.iter().rev().take(most).rev().map(String::as_str).collect();
         panic!("{}\n{what}", story.join("\n"));
     }
 
@@ -130,6 +137,9 @@ impl World {
             dir: "r.fb".into(),
             last_act: self.catalog.last_act,
             listed: (self.catalog.steps.iter().copied().collect(), Vec::new()),
+            partial: self.catalog.partial.values().cloned().collect(),
+            away: self.catalog.away.iter().map(|(session, (rank, life))| (*session, *rank, *life)).collect(),
+            life: self.catalog.life,
             failed: self.catalog.failed.values().cloned().collect(),
             overflow: 16,
             closing: Duration::from_secs(3600),
@@ -145,12 +155,16 @@ impl World {
         for key in whole {
             match key {
                 Key::Step(step) if !self.catalog.steps.contains(&step) => self.list(step),
+                Key::Partial(step) if !self.catalog.partial.contains_key(&step) => {
+                    self.named.remove(&key);
+                }
                 _ => {}
             }
         }
         self.durable = self.catalog.clone();
         let (steps, damaged) = (self.catalog.steps.iter().copied().collect(), Vec::new());
-        self.feed(Event::Listed { steps, damaged });
+        let partial = self.catalog.partial.values().cloned().collect();
+        self.feed(Event::Listed { steps, damaged, partial });
         for row in self.catalog.sessions.clone().into_values() {
             let Some(rank) = self.ranks.get_mut(&row.session) else { continue };
             rank.read = rank.released;
@@ -165,6 +179,8 @@ impl World {
                 seen: applied,
                 ring: RING as u64 * RECORD,
                 released: rank.released,
+                far: rank.far,
+                after: rank.after,
                 ..Session::default()
             };
             rank.pending = self
@@ -191,7 +207,9 @@ impl World {
     /// A program starts: all its ranks.
     pub(super) fn start(&mut self, last_step: i64) {
         let goes_back = self.rng.one_in(2);
-        self.feed(Event::Alone { session: self.sessions + 1 });
+        self.last_life = self.sessions + 1;
+        self.catalog.life = self.last_life;
+        self.feed(Event::Alone { session: self.last_life, life: self.last_life });
         for rank in 0..self.size {
             self.sessions += 1;
             let (session, size) = (self.sessions, self.size);
@@ -202,7 +220,8 @@ impl World {
             self.ranks.insert(session, model);
             let pid = 1000 + session as u32;
             let ring = RING as u64 * RECORD;
-            let s = Session { number: session, rank, size, pid, ring, ..Session::default() };
+            let far = self.ranks[&session].far;
+            let s = Session { number: session, rank, size, pid, ring, far, ..Session::default() };
             self.feed(Event::Enter(Box::new(s)));
         }
         self.tell(format!("a program of {} ranks starts", self.size));
@@ -222,6 +241,11 @@ impl World {
                 self.failed.insert(work.key, work.id);
             }
         }
+        // Deputies die with it, and so do the lines to who brings something.
+        let cut = self.rng.one_in(2);
+        let lines = self.ranks.values().filter(|r| r.alive && r.far && (cut || r.after.is_some()));
+        let lines: Vec<u64> = lines.map(|r| r.session).collect();
+        lines.into_iter().for_each(|session| self.kill_rank(session));
         self.works.clear();
         self.open.clear();
         self.kept.clear();
@@ -234,6 +258,9 @@ impl World {
     pub(super) fn kill_rank(&mut self, session: u64) {
         let Some(rank) = self.ranks.get_mut(&session).filter(|r| r.alive) else { return };
         rank.alive = false;
+        if rank.far && rank.after.is_none() {
+            rank.lose_line(&mut self.rng);
+        }
         let number = rank.rank;
         self.tell(format!("rank {number} (session {session}) dies"));
     }
@@ -330,7 +357,8 @@ impl World {
                 if let Some(rank) = rank {
                     rank.fenced = true;
                     let left = rank.ring.iter().filter(|r| r.0 > rank.released).count();
-                    let broken = rank.broken;
+                    // What is behind a put whose bytes have not come is brought again.
+                    let broken = rank.broken || rank.far && !rank.alive;
                     law!(self, left == 0 || broken, "session {session} ends with {left} records in its ring");
                 }
                 self.tell(format!("session {session} is over"));
@@ -347,13 +375,16 @@ impl World {
             Action::Aside(steps) => {
                 steps.iter().for_each(|step| drop(self.named.remove(&Key::Step(*step))));
             }
+            Action::Dropped(file) => {
+                let is = |key: &Key| matches!(key, Key::Partial(step) if crate::layout::partial_file(*step) == file);
+                self.named.retain(|key, _| !is(key));
+            }
             Action::Settle
             | Action::Applied { .. }
             | Action::Remark { .. }
             | Action::Say { .. }
             | Action::Tell(_)
-            | Action::DeleteFile(_)
-            | Action::Dropped(_) => {}
+            | Action::DeleteFile(_) => {}
         }
     }
 
@@ -390,6 +421,14 @@ impl World {
             (Ask::Close { .. }, Ok(_)) => {
                 let rank = self.ranks.get_mut(&session).unwrap();
                 (rank.clean, rank.gone, rank.alive) = (true, true, false);
+                let refused = rank.late.clone();
+                let of = rank.after.and_then(|of| self.ranks.get_mut(&of));
+                if let Some(memory) = of.map(|of| &mut of.memory) {
+                    match (refused.is_empty(), memory.as_mut()) {
+                        (false, Some(memory)) => memory.refused = true,
+                        _ => *memory = None,
+                    }
+                }
                 self.feed(Event::Hung { session });
             }
             _ => {}
@@ -401,6 +440,23 @@ impl World {
         // (What is kept by a record was handed over with the work.)
         if let (Bytes::Block(block), true) = (part.bytes, self.machine.is_some()) {
             self.check_block(part.ticket, &block);
+        }
+        if let Key::Step(_) = key {
+            let (at, whole) = (u64::from(part.rank) * PIECE, u64::from(self.size) * PIECE);
+            let fits = part.offset.extents() == [at] && part.meta.shape.extents() == [whole];
+            law!(
+                self,
+                fits,
+                "{:?} of {key:?} is written at {} of {}",
+                part.ticket,
+                part.offset,
+                part.meta.shape
+            );
+        }
+        if let Bytes::Sealed(at) = part.bytes {
+            let lies = self.lies.get(&at).cloned().unwrap_or_default();
+            self.open.entry(key).or_default().extend(lies);
+            return;
         }
         let file = self.open.get(&key).cloned().unwrap_or_default();
         law!(self, !file.contains(&part.ticket), "{:?} is written twice into {key:?}", part.ticket);
@@ -415,11 +471,12 @@ impl World {
     }
 
     fn seal(&mut self, work: &Work) -> Option<Sealed> {
-        work.facts.as_ref()?;
+        let facts = work.facts.as_ref()?;
         let file = self.open.remove(&work.key).unwrap_or_default();
-        self.named.insert(work.key, file);
+        self.named.insert(work.key, file.clone());
         Some(match work.key {
             Key::Step(step) => Sealed::Step(Box::new(Manifest { step, ..Manifest::default() })),
+            Key::Partial(step) => Sealed::Partial(Box::new(self.sealed(step, facts, &file))),
             Key::Put(_) => Sealed::Put(Stored { file: work.file.clone(), offset: 0, crc: 0 }),
         })
     }
@@ -429,7 +486,7 @@ impl World {
     fn room_left(&self) -> usize {
         let early = |key: &Key| match key {
             Key::Step(step) => self.ranks.values().any(|r| r.attempts.get(step).is_some_and(|a| a.early)),
-            Key::Put(_) => false,
+            Key::Put(_) | Key::Partial(_) => false,
         };
         let held: usize = self.open.iter().filter(|(key, _)| !early(key)).map(|(_, parts)| parts.len()).sum();
         self.room.saturating_sub(held)
@@ -465,6 +522,9 @@ impl World {
             (ill, most) = (true, room);
         }
         let parts = work.parts.clone();
+        for part in parts.iter().filter(|p| matches!(p.bytes, Bytes::Sealed(_))) {
+            self.check_there(part);
+        }
         // It stays the first until it is done: its blocks must not come back before.
         self.works.push_front(Order::Write(work));
         for part in parts.iter().take(most) {
@@ -559,6 +619,7 @@ impl World {
             94 => self.ask_around(),
             95 => self.resume(session),
             _ if self.calm => self.feed(Event::Turn),
+            99 if self.rng.one_in(4) => self.bring(),
             96 if self.trouble => {
                 self.disk = self.rng.one_of(&[Disk::Well, Disk::Full, Disk::Fails, Disk::Well]).unwrap();
             }
@@ -574,8 +635,13 @@ impl World {
     /// Whether a rank waits for a message of the first one of its program, which sends it far ahead.
     fn is_held_up(&self, session: u64) -> bool {
         let Some(rank) = self.ranks.get(&session).filter(|r| r.lags) else { return false };
+        // On another host it waits for room in its ring, too.
         let ahead = |first: &Rank| {
-            first.is_over() || first.asked.is_some() || first.has_no_block() || first.seq >= rank.seq + LEAD
+            first.far
+                || first.is_over()
+                || first.asked.is_some()
+                || first.has_no_block()
+                || first.seq >= rank.seq + LEAD
         };
         !self.life_of(session).next().is_some_and(ahead)
     }
@@ -673,7 +739,9 @@ impl World {
                     self.look(session);
                     self.resume(session);
                 }
-                let over = self.ranks.values().all(Rank::is_over);
+                self.bring();
+                let left = |r: &Rank| r.memory.as_ref().is_some_and(|m| !m.refused);
+                let over = self.ranks.values().all(|r| r.is_over() && !left(r));
                 if over && self.machine.as_ref().is_some_and(Machine::is_drained) && self.works.is_empty() {
                     return self.check_rest();
                 }
@@ -698,6 +766,7 @@ impl World {
 
     pub(super) fn check_rest(&mut self) {
         self.feed(Event::Turn);
+        self.check_promised();
         law!(self, self.kept.is_empty(), "bytes are kept for ever: {:?}", self.kept);
         law!(self, self.open.is_empty(), "files stay open: {:?}", self.open.keys());
         law!(self, self.replies.is_empty(), "nobody replied to {:?}", self.replies);

@@ -1,0 +1,180 @@
+//! Steps that lack ranks whose memory is on another host: what is here of them is in a file beside those of the
+//! whole steps, and `fb_partial` says which. Such a step is not listed; what comes later makes it whole.
+
+use super::marks::forget_dropped;
+use super::{serials, sql_error};
+use crate::stepfile::Manifest;
+use forebay_types::{Code, Error, Result};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+fn failed(e: rusqlite::Error) -> Error {
+    sql_error("the steps that lack ranks cannot be read", e)
+}
+
+/// Runs that were made before there was such a table get it.
+pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS fb_partial(
+             step INTEGER PRIMARY KEY, size INTEGER NOT NULL, missing TEXT NOT NULL, file TEXT NOT NULL,
+             manifest TEXT NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_away(
+             session INTEGER PRIMARY KEY, rank INTEGER NOT NULL, life INTEGER NOT NULL)",
+    )
+    .map_err(failed)
+}
+
+/// A step that lacks ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartialRow {
+    /// Its number.
+    pub step: i64,
+    /// Number of ranks.
+    pub size: u32,
+    /// The ranks that lack, their sessions, and by which program on which host those were.
+    pub missing: Vec<(u32, u64, String)>,
+    /// The file of what is here, relative to the run.
+    pub file: String,
+    /// What that file says.
+    pub manifest: Manifest,
+}
+
+impl PartialRow {
+    /// Whether it has the part of a session.
+    pub fn has(&self, session: u64) -> bool {
+        let given = self.manifest.partial.iter().flat_map(|p| p.given.values());
+        given.into_iter().any(|g| g.session == session)
+    }
+}
+
+/// Keeps a step whose part is durable under its name.
+pub fn add_partial(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
+    let partial = m.partial.as_ref().ok_or_else(|| Error::internal("a step that lacks nobody"))?;
+    let json = |e: serde_json::Error| Error::internal(e.to_string());
+    let missing = serde_json::to_string(&partial.missing).map_err(json)?;
+    let manifest = serde_json::to_string(m).map_err(json)?;
+    forget_dropped(conn, file)?;
+    // Another step has a higher serial: going back to before this one puts it aside.
+    serials::learn(conn, m)?;
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO fb_partial(step, size, missing, file, manifest) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )
+    .and_then(|mut s| s.execute(params![m.step, partial.size, missing, file, manifest]))
+    .map(|_| ())
+    .map_err(|e| sql_error(&format!("step {} cannot be kept without the ranks that it lacks", m.step), e))
+}
+
+/// What becomes of a file of a step that lacks ranks, and that no row names: it gets its row, if the step is not listed
+/// and was not put aside. Says whether the file is needed.
+pub fn adopt_partial(conn: &Connection, file: &str, m: &Manifest) -> Result<bool> {
+    let known = partial_step(conn, m.step)?.is_some_and(|row| row.serial >= m.serial);
+    if known {
+        return Ok(true);
+    }
+    if super::step_row(conn, m.step)?.is_some() || super::is_aside(conn, m)? {
+        return Ok(false);
+    }
+    add_partial(conn, file, m).map(|()| true)
+}
+
+/// All of them, in order.
+pub fn partial_steps(conn: &Connection) -> Result<Vec<PartialRow>> {
+    type Fields = (i64, u32, String, String);
+    let read = |r: &Row| -> rusqlite::Result<Fields> { Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)) };
+    let rows: Vec<Fields> = conn
+        .prepare_cached("SELECT step, size, file, manifest FROM fb_partial ORDER BY step")
+        .and_then(|mut s| s.query_map((), read)?.collect())
+        .map_err(failed)?;
+    let row = |(step, size, file, manifest): Fields| {
+        let broken = |why: String| {
+            let text = format!(
+                "what the catalog says of step {step}, which lacks ranks: {why}; run `forebay repair`"
+            );
+            Error::new(Code::Corrupt, text)
+        };
+        let manifest: Manifest = serde_json::from_str(&manifest).map_err(|e| broken(e.to_string()))?;
+        let partial = manifest.partial.as_ref().ok_or_else(|| broken("it lacks nobody".into()))?;
+        let program = |session: u64| -> Result<String> {
+            conn.prepare_cached("SELECT program FROM fb_sessions WHERE session = ?1")
+                .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
+                .map(Option::unwrap_or_default)
+                .map_err(failed)
+        };
+        let missing = partial.missing.iter().map(|(rank, session)| Ok((*rank, *session, program(*session)?)));
+        Ok(PartialRow { step, size, missing: missing.collect::<Result<_>>()?, file, manifest })
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// One of them.
+pub fn partial_step(conn: &Connection, step: i64) -> Result<Option<Manifest>> {
+    let text: Option<String> = conn
+        .prepare_cached("SELECT manifest FROM fb_partial WHERE step = ?1")
+        .and_then(|mut s| s.query_row([step], |r| r.get(0)).optional())
+        .map_err(failed)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// Numbers and files of all of them.
+pub fn partial_files(conn: &Connection) -> Result<Vec<(i64, String)>> {
+    conn.prepare_cached("SELECT step, file FROM fb_partial ORDER BY step")
+        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)
+}
+
+/// The step is whole, or is not wanted any more; gives the file, which goes when this is committed.
+pub fn forsake_partial(conn: &Connection, step: i64) -> Result<Option<String>> {
+    let broken = |e| sql_error(&format!("step {step} cannot be given up"), e);
+    let file: Option<String> = conn
+        .prepare_cached("DELETE FROM fb_partial WHERE step = ?1 RETURNING file")
+        .and_then(|mut s| s.query_row([step], |r| r.get(0)).optional())
+        .map_err(broken)?;
+    if let Some(file) = &file {
+        conn.execute("INSERT OR IGNORE INTO fb_dropped VALUES(?1)", [file]).map_err(broken)?;
+    }
+    Ok(file)
+}
+
+/// The same of all behind a step.
+pub(super) fn forsake_behind(conn: &Connection, last: i64) -> Result<bool> {
+    let behind: Vec<i64> =
+        partial_files(conn)?.into_iter().map(|(step, _)| step).filter(|step| *step > last).collect();
+    behind.iter().try_for_each(|step| forsake_partial(conn, *step).map(drop))?;
+    Ok(!behind.is_empty())
+}
+
+/// The memory of a session on another host may have more than what came; `life` is that of the run which it was of.
+pub fn note_away(conn: &Connection, session: u64, life: u64) -> Result<()> {
+    conn.execute(
+        "INSERT OR REPLACE INTO fb_away SELECT session, rank, ?2 FROM fb_sessions WHERE session = ?1",
+        params![session as i64, life as i64],
+    )
+    .map(|_| ())
+    .map_err(failed)
+}
+
+/// The run went back: what those have of steps is behind it.
+pub(super) fn forget_memories(conn: &Connection) -> Result<()> {
+    conn.execute("UPDATE fb_away SET life = -1", ()).map(|_| ()).map_err(failed)
+}
+
+/// Sessions whose memory on another host may have more: their rank, and the life of the run that they were of.
+pub fn away(conn: &Connection) -> Result<Vec<(u64, u32, u64)>> {
+    conn.prepare("SELECT session, rank, life FROM fb_away ORDER BY session")
+        .and_then(|mut s| {
+            let read = |r: &Row| Ok((r.get::<_, i64>(0)? as u64, r.get(1)?, r.get::<_, i64>(2)? as u64));
+            s.query_map((), read)?.collect()
+        })
+        .map_err(failed)
+}
+
+/// All of it has come; gives the steps that lack more of it.
+pub fn brought(conn: &Connection, session: u64) -> Result<Vec<i64>> {
+    conn.execute("DELETE FROM fb_away WHERE session = ?1", [session as i64]).map_err(failed)?;
+    let lacks = |row: &PartialRow| row.missing.iter().any(|(_, of, _)| *of == session);
+    Ok(partial_steps(conn)?.into_iter().filter(lacks).map(|row| row.step).collect())
+}
+
+/// The first session of this life of the run.
+pub fn life(conn: &Connection) -> Result<u64> {
+    Ok(super::now_fact(conn, "life")?.max(0) as u64)
+}

@@ -1,0 +1,202 @@
+//! Steps that lack ranks whose memory is on another host. The line to such a rank is lost, and what it put stays
+//! there until somebody brings it. The parts that are here were acknowledged: they are not thrown away, nor do they
+//! fill memory until then.
+//!
+//! ```text
+//!   line lost --> the rank's part goes from the step --> all others have ended it --> what is here goes into a file
+//!                      |                                                                 |  of its own, blocks go back
+//!                      +-- its rest is brought: the step goes on <-----------------------+
+//! ```
+//!
+//! Only the rest of the very session that a step lacks makes it whole. It is written anew then, from that file and
+//! from what came, and listed; the file goes when that is durable.
+
+use super::Machine;
+use super::absent::may_come_again;
+use super::event::{Action, Key, Ticket};
+use super::item::Item;
+use super::session::{Refusal, Session};
+use super::steps::Step;
+use crate::stepfile::Manifest;
+use forebay_types::watch::level::WARNING;
+use forebay_types::{Code, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The life of the run of a session from before the run went back.
+const PAST: u64 = u64::MAX;
+
+impl Machine {
+    /// The life of the run that a session was of whose memory may have more.
+    pub(super) fn life_when_over(&self, s: &Session) -> Option<u64> {
+        let life = match s.is_past {
+            true => PAST,
+            false if s.number >= self.life => self.life,
+            false => 0,
+        };
+        (may_come_again(s) && s.after.is_none()).then_some(life)
+    }
+
+    /// The run went back: steps that ranks who are gone have in the memory of other hosts are behind it.
+    pub(super) fn forget_memories(&mut self) {
+        self.away.values_mut().for_each(|(_, life)| *life = PAST);
+        self.sessions.values_mut().for_each(|s| s.is_past |= s.far && s.hung);
+    }
+
+    /// A step lacks ranks whose memory is on another host. It is kept without them when it waits for nobody else.
+    pub(super) fn lacks(&mut self, step: i64, ranks: BTreeMap<u32, u64>, waits: bool, why: Error) {
+        for (rank, origin) in &ranks {
+            let Some(known) = self.steps.get(&step) else { return };
+            if let Some(session) = known.session_of(*rank) {
+                self.lose_part(step, session);
+            } else if !waits && let Some(known) = self.steps.get_mut(&step) {
+                known.missing.insert(*rank, *origin);
+            }
+        }
+        let Some(known) = self.steps.get_mut(&step).filter(|_| !waits) else { return };
+        match known.has_ended_ranks() {
+            true => known.sealing = Some(why),
+            // Nothing is here that is not elsewhere, or in a file already.
+            false => self.withdraw(step),
+        }
+    }
+
+    /// The part of a rank is not here as a whole, and its memory on another host has it: it goes from the step, so
+    /// that its session can end. Says whether that is so.
+    pub(super) fn lose_part(&mut self, step: i64, session: u64) -> bool {
+        let Some(s) = self.sessions.get_mut(&session).filter(|s| s.far) else { return false };
+        let (rank, origin) = (s.rank, s.origin());
+        let Some(known) = self.steps.get_mut(&step).filter(|k| !k.has_early() && !k.finishing) else {
+            return false;
+        };
+        // It may have lacked more than one of its blocks.
+        let Some(lost) = known.lose(session) else { return true };
+        known.missing.insert(rank, origin);
+        if let Some(s) = self.sessions.get_mut(&session) {
+            // One that closes the run and has not ended it had no more of it.
+            s.lacks |= lost.ended || s.leaving.is_none();
+        }
+        (known.held_back, known.sealing) = (true, None);
+        self.arriving.retain(|a| !a.is_part_of(step, session));
+        for (ticket, h) in lost.held.into_iter().filter(|(_, h)| !h.released) {
+            self.comes.remove(&ticket);
+            let free = self.files.free(ticket, h.block);
+            self.out.extend(free);
+        }
+        self.forget(lost.kept);
+        self.settle_pending(step, lost.pending.into_iter().collect());
+        // What is written of it has that part.
+        self.discard(Key::Step(step));
+        if self.steps.get(&step).is_some_and(|k| k.sessions().is_empty()) {
+            self.withdraw(step);
+            return true;
+        }
+        let laid = self.steps.get_mut(&step).map_or(Ok(Vec::new()), Step::lay_anew);
+        if let Err(e) = laid {
+            self.spoil(step, e);
+        }
+        true
+    }
+
+    /// A step of which nothing is to be kept here goes without a word: whoever has it brings it.
+    fn withdraw(&mut self, step: i64) {
+        let Some(known) = self.steps.remove(&step) else { return };
+        self.arriving.retain(|a| !a.is_of(step));
+        for (ticket, h) in known.held.into_iter().filter(|(_, h)| !h.released) {
+            self.comes.remove(&ticket);
+            let free = self.files.free(ticket, h.block);
+            self.out.extend(free);
+        }
+        self.forget(known.kept);
+        self.settle_pending(step, known.pending);
+        self.discard(Key::Step(step));
+    }
+
+    /// What is here of a step is kept: everything goes back to the ranks that are here, and they hear of it.
+    pub(super) fn kept_partial(&mut self, manifest: Box<Manifest>) {
+        let step = manifest.step;
+        self.known.keep(manifest);
+        let Some(mut known) = self.steps.remove(&step) else { return };
+        for ((session, _), h) in std::mem::take(&mut known.held).into_iter().filter(|(_, h)| !h.released) {
+            self.out.push(Action::Free { session, block: h.block });
+        }
+        self.forget(std::mem::take(&mut known.kept));
+        self.settle_pending(step, std::mem::take(&mut known.pending));
+        if let Some(why) = known.sealing.take() {
+            if !known.lacked {
+                self.tell_ranks(&known.sessions(), &why, WARNING);
+            }
+            let (ranks, size) = (known.begun(), known.size);
+            if !known.lacked {
+                self.figures.discarded += 1;
+                self.remember_given_up(step, why, ranks, BTreeSet::new(), size);
+            }
+        }
+        self.release_rings();
+    }
+
+    /// Ranks that began a step while it was kept without them go on when that is done.
+    pub(super) fn wake_joining(&mut self) {
+        let ready: Vec<u64> = self
+            .sessions
+            .values()
+            .filter(|s| s.joins.is_some_and(|j| !self.steps.get(&j.step).is_some_and(|k| k.finishing)))
+            .map(|s| s.number)
+            .collect();
+        for n in ready {
+            let joins = self.sessions.get_mut(&n).and_then(|s| s.joins.take());
+            if let Some(j) = joins
+                && let Err(e) = self.begin_step((n, j.seq), j.step, j.time, j.heads)
+            {
+                self.refuse(n, j.step, Refusal::Because(e));
+            }
+        }
+    }
+
+    /// A session brings its part of a step that lacks it, or of one that has it. `None`: it is an ordinary beginning.
+    pub(super) fn joins(&mut self, ticket: Ticket, step: i64) -> Option<Result<Option<Refusal>>> {
+        let s = self.sessions.get(&ticket.0)?;
+        let (rank, origin, is_rest) = (s.rank, s.origin(), s.after.is_some());
+        let under_way = self.steps.get(&step);
+        if under_way.is_some_and(|k| k.missing.get(&rank) == Some(&origin)) {
+            return Some(Ok(None));
+        }
+        if self.known.is_given(step, rank, (origin, ticket.1)) {
+            return Some(Ok(Some(Refusal::Told)));
+        }
+        let has = under_way.and_then(|k| k.given(rank));
+        if is_rest && has == Some(origin) {
+            return Some(Ok(Some(Refusal::Told)));
+        }
+        if self.known.lacks(step, rank, origin) {
+            if under_way.is_some() {
+                let text = format!(
+                    "step {step} is being written anew by a later start of the program; what is left of rank {rank} is not taken, and is kept where it is"
+                );
+                return Some(Ok(Some(Refusal::Because(Error::new(Code::Conflict, text)))));
+            }
+            return Some(self.known.manifest(step).map_or(Ok(None), |m| {
+                Step::of_partial(m).map(|k| {
+                    self.steps.insert(step, k);
+                    None
+                })
+            }));
+        }
+        // The run has gone back since: that is a step of nobody.
+        if is_rest && self.away.get(&origin).is_some_and(|(_, life)| *life == PAST) {
+            return Some(Ok(Some(Refusal::Told)));
+        }
+        // Its number is another attempt's by now, and what it brings belongs to none.
+        (is_rest && self.known.is_listed(step)).then_some(Ok(Some(Refusal::Told)))
+    }
+
+    /// All of what was left of a session has come: steps that lack more of it lack it for ever.
+    pub(super) fn has_brought_all(&mut self, origin: u64) {
+        self.brought.insert(origin);
+        self.away.remove(&origin);
+        self.group.push(Item::Brought { session: origin });
+        for step in self.known.lacking(origin) {
+            let text = format!("step {step} is given up: a rank that it lacked had not ended it");
+            self.group.push(Item::Note { session: origin, step, level: WARNING, text });
+        }
+    }
+}
