@@ -3,6 +3,7 @@
 
 use super::leftover::{Look, in_memory, kept_aside, leftovers, lines, unread};
 use super::out::{Out, Unit, bar, bytes};
+use super::partial;
 use forebay::{Code, Elsewhere, Error, Result, run_dir, runs_in};
 use forebay_arena::{Process, place};
 use forebay_store as store;
@@ -55,11 +56,13 @@ impl Verify {
         let report = store::verify_with(&dir, &progress)?;
         bar.finish_and_clear();
         let left = store::left_in_memory(&dir).unwrap_or_default();
+        let lacking: Vec<partial::Lacking> = report.partial.iter().map(Into::into).collect();
         if out.json {
             out.value(&json!({
                 "steps": report.steps, "data_sets": report.data_sets, "bytes": report.bytes, "faults": report.faults, "notes": report.notes,
                 "marked": report.marked, "foreign": report.foreign, "sessions_in_memory": left.sessions, "copy_of": left.original,
                 "unread": unread(&dir),
+                "partial_steps": partial::machine(&lacking),
             }))?;
         } else {
             for line in in_memory(&left, &self.run).into_iter().chain(kept_aside(unread(&dir), &self.run)) {
@@ -68,6 +71,7 @@ impl Verify {
             for file in &report.foreign {
                 out.line(format!("no file of this run, left alone: {file}"))?;
             }
+            partial::lines(&lacking).into_iter().try_for_each(|line| out.line(line))?;
             for fault in report.notes.iter().chain(&report.faults) {
                 out.line(fault)?;
             }
@@ -451,8 +455,13 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
         }
     };
     bar.finish_and_clear();
+    let lacking = store::Reader::open(dir)?.partial_steps()?;
+    let lacking: Vec<partial::Lacking> = lacking.iter().map(Into::into).collect();
+    if !out.json {
+        partial::lines(&lacking).iter().for_each(|line| says(&format!("{}: {line}", dir.display())));
+    }
     out.either(
-        || json!({"run": dir, "last_step": last}),
+        || json!({"run": dir, "last_step": last, "partial_steps": partial::machine(&lacking)}),
         || match last {
             Some(step) => format!("{}: complete up to step {step}", dir.display()),
             None => format!("{}: complete; it has no snapshots", dir.display()),

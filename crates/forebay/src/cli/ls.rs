@@ -2,7 +2,7 @@
 
 use super::leftover::{doubt, in_memory, kept_aside, unread};
 use super::out::{Out, bytes};
-use super::{pick, print};
+use super::{partial, pick, print};
 use forebay::{Cell, DataSet, Mode, Result, names_of_runs_in, run_dir};
 use serde_json::json;
 use std::path::Path;
@@ -59,6 +59,7 @@ impl Ls {
         }
         let list = run.list(&self.pattern, self.set)?;
         let (tables, snapshots, damaged) = (run.tables()?, run.snapshots()?, damaged(&run)?);
+        let lacking = partial::of_run(&run)?;
         let left = forebay_store::left_in_memory(run.path()).unwrap_or_default();
         if out.json {
             return out.value(&json!({
@@ -67,6 +68,7 @@ impl Ls {
                 "tables": tables,
                 "steps": snapshots.numbers()?,
                 "damaged_steps": damaged,
+                "partial_steps": partial::machine(&lacking),
                 "sessions_in_memory": left.sessions,
                 "unread": unread(run.path()),
                 "copy_of": left.original,
@@ -90,6 +92,7 @@ impl Ls {
                 let list = damaged.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
                 out.line(format!("damaged snapshots, passed over: {list}"))?;
             }
+            partial::lines(&lacking).into_iter().try_for_each(|line| out.line(line))?;
             for line in
                 in_memory(&left, &self.run).into_iter().chain(kept_aside(unread(run.path()), &self.run))
             {

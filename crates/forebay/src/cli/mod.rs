@@ -11,6 +11,7 @@ mod ls;
 mod monitor;
 mod npy;
 mod out;
+mod partial;
 mod pick;
 mod print;
 mod put;

@@ -2,6 +2,7 @@
 
 use super::leftover::{Look, leftovers, lines};
 use super::out::{Out, bytes};
+use super::partial;
 use forebay::{Code, Error, Result};
 use forebay_agent::{Owners, RunStatus, Silent, Status as Of};
 use forebay_arena::process::go_on_or_end;
@@ -140,6 +141,10 @@ fn show(out: &Out, run: &RunStatus) -> Result<()> {
         let (pid, buffer) = (rank.pid, bytes(rank.buffer));
         out.line(format!("    rank {}: pid {pid}, buffer {buffer}{held}{}", rank.rank, stopped(pid)))?;
     }
+    // What the catalog does not tell at once is shown by `ls`.
+    let lacking = forebay_store::Reader::open(run.path.as_ref()).and_then(|reader| reader.partial_steps());
+    let lacking: Vec<partial::Lacking> = lacking.iter().flatten().map(Into::into).collect();
+    partial::lines(&lacking).into_iter().try_for_each(|line| out.line(format!("    {line}")))?;
     let figure = |name: &str| run.figures.get(name).and_then(Value::as_f64);
     if let (Some(written), Some(lag)) = (figure("written_bytes"), figure("lag_s")) {
         let overlap = figure("overlap").unwrap_or(0.0) * 100.0;

@@ -1,0 +1,150 @@
+"""Steps that lack a rank on another host: what is here of them is kept, and its rest makes them whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import forebay as fb
+from conftest import Agent, Place, until
+from lines import SlowLine
+from places import ended, hear
+
+STEPS = 12
+RANK = """
+import sys, forebay as fb, numpy as np
+url, rank, size = sys.argv[1], *map(int, sys.argv[2:4])
+try:
+    with fb.open(url, rank=rank, size=size, buffer="64MiB") as run:
+        run.parameter("k", 7)
+        for step in range(12):
+            with run.snapshot(step, time=0.5 * step) as s:
+                s.put("x", np.full(40_000, 100.0 * step + rank), offset=[rank * 40_000], shape=[size * 40_000], unit="m")
+                s.put("p", np.full((rank + 1) * 10, float(step)), offset="append")
+                if rank == 0:
+                    s.put("whole/n", np.arange(3.0))
+            run.put(f"small/{rank}/{step}", float(step))
+            if rank == size - 1:
+                run.put(f"large/{rank}/{step}", np.full(9000, float(step)))
+        print("ended", flush=True)
+        sys.stdin.readline()
+    print("closed", flush=True)
+except fb.Error as e:
+    print("heard", e, flush=True)
+"""
+
+
+def steps_are_whole(path: Path, ranks: int) -> None:
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == list(range(STEPS))
+        for step in range(STEPS):
+            kept = run.snapshots.at(step)
+            assert kept.time == 0.5 * step
+            assert kept["x"][::40_000].tolist() == [100.0 * step + rank for rank in range(ranks)]
+            assert kept["x"].shape == (40_000 * ranks,)
+            assert kept["p"].shape == (10 * sum(range(1, ranks + 1)),)
+            assert (kept["p"] == step).all()
+            assert kept["whole/n"].tolist() == [0.0, 1.0, 2.0]
+        for rank in range(ranks):
+            for step in range(STEPS):
+                assert run.get(f"small/{rank}/{step}") == step
+        for step in range(STEPS):
+            assert (run[f"large/{ranks - 1}/{step}"] == step).all()
+    assert not [n for n in os.listdir(path / "steps") if not n.endswith(".h5")]
+
+
+def partial(place: Place, path: Path) -> list[int]:
+    return [row["step"] for row in json.loads(place.command("ls", str(path), "--json"))["partial_steps"]]
+
+
+def kill(program: subprocess.Popen[str]) -> None:
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+
+
+def test_steps_that_lack_a_rank_behind_a_lost_line_become_whole_when_its_rest_is_brought(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "lost.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    line = SlowLine(agent.address, 400_000, 0.01)
+    near = agent.place.python(RANK, path, "0", "2", stdin=-1)
+    far = place.python(RANK, f"{line.address}/lost", "1", "2", stdin=-1)
+    hear(near, "ended")
+    hear(far, "ended")
+    kill(far)
+    line.close()
+    assert near.stdin is not None
+    near.stdin.write("\n")
+    near.stdin.flush()
+    out, _ = near.communicate(timeout=60)
+    assert "is not whole" in out and "forebay recover" in out, out
+    lacking = partial(agent.place, path)
+    with fb.open(path, "r") as run:
+        assert sorted([*run.snapshots.numbers, *lacking]) == list(range(STEPS)), "none is thrown away"
+    assert len(lacking) > 2, "the line was not slow"
+    said = agent.place.command("ls", str(path))
+    assert "rank 1" in said and "forebay recover" in said, said
+    said = agent.place.command("verify", str(path))
+    assert "sound" in said and "rank 1" in said, said
+    # The ranks that are here have no memory in use for that.
+    until(lambda: not agent.place.segments(), what="the end of what is in memory here")
+    assert place.segments()
+    assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(path))
+    assert not place.segments()
+    assert partial(agent.place, path) == []
+    steps_are_whole(path, 2)
+    assert "sound" in agent.place.command("verify", str(path))
+
+
+def test_ranks_of_two_hosts_bring_their_rests_one_after_the_other(agent: Agent, place: Place) -> None:
+    path = agent.runs / "two.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    other = Place()
+    other.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    line = SlowLine(agent.address, 400_000, 0.01)
+    ranks = [
+        agent.place.python(RANK, path, "0", "3", stdin=-1),
+        place.python(RANK, f"{line.address}/two", "1", "3", stdin=-1),
+        other.python(RANK, f"{line.address}/two", "2", "3", stdin=-1),
+    ]
+    for rank in ranks:
+        hear(rank, "ended")
+    kill(ranks[1])
+    kill(ranks[2])
+    line.close()
+    ranks[0].communicate("\n", timeout=60)
+    lacking = partial(agent.place, path)
+    assert len(lacking) > 2
+    place.command("recover", agent.url(path))
+    assert len(partial(agent.place, path)) > 2, "they lack another rank still"
+    assert not place.segments()
+    other.command("recover", agent.url(path))
+    assert not other.segments()
+    steps_are_whole(path, 3)
+
+
+def test_a_run_that_goes_back_needs_no_rest_and_the_next_opening_clears_it(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "back.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    line = SlowLine(agent.address, 400_000, 0.01)
+    near = agent.place.python(RANK, path, "0", "2", stdin=-1)
+    far = place.python(RANK, f"{line.address}/back", "1", "2", stdin=-1)
+    hear(near, "ended")
+    hear(far, "ended")
+    kill(far)
+    line.close()
+    near.communicate("\n", timeout=60)
+    assert len(partial(agent.place, path)) > 2
+    back = "import sys, forebay as fb\nwith fb.open(sys.argv[1], rank=0, size=1) as run: print(run.restart())"
+    ended(agent.place.python(back, path))
+    assert partial(agent.place, path) == []
+    assert not [n for n in os.listdir(path / "steps") if "partial" in n]
+    place.command("recover", agent.url(path))
+    assert not place.segments()
+    assert "sound" in agent.place.command("verify", str(path))
