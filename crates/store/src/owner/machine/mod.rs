@@ -301,7 +301,9 @@ impl Machine {
         self.write_on();
     }
 
-    fn enter(&mut self, session: Session) {
+    fn enter(&mut self, mut session: Session) {
+        // What a predecessor saw lost of it is not in its ring any more.
+        session.lacks |= session.far && session.recovered;
         let is_new = !session.recovered && session.adopted.is_none();
         if is_new && !self.sessions.values().any(Session::hears) {
             // The first rank of another life of the run: nobody makes the attempts of the one before.
