@@ -173,7 +173,8 @@ fn faults_of_list(
         let file = format!("{STEPS}/{}", name_of(path));
         if !dropped.contains(&file) && !partial.iter().any(|(_, named)| *named == file) {
             let dir = layout.root().display();
-            let line = format!("{file}: no row of the catalog names it; `forebay recover {dir}` settles that");
+            let line =
+                format!("{file}: no row of the catalog names it; `forebay recover {dir}` settles that");
             // A program that was killed left it, and so promised nothing of it.
             if undone { &mut report.notes } else { &mut report.faults }.push(line);
         }
