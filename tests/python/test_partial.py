@@ -93,7 +93,7 @@ def test_steps_that_lack_a_rank_behind_a_lost_line_become_whole_when_its_rest_is
     # The ranks that are here have no memory in use for that.
     until(lambda: not agent.place.segments(), what="the end of what is in memory here")
     assert place.segments()
-    assert "the rest of 1 sessions was sent" in place.command("recover", agent.url(path))
+    assert "the rest of 1 session was sent" in place.command("recover", agent.url(path))
     assert not place.segments()
     assert partial(agent.place, path) == []
     steps_are_whole(path, 2)
