@@ -133,14 +133,50 @@ fn foreign_crates_stay_in_their_home() {
 /// Pure state machines, with what their sources must not name beside the outer world.
 const MACHINES: &[(&str, &[&str])] = &[
     ("crates/broker/src/", &[]),
-    ("crates/agent/src/seats/", &["forebay_arena", "forebay_store", "Process", "Mutex"]),
-    ("crates/agent/src/steering/", &["forebay_arena", "forebay_store", "Mutex"]),
+    ("crates/agent/src/owner/seats/", &["forebay_arena", "forebay_store", "Process", "Mutex"]),
+    ("crates/agent/src/owner/steering/", &["forebay_arena", "forebay_store", "Mutex"]),
     (
         "crates/store/src/owner/machine/",
         // Of a HashMap the order is another one each time, so a recording would not give the same actions.
         &["rusqlite", "rustix", "mpsc", "forebay_arena", "Catalog", "disk::", "HashMap", "HashSet"],
     ),
 ];
+
+/// Rooms of a crate, with what of its other rooms and of other crates their sources must not name.
+const ROOMS: &[(&str, &[&str])] = &[(
+    "crates/agent/src/owner/",
+    &[
+        "crate::ask",
+        "crate::directory",
+        "crate::door",
+        "crate::far",
+        "crate::heart",
+        "crate::network",
+        "crate::page",
+        "crate::rendezvous",
+        "use crate::service",
+        "crate::start",
+        "forebay_broker",
+        "forebay_link",
+        "forebay_monitor",
+    ],
+)];
+
+#[test]
+fn what_owns_a_run_names_nothing_of_doors_broker_page_and_network() {
+    let mut breaches = Vec::new();
+    for (folder, others) in ROOMS {
+        for file in files().iter().filter(|f| f.path.starts_with(folder)) {
+            for (number, line) in file.lines() {
+                for word in others.iter().filter(|w| line.contains(**w)) {
+                    breaches
+                        .push(format!("{}:{number} names {word}: say what it needs in site.rs", file.path));
+                }
+            }
+        }
+    }
+    judge("what owns runs stands alone:", breaches);
+}
 
 #[test]
 fn state_machines_name_nothing_of_the_outer_world() {

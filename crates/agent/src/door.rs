@@ -8,9 +8,9 @@
 //!                                                AdminRequest  a person
 //! ```
 
-use crate::seats::Opener;
-use crate::service::{Shared, lock};
-use crate::session::Session;
+use crate::lock::lock;
+use crate::owner::{Opener, Session};
+use crate::service::Shared;
 use crate::words::AdminRequest;
 use forebay_link::{Incoming, Listener, Message, Wire};
 use forebay_store::Says;
@@ -134,10 +134,10 @@ impl Connection<'_> {
         }
         // A rank that asked to open and went before it attached leaves its seat, too.
         if let Some((session, _)) = self.opened.take() {
-            session.end(self.shared);
+            session.end();
         }
         if let Some(session) = self.session.take() {
-            session.end(self.shared);
+            session.end();
         }
         if let Some((id, request)) = self.line.take() {
             match self.wire.into_stream() {
@@ -205,11 +205,11 @@ impl Connection<'_> {
             }
             Request::Run(RunRequest::OpenRun(open)) => {
                 let hears = self.hears();
-                serde_json::to_value(self.seat(|s, pid| s.runs.open(s, &open, &Opener::local(pid), hears))?)
+                serde_json::to_value(self.seat(|s, pid| s.runs.open(&open, &Opener::local(pid), hears))?)
             }
             Request::Run(RunRequest::Resume(what)) => {
                 let hears = self.hears();
-                serde_json::to_value(self.seat(|s, pid| s.runs.resume(s, what, pid, hears))?)
+                serde_json::to_value(self.seat(|s, pid| s.runs.resume(what, pid, hears))?)
             }
             Request::Run(RunRequest::Attach) | Request::Line(_) => Ok(Value::Null),
         };
@@ -242,13 +242,13 @@ impl Connection<'_> {
     /// The rank hands over its segment and gets the doorbell of the owner.
     fn attach(&mut self, id: u64, mut fds: Vec<OwnedFd>) -> Result<()> {
         let attached = match (self.opened.take(), fds.pop()) {
-            (Some((session, _)), Some(fd)) => match session.attach(self.shared, fd) {
+            (Some((session, _)), Some(fd)) => match session.attach(fd) {
                 Ok(bell) => {
                     self.session = Some(session);
                     Ok(bell)
                 }
                 Err(e) => {
-                    session.end(self.shared);
+                    session.end();
                     Err(e)
                 }
             },

@@ -61,7 +61,7 @@ pub fn beat(shared: &Arc<Shared>) {
         let period = if ranks { BEAT } else { TICK };
         if last.is_none_or(|last| now >= last + period) {
             runs.iter().for_each(|r| r.beat());
-            shared.runs.end_idle(shared);
+            shared.runs.end_idle();
             if let (true, Some(b)) = (broker, &shared.broker) {
                 b.tick();
             }

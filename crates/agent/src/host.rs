@@ -1,9 +1,10 @@
 //! The agent as a process: what `forebay up --by-need` and `forebay up --foreground` do.
 
 use crate::diary::Diary;
+use crate::lock::lock;
 use crate::network;
 use crate::rendezvous::Address;
-use crate::service::{Options, Service, Shared, lock};
+use crate::service::{Options, Service, Shared};
 use crate::start::{Gate, Reign};
 use forebay_arena::{place, process};
 use forebay_types::{Error, Result};

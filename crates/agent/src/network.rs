@@ -2,7 +2,8 @@
 //! socket; the rendezvous file says where the door is and holds what opens it.
 
 use crate::door;
-use crate::service::{Shared, lock};
+use crate::lock::lock;
+use crate::service::Shared;
 use crate::words::Listening;
 use forebay_arena::place;
 use forebay_link::net::{Address, Key, Listen, Lobby, Network};

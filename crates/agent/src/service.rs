@@ -6,21 +6,23 @@ use crate::directory::Host;
 use crate::door;
 use crate::far::{self, Deputies};
 use crate::heart::{self, Heart};
+use crate::lock::lock;
 use crate::network;
+use crate::owner::{Page, Run, Runs, Site};
+use crate::page;
 use crate::rendezvous::Address;
-use crate::runs::Runs;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
 use forebay_arena::place;
 use forebay_link::Listener;
 use forebay_link::net::{Key, Network};
-use forebay_monitor::{Config, Hub, Monitor, Role};
+use forebay_monitor::{Config, Hub, Monitor, Role, RunInfo};
 use forebay_types::control::PageLinks;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -97,17 +99,6 @@ impl Shared {
             || self.hub.watching() > 0
     }
 
-    /// The links of a run's page, which is started when it is not there.
-    pub fn links(&self, run_id: &str) -> Result<PageLinks> {
-        let mut page = lock(&self.page);
-        if page.is_none() {
-            let monitor = Monitor::start(Config::default(), self.hub.clone())?;
-            self.diary.line(format_args!("the page listens at {}", monitor.address()));
-            *page = Some(monitor);
-        }
-        page.as_ref().map_or_else(|| Err(Error::internal("no page")), |m| m.links(run_id))
-    }
-
     /// Says in the rendezvous file where this owner is. Who listens for other hosts must be able to; for
     /// this one nobody looks there.
     pub fn publish(&self) -> Result<()> {
@@ -166,8 +157,10 @@ impl Shared {
     }
 
     fn page_of(&self, run: &str) -> Result<Arc<forebay_monitor::Run>> {
-        let page = self.runs.find(Path::new(run))?.page();
-        page.ok_or_else(|| Error::new(Code::NotFound, format!("the run {run} was never opened here")))
+        let id = self.runs.find(Path::new(run))?.id();
+        self.hub
+            .get(&id)
+            .ok_or_else(|| Error::new(Code::NotFound, format!("the run {run} was never opened here")))
     }
 
     fn may_go(&self, force: bool) -> Result<()> {
@@ -205,9 +198,52 @@ impl Shared {
             connections: self.connections.load(Ordering::Acquire).saturating_sub(1),
             page: lock(&self.page).as_ref().map(|m| m.address().to_string()),
             listens: lock(&self.network).as_ref().map(|open| open.answer().clone()),
-            runs: self.runs.shown(self).iter().map(|r| r.status()).collect(),
+            runs: self.runs.shown().iter().map(|r| r.status()).collect(),
             directory: self.broker.as_ref().map(|b| b.directory()).unwrap_or_default(),
         }
+    }
+}
+
+impl Site for Shared {
+    fn adopts(&self) -> bool {
+        self.role == "agent"
+    }
+
+    fn diary(&self) -> Diary {
+        self.diary
+    }
+
+    fn publish(&self, file: &Path) -> Result<()> {
+        self.address.write(file)
+    }
+
+    fn withdraw(&self, file: &Path) {
+        self.address.withdraw(file);
+    }
+
+    fn show(&self, run: &Arc<Run>, run_id: &str, program: &str) -> Result<Arc<dyn Page>> {
+        let info = RunInfo {
+            id: run_id.to_owned(),
+            name: run.name().to_owned(),
+            program: program.to_owned(),
+            host: self.address.host.clone(),
+        };
+        page::show(&self.hub, run, info, || self.numbers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The page is started when it is not there.
+    fn links(&self, id: &str) -> Result<PageLinks> {
+        let mut page = lock(&self.page);
+        if page.is_none() {
+            let monitor = Monitor::start(Config::default(), self.hub.clone())?;
+            self.diary.line(format_args!("the page listens at {}", monitor.address()));
+            *page = Some(monitor);
+        }
+        page.as_ref().map_or_else(|| Err(Error::internal("no page")), |m| m.links(id))
+    }
+
+    fn look_again(&self) {
+        self.heart.look_again();
     }
 }
 
@@ -244,14 +280,15 @@ impl Service {
         place::sweep_sockets(options.socket.parent().unwrap_or(Path::new(".")));
         let listener = Arc::new(Listener::bind(&options.socket)?);
         let inherited = options.rendezvous.as_deref().and_then(Network::read).and_then(|n| n.key().ok());
-        let shared = Arc::new(Shared {
+        let stop = Stop::new()?;
+        let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             role: options.role,
             address: Address::ours(&options.socket),
             broker: options.broker.then(|| Host::new(options.diary, options.succeeds)),
-            runs: Runs::default(),
+            runs: Runs::new(me.clone()),
             hub: Hub::new(),
             heart: Heart::default(),
-            stop: Stop::new()?,
+            stop,
             diary: options.diary,
             numbers: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
@@ -305,7 +342,7 @@ impl Service {
         if self.shared.stop.given() {
             return;
         }
-        self.shared.runs.end_all(&self.shared);
+        self.shared.runs.end_all();
         self.shared.stop.give();
         self.shared.heart.look_again();
         for thread in self.threads.drain(..) {
@@ -336,11 +373,6 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// A lock whose holder cannot leave half of a change behind when it panics.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

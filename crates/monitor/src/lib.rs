@@ -60,11 +60,12 @@ mod steering;
 mod token;
 mod viewer;
 
+pub use forebay_types::watch::StateInfo;
 pub use hub::Hub;
 pub use past::{Kept, Past, Rows};
 pub use run::Run;
 pub use say::RunInfo;
 pub use server::{Config, Monitor};
 pub use source::{LocalSlot, Reading, Source};
-pub use steering::{Ack, StateInfo, Steer};
+pub use steering::{Ack, Steer};
 pub use token::Role;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
-use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
+use forebay_types::watch::{Act, Declare, Parameter, Phase, State, StateInfo};
 use forebay_types::{Code, Error, Result, limits};
 use tokio::sync::watch;
 
@@ -25,7 +25,7 @@ use crate::rate::{Bucket, Pace};
 use crate::reduce::Window;
 use crate::say::{DiagramInfo, LINES, Message, RunInfo, StateWords, ToPage};
 use crate::source::Source;
-use crate::steering::{self, Ack, Log, StateInfo, Steer, clipped};
+use crate::steering::{self, Ack, Log, Steer, clipped};
 use crate::token::{Door, Role};
 use crate::viewer::{Seen, Viewers};
 

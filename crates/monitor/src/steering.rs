@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use forebay_types::watch::{Act, Phase, State};
+use forebay_types::watch::{Act, Phase, State, StateInfo};
 use forebay_types::{Code, Error, Result};
 use serde::Serialize;
 
@@ -21,25 +21,6 @@ pub trait Steer: Send + Sync {
     /// somebody watches.
     fn glance(&self) -> Option<StateInfo> {
         None
-    }
-}
-
-/// Where a run stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StateInfo {
-    /// In a word.
-    pub state: State,
-    /// The step being computed, or held before; -1 before the loop.
-    pub step: i64,
-    /// Simulated time, when known.
-    pub time: Option<f64>,
-    /// Ranks that are connected.
-    pub ranks: u32,
-}
-
-impl Default for StateInfo {
-    fn default() -> Self {
-        StateInfo { state: State::Starting, step: -1, time: None, ranks: 1 }
     }
 }
 

@@ -417,6 +417,25 @@ pub enum State {
     Lost,
 }
 
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateInfo {
+    /// In a word.
+    pub state: State,
+    /// The step being computed, or held before; -1 before the loop.
+    pub step: i64,
+    /// Simulated time, when known.
+    pub time: Option<f64>,
+    /// Ranks that are connected.
+    pub ranks: u32,
+}
+
+impl Default for StateInfo {
+    fn default() -> Self {
+        StateInfo { state: State::Starting, step: -1, time: None, ranks: 1 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,9 @@
 //! ```
 
 use super::mirror::Mirror;
-use crate::service::{Shared, lock};
-use crate::session::Session;
+use crate::lock::lock;
+use crate::owner::Session;
+use crate::service::Shared;
 use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::{Line, Received};
@@ -121,11 +122,11 @@ impl<'a> Deputy<'a> {
         opened: &RunOpened,
         measures: &Measures,
     ) -> Result<Deputy<'a>> {
-        let built = build(shared, &session, opened, measures);
+        let built = build(&session, opened, measures);
         let (segment, doorbell, event) = match built {
             Ok(parts) => parts,
             Err(e) => {
-                session.end(shared);
+                session.end();
                 return Err(e);
             }
         };
@@ -196,7 +197,7 @@ impl<'a> Deputy<'a> {
     fn end(self) {
         self.waits.store(true, Ordering::SeqCst);
         self.segment.word(word::LEFT).store(1, Ordering::SeqCst);
-        self.session.end(self.shared);
+        self.session.end();
         lock(&self.shared.deputies.table).remove(&self.key);
     }
 
@@ -397,7 +398,6 @@ fn push_watched(line: &mut Line, index: u32, watched: bool) {
 
 /// The mirror's segment, the doorbell of the owner and our own.
 fn build(
-    shared: &Arc<Shared>,
     session: &Session,
     opened: &RunOpened,
     measures: &Measures,
@@ -426,7 +426,7 @@ fn build(
         segment.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
         let ours = Doorbell::new()?;
         segment.bell(Direction::Down).attach_doorbell(ours.share()?)?;
-        let owners = session.attach_segment(shared, segment.clone())?;
+        let owners = session.attach_segment(segment.clone())?;
         segment.bell(Direction::Up).attach_doorbell(owners.try_clone().map_err(cannot)?)?;
         Ok((Doorbell::given(owners)?, ours))
     };

@@ -2,9 +2,9 @@
 
 use super::deputy::Deputy;
 use super::{name, reading};
-use crate::seats::Opener;
-use crate::service::{Shared, lock};
-use crate::session::Session;
+use crate::lock::lock;
+use crate::owner::{Opener, Session};
+use crate::service::Shared;
 use crate::words::AdminRequest;
 use forebay_link::{Duplex, Line};
 use forebay_store::{Reader, Says};
@@ -90,7 +90,7 @@ fn attach<'a>(
     let (id, measures) = match measures {
         Ok(both) => both,
         Err(e) => {
-            session.end(shared);
+            session.end();
             return Err(e);
         }
     };
@@ -137,7 +137,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.deputies.evict(&plain(&dir), open.rank);
-        match shared.runs.open(shared, &open, &who, Some(hears.clone())) {
+        match shared.runs.open(&open, &who, Some(hears.clone())) {
             Err(e) if e.code() == Code::Conflict && (going || after.is_some()) && Instant::now() < until => {
                 std::thread::sleep(AGAIN);
             }
@@ -148,7 +148,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     match left {
         Ok(left) => Ok((session, FarOpened { opened, left })),
         Err(e) => {
-            session.end(shared);
+            session.end();
             Err(e)
         }
     }

@@ -1,6 +1,6 @@
 //! The loop head: stores the step it is about to compute, then looks at the gate. Whoever sets
 //! the gate looks at the steps afterwards; both in one total order, so that an act takes place
-//! at the same step in all ranks (`agent::steering` is the other half).
+//! at the same step in all ranks (`agent::owner::steering` is the other half).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,17 +1,15 @@
 //! What the store passes on while it applies records, to the page and to the helm. The store only puts it into a
 //! queue; a thread of the agent carries it on, so that the store never waits for whoever looks.
 
-use crate::run::Run;
-use crate::service::{Shared, lock};
-use forebay_arena::{Segment, TripleBuffer};
-use forebay_monitor::{Kept, Past, Reading, Rows, Source};
+use super::{Run, Site};
+use crate::lock::lock;
+use forebay_arena::Segment;
 use forebay_store::Sink;
 use forebay_types::control::Ask;
 use forebay_types::record::Notice;
 use forebay_types::watch::{Declare, level};
-use forebay_types::{Error, Result, limits};
+use forebay_types::{Error, Result};
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
@@ -86,14 +84,14 @@ pub struct Ears {
 
 impl Ears {
     /// Starts the thread, which ends when the listening does.
-    pub fn listen(run: Weak<Run>, shared: Weak<Shared>) -> Result<Listening> {
+    pub fn listen(run: Weak<Run>, site: Weak<dyn Site>) -> Result<Listening> {
         let ears = Arc::new(Ears::default());
         let hears = ears.clone();
         let carry = move || {
             while let Some((news, missed)) = hears.next() {
                 // A run that is gone hears nothing more; whoever waits is let go.
-                if let (Some(run), Some(shared)) = (run.upgrade(), shared.upgrade()) {
-                    news.into_iter().for_each(|n| carry(&run, &shared, n));
+                if let (Some(run), Some(site)) = (run.upgrade(), site.upgrade()) {
+                    news.into_iter().for_each(|n| carry(&run, &*site, n));
                     if let Some(page) = run.page().filter(|_| missed) {
                         page.went_back();
                     }
@@ -191,23 +189,22 @@ impl Sink for Ears {
     }
 }
 
-fn carry(run: &Arc<Run>, shared: &Shared, news: News) {
+fn carry(run: &Arc<Run>, site: &dyn Site, news: News) {
     match news {
         News::Declared { rank, what, segment } => declared(run, rank, &what, &segment),
         News::Point { session, diagram, row, step, t, values } => {
-            if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
-                // A point of an undeclared diagram is the program's fault and was said at its declaration.
-                let _ = shown.append(rank, diagram, row, step, t, &values);
+            if let (Some(page), Some(rank)) = (run.page(), run.rank_of(session)) {
+                page.append(rank, diagram, row, step, t, &values);
             }
         }
         News::Amended { session, diagram, curve, row, t, value } => {
-            if let (Some(shown), Some(rank)) = (run.page(), run.rank_of(session)) {
-                let _ = shown.amend(rank, diagram, curve, row, t, value);
+            if let (Some(page), Some(rank)) = (run.page(), run.rank_of(session)) {
+                page.amend(rank, diagram, curve, row, t, value);
             }
         }
         News::WentBack => {
-            if let Some(shown) = run.page() {
-                shown.went_back();
+            if let Some(page) = run.page() {
+                page.went_back();
             }
         }
         News::Applied { session, id, step, code, text } => {
@@ -216,16 +213,16 @@ fn carry(run: &Arc<Run>, shared: &Shared, news: News) {
             }
         }
         News::Message { level, step, text } => {
-            if let Some(shown) = run.page() {
-                shown.message(level, step, &text);
+            if let Some(page) = run.page() {
+                page.message(level, step, &text);
             }
         }
         News::Trouble(text) => {
-            shared.diary.warn(format_args!("{}: {text}", run.name()));
+            site.diary().warn(format_args!("{}: {text}", run.name()));
             run.remark(&text);
         }
         News::Asked { session, seq, ask } => {
-            let (code, text) = match answer(run, shared, &ask) {
+            let (code, text) = match answer(run, site, &ask) {
                 Ok(value) => (0, value.to_string()),
                 Err(e) => (e.code() as u32, e.text().to_owned()),
             };
@@ -238,75 +235,19 @@ fn carry(run: &Arc<Run>, shared: &Shared, news: News) {
 
 fn declared(run: &Arc<Run>, rank: u32, what: &Declare, segment: &Segment) {
     run.helm().declare(&**run, rank, what);
-    let Some(shown) = run.page() else { return };
-    let told = match what {
-        Declare::Slot { diagram, curve, name, block, points } => {
-            slot(segment, *block, *points).and_then(|s| shown.slot(rank, *diagram, *curve, name, s))
-        }
-        other => shown.declare(rank, other),
-    };
-    if let Err(e) = told {
-        shown.message(level::WARNING, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
+    let Some(page) = run.page() else { return };
+    if let Err(e) = page.declare(rank, what, segment) {
+        page.message(level::WARNING, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
     }
 }
 
-fn answer(run: &Run, shared: &Shared, ask: &Ask) -> Result<serde_json::Value> {
+fn answer(run: &Run, site: &dyn Site, ask: &Ask) -> Result<serde_json::Value> {
     match ask {
         Ask::Monitor => {
-            let links = shared.links(&run.id())?;
+            let links = site.links(&run.id())?;
             serde_json::to_value(links).map_err(|e| Error::internal(e.to_string()))
         }
         _ => Err(Error::bad(format!("this owner does not answer {ask:?}; use one version on both sides"))),
-    }
-}
-
-/// The histories of a run, as its catalog keeps them. Only the thread of the monitor that shows them opens it.
-pub struct Catalog(pub PathBuf);
-
-impl Past for Catalog {
-    fn open(&self) -> Result<Box<dyn Rows>> {
-        Ok(Box::new(Points(forebay_store::Reader::open(&self.0)?)))
-    }
-}
-
-struct Points(forebay_store::Reader);
-
-impl Rows for Points {
-    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<Kept>> {
-        let all = self.0.points_between(rows, of, most)?;
-        let kept = |p: forebay_store::catalog::Point| Kept {
-            row: p.row,
-            diagram: p.diagram,
-            curve: p.curve,
-            t: p.t,
-            value: p.value,
-        };
-        Ok(all.into_iter().map(kept).collect())
-    }
-}
-
-/// The reading end of a curve in a rank's segment.
-struct Slot {
-    reader: forebay_arena::TripleReader,
-}
-
-fn slot(segment: &Segment, block: u32, points: u32) -> Result<Box<dyn Source>> {
-    if points as usize > limits::POINTS {
-        return Err(Error::bad(format!(
-            "a curve of {points} points is beyond the limit of {}",
-            limits::POINTS
-        )));
-    }
-    Ok(Box::new(Slot { reader: TripleBuffer::reader(segment.block(block)?, points)? }))
-}
-
-impl Source for Slot {
-    fn latest(&mut self) -> Result<Option<Reading>> {
-        Ok(self.reader.latest().map(|(_, step, time, x, y)| Reading { step, time, x, y }))
-    }
-
-    fn watch(&mut self, watched: bool) {
-        self.reader.watch(watched);
     }
 }
 
@@ -332,9 +273,13 @@ mod tests {
         assert!(!missed && news.len() == 1);
     }
 
+    fn nobody() -> Weak<dyn Site> {
+        Weak::<crate::service::Shared>::new()
+    }
+
     #[test]
     fn whoever_waits_is_let_go_when_nobody_listens_any_more() {
-        let ears = Ears::listen(Weak::new(), Weak::new()).unwrap();
+        let ears = Ears::listen(Weak::new(), nobody()).unwrap();
         ears.0.settle();
         let kept = ears.0.clone();
         drop(ears);

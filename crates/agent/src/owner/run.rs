@@ -7,25 +7,24 @@
 //!                               +--------------- opened again, same page -----------------+
 //! ```
 
-use crate::ears::{Catalog, Ears, Listening};
-use crate::helm::{Helm, Outside};
-use crate::seats::{Left, Opener, Orphaned, Seats, Terms};
-use crate::service::{Shared, lock};
-use crate::session::Session;
-use crate::steering::{Ack, GONE};
+use super::ears::{Ears, Listening};
+use super::helm::{Helm, Outside, RankView};
+use super::seats::{Left, Orphaned, Seats, Terms};
+use super::steering::{Ack, GONE};
+use super::{Opener, Page, Session, Site};
+use crate::lock::lock;
 use crate::words::{RankStatus, RunStatus, Steered};
 use forebay_arena::{Process, Segment, place};
-use forebay_monitor::{RunInfo, StateInfo, Steer};
 use forebay_store::{Attach, Orphan, Owner, Says, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
-use forebay_types::watch::{Act, Phase};
+use forebay_types::watch::{Act, Phase, StateInfo};
 use forebay_types::{Code, Error, Result, counted};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a rank that leaves may take before another session of its takes the seat.
@@ -59,17 +58,10 @@ impl State {
 /// What a program does that shares its launcher with another one.
 const OWN_NUMBERS: &str = "programs that one launcher starts together are numbered as one; let each give the rank and the number of its own ranks: rank=0, size=1 for one of one rank (rank and ranks of fb_open_opts)";
 
-/// What the page knows it by.
-struct Shown {
-    /// The run's identity.
-    of: String,
-    id: String,
-    page: Arc<forebay_monitor::Run>,
-}
-
 /// A run.
 pub struct Run {
     path: PathBuf,
+    site: Weak<dyn Site>,
     began: Instant,
     helm: Helm,
     /// One opens or closes the store at a time. The thread of the store never waits for it.
@@ -77,7 +69,7 @@ pub struct Run {
     /// Held for moments only, never while the store is asked: its thread takes it, too.
     state: Mutex<State>,
     changed: Condvar,
-    shown: Mutex<Option<Arc<Shown>>>,
+    page: Mutex<Option<Arc<dyn Page>>>,
     /// A rank's wish that the run ends is being put down in the log.
     ending: AtomicBool,
     /// Ranks that wait for the run to be opened: they hear what that waits for.
@@ -86,15 +78,16 @@ pub struct Run {
 
 impl Run {
     /// Known by its directory only.
-    pub fn new(path: &Path) -> Run {
+    pub fn new(path: &Path, site: Weak<dyn Site>) -> Run {
         Run {
             path: path.to_owned(),
+            site,
             began: Instant::now(),
             helm: Helm::new(),
             turn: Mutex::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
-            shown: Mutex::default(),
+            page: Mutex::default(),
             ending: AtomicBool::new(false),
             opening: Mutex::default(),
         }
@@ -110,7 +103,7 @@ impl Run {
 
     /// What its page is known by; empty while it was never opened.
     pub fn id(&self) -> String {
-        lock(&self.shown).as_ref().map_or(String::new(), |s| s.id.clone())
+        lock(&self.page).as_ref().map_or(String::new(), |page| page.id().to_owned())
     }
 
     /// Its name for people.
@@ -129,13 +122,27 @@ impl Run {
     }
 
     /// Its page.
-    pub fn page(&self) -> Option<Arc<forebay_monitor::Run>> {
-        lock(&self.shown).as_ref().map(|s| s.page.clone())
+    pub fn page(&self) -> Option<Arc<dyn Page>> {
+        lock(&self.page).clone()
+    }
+
+    /// The process around it. It outlives every connection, and so whoever asks.
+    fn site(&self) -> Result<Arc<dyn Site>> {
+        self.site
+            .upgrade()
+            .ok_or_else(|| Error::new(Code::Closed, "the owner of the run has ended; open it again"))
+    }
+
+    /// A line for the log.
+    fn log(&self, text: impl std::fmt::Display) {
+        if let Some(site) = self.site.upgrade() {
+            site.diary().line(format_args!("{}: {text}", self.name()));
+        }
     }
 
     /// Whether it never came to be opened.
     pub fn is_blank(&self) -> bool {
-        lock(&self.shown).is_none() && !self.is_open()
+        lock(&self.page).is_none() && !self.is_open()
     }
 
     /// Whether its store is open.
@@ -188,7 +195,7 @@ impl Run {
     }
 
     /// A rank opens it: the store is opened for the first one, the others join.
-    pub fn open(self: &Arc<Self>, shared: &Arc<Shared>, open: &OpenRun, who: &Opener) -> Result<RunOpened> {
+    pub fn open(self: &Arc<Self>, open: &OpenRun, who: &Opener) -> Result<RunOpened> {
         let until = Instant::now() + LEAVING;
         let _turn = loop {
             self.await_seat(open, who, until);
@@ -199,28 +206,23 @@ impl Run {
             }
         };
         if self.is_over_for(open) {
-            self.close_store(shared);
+            self.close_store();
         }
         let created = match self.owner() {
             Some(_) => false,
             None => {
                 // Others of this program may be here whose owner died: what they write is not wiped.
                 let joins = open.mode == Mode::Write && forebay_store::has_living_ranks(&self.path);
-                self.open_store(shared, open, who, if joins { Mode::ReadWrite } else { open.mode })?
+                self.open_store(open, who, if joins { Mode::ReadWrite } else { open.mode })?
             }
         };
         self.may_join(open, who)?;
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
-        let opened = owner.admit_after(open, who.after, Some(&self.says(shared)))?;
+        let opened = owner.admit_after(open, who.after, Some(&self.says()))?;
         if let Some(life) = lock(&self.state).life.as_mut() {
             life.seats.take(opened.session, open.rank, who.clone());
         }
-        shared.diary.line(format_args!(
-            "{}: rank {} of {} ({who}) opened it",
-            self.name(),
-            open.rank,
-            open.size
-        ));
+        self.log(format_args!("rank {} of {} ({who}) opened it", open.rank, open.size));
         Ok(RunOpened { created, ..opened })
     }
 
@@ -286,15 +288,10 @@ impl Run {
     }
 
     /// Opens the store; says whether the run was made.
-    fn open_store(
-        self: &Arc<Self>,
-        shared: &Arc<Shared>,
-        open: &OpenRun,
-        who: &Opener,
-        mode: Mode,
-    ) -> Result<bool> {
-        let ears = Ears::listen(Arc::downgrade(self), Arc::downgrade(shared))?;
-        let adopt = (shared.role == "agent").then(|| ears.0.clone() as Arc<dyn forebay_store::Sink>);
+    fn open_store(self: &Arc<Self>, open: &OpenRun, who: &Opener, mode: Mode) -> Result<bool> {
+        let site = self.site()?;
+        let ears = Ears::listen(Arc::downgrade(self), self.site.clone())?;
+        let adopt = site.adopts().then(|| ears.0.clone() as Arc<dyn forebay_store::Sink>);
         let options = forebay_store::Options {
             mode,
             size: open.size,
@@ -302,7 +299,7 @@ impl Run {
             adopt,
             late_ranks: place::late_ranks()?,
             elsewhere: open.elsewhere,
-            says: Some(self.says(shared)),
+            says: Some(self.says()),
             ..forebay_store::Options::default()
         };
         let opened = Owner::open(&self.path, options);
@@ -310,8 +307,8 @@ impl Run {
         ears.0.settle();
         let owner = opened.map_err(|e| self.refused_elsewhere(open, who, e))?;
         let created = owner.created();
-        shared.address.write(&self.path.join(layout::AGENT))?;
-        self.show(shared, owner.run_id(), &open.program)?;
+        site.publish(&self.path.join(layout::AGENT))?;
+        self.show(&*site, owner.run_id(), &open.program)?;
         let orphans = owner.orphans()?;
         let orphaned =
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
@@ -319,8 +316,8 @@ impl Run {
         lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats });
         if !orphans.is_empty() {
             self.helm.take_over(&**self, open.size, &orphans);
-            let (name, ranks) = (self.name(), counted(orphans.len(), "rank"));
-            shared.diary.line(format_args!("{name}: of a dead owner {ranks} left, to go on here"));
+            let ranks = counted(orphans.len(), "rank");
+            self.log(format_args!("of a dead owner {ranks} left, to go on here"));
         }
         Ok(created)
     }
@@ -352,22 +349,24 @@ impl Run {
     }
 
     /// What an opening that writes what a dead owner left has to say, for whoever sits at the terminal.
-    fn says(self: &Arc<Self>, shared: &Shared) -> Says {
-        let (diary, run) = (shared.diary, Arc::downgrade(self));
+    fn says(self: &Arc<Self>) -> Says {
+        let run = Arc::downgrade(self);
         Arc::new(move |text: &str| {
             let Some(run) = run.upgrade() else { return };
             let text = format!("{}: {text}", run.name());
-            diary.warn(&text);
+            if let Some(site) = run.site.upgrade() {
+                site.diary().warn(&text);
+            }
             let hear = lock(&run.opening).clone();
             hear.iter().for_each(|hears| hears(&text));
         })
     }
 
     /// A rank whose owner died goes on here: the first one that comes opens the store.
-    pub fn resume(self: &Arc<Self>, shared: &Arc<Shared>, what: &Resume, pid: u32) -> Result<RunOpened> {
+    pub fn resume(self: &Arc<Self>, what: &Resume, pid: u32) -> Result<RunOpened> {
         let _turn = lock(&self.turn);
         if self.owner().is_none() {
-            self.open_store(shared, &what.open, &Opener::local(pid), Mode::ReadWrite)?;
+            self.open_store(&what.open, &Opener::local(pid), Mode::ReadWrite)?;
         }
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let is_run = owner.run_id() == what.run_id;
@@ -383,7 +382,7 @@ impl Run {
                 ),
             ));
         }
-        shared.diary.line(format_args!("{}: rank {} (pid {pid}) goes on", self.name(), what.open.rank));
+        self.log(format_args!("rank {} (pid {pid}) goes on", what.open.rank));
         Ok(RunOpened {
             run_id: owner.run_id().to_owned(),
             session: what.session,
@@ -397,28 +396,14 @@ impl Run {
     }
 
     /// Puts it on the page, the first time. A run made anew in the same place is another one.
-    fn show(self: &Arc<Self>, shared: &Shared, run_id: &str, program: &str) -> Result<()> {
-        let mut shown = lock(&self.shown);
-        if let Some(old) = shown.as_ref() {
-            if old.of == run_id {
-                return Ok(());
-            }
-            shared.hub.remove(&old.id);
+    fn show(self: &Arc<Self>, site: &dyn Site, run_id: &str, program: &str) -> Result<()> {
+        let mut page = lock(&self.page);
+        match page.as_ref() {
+            Some(old) if old.run_id() == run_id => return Ok(()),
+            Some(old) => old.hide(),
+            None => {}
         }
-        // A copy of a run's directory has the same identity; both may be shown.
-        let id = match shared.hub.get(run_id) {
-            None => run_id.to_owned(),
-            Some(_) => format!("{run_id}-{:x}", shared.numbers.fetch_add(1, Ordering::Relaxed)),
-        };
-        let info = RunInfo {
-            id: id.clone(),
-            name: self.name().to_owned(),
-            program: program.to_owned(),
-            host: shared.address.host.clone(),
-        };
-        let past = Arc::new(Catalog(self.path.clone()));
-        let page = shared.hub.add(info, Arc::new(Wheel(Arc::downgrade(self))), Some(past))?;
-        *shown = Some(Arc::new(Shown { of: run_id.to_owned(), id, page }));
+        *page = Some(site.show(self, run_id, program)?);
         Ok(())
     }
 
@@ -434,11 +419,13 @@ impl Run {
         let attach = Attach { session: session.number, segment: segment.clone() };
         if let Some(what) = &session.resumed {
             owner.resume(what.clone(), &attach, ears)?;
+            self.look_again();
             return owner.doorbell();
         }
         owner.attach(attach, ears)?;
         // The rank sends nothing before it is answered, so the helm hears of it in time.
         self.helm.join(&**self, session.rank, size, session.number, &segment);
+        self.look_again();
         owner.doorbell()
     }
 
@@ -456,7 +443,7 @@ impl Run {
     }
 
     /// The connection of a session has ended. What it published is applied before its seat is free.
-    pub fn vacate(&self, shared: &Shared, session: u64, rank: u32) {
+    pub fn vacate(&self, session: u64, rank: u32) {
         if let Some(owner) = self.owner() {
             // A store that is closed already has applied everything.
             let _ = owner.hung_up(session);
@@ -470,12 +457,20 @@ impl Run {
         };
         if let Some(Left { who, clean }) = left {
             let how = if clean { "closed it" } else { "is gone" };
-            shared.diary.line(format_args!("{}: rank {rank} ({who}) {how}", self.name()));
+            self.log(format_args!("rank {rank} ({who}) {how}"));
         }
         if all_left {
-            self.close_store(shared);
+            self.close_store();
         }
         self.changed.notify_all();
+        self.look_again();
+    }
+
+    /// A rank came or went.
+    fn look_again(&self) {
+        if let Some(site) = self.site.upgrade() {
+            site.look_again();
+        }
     }
 
     /// Waits a moment until the store says that it has applied what a session left, so that a rank
@@ -494,18 +489,18 @@ impl Run {
     }
 
     /// Closes the store when no rank has come for a while.
-    pub fn end_if_idle(&self, shared: &Shared) {
+    pub fn end_if_idle(&self) {
         let Ok(_turn) = self.turn.try_lock() else { return };
         let idle = lock(&self.state).life.as_ref().is_some_and(|l| l.seats.is_idle(self.now()));
         if idle {
-            self.close_store(shared);
+            self.close_store();
         }
     }
 
     /// Drains and closes the store, whoever is still connected.
-    pub fn end(&self, shared: &Shared) {
+    pub fn end(&self) {
         let _turn = lock(&self.turn);
-        self.close_store(shared);
+        self.close_store();
     }
 
     /// Waits until all is carried on that the store has told.
@@ -532,11 +527,13 @@ impl Run {
     }
 
     /// To be called by who has the turn.
-    fn close_store(&self, shared: &Shared) {
+    fn close_store(&self) {
         let Some(owner) = self.owner() else { return };
-        shared.address.withdraw(&self.path.join(layout::AGENT));
+        if let Some(site) = self.site.upgrade() {
+            site.withdraw(&self.path.join(layout::AGENT));
+        }
         if let Err(e) = owner.close() {
-            shared.diary.line(format_args!("{}: {e}", self.path.display()));
+            self.log(&e);
         }
         self.settle();
         let mut state = lock(&self.state);
@@ -544,7 +541,7 @@ impl Run {
         state.ended = Some(Instant::now());
         drop(state);
         drop(owner);
-        shared.diary.line(format_args!("{}: closed", self.name()));
+        self.log("closed");
         self.changed.notify_all();
     }
 
@@ -568,14 +565,7 @@ impl Run {
     pub fn steer_and_wait(&self, who: &str, act: Act, wait: Duration) -> Result<Steered> {
         let id = self.steer(who, &act)?;
         if let Some(page) = self.page() {
-            page.ack(forebay_monitor::Ack {
-                id,
-                who: who.to_owned(),
-                act: Some(act),
-                phase: Phase::Queued,
-                step: None,
-                text: String::new(),
-            });
+            page.asked(id, who, act);
         }
         let fate = self.helm.fate(id, wait);
         let state = self.helm.glance().state;
@@ -659,7 +649,7 @@ impl Run {
             let pids = state.life.as_ref().map_or_else(BTreeMap::new, |l| l.seats.processes());
             (pids, state.life.as_ref().map(|l| l.owner.clone()))
         };
-        let rank = |r: &crate::helm::RankView| RankStatus {
+        let rank = |r: &RankView| RankStatus {
             rank: r.rank,
             pid: pids.get(&r.rank).copied().unwrap_or(0),
             step: r.step,
@@ -691,14 +681,7 @@ impl Outside for Run {
 
     fn ack(&self, ack: &Ack) {
         if let Some(page) = self.page() {
-            page.ack(forebay_monitor::Ack {
-                id: ack.id,
-                who: String::new(),
-                act: None,
-                phase: ack.phase,
-                step: ack.step,
-                text: ack.text.clone(),
-            });
+            page.ack(ack);
         }
     }
 
@@ -719,21 +702,5 @@ impl Outside for Run {
             // A store that is lost logs nothing more.
             let _ = owner.log_applied(id, -1, Code::Closed as u32, text);
         }
-    }
-}
-
-/// The helm as the page holds it.
-struct Wheel(std::sync::Weak<Run>);
-
-impl Steer for Wheel {
-    fn act(&self, who: &str, act: &Act) -> Result<u64> {
-        match self.0.upgrade() {
-            Some(run) => run.steer(who, act),
-            None => Err(Error::new(Code::Closed, "the run has ended; there is nothing to steer")),
-        }
-    }
-
-    fn glance(&self) -> Option<StateInfo> {
-        self.0.upgrade().map(|run| run.helm.glance())
     }
 }

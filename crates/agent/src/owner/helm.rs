@@ -1,15 +1,14 @@
 //! Steering carried out: the state machine decides, this reads and writes the words of the
 //! ranks' segments, sends notices, and tells page and log.
 
+use super::steering::{Ack, Action, Seen, Steering};
 use crate::diary::seconds_now;
-use crate::service::lock;
-use crate::steering::{Ack, Action, Seen, Steering};
+use crate::lock::lock;
 use forebay_arena::{Bell, Direction, Segment};
-use forebay_monitor::StateInfo;
 use forebay_store::Orphan;
 use forebay_types::Result;
 use forebay_types::control::word;
-use forebay_types::watch::{Act, Declare, Phase};
+use forebay_types::watch::{Act, Declare, Phase, StateInfo};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};

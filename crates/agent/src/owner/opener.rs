@@ -1,6 +1,6 @@
 //! Who opens a run, as far as this host can see.
 
-use crate::seats::Opener;
+use super::seats::Opener;
 use forebay_arena::{place, process};
 use forebay_types::line::Launched;
 

@@ -1,15 +1,13 @@
 //! The runs that this owner has open or still shows, by directory.
 
-use crate::run::Run;
-use crate::seats::Opener;
-use crate::service::{Shared, lock};
-use crate::session::Session;
+use super::{Opener, Run, Session, Site};
+use crate::lock::lock;
 use forebay_store::Says;
 use forebay_types::control::{OpenRun, Resume, RunOpened};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Most runs kept for their pages; those that ended first go first.
@@ -18,22 +16,21 @@ const SHOWN: usize = 64;
 const FADING: Duration = Duration::from_secs(60);
 
 /// The table.
-#[derive(Default)]
 pub struct Runs {
+    site: Weak<dyn Site>,
     table: Mutex<BTreeMap<PathBuf, Arc<Run>>>,
 }
 
 impl Runs {
+    /// None yet.
+    pub fn new(site: Weak<dyn Site>) -> Runs {
+        Runs { site, table: Mutex::default() }
+    }
+
     /// A rank opens a run: it is opened, or the rank joins those that are there.
-    pub fn open(
-        &self,
-        shared: &Arc<Shared>,
-        open: &OpenRun,
-        who: &Opener,
-        hears: Option<Says>,
-    ) -> Result<(Session, RunOpened)> {
-        let way = |run: &Arc<Run>| run.while_heard(hears, || run.open(shared, open, who));
-        let mut joined = self.enter(shared, open, way, None)?;
+    pub fn open(&self, open: &OpenRun, who: &Opener, hears: Option<Says>) -> Result<(Session, RunOpened)> {
+        let way = |run: &Arc<Run>| run.while_heard(hears, || run.open(open, who));
+        let mut joined = self.enter(open, way, None)?;
         joined.0.after = who.after;
         if open.size > 1 {
             let run = &joined.0.run;
@@ -45,20 +42,13 @@ impl Runs {
     }
 
     /// A rank whose owner died goes on here.
-    pub fn resume(
-        &self,
-        shared: &Arc<Shared>,
-        what: Resume,
-        pid: u32,
-        hears: Option<Says>,
-    ) -> Result<(Session, RunOpened)> {
-        let way = |run: &Arc<Run>| run.while_heard(hears, || run.resume(shared, &what, pid));
-        self.enter(shared, &what.open, way, Some(what.clone()))
+    pub fn resume(&self, what: Resume, pid: u32, hears: Option<Says>) -> Result<(Session, RunOpened)> {
+        let way = |run: &Arc<Run>| run.while_heard(hears, || run.resume(&what, pid));
+        self.enter(&what.open, way, Some(what.clone()))
     }
 
     fn enter(
         &self,
-        shared: &Shared,
         open: &OpenRun,
         way: impl FnOnce(&Arc<Run>) -> Result<RunOpened>,
         resumed: Option<Resume>,
@@ -77,8 +67,8 @@ impl Runs {
         let path = plain(Path::new(&open.path))?;
         let run = {
             let mut table = lock(&self.table);
-            fade(shared, &mut table);
-            table.entry(path.clone()).or_insert_with(|| Arc::new(Run::new(&path))).clone()
+            fade(&mut table);
+            table.entry(path.clone()).or_insert_with(|| Arc::new(Run::new(&path, self.site.clone()))).clone()
         };
         let opened = way(&run);
         if opened.is_err() {
@@ -108,8 +98,8 @@ impl Runs {
     }
 
     /// Those that somebody may want to see: without those that ended and are gone from the disk.
-    pub fn shown(&self, shared: &Shared) -> Vec<Arc<Run>> {
-        fade(shared, &mut lock(&self.table));
+    pub fn shown(&self) -> Vec<Arc<Run>> {
+        fade(&mut lock(&self.table));
         self.all()
     }
 
@@ -119,22 +109,22 @@ impl Runs {
     }
 
     /// Closes runs whose ranks have all left.
-    pub fn end_idle(&self, shared: &Shared) {
+    pub fn end_idle(&self) {
         for run in self.live() {
-            run.end_if_idle(shared);
+            run.end_if_idle();
         }
     }
 
     /// Drains and closes everything.
-    pub fn end_all(&self, shared: &Shared) {
+    pub fn end_all(&self) {
         for run in self.all() {
-            run.end(shared);
+            run.end();
         }
     }
 }
 
 /// Forgets ended runs that nobody looks at, at once those whose directory was deleted.
-fn fade(shared: &Shared, table: &mut BTreeMap<PathBuf, Arc<Run>>) {
+fn fade(table: &mut BTreeMap<PathBuf, Arc<Run>>) {
     let many = table.len() >= SHOWN;
     let is_over = |path: &Path, ended: Duration| many || ended > FADING || !path.is_dir();
     let gone: Vec<PathBuf> = table
@@ -143,8 +133,8 @@ fn fade(shared: &Shared, table: &mut BTreeMap<PathBuf, Arc<Run>>) {
         .map(|(path, _)| path.clone())
         .collect();
     for path in gone {
-        if let Some(run) = table.remove(&path) {
-            shared.hub.remove(&run.id());
+        if let Some(page) = table.remove(&path).and_then(|run| run.page()) {
+            page.hide();
         }
     }
 }

@@ -1,7 +1,6 @@
 //! One rank's session at this owner, from `OpenRun` to the end of its connection.
 
-use crate::run::Run;
-use crate::service::Shared;
+use super::Run;
 use forebay_arena::Segment;
 use forebay_types::Result;
 use forebay_types::control::Resume;
@@ -25,20 +24,17 @@ pub struct Session {
 impl Session {
     /// The rank hands over its segment; from now on its records are read. Gives the doorbell that
     /// the rank rings when the owner sleeps.
-    pub fn attach(&self, shared: &Arc<Shared>, segment: OwnedFd) -> Result<OwnedFd> {
-        self.attach_segment(shared, Segment::from_named_fd(segment)?)
+    pub fn attach(&self, segment: OwnedFd) -> Result<OwnedFd> {
+        self.attach_segment(Segment::from_named_fd(segment)?)
     }
 
     /// The same with a segment that this process has made, as the mirror of one on another host.
-    pub fn attach_segment(&self, shared: &Arc<Shared>, segment: Segment) -> Result<OwnedFd> {
-        let bell = self.run.attach(self, segment)?;
-        shared.heart.look_again();
-        Ok(bell)
+    pub fn attach_segment(&self, segment: Segment) -> Result<OwnedFd> {
+        self.run.attach(self, segment)
     }
 
     /// The connection has ended: what the rank published is applied, then its seat is free.
-    pub fn end(&self, shared: &Shared) {
-        self.run.vacate(shared, self.number, self.rank);
-        shared.heart.look_again();
+    pub fn end(&self) {
+        self.run.vacate(self.number, self.rank);
     }
 }

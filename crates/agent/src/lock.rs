@@ -1,0 +1,8 @@
+//! A lock whose holder cannot leave half of a change behind when it panics.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Waits for it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
