@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -53,7 +54,15 @@ def frozen_disk(at: Path) -> Iterator[Callable[[str], None]]:
 def fill(disk: Path, left: int = LEFT) -> Path:
     """Uses a disk up but for so many bytes; the file gives the room back when it is removed."""
     ballast = disk / "ballast"
-    size = os.statvfs(disk)
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, size.f_bavail * size.f_frsize - left)
-    return ballast
+        while True:
+            size = os.statvfs(disk)
+            try:
+                os.posix_fallocate(file.fileno(), 0, size.f_bavail * size.f_frsize - left)
+            except OSError as e:
+                # A program that writes there has taken room since it was counted.
+                if e.errno != errno.ENOSPC:
+                    raise
+                os.ftruncate(file.fileno(), 0)
+            else:
+                return ballast

@@ -14,7 +14,7 @@ from disks import fill, small_disk
 from places import hear
 
 # Steps that a rank acknowledges before the blow; more than this wait for the disk then.
-STEPS, BACKLOG = 145, 100
+STEPS, BACKLOG = 155, 100
 
 # Lengths change from step to step, so what one step gives back takes another one in parts only.
 AHEAD = """

@@ -223,6 +223,74 @@ fn who_ends_a_step_that_another_rank_has_discarded_hears_of_it_before_and_behind
 }
 
 #[test]
+fn a_step_is_given_up_when_a_rank_that_lives_has_taken_a_later_one_without_it() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
+    ranks[0].step(1, &f64s(100_000, 1));
+    owner.read_up().unwrap();
+    ranks[1].begin(2);
+    owner.read_up().unwrap();
+    assert!(ranks[0].notice(0).is_none());
+    assert!(ranks[0].late.is_empty(), "rank 1 may still discard step 2 and take step 1");
+    ranks[1].end(2, 0);
+    ranks[0].ask(&Ask::Flush).unwrap();
+    let late: Vec<(Code, &str)> = ranks[0].late.iter().map(|e| (e.code(), e.text())).collect();
+    let text = "step 1 is given up: rank 1 of 2 has taken step 2 and not this one; let every rank take the same snapshots";
+    assert_eq!(late, [(Code::Conflict, text)]);
+    // There is room again for another one of that size.
+    ranks[0].step(2, &f64s(100_000, 2));
+    for rank in &mut ranks {
+        rank.ask(&Ask::Flush).unwrap();
+    }
+    assert!(ranks[1].late.is_empty(), "{:?}", ranks[1].late);
+    let listed = Reader::open(&run).unwrap().steps().unwrap();
+    assert_eq!(listed.iter().map(|s| s.step).collect::<Vec<_>>(), [2]);
+    owner.close().unwrap();
+}
+
+#[test]
+fn a_rank_that_has_yet_to_go_back_has_not_left_out_what_another_one_takes_behind_a_restart() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
+    let both = |ranks: &mut [Rank; 2], step: i64| {
+        for rank in ranks.iter_mut() {
+            rank.begin(step);
+            rank.end(step, 0);
+        }
+        for rank in ranks {
+            rank.ask(&Ask::Flush).unwrap();
+        }
+    };
+    both(&mut ranks, 2);
+    ranks[0].ask(&Ask::Checkpoint { tag: Some("two".into()) }).unwrap();
+    both(&mut ranks, 5);
+    let back = Ask::Restart { tag: Some("two".into()), strict: false };
+    assert_eq!(ranks[0].ask(&back).unwrap()["step"], 2);
+    ranks[0].begin(3);
+    ranks[0].end(3, 0);
+    owner.read_up().unwrap();
+    assert_eq!(ranks[1].ask(&back).unwrap()["step"], 2);
+    ranks[1].begin(3);
+    ranks[1].end(3, 0);
+    for rank in &mut ranks {
+        rank.ask(&Ask::WaitStep { step: 3 }).unwrap();
+        assert!(rank.late.is_empty(), "{:?}", rank.late);
+    }
+    // Both have gone back, and a step that one leaves out is given up as ever.
+    ranks[0].begin(4);
+    ranks[0].end(4, 0);
+    owner.read_up().unwrap();
+    ranks[1].begin(6);
+    ranks[1].end(6, 0);
+    ranks[0].ask(&Ask::Flush).unwrap();
+    assert_eq!(ranks[0].late.iter().filter(|e| e.text().contains("step 4 is given up")).count(), 1);
+    owner.abandon().unwrap();
+    owner.close().unwrap_err();
+}
+
+#[test]
 fn a_restart_goes_back_to_the_last_step_with_its_history() {
     let (_keep, run) = scratch();
     let owner = Owner::open(&run, Options::default()).unwrap();

@@ -311,7 +311,7 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
                 catalog::message(conn, session, -1, WARNING, &text)?;
                 effects.push(Effect::Tell(Tell::Message { session, level: WARNING, step: -1, text }));
             }
-            effects.push(Effect::WentBack { aside, is_first });
+            effects.push(Effect::WentBack { session, aside, is_first });
             let still = catalog::partial_files(conn)?;
             let gone = partial.into_iter().filter(|kept| !still.contains(kept));
             effects.extend(gone.map(|(step, file)| Effect::Forsaken { step, file }));
@@ -322,12 +322,13 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
             json!(null)
         }
         Ask::Follow { step } => {
+            effects.push(Effect::Followed { session });
             let heads = step.map(|step| catalog::heads_of(conn, step)).transpose()?.flatten();
             json!(Followed { parameters: catalog::parameter_values(conn)?, heads })
         }
         Ask::GoOn { start } => {
             if catalog::go_on_at(conn, session, *start)? {
-                effects.push(Effect::WentBack { aside: Vec::new(), is_first: false });
+                effects.push(Effect::WentBack { session, aside: Vec::new(), is_first: false });
             }
             json!(null)
         }

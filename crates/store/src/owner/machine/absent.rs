@@ -3,6 +3,7 @@
 //! | a rank that has not ended a step | the step |
 //! | --- | --- |
 //! | lives | waits for it, however long; a rank that closes the run waits only for the time given, and the owner keeps its part |
+//! | lives, and has ended a later one since others began this one | is given up at once: numbers grow, so that rank never takes it |
 //! | has closed the run, asks to close it, or is gone | is given up at once |
 //! | is on another host, and its line is lost | is kept without it when the others have ended it ([`super::partial`]) |
 //! | never opened the run | waits for it for the time given, once in the life of the run |
@@ -48,6 +49,13 @@ impl Absence {
             how: "is gone, and what it put is in the memory of another host".into(),
             remedy: "`forebay recover` with the address of the run, said on that host, makes the step whole"
                 .into(),
+        }
+    }
+
+    fn passed(later: i64) -> Absence {
+        Absence {
+            how: format!("has taken step {later} and not this one"),
+            remedy: "let every rank take the same snapshots".into(),
         }
     }
 
@@ -177,7 +185,7 @@ impl Machine {
         // Sessions of a later life of the program end no steps of this one.
         let mates = k.sessions().iter().filter_map(|n| self.sessions.get(n)?.mates).min().unwrap_or(u64::MAX);
         let mut why: BTreeMap<Absence, Vec<u32>> = BTreeMap::new();
-        let (mut ranks, mut waits, mut gone) = (BTreeMap::new(), false, false);
+        let (mut ranks, mut waits, mut gone, mut left) = (BTreeMap::new(), false, false, false);
         for rank in k.lacking() {
             let reason = match self.lack(k, rank, mates, over) {
                 Lack::Waits => {
@@ -185,8 +193,12 @@ impl Machine {
                     continue;
                 }
                 Lack::Gone(reason) => {
-                    gone = true;
+                    (gone, left) = (true, true);
                     reason
+                }
+                Lack::Passed(later) => {
+                    gone = true;
+                    Absence::passed(later)
                 }
                 Lack::Away(origin) => {
                     ranks.insert(rank, origin);
@@ -208,7 +220,8 @@ impl Machine {
                 why.iter().map(|(a, ranks)| format!("{} of {} {}", named(ranks), k.size, a.how)).collect();
             let remedies: BTreeSet<&str> = why.keys().map(|a| a.remedy.as_str()).collect();
             let remedies: Vec<&str> = remedies.into_iter().collect();
-            Error::new(Code::ServerLost, format!("{what}: {}; {}", reasons.join(", "), remedies.join("; ")))
+            let code = if left || !gone { Code::ServerLost } else { Code::Conflict };
+            Error::new(code, format!("{what}: {}; {}", reasons.join(", "), remedies.join("; ")))
         };
         Some(match is_torn {
             true => Fate::Torn(text(format!("step {} is given up", k.step))),
@@ -241,7 +254,8 @@ impl Machine {
             None => (of_rank().next_back(), of_rank().any(|s| !is_over(s.number))),
         };
         if present {
-            return Lack::Waits;
+            let passed = k.passed.get(&rank).filter(|_| k.session_of(rank).is_none());
+            return passed.map_or(Lack::Waits, |later| Lack::Passed(*later));
         }
         if let Some(s) = session {
             // What brings the rest of a session and has nothing more of this step leaves it as it was.
@@ -336,6 +350,8 @@ enum Fate {
 /// What a step lacks a rank for.
 enum Lack {
     Waits,
+    /// Its rank lives and has ended this later step.
+    Passed(i64),
     Gone(Absence),
     /// The memory of this session has it, on another host.
     Away(u64),

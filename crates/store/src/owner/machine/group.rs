@@ -305,7 +305,8 @@ impl Machine {
                 self.act(Action::Dropped(file));
             }
             Effect::Unlisted { step, error } => self.spoil(step, error),
-            Effect::WentBack { aside, is_first } => self.went_back(aside, is_first),
+            Effect::WentBack { session, aside, is_first } => self.went_back(session, aside, is_first),
+            Effect::Followed { session } => self.goes_along(session),
             Effect::Dropped { step, file } => {
                 self.known.unlist(step);
                 self.act(Action::Dropped(file));
@@ -314,15 +315,24 @@ impl Machine {
     }
 
     /// A rank went back to an earlier step.
-    fn went_back(&mut self, aside: Vec<i64>, is_first: bool) {
+    fn went_back(&mut self, session: u64, aside: Vec<i64>, is_first: bool) {
         aside.iter().for_each(|step| self.known.unlist(*step));
         // Attempts at steps behind it that failed before are forgotten: all ranks begin them anew.
         if is_first {
             let size = self.sessions.values().map(|s| s.size).max().unwrap_or(0);
             self.pass_attempts(0..size);
             self.forget_memories();
+            self.times_back += 1;
         }
+        self.goes_along(session);
         self.act(Action::Aside(aside));
+    }
+
+    /// What a rank ends from here on is behind the step that the run went back to.
+    fn goes_along(&mut self, session: u64) {
+        if let Some(s) = self.sessions.get_mut(&session) {
+            s.times_back = self.times_back;
+        }
     }
 
     /// A request that the catalog alone cannot answer.

@@ -167,8 +167,13 @@ pub(crate) enum Effect {
     },
     /// A rank went back, the first one of all that do so together or another one; these steps are listed no more.
     WentBack {
+        session: u64,
         aside: Vec<i64>,
         is_first: bool,
+    },
+    /// A rank goes where another one went back to.
+    Followed {
+        session: u64,
     },
     /// A step was dropped; this is its file.
     Dropped {

@@ -149,6 +149,8 @@ pub(super) struct Machine {
     /// The first session of this life of the run.
     life: u64,
     lacking_since: Option<Now>,
+    /// How often the run went back.
+    times_back: u64,
     /// The first session that came when nobody else was there: whoever had left before may come again.
     since: u64,
     /// Whether the ranks that are there were told whom they wait for.
@@ -195,6 +197,7 @@ impl Machine {
             brought: BTreeSet::new(),
             life: birth.life,
             lacking_since: None,
+            times_back: 0,
             since: 0,
             remarked: false,
             flushers: Vec::new(),
@@ -311,6 +314,7 @@ impl Machine {
         } else if is_new && self.sessions.values().any(|s| s.rank == session.rank) {
             self.pass_attempts(std::iter::once(session.rank));
         }
+        session.times_back = self.times_back;
         self.sessions.insert(session.number, session);
     }
 

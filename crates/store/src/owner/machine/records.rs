@@ -237,6 +237,7 @@ impl Machine {
         let n = ticket.0;
         let Some(s) = self.sessions.get_mut(&n) else { return Ok(()) };
         let (rank, size, origin, is_rest) = (s.rank, s.size, s.origin(), s.after.is_some());
+        let times_back = s.times_back;
         // It is just being kept without this rank: that has to be done first.
         if let Some(known) = self.steps.get(&step)
             && known.finishing
@@ -278,7 +279,8 @@ impl Machine {
             self.refuse(n, step, if is_rest && is_discarded { Refusal::Told } else { why });
             return Ok(());
         }
-        let known = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
+        let known =
+            self.steps.entry(step).or_insert_with(|| Step::new(step, time, size).begun_after(times_back));
         if let Err(e) = known.begin(rank, ticket, origin, heads) {
             self.refuse(n, step, Refusal::Because(e));
         }
@@ -308,8 +310,22 @@ impl Machine {
             let parts = known.end(rank, blocks)?;
             known.ends.insert(ticket);
             self.write(step, parts);
+            self.passes(n, step);
         }
         Ok(())
+    }
+
+    /// A rank has ended a step: it takes none before it any more that others have begun, for numbers grow. (One that
+    /// failed before is free, and may be taken once more.)
+    fn passes(&mut self, session: u64, step: i64) {
+        let Some(s) = self.sessions.get(&session).filter(|s| s.after.is_none()) else { return };
+        let (rank, times_back) = (s.rank, s.times_back);
+        for (number, k) in self.steps.range_mut(..step) {
+            let is_left_out = !k.finishing && k.times_back == times_back && k.session_of(rank).is_none();
+            if is_left_out && !self.failed.has(*number) {
+                k.passed.entry(rank).or_insert(step);
+            }
+        }
     }
 
     fn take_block(&mut self, ticket: Ticket, b: &StepBlock, block: Option<Result<bool>>) -> Result<()> {

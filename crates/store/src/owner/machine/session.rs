@@ -97,6 +97,8 @@ pub(crate) struct Session {
     pub kept: VecDeque<(u64, Keep)>,
     /// Bytes of its records that are pending in the catalog.
     pub pending: u64,
+    /// How often the run had gone back when this rank went along last.
+    pub times_back: u64,
     /// Steps this session may not write.
     pub refused: BTreeMap<i64, Refusal>,
     /// What conditional puts did.

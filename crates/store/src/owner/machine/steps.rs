@@ -103,6 +103,10 @@ pub(crate) struct Step {
     pub ends: BTreeSet<Ticket>,
     /// Ranks whose part is in the memory of another host, and the sessions that it is of.
     pub missing: BTreeMap<u32, u64>,
+    /// Ranks that have ended a later one, that one, and have not begun this one.
+    pub passed: BTreeMap<u32, i64>,
+    /// How often the run had gone back when it was begun.
+    pub times_back: u64,
     /// Why it is to be kept without them, if so.
     pub sealing: Option<Error>,
     /// It goes on with what is in the file of a step that lacked ranks.
@@ -128,6 +132,8 @@ impl Step {
             pending: BTreeMap::new(),
             ends: BTreeSet::new(),
             missing: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            times_back: 0,
             sealing: None,
             lacked: false,
             held_back: false,
@@ -135,6 +141,11 @@ impl Step {
             ranks: BTreeMap::new(),
             names: BTreeMap::new(),
         }
+    }
+
+    /// The same, when the run had gone back so often.
+    pub fn begun_after(self, times_back: u64) -> Step {
+        Step { times_back, ..self }
     }
 
     /// A rank begins it.

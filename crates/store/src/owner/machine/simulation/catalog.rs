@@ -125,7 +125,7 @@ impl World {
                     let back = self.catalog.steps.last().copied();
                     let life = (session - 1) / u64::from(self.size);
                     let is_first = self.catalog.went_back.insert(life);
-                    effects.push(Effect::WentBack { aside: Vec::new(), is_first });
+                    effects.push(Effect::WentBack { session, aside: Vec::new(), is_first });
                     if is_first {
                         self.catalog.away.values_mut().for_each(|(_, life)| *life = u64::MAX);
                         let behind: Vec<i64> = self

@@ -91,6 +91,8 @@ pub struct Rank {
     pub drops: bool,
     /// It does nothing until the first rank of its program is far ahead, or waits for an answer or for room in its buffer, or is gone.
     pub lags: bool,
+    /// It leaves out steps that other ranks take.
+    pub skips: bool,
     /// It goes back to the last step first, as all ranks of its program do or none.
     goes_back: bool,
     open: Option<i64>,
@@ -129,6 +131,7 @@ impl Rank {
             memory: None,
             drops: rng.one_in(4),
             goes_back,
+            skips: rng.one_in(12),
             lags: rank > 0 && rng.one_in(3),
             open: None,
             early: false,
@@ -267,7 +270,7 @@ impl Rank {
                 self.ask(Ask::Flush);
                 "asks to flush".into()
             }
-            6 if self.next_step > 0 => {
+            6 if self.attempts.contains_key(&(self.next_step - 1)) => {
                 self.ask(Ask::WaitStep { step: self.next_step - 1 });
                 format!("waits for step {}", self.next_step - 1)
             }
@@ -282,6 +285,10 @@ impl Rank {
             9 if rng.one_in(12) => {
                 self.publish(&Record::Message { level: 1, step: -1, text: "hello" });
                 "says hello".into()
+            }
+            10 if self.skips && self.next_step < self.last_step => {
+                self.next_step += 1;
+                format!("leaves out step {}", self.next_step - 1)
             }
             _ => self.begin(),
         }
