@@ -140,7 +140,7 @@ impl Machine {
     /// A rank that closes the run waits for living ones only so long: it is let go with an error, its
     /// part of the steps stays here, and they are listed when the others have ended them.
     pub(super) fn release_leavers(&mut self) {
-        let awaited = |n: u64| self.steps.values().find(|k| k.has(n) && !k.is_open_in(n) && !k.is_complete());
+        let awaited = |n: u64| self.steps.values().find(|k| k.has(n) && !k.is_complete());
         let late = |s: &&Session| {
             s.leaving.is_some_and(|t| self.now.saturating_sub(t) >= self.late_ranks) && s.deferred.is_some()
         };
@@ -277,7 +277,7 @@ impl Machine {
             return Lack::Gone(Absence::left("has not ended it".into()));
         }
         // Somebody must be there for whom it is worth waiting.
-        let watched = of_life().any(|s| !s.hung && !s.recovered) && !self.stopping;
+        let watched = of_life().any(|s| !s.hung) && !self.stopping;
         let over = self.lacking_since.is_some_and(|t| self.now.saturating_sub(t) >= self.late_ranks);
         match watched {
             true if !over => Lack::Waits,
@@ -382,7 +382,10 @@ fn named(ranks: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scene::*;
+    use super::super::{Adopted, Event};
     use super::*;
+    use forebay_types::control::Ask;
 
     #[test]
     fn ranks_are_named_as_people_do_and_not_by_the_thousand() {
@@ -390,5 +393,165 @@ mod tests {
         assert_eq!(named(&[1, 2, 7]), "ranks 1, 2 and 7");
         let many: Vec<u32> = (0..1000).collect();
         assert!(named(&many).ends_with("6, 7 and 992 more"), "{}", named(&many));
+    }
+
+    /// Ends a step of rank 0 that has nothing in it.
+    fn ends(scene: &mut Scene, step: i64) {
+        scene.begin(1, step);
+        scene.end(1, step, 0);
+        scene.turn();
+    }
+
+    fn remarks(scene: &mut Scene) -> Vec<String> {
+        scene.take(|a| if let Action::Remark { text, .. } = a { Some(text.clone()) } else { None })
+    }
+
+    #[test]
+    fn ranks_that_never_came_are_named_after_a_while_and_waited_for_once() {
+        let mut scene = Scene::born(birth());
+        scene.enter(session(1, 0, 3));
+        scene.enter(session(2, 2, 3));
+        ends(&mut scene, 1);
+        assert!(scene.m.lacks_ranks() && remarks(&mut scene).is_empty());
+        scene.turn_after(REMARK);
+        let said = remarks(&mut scene);
+        assert!(said.len() == 2 && said[0].contains("rank 1 of 3 did not open this run"), "{said:?}");
+        scene.turn_after(LATE_RANKS - REMARK - PAUSE);
+        assert!(scene.late().is_empty());
+        scene.turn_after(PAUSE);
+        let late = scene.late();
+        assert!(late.len() == 1 && late[0].1.contains("did not open the run within 10 s"), "{late:?}");
+        scene.commit();
+        // The time is over for the steps behind it, too.
+        scene.begin(1, 2);
+        scene.turn();
+        scene.end(1, 2, 0);
+        scene.turn();
+        assert_eq!(scene.late().len(), 1);
+        scene.commit();
+        scene.begin(1, 3);
+        scene.enter(session(3, 1, 3));
+        scene.turn();
+        assert!(!scene.m.lacks_ranks(), "all are there");
+    }
+
+    #[test]
+    fn a_step_waits_for_a_rank_that_lives_and_has_not_begun_it_and_not_for_one_that_is_gone() {
+        let mut scene = Scene::of(2);
+        ends(&mut scene, 1);
+        scene.turn_after(LATE_RANKS * 100);
+        assert!(scene.late().is_empty());
+        scene.hang(2);
+        scene.turn();
+        let late = scene.late();
+        assert!(late.len() == 1 && late[0].1.contains("rank 1 of 2 is gone (process 101)"), "{late:?}");
+    }
+
+    #[test]
+    fn nobody_waits_for_ranks_that_never_came_when_nobody_is_there() {
+        let mut scene = Scene::born(birth());
+        scene.enter(recovered(1, 0, 2));
+        ends(&mut scene, 1);
+        scene.settle();
+        assert_eq!(scene.closed(), [1]);
+    }
+
+    #[test]
+    fn an_owner_that_ends_waits_for_no_rank_that_never_came() {
+        let mut scene = Scene::born(birth());
+        scene.feed(Event::Close);
+        // It was on its way already.
+        scene.enter(session(1, 0, 2));
+        ends(&mut scene, 1);
+        let late = scene.late();
+        assert!(late.len() == 1 && late[0].1.contains("rank 1 of 2 did not open the run; "), "{late:?}");
+    }
+
+    #[test]
+    fn a_rank_that_closes_hears_which_step_living_ranks_have_not_ended() {
+        let mut scene = Scene::of(2);
+        for session in [1, 2] {
+            scene.begin(session, 3);
+            scene.end(session, 3, 0);
+        }
+        scene.begin(1, 4);
+        scene.begin(2, 4);
+        scene.end(1, 4, 0);
+        let close = scene.ask(1, &Ask::Close { finished: true });
+        scene.turn_after(LATE_RANKS - PAUSE);
+        assert!(scene.answer(1, close).is_none());
+        scene.turn_after(PAUSE);
+        let text = scene.refusal(1, close);
+        assert!(text.contains("step 4 waits for rank 1 of 2 (process 101)"), "{text}");
+    }
+
+    #[test]
+    fn a_rank_that_asked_to_close_the_run_and_still_waits_has_closed_it_for_the_others() {
+        let mut scene = Scene::of(2);
+        scene.begin(2, 2);
+        scene.end(2, 2, 0);
+        scene.ask(2, &Ask::Close { finished: true });
+        ends(&mut scene, 1);
+        let late = scene.late();
+        assert!(
+            late.iter().any(|l| l.0 == 1 && l.1.contains("rank 1 of 2 closed the run without it")),
+            "{late:?}"
+        );
+    }
+
+    #[test]
+    fn ranks_that_left_the_program_before_are_waited_for_in_the_next_one() {
+        let mut scene = Scene::of(2);
+        for n in [1, 2] {
+            scene.ask(n, &Ask::Close { finished: true });
+        }
+        scene.settle();
+        assert_eq!(scene.closed(), [1, 2]);
+        scene.feed(Event::Alone { session: 3, life: 3 });
+        scene.enter(session(3, 0, 2));
+        scene.begin(3, 1);
+        scene.end(3, 1, 0);
+        scene.turn();
+        assert!(scene.late().is_empty());
+    }
+
+    #[test]
+    fn an_end_that_is_noted_late_is_none_of_the_next_program() {
+        let mut scene = Scene::of(2);
+        (1..=2).for_each(|n| scene.hang(n));
+        scene.turn();
+        scene.feed(Event::Alone { session: 3, life: 3 });
+        scene.enter(session(3, 0, 2));
+        scene.commit();
+        assert_eq!(scene.closed(), [1, 2]);
+        scene.begin(3, 1);
+        scene.end(3, 1, 0);
+        scene.turn();
+        assert!(scene.late().is_empty());
+    }
+
+    /// Whether a step of rank 0 waits for rank 1 when that session of it, and another one of rank 0, are over.
+    fn waits_behind(of_rank_1: Session, of_rank_0: Session) -> bool {
+        let mut scene = Scene::born(birth());
+        let n = of_rank_0.number;
+        scene.enter(of_rank_1);
+        scene.feed(Event::Seen { session: 2, lives: true, left: true });
+        scene.settle();
+        assert_eq!(scene.closed(), [2]);
+        scene.enter(of_rank_0);
+        scene.begin(n, 1);
+        scene.end(n, 1, 0);
+        scene.turn();
+        scene.late().is_empty()
+    }
+
+    #[test]
+    fn of_those_whom_a_dead_owner_left_only_the_mates_of_living_ranks_have_left_the_run() {
+        assert!(waits_behind(recovered(2, 1, 2), session(4, 0, 2)), "it may start anew");
+        let mate = Session { has_living_mates: true, ..recovered(2, 1, 2) };
+        assert!(!waits_behind(mate, adopted(1, 0, 2, 0)));
+        let opens = Adopted { replay_end: 0, waiting: Some(Duration::ZERO) };
+        let had_not_begun = Session { adopted: Some(opens), ..session(2, 1, 2) };
+        assert!(waits_behind(had_not_begun, adopted(1, 0, 2, 0)), "it opens the run again");
     }
 }

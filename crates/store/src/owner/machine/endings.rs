@@ -110,7 +110,7 @@ impl Machine {
             }
         }
         self.waiters = still;
-        let idle = self.steps.is_empty() && self.group.is_empty() && !self.committing;
+        let idle = self.steps.is_empty() && self.group.is_empty();
         if idle && self.sessions.values().all(|s| s.put.is_none()) {
             let replies = self.flushers.drain(..).map(|ticket| Action::Reply { ticket, result: Ok(0) });
             self.out.extend(replies);
@@ -211,5 +211,73 @@ impl Machine {
     /// Whether nothing is on its way and no session is open.
     pub fn is_drained(&self) -> bool {
         self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty() && !self.committing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Event;
+    use super::super::scene::*;
+    use super::*;
+    use forebay_types::control::Ask;
+    use std::time::Duration;
+
+    fn replies(scene: &mut Scene) -> usize {
+        scene.take(|a| matches!(a, Action::Reply { .. }).then_some(())).len()
+    }
+
+    #[test]
+    fn whoever_waits_for_everything_waits_for_steps_and_for_what_came_meanwhile() {
+        let mut scene = Scene::of(1);
+        scene.put(1);
+        scene.feed(Event::Flush { ticket: 1 });
+        scene.turn();
+        // The group is on its way, and the next one begins.
+        scene.put(1);
+        assert_eq!((scene.group().len(), replies(&mut scene)), (1, 0));
+        scene.commit_once();
+        assert_eq!(replies(&mut scene), 0);
+        scene.commit();
+        assert_eq!(replies(&mut scene), 1);
+        scene.begin(1, 1);
+        scene.feed(Event::Flush { ticket: 2 });
+        scene.turn();
+        assert_eq!(replies(&mut scene), 0);
+        scene.end(1, 1, 0);
+        scene.settle();
+        assert_eq!(replies(&mut scene), 1);
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_steps_that_its_rank_has_ended_and_for_no_others() {
+        let mut scene = Scene::of(2);
+        let asks = |scene: &mut Scene, session| {
+            let asked = scene.ask(session, &Ask::Flush);
+            scene.settle();
+            scene.answer(session, asked).is_some()
+        };
+        scene.begin(1, 1);
+        assert!(asks(&mut scene, 1), "it would wait for itself");
+        assert!(asks(&mut scene, 2), "it has no part in it");
+        scene.end(1, 1, 0);
+        assert!(!asks(&mut scene, 1));
+        assert!(asks(&mut scene, 2));
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_closed_says_whether_its_disk_is_full_or_fails() {
+        for (code, says) in
+            [(Code::Full, "its disk is full; make room"), (Code::Io, "its disk fails; mend that")]
+        {
+            let mut scene = Scene::of(1);
+            let close = scene.ask(1, &Ask::Close { finished: true });
+            for pause in [Duration::ZERO, CLOSING] {
+                scene.turn_after(pause);
+                scene.commit_fails(code);
+            }
+            scene.turn();
+            let text = scene.refusal(1, close);
+            assert!(text.contains(says), "{text}");
+        }
     }
 }

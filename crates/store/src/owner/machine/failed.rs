@@ -104,12 +104,95 @@ impl Machine {
     /// These ranks make none of the attempts any more that they have not made.
     pub(super) fn pass_attempts(&mut self, ranks: impl Iterator<Item = u32> + Clone) {
         for attempt in &mut self.failed.all {
-            if !attempt.is_over() && ranks.clone().any(|rank| attempt.concerns(rank)) {
-                let size = attempt.size;
-                attempt.ranks.extend(ranks.clone().filter(|rank| *rank < size));
+            let size = attempt.size;
+            let ranks = ranks.clone().filter(|rank| *rank < size);
+            if ranks.clone().any(|rank| attempt.concerns(rank)) {
+                attempt.ranks.extend(ranks.clone());
                 attempt.unheard.retain(|rank| !ranks.clone().any(|r| r == *rank));
                 self.group.push(Item::Failing(Box::new(attempt.clone())));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::*;
+    use super::*;
+    use forebay_types::control::Ask;
+
+    #[test]
+    fn a_step_that_died_with_its_owner_is_one_failed_attempt_whoever_comes_to_it() {
+        let mut scene = Scene::born(birth());
+        (1..=3).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 3, 1000)));
+        scene.end(1, 5, 1);
+        let late = scene.late();
+        assert!(late.len() == 1 && late[0].0 == 1 && late[0].1.contains("step 5 is lost"), "{late:?}");
+        scene.end(2, 5, 1);
+        scene.late();
+        for is_refused in [true, false] {
+            scene.begin(3, 5);
+            scene.end(3, 5, 0);
+            assert_eq!(!scene.late().is_empty(), is_refused, "it is refused once");
+        }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_step_that_was_given_up_hears_why_that_one_was() {
+        let mut scene = Scene::of(1);
+        scene.begin(1, 1);
+        scene.end(1, 1, 3);
+        scene.begin(1, 2);
+        scene.discard(1, 2);
+        for (step, why) in [(1, "0 of its 3 blocks"), (2, "discarded by rank 0"), (3, "never begun")] {
+            let asked = scene.ask(1, &Ask::WaitStep { step });
+            scene.settle();
+            let text = scene.refusal(1, asked);
+            assert!(text.contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rank_that_hears_of_one_failed_attempt_has_not_heard_of_the_others() {
+        let mut scene = Scene::of(2);
+        for step in [5, 6] {
+            scene.begin(1, step);
+            scene.begin(2, step);
+            scene.discard(2, step);
+        }
+        scene.end(1, 6, 0);
+        assert_eq!(scene.late().len(), 1);
+        scene.settle();
+        let mut known = BTreeMap::new();
+        for item in &scene.catalog {
+            if let Item::Failing(attempt) = item {
+                known.insert(attempt.id, (**attempt).clone());
+            }
+        }
+        // A successor has it from there.
+        let failed = known.into_values().filter(|attempt| !attempt.is_over()).collect();
+        let mut successor = Scene::born(super::super::Birth { failed, ..birth() });
+        successor.enter(adopted(1, 0, 2, 1000));
+        for (step, hears) in [(6, false), (5, true)] {
+            let told = {
+                successor.end(1, step, 0);
+                successor.late()
+            };
+            let is_told = told.iter().any(|(_, text)| text.contains("discarded by rank 1"));
+            assert_eq!(is_told, hears, "step {step}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn the_next_program_of_a_rank_makes_none_of_the_attempts_of_the_one_before() {
+        let mut scene = Scene::of(2);
+        scene.begin(1, 5);
+        scene.discard(1, 5);
+        scene.hang(2);
+        scene.settle();
+        scene.enter(session(3, 1, 2));
+        scene.begin(3, 5);
+        scene.end(3, 5, 0);
+        assert!(scene.late().is_empty());
     }
 }

@@ -269,7 +269,7 @@ impl Files {
         let key = Key::Step(step);
         self.full == Some(key)
             || self.flights.iter().any(|f| f.key == key)
-            || self.all.get(&key).is_some_and(|f| f.is_open || f.gone)
+            || self.all.get(&key).is_some_and(|f| f.is_open)
     }
 
     /// Gives a block back when nobody reads it any more: at once, if so.
@@ -583,5 +583,146 @@ impl Sealed {
         let entry = manifest.data.first().ok_or_else(|| Error::internal("a file without its data set"))?;
         let crc = entry.pieces.first().map_or(0, |p| p.crc32c);
         Ok(Sealed::Put(Stored { file: file.to_owned(), offset: entry.offset, crc }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Event;
+    use super::super::scene::*;
+    use super::*;
+    use forebay_types::control::Ask;
+
+    fn keys(works: &[Work]) -> Vec<Key> {
+        works.iter().map(|work| work.key).collect()
+    }
+
+    #[test]
+    fn of_whole_steps_the_oldest_of_which_nothing_is_written_is_dropped() {
+        let mut scene = Scene::of(1);
+        (1..=4).for_each(|step| scene.whole(1, step));
+        scene.turn();
+        scene.describe();
+        assert_eq!(keys(&scene.works()), [Key::Step(1), Key::Step(2)]);
+        let asked = scene.ask(1, &Ask::DropOldest);
+        assert_eq!(scene.answer(1, asked).unwrap().unwrap(), 3);
+    }
+
+    #[test]
+    fn a_step_of_which_something_is_written_is_not_dropped() {
+        let mut scene = Scene::of(1);
+        scene.begin(1, 1);
+        scene.block(1, 1, "x");
+        scene.turn();
+        let work = scene.work();
+        scene.done(&work);
+        scene.end(1, 1, 1);
+        scene.turn();
+        let asked = scene.ask(1, &Ask::DropOldest);
+        assert!(scene.answer(1, asked).unwrap().unwrap().is_null());
+    }
+
+    #[test]
+    fn the_ring_of_a_rank_whose_blocks_are_still_read_is_given_back_behind_them_and_those_of_others_at_once()
+    {
+        let mut scene = Scene::of(2);
+        scene.begin(1, 1);
+        scene.begin(2, 1);
+        scene.block(1, 1, "x");
+        scene.turn();
+        let work = scene.work();
+        scene.discard(2, 1);
+        (1..=2).for_each(|n| scene.hang(n));
+        scene.turn();
+        scene.commit();
+        scene.turn();
+        scene.commit();
+        assert_eq!((scene.released(), scene.freed(), scene.closed()), (vec![2], vec![], vec![2]));
+        scene.done(&work);
+        assert_eq!((scene.freed(), scene.released()), (vec![1], vec![1]));
+        scene.settle();
+        assert_eq!(scene.closed(), [2, 1]);
+    }
+
+    /// Two steps that are being written.
+    fn two() -> (Scene, Vec<Work>) {
+        let mut scene = Scene::of(1);
+        for step in [1, 2] {
+            scene.begin(1, step);
+            scene.block(1, step, "x");
+        }
+        scene.turn();
+        let works = scene.works();
+        assert_eq!(keys(&works), [Key::Step(1), Key::Step(2)]);
+        (scene, works)
+    }
+
+    #[test]
+    fn on_a_full_disk_the_oldest_file_goes_first_whichever_was_refused_first() {
+        for order in [[0, 1], [1, 0]] {
+            let (mut scene, works) = two();
+            order.iter().for_each(|n| scene.fails(&works[*n], Code::Full, FileState::Sound));
+            let is_first = |work: &Work| work.key == Key::Step(1);
+            scene.turn_after(PAUSE);
+            // What the others had written may have made room at once.
+            for _ in 0..2 {
+                let works = scene.works();
+                assert!(works.iter().all(is_first), "{order:?}");
+                works.iter().for_each(|work| scene.fails(work, Code::Full, FileState::Sound));
+            }
+            assert!(scene.works().is_empty(), "{order:?}");
+            scene.turn_after(PAUSE);
+            let first = scene.works();
+            assert!(!first.is_empty() && first.iter().all(is_first), "{order:?}");
+            first.iter().for_each(|work| scene.done(work));
+            scene.turn_after(PAUSE);
+            assert!(keys(&scene.works()).contains(&Key::Step(2)), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn what_of_others_is_half_written_goes_for_want_of_room_and_for_no_other_fault() {
+        for (code, goes) in [(Code::Full, Key::Step(2)), (Code::Io, Key::Step(1))] {
+            let (mut scene, works) = two();
+            works.iter().for_each(|work| scene.done(work));
+            scene.block(1, 1, "y");
+            scene.turn();
+            let more = scene.work();
+            scene.fails(&more, code, FileState::Sound);
+            assert_eq!(scene.discarded(), [goes], "{code:?}");
+        }
+    }
+
+    #[test]
+    fn the_work_of_a_step_that_was_given_up_says_nothing_of_the_one_that_takes_its_number() {
+        let mut scene = Scene::of(1);
+        scene.begin(1, 1);
+        scene.early(1, 1);
+        let block = scene.block(1, 1, "x");
+        scene.turn();
+        let old = scene.work();
+        scene.discard(1, 1);
+        scene.begin(1, 1);
+        scene.block(1, 1, "x");
+        scene.turn();
+        let new = scene.work();
+        scene.feed(Event::Written { id: old.id, ticket: (1, block) });
+        scene.fails(&new, Code::Io, FileState::Lost);
+        assert!(scene.late().is_empty(), "all of it is in memory");
+        scene.turn_after(PAUSE);
+        assert_eq!(scene.work().key, Key::Step(1));
+    }
+
+    #[test]
+    fn a_block_of_a_step_larger_than_the_buffers_goes_back_as_soon_as_it_is_written() {
+        let mut scene = Scene::of(1);
+        scene.begin(1, 1);
+        scene.early(1, 1);
+        let block = scene.block(1, 1, "x");
+        scene.turn();
+        let work = scene.work();
+        assert!(scene.freed().is_empty());
+        scene.feed(Event::Written { id: work.id, ticket: (1, block) });
+        assert_eq!(scene.freed(), [1]);
     }
 }

@@ -365,37 +365,20 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Birth;
+    use super::super::Event;
+    use super::super::scene::*;
     use super::*;
     use std::time::Duration;
 
-    const PAUSE: Duration = Duration::from_millis(100);
-
     fn machine() -> Machine {
-        let long = Duration::from_secs(60);
-        Machine::new(Birth {
-            run_id: "r".into(),
-            dir: "/r.fb".into(),
-            last_act: 0,
-            listed: (Vec::new(), Vec::new()),
-            failed: Vec::new(),
-            partial: Vec::new(),
-            away: Vec::new(),
-            life: 0,
-            overflow: 0,
-            closing: long,
-            hiccup: long,
-            files: long,
-            late_ranks: long,
-            patience: PAUSE,
-        })
+        Machine::new(birth())
     }
 
     /// What is told, as long as a time passes and nothing else happens.
     fn told(m: &mut Machine, time: Duration) -> Vec<String> {
         let mut out = std::mem::take(&mut m.out);
         let end = m.now + time;
-        m.handle(end, super::super::Event::Turn, &mut out);
+        m.handle(end, Event::Turn, &mut out);
         let text = |action| if let Action::Trouble(text) = action { Some(text) } else { None };
         out.into_iter().filter_map(text).collect()
     }
@@ -427,5 +410,52 @@ mod tests {
         m.trouble_is_over();
         m.trouble(Error::new(Code::Io, "it fails"));
         assert_eq!(told(&mut m, PAUSE), ["no room", "it fails"]);
+    }
+
+    #[test]
+    fn a_catalog_that_fails_is_tried_so_long_one_without_room_for_ever_and_one_that_is_damaged_once() {
+        let mut scene = Scene::of(1);
+        scene.put(1);
+        for (pause, is_lost) in [(Duration::ZERO, false), (HICCUP - PAUSE, false), (PAUSE, true)] {
+            scene.turn_after(pause);
+            scene.commit_fails(Code::Io);
+            assert_eq!(scene.is_lost(), is_lost, "at {:?}", scene.now);
+        }
+        for (code, is_lost) in [(Code::Full, false), (Code::Corrupt, true)] {
+            let mut scene = Scene::of(1);
+            scene.put(1);
+            for pause in [Duration::ZERO, HICCUP * 9] {
+                scene.turn_after(pause);
+                if !scene.group().is_empty() {
+                    scene.commit_fails(code);
+                }
+            }
+            assert_eq!(scene.is_lost(), is_lost, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_is_given_back_when_what_was_read_of_it_is_in_the_catalog() {
+        let mut scene = Scene::of(1);
+        scene.begin(1, 1);
+        scene.early(1, 1);
+        let blocks = ["x", "y", "z"].map(|name| scene.block(1, 1, name));
+        scene.turn();
+        let id = scene.work().id;
+        let written = |scene: &mut Scene, n: usize| {
+            scene.feed(Event::Written { id, ticket: (1, blocks[n]) });
+            (scene.freed().len(), scene.released().len())
+        };
+        scene.released();
+        scene.put(1);
+        assert_eq!(written(&mut scene, 0), (1, 0), "it is in no group");
+        scene.turn();
+        assert_eq!(written(&mut scene, 1), (1, 0), "the group is on its way");
+        scene.commit();
+        assert_eq!(scene.released().len(), 1);
+        scene.put(1);
+        scene.feed(Event::Lose(Error::new(Code::Io, "it fails")));
+        scene.turn();
+        assert_eq!(written(&mut scene, 2), (1, 0), "the store is lost");
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 /// A record that waits for its group.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Item {
     /// As it came.
     Record { session: u64, seq: u64, bytes: Vec<u8> },

@@ -27,6 +27,8 @@ mod partial;
 mod pending;
 mod pieces;
 mod records;
+#[cfg(test)]
+mod scene;
 mod session;
 #[cfg(test)]
 mod simulation;

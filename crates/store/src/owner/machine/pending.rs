@@ -38,9 +38,6 @@ const MOST: u64 = 64 << 20;
 impl Machine {
     /// Moves the records of such steps out of rings that are more than half full.
     pub(super) fn make_room(&mut self) {
-        if self.lost.is_some() || self.ailing.is_some() || self.committing {
-            return;
-        }
         // The blocks of a step go back before what names them.
         if !self.files.owes_any() {
             self.group.append(&mut self.settled);
@@ -88,5 +85,85 @@ impl Machine {
             }
             self.settled.push(Item::Settled { session, step, last });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Session;
+    use super::super::scene::*;
+    use super::*;
+
+    /// Whether the first record of a step of session 1 goes from its ring into the catalog in this turn.
+    fn moves(scene: &mut Scene, step: i64) -> bool {
+        scene.turn();
+        let goes = |item: &Item| matches!(item, Item::Pending { session: 1, step: of, .. } if *of == step);
+        let moves = scene.group().iter().any(goes);
+        scene.commit();
+        moves
+    }
+
+    #[test]
+    fn a_rank_is_so_far_ahead_and_no_further_and_again_when_the_others_have_come() {
+        let mut scene = Scene::of(2);
+        for step in 1..=3 {
+            scene.begin_over(1, step, MOST / 2 - 1);
+            assert!(moves(&mut scene, step), "step {step}");
+        }
+        scene.begin_over(1, 4, MOST / 2 - 1);
+        assert!(!moves(&mut scene, 4), "so much is in the catalog already");
+        scene.end(1, 1, 0);
+        scene.begin(2, 1);
+        scene.end(2, 1, 0);
+        scene.settle();
+        let goes = |item: &Item| matches!(item, Item::Pending { step: 4, .. });
+        assert!(scene.catalog.iter().any(goes), "one of them is listed");
+        scene.begin_over(1, 5, MOST / 2 - 1);
+        assert!(!moves(&mut scene, 5), "the others are not");
+    }
+
+    #[test]
+    fn a_ring_with_room_and_one_of_another_host_keep_the_records_of_steps_that_lack_others() {
+        let mut scene = Scene::of(3);
+        scene.begin_over(1, 1, RING / 2);
+        assert!(!moves(&mut scene, 1));
+        scene.begin_over(1, 2, 1);
+        assert!(moves(&mut scene, 1));
+        scene.enter(Session { far: true, ..session(4, 2, 3) });
+        scene.begin_over(4, 1, RING);
+        scene.turn();
+        assert!(scene.group().is_empty());
+    }
+
+    #[test]
+    fn records_stay_in_their_ring_while_blocks_before_them_are_read() {
+        let mut scene = Scene::of(2);
+        scene.begin(1, 1);
+        scene.block(1, 1, "x");
+        scene.turn();
+        let work = scene.work();
+        scene.begin(2, 1);
+        scene.discard(2, 1);
+        scene.begin_over(1, 2, RING);
+        assert!(!moves(&mut scene, 2));
+        scene.done(&work);
+        assert!(moves(&mut scene, 2));
+    }
+
+    #[test]
+    fn what_a_predecessor_had_moved_is_forgotten_when_the_step_is_listed() {
+        let mut scene = Scene::born(birth());
+        (1..=2).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 2, 100)));
+        let first = scene.begin_pending(1, 1);
+        scene.end(1, 1, 0);
+        scene.begin(2, 1);
+        scene.end(2, 1, 0);
+        scene.settle();
+        // What is settled goes with the next group.
+        scene.put(2);
+        scene.settle();
+        let forgets =
+            |item: &Item| matches!(item, Item::Settled { session: 1, step: 1, last } if *last == first);
+        assert!(scene.catalog.iter().any(forgets));
     }
 }

@@ -59,8 +59,7 @@ impl Machine {
         let (n, seq) = (r.session, r.seq);
         s.empty = false;
         s.seen = s.seen.max(seq);
-        s.replaying =
-            r.pending || s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
+        s.replaying = s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
         let mut keep = match *r.record {
             Record::StepBegin { .. }
             | Record::StepBlock(_)
@@ -632,6 +631,124 @@ impl When {
             Ok(Ask::Close { .. }) => When::AfterSteps { leaves: true },
             Ok(ask @ (Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats)) => When::AtOnce(ask),
             _ => When::Group,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::*;
+    use super::super::{Birth, Event};
+    use super::*;
+
+    /// Of a run with step 1.
+    fn with_a_step(session: Session) -> Scene {
+        let mut scene = Scene::born(Birth { listed: (vec![1], Vec::new()), ..birth() });
+        scene.enter(session);
+        scene
+    }
+
+    #[test]
+    fn a_request_to_drop_a_step_that_a_predecessor_may_have_read_drops_no_second_one() {
+        let mut scene = Scene::born(birth());
+        scene.enter(adopted(1, 0, 1, 10_000));
+        (1..=3).for_each(|step| scene.whole(1, step));
+        scene.turn();
+        scene.describe();
+        let dropped = |scene: &mut Scene, stretch| {
+            let asked = scene.ask_over(1, &Ask::DropOldest, stretch);
+            scene.answer(1, asked).unwrap().unwrap().as_i64()
+        };
+        assert_eq!(dropped(&mut scene, 10), None);
+        assert_eq!(dropped(&mut scene, 10_000), Some(3));
+    }
+
+    #[test]
+    fn a_listed_step_that_is_read_once_more_is_nobodys_error() {
+        let mut scene = with_a_step(recovered(1, 0, 1));
+        scene.whole(1, 1);
+        assert!(scene.late().is_empty() && scene.m.not_recovered().is_empty());
+        let mut scene = with_a_step(session(1, 0, 1));
+        scene.whole(1, 1);
+        assert!(scene.late()[0].1.contains("step 1 exists already"));
+    }
+
+    #[test]
+    fn blocks_that_a_predecessor_gave_back_are_no_fault_and_others_stand_in_the_log_of_the_run() {
+        for (session, is_fault) in [(recovered(1, 0, 1), false), (session(1, 0, 1), true)] {
+            let mut scene = Scene::born(birth());
+            scene.enter(session);
+            scene.begin(1, 1);
+            scene.block_that(1, 1, "x", Err(fault(Code::Corrupt)));
+            scene.settle();
+            assert_eq!(!scene.notes().is_empty(), is_fault);
+        }
+        // Of the same dead program a step that never was whole is a fault.
+        let mut scene = Scene::born(birth());
+        scene.enter(recovered(1, 0, 1));
+        scene.begin(1, 1);
+        scene.end(1, 1, 2);
+        scene.settle();
+        assert_eq!((scene.notes().len(), scene.m.not_recovered().len()), (1, 1));
+    }
+
+    #[test]
+    fn only_a_step_that_an_earlier_owner_had_and_did_not_list_is_lost_with_it_and_that_is_told_once() {
+        for (session, step, lost) in
+            [(session(1, 0, 1), 5, 0), (adopted(1, 0, 1, 0), 1, 0), (adopted(1, 0, 1, 0), 5, 1)]
+        {
+            let mut scene = with_a_step(session);
+            scene.end(1, step, 1);
+            scene.end(1, step, 1);
+            assert_eq!(scene.late().len(), lost, "step {step}");
+        }
+    }
+
+    #[test]
+    fn what_became_of_a_step_is_said_once_and_each_of_its_ranks_hears_of_it() {
+        let mut scene = Scene::of(4);
+        for n in 1..=3 {
+            scene.begin(n, 1);
+            scene.end(n, 1, 0);
+        }
+        scene.hang(4);
+        scene.turn();
+        let said = scene.take(|a| if let Action::Say { text, .. } = a { Some(text.clone()) } else { None });
+        assert!(said.len() == 1 && said[0].contains("rank 3 of 4"), "{said:?}");
+        let heard: Vec<u64> = scene.late().iter().map(|late| late.0).collect();
+        assert_eq!(heard, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_of_a_dead_program_cannot_be_kept_stands_in_the_log_once() {
+        let mut scene = Scene::born(birth());
+        scene.enter(recovered(1, 0, 1));
+        for position in [10, 20] {
+            scene.feed(Event::Unreadable { session: 1, position, error: fault(Code::Corrupt) });
+        }
+        scene.settle();
+        assert_eq!((scene.notes(), scene.m.not_recovered().len()), (vec!["it fails"], 1));
+    }
+
+    #[test]
+    fn going_back_marking_and_dropping_wait_for_the_steps_before_them() {
+        let (tag, parameters) = (None, serde_json::Map::new());
+        let asks = [
+            Ask::Restart { tag: tag.clone(), strict: false },
+            Ask::Checkpoint { tag },
+            Ask::DropStep { step: 0 },
+            Ask::Renew { step: 0, parameters },
+        ];
+        for ask in asks {
+            let mut scene = Scene::of(1);
+            scene.whole(1, 1);
+            let asked = scene.ask(1, &ask);
+            scene.turn();
+            scene.commit();
+            scene.describe();
+            assert!(scene.answer(1, asked).is_none(), "{ask:?}");
+            scene.settle();
+            assert!(scene.answer(1, asked).is_some(), "{ask:?}");
         }
     }
 }
