@@ -1,26 +1,39 @@
 //! Death: a process that owns and writes a run is killed at random moments; what it had
 //! acknowledged is all there afterwards, and nothing half.
 
+use crate::common::asked::{Asked, Call};
 use crate::common::{Rank, f64s, wait_for};
 use forebay_arena::place;
+use forebay_store::disk::Foreign;
 use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Column, TableInfo};
 use forebay_types::record::{Cell, Place, Record};
 use forebay_types::{Code, Selection};
+use rustix::io::Errno;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 const RUN: &str = "FOREBAY_TEST_RUN";
+const LOG: &str = "FOREBAY_TEST_LOG";
+/// Nothing of the log is moved into the catalog, however long the owner is idle.
+const LOG_STAYS: &str = "stays";
 
 /// The child: writes steps and rows as fast as it can and says what is acknowledged. As a test of
 /// its own it does nothing.
 #[test]
 fn a_writer_that_waits_to_be_killed() {
     let Ok(run) = std::env::var(RUN) else { return };
-    let owner = Owner::open(Path::new(&run), Options::default()).unwrap();
+    let log_stays = std::env::var(LOG).is_ok_and(|log| log == LOG_STAYS);
+    let disk =
+        Arc::new(Asked(move |call, _: &Path| match call == Call::Foreign(Foreign::Move) && log_stays {
+            true => Err(Errno::BUSY.into()),
+            false => Ok(()),
+        }));
+    let owner = Owner::open(Path::new(&run), Options { disk, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
     let columns = vec![Column { name: "t".into(), dtype: "i64".into(), unit: String::new() }];
     let t = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
@@ -44,10 +57,11 @@ fn a_writer_that_waits_to_be_killed() {
     }
 }
 
-fn child(run: &Path) -> Child {
+fn child(run: &Path, log: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "death::a_writer_that_waits_to_be_killed", "--nocapture", "--test-threads=1"])
         .env(RUN, run)
+        .env(LOG, log)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -60,7 +74,7 @@ fn killed_at_random_moments_the_run_keeps_every_acknowledged_step_and_nothing_ha
     let run = dir.path().join("killed.fb");
     let mut acknowledged = -1;
     for round in 0..8u64 {
-        let mut c = child(&run);
+        let mut c = child(&run, "");
         let mut lines = BufReader::new(c.stdout.take().unwrap()).lines();
         let seed = std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos() as u64;
         let enough = round * 3 + seed % 7;
@@ -116,10 +130,11 @@ fn check(run: &Path, acknowledged: i64, last: i64) {
 fn a_catalog_whose_log_was_removed_learns_from_memory_what_is_there_and_says_what_may_be_lost() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("log.fb");
-    let mut c = child(&run);
+    let mut c = child(&run, LOG_STAYS);
     let mut lines = BufReader::new(c.stdout.take().unwrap()).lines();
     let acknowledged = "acknowledged 5";
     wait_for(acknowledged, || (lines.next().unwrap().unwrap() == acknowledged).then_some(()));
+    wait_for("a step in the log", || Reader::open(&run).unwrap().last_step().unwrap());
     c.kill().unwrap();
     c.wait().unwrap();
     std::fs::remove_file(run.join("catalog.sqlite-wal")).unwrap();
