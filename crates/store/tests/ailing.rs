@@ -3,7 +3,7 @@
 use crate::common::asked::{Asked, Call};
 use crate::common::faults::scratch;
 use crate::common::{Rank, f64s, shape, wait_for};
-use forebay_store::disk::Foreign;
+use forebay_store::disk::{Disk, Foreign};
 use forebay_store::{Options, Owner, Reader, Sink, recover, recover_with, verify};
 use forebay_types::control::Ask;
 use forebay_types::record::{Place, Record, StepBlock};
@@ -30,12 +30,27 @@ impl Ill {
         &self,
         errno: Errno,
         which: impl Fn(Call, &Path) -> bool + Send + Sync + 'static,
-    ) -> Arc<dyn forebay_store::disk::Disk> {
+    ) -> Arc<dyn Disk> {
         let ill = self.0.clone();
         Arc::new(Asked(move |call, path: &Path| match ill.load(Ordering::SeqCst) && which(call, path) {
             true => Err(errno.into()),
             false => Ok(()),
         }))
+    }
+}
+
+/// Whoever comes to it waits while it is shut.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn shut(&self, is: bool) {
+        *self.0.0.lock().unwrap() = is;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |shut| *shut).unwrap());
     }
 }
 
@@ -185,7 +200,10 @@ fn what_could_not_be_written_for_too_long_is_told_to_all_and_stays_for_recovery(
 
 /// Two ranks on a disk whose catalog cannot be written from the moment that `ill` says so.
 fn two_ranks(run: &Path, ill: &Ill, errno: Errno, hiccup: Duration) -> (Owner, [Rank; 2], Arc<Heard>) {
-    let disk = ill.disk(errno, |call, _| call == Call::Foreign(Foreign::Commit));
+    two_ranks_on(run, ill.disk(errno, |call, _| call == Call::Foreign(Foreign::Commit)), hiccup)
+}
+
+fn two_ranks_on(run: &Path, disk: Arc<dyn Disk>, hiccup: Duration) -> (Owner, [Rank; 2], Arc<Heard>) {
     let owner = Owner::open(run, Options { disk, hiccup, size: 2, ..Options::default() }).unwrap();
     let heard = Arc::new(Heard::default());
     let ranks = [0, 1].map(|r| Rank::open_heard(&owner, r, 2, 8 << 20, heard.clone()));
@@ -207,19 +225,37 @@ fn whoever_waits_when_the_store_is_lost_is_told_why_at_once_and_nothing_is_lost_
     for errno in [Errno::IO, Errno::ROFS, Errno::AGAIN, Errno::STALE, Errno::MFILE] {
         let dir = scratch();
         let run = dir.path().join("lost.fb");
-        let ill = Ill::default();
-        let (owner, mut ranks, heard) = two_ranks(&run, &ill, errno, Duration::from_millis(100));
+        let (ill, gate) = (Ill::default(), Gate::default());
+        let (is_ill, passes) = (ill.clone(), gate.clone());
+        let disk = Arc::new(Asked(move |call, path: &Path| {
+            if call == Call::Open && is_file(path, "0000000001.h5") {
+                passes.pass();
+            }
+            match call == Call::Foreign(Foreign::Commit) && is_ill.0.load(Ordering::SeqCst) {
+                true => Err(errno.into()),
+                false => Ok(()),
+            }
+        }));
+        let (owner, mut ranks, heard) = two_ranks_on(&run, disk, Duration::from_millis(100));
         step_of_both(&mut ranks, 0);
         ranks[0].ask(&Ask::WaitStep { step: 0 }).unwrap();
-        ill.set(true);
+        gate.shut(true);
         step_of_both(&mut ranks, 1);
-        let began = Instant::now();
         let [a, b] = &mut ranks;
+        let asks = [(a, Ask::WaitStep { step: 1 }), (b, Ask::Flush)].map(|(rank, ask)| {
+            let json = serde_json::to_string(&ask).unwrap();
+            let asked = rank.publish(&Record::Ask { json: &json });
+            rank.settle();
+            (rank, asked)
+        });
+        // Both wait. Now the catalog fails, and the step is to be listed in it.
+        let began = Instant::now();
         std::thread::scope(|s| {
             let flush = s.spawn(|| owner.flush(Duration::from_secs(20)).unwrap_err());
-            let first = s.spawn(|| a.ask(&Ask::WaitStep { step: 1 }).unwrap_err());
-            let second = s.spawn(|| b.ask(&Ask::Flush).unwrap_err());
-            let told = [flush.join().unwrap(), first.join().unwrap(), second.join().unwrap()];
+            ill.set(true);
+            gate.shut(false);
+            let [first, second] = asks.map(|(rank, asked)| rank.answer(asked).unwrap_err());
+            let told = [flush.join().unwrap(), first, second];
             assert!(
                 told.iter().all(|e| e.text().contains("lost") && e.text().contains("catalog")),
                 "{told:?}"
@@ -364,11 +400,11 @@ fn a_disk_that_does_not_answer_is_told_while_it_does_not_and_costs_nothing() {
     for call in [Call::Open, Call::Foreign(Foreign::Commit)] {
         let dir = scratch();
         let run = dir.path().join("frozen.fb");
-        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let gate = Gate::default();
         let there = gate.clone();
         let disk = Arc::new(Asked(move |asked, path: &Path| {
             if asked == call && (is_file(path, "0000000001.h5") || is_file(path, "catalog")) {
-                drop(there.1.wait_while(there.0.lock().unwrap(), |shut| *shut).unwrap());
+                there.pass();
             }
             Ok(())
         }));
@@ -376,15 +412,14 @@ fn a_disk_that_does_not_answer_is_told_while_it_does_not_and_costs_nothing() {
         let owner = Owner::open(&run, options).unwrap();
         let heard = Arc::new(Troubles::default());
         let mut rank = Rank::open_heard(&owner, 0, 1, 8 << 20, heard.clone());
-        *gate.0.lock().unwrap() = true;
+        gate.shut(true);
         (0..3).for_each(|step| rank.step(step, &f64s(N, step as u64)));
         let told = |words: &str| {
             wait_for(words, || heard.0.lock().unwrap().iter().find(|text| text.contains(words)).cloned())
         };
         let text = told("has not answered");
         let figures = owner.stats().unwrap();
-        *gate.0.lock().unwrap() = false;
-        gate.1.notify_all();
+        gate.shut(false);
         assert!(text.contains(&run.display().to_string()), "{text}");
         assert_eq!(figures["waiting_for_disk"], true, "{figures}");
         assert!(figures["waits_for"].as_str().unwrap().contains("has not answered"), "{figures}");
