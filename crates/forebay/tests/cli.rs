@@ -104,6 +104,12 @@ fn a_run_is_cared_for_from_the_shell() {
         assert_eq!(ask(&["recover", &run])["last_step"], 2);
         assert!(ask(&["compact", &run])["saved_bytes"].is_u64());
         assert_eq!(ask(&["repair", &run])["steps"], 3);
+        // What somebody has put there is named, and no fault.
+        let notes = std::path::Path::new(&run).join("steps/notes.h5");
+        std::fs::write(&notes, "mine").unwrap();
+        assert!(done(&["repair", &run]).contains("no file of this run, left alone: steps/notes.h5: "));
+        assert_eq!(ask(&["repair", &run])["foreign"].as_array().map(Vec::len), Some(1));
+        std::fs::remove_file(&notes).unwrap();
         // A byte of an array is turned over.
         let file = std::path::Path::new(&run).join("steps/0000000001.h5");
         let mut bytes = std::fs::read(&file).unwrap();

@@ -64,6 +64,21 @@ fn a_file_among_the_steps_that_is_none_of_the_run_is_named_and_no_fault() {
     assert_eq!(found.faults, Vec::<String>::new());
     let names = |name: &str| found.foreign.iter().any(|line| line.starts_with(&format!("steps/{name}: ")));
     assert!(found.foreign.len() == 2 && names("notes.txt") && names("0000000099.h5"), "{:?}", found.foreign);
+    let done = repair(&run).unwrap();
+    assert!(done.is_whole() && done.foreign == found.foreign, "{done:?}");
+    // A step of another run is as foreign; where the catalog lists one it is the step that is damaged.
+    let (_keep, other) = scratch();
+    of_one_rank(&other, 0..1);
+    let theirs = other.join("steps/0000000000.h5");
+    std::fs::copy(&theirs, run.join("steps/0000000099.h5")).unwrap();
+    let done = repair(&run).unwrap();
+    assert!(
+        done.is_whole() && done.foreign.iter().any(|line| line.contains("belongs to the run")),
+        "{done:?}"
+    );
+    std::fs::copy(&theirs, run.join("steps/0000000001.h5")).unwrap();
+    let done = repair(&run).unwrap();
+    assert!(!done.lacks_nothing() && done.damaged.len() == 1 && done.foreign.len() == 2, "{done:?}");
 }
 
 #[test]

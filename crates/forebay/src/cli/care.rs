@@ -230,6 +230,9 @@ impl Repair {
         for line in &done.damaged_sets {
             out.line(format!("damaged: {line}"))?;
         }
+        for file in &done.foreign {
+            out.line(format!("no file of this run, left alone: {file}"))?;
+        }
         for file in &done.unusable {
             out.line(format!("cannot be used, left alone: {file}"))?;
         }
@@ -247,7 +250,7 @@ fn machine(done: &store::Repaired) -> serde_json::Value {
         "saved": done.saved.iter().map(table).collect::<Vec<_>>(),
         "listed": done.listed, "mended": done.mended,
         "damaged": done.damaged.iter().map(step).collect::<Vec<_>>(),
-        "damaged_sets": done.damaged_sets, "older": done.older, "unusable": done.unusable, "left": done.left,
+        "damaged_sets": done.damaged_sets, "older": done.older, "unusable": done.unusable, "foreign": done.foreign, "left": done.left,
     })
 }
 

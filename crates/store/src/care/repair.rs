@@ -4,7 +4,7 @@
 
 use super::compare::{Listed, differences};
 use super::salvage::{Saved, salvage};
-use super::verify::{difference_of_set, fault_of_set, faults_of_step};
+use super::verify::{difference_of_set, fault_of_set, faults_of_step, no_step};
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
@@ -17,7 +17,7 @@ use crate::owner::{
 use crate::reader::Reader;
 use crate::site::Site;
 use crate::stepfile::{Entry, Manifest, open_manifest};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, counted};
 use rusqlite::{Connection, Transaction};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,8 @@ pub struct Repaired {
     pub damaged_sets: Vec<String>,
     /// Files that could not be used and were left alone.
     pub unusable: Vec<String>,
+    /// Files that are none of this run, one line each: nobody reads them, and they were left alone.
+    pub foreign: Vec<String>,
     /// Of which sessions of dead programs the catalog knows less than it did, its log being lost.
     pub older: Option<String>,
     /// Ranks of dead programs that left something in shared memory; `recover` writes it.
@@ -233,8 +235,14 @@ fn adopt_files(
     let dropped = catalog::dropped(catalog.conn())?;
     for (i, path) in steps.iter().enumerate() {
         progress(i as u64, total);
-        let Some(file) = relative(STEPS, path).filter(|f| !dropped.contains(f)) else { continue };
-        if let Some(m) = usable(path, &file, catalog.run_id(), done) {
+        let Some(file) = relative(STEPS, path) else {
+            done.foreign.extend(no_step(path));
+            continue;
+        };
+        if dropped.contains(&file) {
+            continue;
+        }
+        if let Some(m) = usable(path, &file, catalog, done)? {
             adopt_step(layout, catalog, &file, &m, done)?;
         }
         if let Some(row) = catalog::step_of_file(catalog.conn(), &file)? {
@@ -247,7 +255,7 @@ fn adopt_files(
         if dropped.contains(&file) {
             continue;
         }
-        let Some(m) = usable(path, &file, catalog.run_id(), done) else { continue };
+        let Some(m) = usable(path, &file, catalog, done)? else { continue };
         if !catalog.lazy_transaction(|tx| catalog::adopt_partial(tx, &file, &m), |_| true)? {
             let _ = disk.remove(path);
             continue;
@@ -257,7 +265,8 @@ fn adopt_files(
     }
     let stray = catalog.lazy_transaction(|tx| catalog::forget_stray_data(tx), |_| true)?;
     if stray > 0 {
-        done.mended.push(format!("catalog.sqlite: {stray} arrays of steps that are not there were listed"));
+        let arrays = counted(stray, "array");
+        done.mended.push(format!("catalog.sqlite: it listed {arrays} of steps that are not there"));
     }
     // What is put aside is no step any more.
     let listed: Vec<i64> = catalog::all_steps(catalog.conn())?.iter().map(|s| s.step).collect();
@@ -272,7 +281,7 @@ fn adopt_files(
     for (i, path) in data.iter().enumerate() {
         progress((steps.len() + i) as u64, total);
         let Some(file) = relative(DATA, path) else { continue };
-        if let Some(m) = usable(path, &file, catalog.run_id(), done) {
+        if let Some(m) = usable(path, &file, catalog, done)? {
             mend_sets(catalog, &file, &m, done)?;
             let adopted =
                 catalog.lazy_transaction(|tx| catalog::adopt_set(tx, layout, &file, &m), |_| true)?;
@@ -296,13 +305,26 @@ pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
     finished.then(|| format!("{folder}/{}", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-fn usable(path: &Path, file: &str, run_id: &str, done: &mut Repaired) -> Option<Manifest> {
+/// What a file says about itself, if it is one of this run. Nobody was promised what no row lists; of a catalog that was
+/// damaged, or lost its log, nobody knows what it listed.
+fn usable(path: &Path, file: &str, catalog: &Catalog, done: &mut Repaired) -> Result<Option<Manifest>> {
+    let conn = catalog.conn();
     match open_manifest(path) {
-        Ok(m) if m.run_id == run_id => return Some(m),
-        Ok(m) => done.unusable.push(format!("{file}: belongs to the run {}", m.run_id)),
-        Err(e) => done.unusable.push(e.to_string()),
+        Ok(m) if m.run_id == catalog.run_id() => return Ok(Some(m)),
+        Ok(m) => done.foreign.push(format!("{file}: belongs to the run {}", m.run_id)),
+        Err(e) => {
+            let may_be_ours = !done.faults.is_empty()
+                || done.older.is_some()
+                || has_end(path, PARTIAL)
+                || catalog::step_of_file(conn, file)?.is_some()
+                || !catalog::rows_of_file(conn, file)?.is_empty();
+            match may_be_ours {
+                true => done.unusable.push(e.to_string()),
+                false => done.foreign.push(format!("{file}: {}", e.text())),
+            }
+        }
     }
-    None
+    Ok(None)
 }
 
 /// Has the catalog say of a step what its file says.
@@ -374,7 +396,9 @@ fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repair
     let why = format!("{}: {}", row.file, faults.join("; "));
     catalog.lazy_transaction(|tx| catalog::mark_damaged(tx, row.step, &why), |()| true)?;
     // The line of the step says it.
-    done.unusable.retain(|line| !line.contains(&row.file));
+    let is_of_another = |line: &String| !line.contains(&row.file);
+    done.unusable.retain(is_of_another);
+    done.foreign.retain(is_of_another);
     done.damaged.push((row.step, why));
     Ok(())
 }

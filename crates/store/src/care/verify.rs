@@ -181,9 +181,7 @@ fn faults_of_list(
     }
     for path in found {
         let Some(file) = relative(STEPS, path) else {
-            if !is_of_steps(path) {
-                report.foreign.push(format!("{STEPS}/{}: is no step", name_of(path)));
-            }
+            report.foreign.extend(no_step(path));
             continue;
         };
         if listed.contains(file.as_str()) || dropped.contains(&file) {
@@ -215,11 +213,12 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a file that is no finished step was made by an owner: one that is being written, or was put aside.
-fn is_of_steps(path: &Path) -> bool {
+/// What is said of a file that is no finished step, unless an owner made it: one that is being written, or was put aside.
+pub(super) fn no_step(path: &Path) -> Option<String> {
     let name = name_of(path);
     let stem = name.find(".h5").map(|at| &name[..at + 3]);
-    stem.is_some_and(|stem| step_of(stem).is_some())
+    let is_of_steps = stem.is_some_and(|stem| step_of(stem).is_some());
+    (!is_of_steps).then(|| format!("{STEPS}/{name}: is no step"))
 }
 
 /// The data sets of a step.
