@@ -61,6 +61,63 @@ def test_an_allocated_array_is_filled_in_place(run_dir: Path) -> None:
         assert (kept["y"] == 7).all()
 
 
+def test_an_allocated_array_is_read_only_once_its_snapshot_is_over(run_dir: Path) -> None:
+    def ended(run: fb.Run, step: int) -> np.ndarray:
+        with run.snapshot(step) as s:
+            a = s.allocate("x", 1000)
+            a[:] = 1.0
+        return a
+
+    def ended_by_hand(run: fb.Run, step: int) -> np.ndarray:
+        s = run.snapshot(step)
+        a = s.allocate("x", (10, 100), order="F")
+        a[:] = 1.0
+        s.end()
+        return a
+
+    def discarded(run: fb.Run, step: int) -> np.ndarray:
+        s = run.snapshot(step)
+        a = s.allocate("x", 1000)
+        s.discard()
+        return a
+
+    def raised(run: fb.Run, step: int) -> np.ndarray:
+        with pytest.raises(ZeroDivisionError), run.snapshot(step) as s:
+            a = s.allocate("x", 1000)
+            1 / 0  # noqa: B018
+        return a
+
+    def let_go_of(run: fb.Run, step: int) -> np.ndarray:
+        with pytest.warns(RuntimeWarning, match="let go of"):
+            a = run.snapshot(step).allocate("x", 1000)
+        return a
+
+    with fb.open(run_dir) as run:
+        for step, way in enumerate([ended, ended_by_hand, discarded, raised, let_go_of]):
+            a = way(run, step)
+            with pytest.raises(ValueError, match="read-only"):
+                a += 1.0
+            with pytest.raises(ValueError):
+                a.flags.writeable = True
+        assert run.snapshots.numbers == [0, 1]
+        assert (run.snapshots[1]["x"] == 1.0).all()
+
+
+def test_an_allocated_array_of_a_snapshot_that_stands_already_is_read_only_behind_it_too(
+    run_dir: Path,
+) -> None:
+    with fb.open(run_dir) as run:
+        for step in run.steps(2):
+            for taken in (True, False):
+                with run.snapshot(step) as s:
+                    assert s.taken == taken
+                    a = s.allocate("x", 1000)
+                    a[:] = step
+                with pytest.raises(ValueError, match="read-only"):
+                    a[:] = -1.0
+        assert [kept["x"][0] for kept in run.snapshots] == [0.0, 1.0]
+
+
 def test_a_snapshot_has_a_finite_time_or_none(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         for time in (math.inf, -math.inf):

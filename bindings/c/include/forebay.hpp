@@ -278,7 +278,7 @@ public:
     {
         append(name, values.data(), detail::line(values), unit);
     }
-    // A place in the buffer, to be filled before the end: nothing is copied then.
+    // A place in the buffer, to be filled before the end: nothing is copied then. The span is dead after end() and discard().
     template <class T>
     span<T> allocate(const char *name, const shape &extents, const char *unit = nullptr)
     {

@@ -174,7 +174,8 @@ pub extern "C" fn fb_snapshot_put_with(
 }
 
 /// A place in the buffer for an array of the snapshot, to be filled in place: nothing is copied then.
-/// `data` is good until the snapshot is ended, discarded or freed; its content is undefined at first.
+/// `data` is good until the snapshot is ended, discarded or freed: its memory is used again then, and who
+/// writes there damages other arrays. Its content is undefined at first.
 /// `opts` may be NULL. FB_FULL if the policy is to drop and there is no room.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_allocate(

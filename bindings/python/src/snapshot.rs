@@ -1,5 +1,7 @@
 //! A snapshot being taken.
 
+use std::sync::{Mutex, PoisonError};
+
 use forebay::{ArrayMeta, DType, Order, Piece, Place, Shape};
 use pyo3::prelude::*;
 
@@ -11,6 +13,8 @@ use crate::{errors, ffi};
 #[pyclass(frozen)]
 pub struct Snapshot {
     inner: forebay::Snapshot,
+    /// Arrays over its places, which are the program's until it is over.
+    lent: Mutex<Vec<Py<PyAny>>>,
 }
 
 /// A place in the arena, as the owner of the array over it.
@@ -22,7 +26,13 @@ struct Room {
 impl Snapshot {
     /// Wraps the facade's.
     pub fn new(inner: forebay::Snapshot) -> Self {
-        Snapshot { inner }
+        Snapshot { inner, lent: Mutex::default() }
+    }
+
+    /// Makes what `allocate` handed out read-only: the memory is used again, and a write would damage other arrays.
+    fn take_back(&self, py: Python<'_>) {
+        let lent = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
+        lent.iter().for_each(|array| ffi::make_read_only(array.bind(py)));
     }
 }
 
@@ -34,7 +44,10 @@ impl Drop for Snapshot {
             let text = format!(
                 "the snapshot {step} was let go of before its end and is not in the run: take it in a block, `with run.snapshot({step}) as s:`, or call its end()"
             );
-            let _ = Python::try_attach(|py| errors::warn_aside(py, &text));
+            let _ = Python::try_attach(|py| {
+                errors::warn_aside(py, &text);
+                self.take_back(py);
+            });
         }
     }
 }
@@ -109,14 +122,18 @@ impl Snapshot {
         let data = inner.as_mut_ptr();
         let owner = Bound::new(py, Room { inner })?;
         debug_assert_eq!(owner.get().inner.len() as u64, meta.bytes().unwrap_or(0));
-        ffi::array_over(&meta, data, owner.into_any(), true)
+        let array = ffi::array_over(&meta, data, owner.into_any(), true)?;
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(array.clone().unbind());
+        Ok(array)
     }
 
     fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.take_back(py);
         released(py, || self.inner.end())
     }
 
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        self.take_back(py);
         released(py, || self.inner.discard())
     }
 

@@ -45,6 +45,11 @@ fn puts_and_snapshots_arrive_whole_and_in_order() {
     assert_eq!(twice.code(), Code::BadArgument);
     assert_eq!(run.snapshot(21, None).err().unwrap().code(), Code::Conflict);
     snapshot.end().unwrap();
+    assert_eq!(
+        place.write_at(8, &bytes(&[8.0])).unwrap_err().code(),
+        Code::Closed,
+        "its memory is used again"
+    );
     snapshot.wait(None).unwrap();
     run.settle().unwrap();
     assert_eq!(owner.array("a"), bytes(&small));

@@ -142,7 +142,9 @@ class Snapshot:
         order: Literal["C", "F"] = "C",
     ) -> NDArray[Any]:
         """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
-        and the snapshot costs nothing to copy. Its contents are undefined at first.
+        and the snapshot costs nothing to copy. Its contents are undefined at first. It is yours until the end of
+        the snapshot: then its memory is used again, so it is read-only from there on and no longer holds your values.
+        Views that you made of it before that NumPy leaves writable: let go of them.
 
         ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`. Raises ``Full`` when
         the buffer has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.

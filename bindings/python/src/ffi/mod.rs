@@ -79,6 +79,15 @@ pub fn writable(array: &Bound<'_, PyUntypedArray>) -> bool {
     flags & NPY_ARRAY_WRITEABLE != 0
 }
 
+/// Makes an array read-only whose memory is no longer lent; views of it that were made before stay as they are.
+pub fn make_read_only(array: &Bound<'_, PyAny>) {
+    if let Ok(array) = array.cast::<PyUntypedArray>() {
+        // SAFETY: the pointer of a live array object is valid; `flags` is a plain field, and whoever holds the
+        // interpreter, as we do, may clear one, as NumPy's own `PyArray_CLEARFLAGS` does.
+        unsafe { (*array.as_array_ptr()).flags &= !NPY_ARRAY_WRITEABLE };
+    }
+}
+
 /// An array over memory that `owner` keeps alive and in place.
 ///
 /// The memory must hold `meta.bytes()` bytes from `data` on, aligned for the dtype, as long as

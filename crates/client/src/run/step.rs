@@ -2,7 +2,7 @@
 //! the step is acknowledged when its end is in the log.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,8 @@ pub struct StepWriter {
     heads: Option<Heads>,
     /// False: the step stands already, and nothing is done.
     taken: bool,
+    /// Whether the places it handed out are no longer the user's.
+    over: Arc<AtomicBool>,
     state: Mutex<State>,
 }
 
@@ -82,6 +84,7 @@ pub struct StepWriter {
 pub struct Allocated {
     meta: ArrayMeta,
     memory: Memory,
+    over: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -115,7 +118,8 @@ impl Allocated {
     }
 
     /// First byte, 64-byte aligned (page aligned from 4 KiB on). Valid as long as this object or
-    /// a clone of it lives; arrays of other languages keep one.
+    /// a clone of it lives; arrays of other languages keep one. After the end of the snapshot the memory is used
+    /// again: who writes there then damages other arrays.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         match &self.memory {
             Memory::Placed(placed) => placed.block.as_ptr(),
@@ -126,8 +130,17 @@ impl Allocated {
         }
     }
 
-    /// Writes bytes at an offset.
+    /// Writes bytes at an offset; refused after the end of the snapshot.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        if self.over.load(Ordering::Acquire) {
+            return Err(Error::new(
+                Code::Closed,
+                format!(
+                    "the snapshot of this array {} is over, and its memory is used again; allocate one in the next snapshot",
+                    self.meta
+                ),
+            ));
+        }
         let end = offset.checked_add(bytes.len()).filter(|end| *end <= self.len());
         if end.is_none() {
             return Err(Error::bad(format!(
@@ -195,7 +208,8 @@ impl StepWriter {
             reserved: VecDeque::new(),
         };
         let heads = place.heads(step);
-        Ok(StepWriter { core: core.clone(), step, heads, taken, state: Mutex::new(state) })
+        let over = Arc::new(AtomicBool::new(false));
+        Ok(StepWriter { core: core.clone(), step, heads, taken, over, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -274,7 +288,7 @@ impl StepWriter {
             ));
         }
         if !self.taken {
-            return Ok(Allocated { meta, memory: Memory::scratch(bytes) });
+            return Ok(Allocated { meta, memory: Memory::scratch(bytes), over: self.over.clone() });
         }
         let Some(placed) = self.place(name, bytes.max(1), false)? else {
             self.give_up(&mut state, Phase::Dropped)?;
@@ -298,7 +312,7 @@ impl StepWriter {
             place: piece.place,
             placed: placed.clone(),
         });
-        Ok(Allocated { meta, memory: Memory::Placed(placed) })
+        Ok(Allocated { meta, memory: Memory::Placed(placed), over: self.over.clone() })
     }
 
     /// Checks an array before anything of it is sent; false when the snapshot is dropped already.
@@ -418,6 +432,8 @@ impl StepWriter {
             return Ok(());
         }
         self.core.enter()?;
+        // Before anything of them is published: from then on they are the owner's.
+        self.over.store(true, Ordering::Release);
         if !self.taken {
             state.phase = Phase::Ended;
             return Ok(());
@@ -458,6 +474,7 @@ impl StepWriter {
     /// Gives it up, as if it had never begun. After its end this does nothing.
     pub fn discard(&self) -> Result<()> {
         let mut state = self.lock();
+        self.over.store(true, Ordering::Release);
         match state.phase {
             Phase::Open if self.taken => self.give_up(&mut state, Phase::Discarded),
             Phase::Open => {
