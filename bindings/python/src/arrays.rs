@@ -1,7 +1,7 @@
 //! What a user gives as an array, and what a user gets as one.
 //!
 //! ```text
-//! ndarray of a known dtype, dense (C or Fortran)  -> its own bytes, no copy
+//! ndarray of a known dtype, dense (C or Fortran)  -> its own bytes, no copy; what is stored is written in C order
 //! ndarray of a known dtype, of any other layout   -> the bytes around its elements, no copy
 //! str, bytes                                      -> their own bytes, no copy
 //! anything else: lists, scalars, other byte orders, arrays of strings
@@ -87,7 +87,7 @@ impl<'py> Given<'py> {
                     .ok_or_else(|| errors::bad(py, "the array has changed its layout meanwhile"))?;
                 View::new(*meta, bytes).map_err(|e| errors::raise(py, &e))
             }
-            Given::Text(text) => Ok(View::text(text.to_str()?)),
+            Given::Text(text) => Ok(View::text(errors::letters(text)?)),
             Given::Bytes(bytes) => Ok(View::raw(bytes.as_bytes())),
         }
     }
@@ -118,6 +118,17 @@ impl<'py> Source<'py> {
             return Ok(Source::Apart { array: array.clone(), dtype });
         }
         Given::copy(value).map(Source::Given)
+    }
+
+    /// The same for what others may read without us: in C order, whatever its own is, so that h5py and h5dump see the
+    /// shape and the indices that the program has.
+    pub fn in_c_order(value: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
+        Ok(match Source::new(value)? {
+            Source::Given(Given::Dense { array, meta }) if meta.order == Order::F => {
+                Source::Apart { array, dtype: meta.dtype }
+            }
+            other => other,
+        })
     }
 
     /// The facade's view of it.

@@ -10,7 +10,7 @@ use forebay::{CODES, Code};
 use pyo3::exceptions::{PyException, PyLookupError, PyRuntimeWarning, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 static CLASSES: PyOnceLock<Vec<(Code, Py<PyType>)>> = PyOnceLock::new();
 
@@ -73,6 +73,22 @@ pub fn raise(py: Python<'_>, error: &forebay::Error) -> PyErr {
 /// `BadArgument` with its text, as an exception.
 pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, &forebay::Error::bad(text))
+}
+
+/// The letters of a text; `BadArgument` when it has half a character, as JSON of other programs may bring it.
+pub fn letters<'a>(text: &'a Bound<'_, PyString>) -> PyResult<&'a str> {
+    text.to_str().map_err(|e| {
+        let shown = text.repr().map(|shown| shown.to_string()).unwrap_or_default();
+        let shown: String = shown.chars().take(80).collect();
+        let remedy = "text.encode('utf-8', 'replace').decode() puts ? there";
+        bad(
+            text.py(),
+            format!(
+                "the text {shown} is not kept, for UTF-8 cannot write it ({}); {remedy}",
+                e.value(text.py())
+            ),
+        )
+    })
 }
 
 /// A warning of Python, at the line of the program that stands so many calls above; a filter may make it an exception.

@@ -139,7 +139,7 @@ impl Run {
         attrs: Option<&str>,
         if_version: Option<u64>,
     ) -> PyResult<Option<u64>> {
-        let source = Source::new(value)?;
+        let source = Source::in_c_order(value)?;
         let view = source.view(py)?;
         let attrs = attrs.map(|text| json::object(py, text)).transpose()?;
         let options = PutOptions { set, unit, attrs: attrs.as_ref() };

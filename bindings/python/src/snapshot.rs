@@ -92,7 +92,7 @@ impl Snapshot {
         offset: Option<Vec<u64>>,
         shape: Option<Vec<u64>>,
     ) -> PyResult<()> {
-        let source = Source::new(value)?;
+        let source = Source::in_c_order(value)?;
         let view = source.view(py)?;
         let piece = Piece { unit, place: place(py, append, offset, shape)? };
         released(py, || self.inner.put(name, view, piece))
