@@ -213,3 +213,60 @@ def test_a_column_may_be_called_as_sqlite_calls_the_number_of_a_row(
         assert kept == [(v, 2 * life + k) for life in range(2) for k, v in enumerate(values)], "as they came"
         with pytest.raises(fb.BadArgument, match="rename one"):
             run.table("all", {"rowid": "i64", "oid": "i64", "_rowid_": "i64"})
+
+
+def test_a_number_that_its_column_would_make_another_one_is_refused(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        t = run.table("a", {"f": "f64", "g": "f32"})
+        t.insert([{"f": 2**53, "g": 2**24}, {"f": 2**63, "g": 0.1}, {"f": -(2**60), "g": 1e-40}])
+        for column, value in [
+            ("f", 2**53 + 1),
+            ("f", 2**64 - 1),
+            ("g", 2**24 + 1),
+            ("g", 1e-50),
+            ("g", 1e40),
+        ]:
+            with pytest.raises(fb.BadArgument, match=rf'table "a", column "{column}".*; '):
+                t.insert([{column: value}])
+            with pytest.raises(fb.BadArgument, match=rf'table "a", column "{column}".*; '):
+                t.update({column: value})
+        assert t.select()["f"].tolist() == [2.0**53, 2.0**63, -(2.0**60)]
+        assert t.select()["g"].tolist() == [2.0**24, float(np.float32(0.1)), float(np.float32(1e-40))]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"i": "1"}, r'column "i": "1" does not go into a column of i8; give an integer from -128 to 127'),
+        ({"i": 300}, r"300 does not go into a column of i8; give an integer"),
+        ({"s": b"a"}, r'column "s": b"a" does not go into a column of str; give a text'),
+        ({"f": np.arange(3.0)}, r'column "f": a list of 3 values is no cell.*; insert columns as rows'),
+        ({"f": {}}, r'column "f": a value of type dict does not go into a table; use numbers'),
+        ({"f": 2**64}, r'column "f": 18446744073709551616 is beyond 64 bits; '),
+        ({"s": "a\ud800"}, r"the text 'a\\ud800' is not kept.*; "),
+    ],
+    ids=["text", "range", "bytes", "columns", "dict", "beyond", "half"],
+)
+def test_a_value_that_does_not_fit_is_named_as_it_was_given_with_what_to_give(
+    run_dir: Path, row: dict[str, object], said: str
+) -> None:
+    with fb.open(run_dir) as run:
+        t = run.table("a", {"f": "f64", "i": "i8", "s": "str"})
+        with pytest.raises(fb.BadArgument, match=said):
+            t.insert([row])
+        assert len(t) == 0
+
+
+def test_a_condition_that_fails_is_named_once_with_the_columns_there_are(stars: fb.Table) -> None:
+    def change() -> None:
+        stars.update({"mass": 1.0}, "nope > 1")
+
+    for ask in (lambda: stars.select("nope > 1"), change, lambda: stars.delete("nope > 1")):
+        with pytest.raises(fb.BadArgument) as error:
+            ask()
+        text = str(error.value)
+        assert (
+            'table "stars", condition "nope > 1": no such column: nope; the table has name str, mass f64'
+            in text
+        )
+        assert text.count("nope > 1") == 1 and "SELECT" not in text and "ORDER" not in text, text

@@ -19,6 +19,11 @@ impl Table {
     pub fn new(inner: forebay::Table) -> Self {
         Table { inner }
     }
+
+    fn cell(&self, value: &Bound<'_, PyAny>, column: usize) -> PyResult<Cell> {
+        let column = self.inner.columns().get(column).map_or("", |c| c.name.as_str());
+        cell_from_python(value, self.inner.name(), column)
+    }
 }
 
 /// Column names and a list of tuples; truth values are told from integers by the dtypes of the
@@ -51,8 +56,10 @@ fn cell_to_python(py: Python<'_>, cell: Cell, truth: bool) -> PyResult<Py<PyAny>
     }
 }
 
-fn cell_from_python(value: &Bound<'_, PyAny>) -> PyResult<Cell> {
+/// A cell of the column of that name.
+fn cell_from_python(value: &Bound<'_, PyAny>, table: &str, column: &str) -> PyResult<Cell> {
     let py = value.py();
+    let refused = |why: String| errors::bad(py, format!("table {table:?}, column {column:?}: {why}"));
     if let Ok(real) = value.cast::<PyFloat>() {
         return Ok(Cell::Real(real.extract()?));
     }
@@ -64,18 +71,24 @@ fn cell_from_python(value: &Bound<'_, PyAny>) -> PyResult<Cell> {
     }
     if value.is_instance_of::<PyInt>() {
         let signed = value.extract().map(Cell::Int);
-        return signed.or_else(|_| value.extract().map(Cell::unsigned)).map_err(|_| {
-            errors::bad(py, format!("{value} is beyond 64 bits; a table keeps integers of 64 bits"))
-        });
+        return signed
+            .or_else(|_| value.extract().map(Cell::unsigned))
+            .map_err(|_| refused(format!("{value} is beyond 64 bits; a table keeps integers of 64 bits")));
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Cell::Text(text.to_str()?.to_owned()));
+        return Ok(Cell::Text(errors::letters(text)?.to_owned()));
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(Cell::Blob(bytes.as_bytes().to_vec()));
     }
     let kind = value.get_type().name()?.to_string();
-    Err(errors::bad(py, format!("a {kind} does not go into a table; use numbers, str, bytes or None")))
+    let many = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    if let (true, Ok(n)) = (many, value.len()) {
+        return Err(refused(format!(
+            "a {kind} of {n} values is no cell, a row has one value for each column; insert columns as rows: t.insert(list(zip(*columns.values()))), in the order of the table's"
+        )));
+    }
+    Err(refused(format!("a value of type {kind} does not go into a table; use numbers, str, bytes or None")))
 }
 
 #[pymethods]
@@ -99,7 +112,7 @@ impl Table {
 
     fn insert(&self, py: Python<'_>, rows: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<()> {
         let cells: PyResult<Vec<Vec<Cell>>> =
-            rows.iter().map(|row| row.iter().map(cell_from_python).collect()).collect();
+            rows.iter().map(|row| row.iter().enumerate().map(|(at, v)| self.cell(v, at)).collect()).collect();
         let cells = cells?;
         released(py, || self.inner.insert(&cells))
     }
@@ -132,7 +145,8 @@ impl Table {
     ) -> PyResult<u64> {
         let mut set = Vec::with_capacity(names.len());
         for (name, value) in names.into_iter().zip(&values) {
-            set.push((name, cell_from_python(value)?));
+            let cell = cell_from_python(value, self.inner.name(), &name)?;
+            set.push((name, cell));
         }
         let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
         released(py, || self.inner.update(set, condition, &args))

@@ -553,7 +553,11 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
         None if is_garbled(&e) => Code::Corrupt,
         _ => Code::BadArgument,
     };
-    Error::new(code, format!("{what}: {e}"))
+    match e {
+        // What was asked is in `what`, if the user wrote it.
+        rusqlite::Error::SqlInputError { msg, .. } => Error::new(code, format!("{what}: {msg}")),
+        e => Error::new(code, format!("{what}: {e}")),
+    }
 }
 
 /// Whether a value was read that nobody has written: text that is none, or a value of another type.

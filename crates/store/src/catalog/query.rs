@@ -1,6 +1,6 @@
 //! Questions to tables: parameters bound, one statement, reading only.
 
-use super::tables::{STEP_COLUMN, argument, cell, row_number_of};
+use super::tables::{STEP_COLUMN, argument, cell, condition_failed, row_number_of};
 use super::{quoted, sql_error, table};
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, Error, Result};
@@ -65,7 +65,7 @@ pub fn select_rows(
     sql.push_str(&format!(" ORDER BY {}", row_number_of(&t)));
     debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
     let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
-    ask(conn, &sql, args, &dtypes)
+    ask(conn, &sql, args, &dtypes, &|e| condition_failed(&t, condition, e))
 }
 
 /// Any question that only reads.
@@ -81,12 +81,17 @@ pub fn read_only(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Re
         ));
     }
     one_expression(text)?;
-    ask(conn, text, args, &[])
+    ask(conn, text, args, &[], &|e| sql_error(&format!("the question {text:?} failed"), e))
 }
 
 /// Asks; `dtypes` are those of the columns, where they are declared.
-fn ask(conn: &Connection, sql: &str, args: &[serde_json::Value], dtypes: &[DType]) -> Result<Rows> {
-    let failed = |e| sql_error(&format!("the question {sql:?} failed"), e);
+fn ask(
+    conn: &Connection,
+    sql: &str,
+    args: &[serde_json::Value],
+    dtypes: &[DType],
+    failed: &dyn Fn(rusqlite::Error) -> Error,
+) -> Result<Rows> {
     let mut statement = conn.prepare(sql).map_err(failed)?;
     if !statement.readonly() {
         return Err(Error::new(Code::ReadOnly, format!("{sql:?} would write, and sql() only reads")));

@@ -22,6 +22,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 /// The column of a history that holds the step.
 pub const STEP_COLUMN: &str = "fb_step";
 
+/// Letters of a value that an error shows.
+const SHOWN: usize = 60;
+
 /// What SQLite calls the number of a row, unless a column is called so.
 const ROW_NUMBERS: [&str; 3] = ["rowid", "_rowid_", "oid"];
 
@@ -222,8 +225,32 @@ pub fn insert(conn: &Connection, id: u32, step: i64, rows: u32, cells: &[u8]) ->
     }
 }
 
-/// Whether a column of that dtype takes the cell; the text says why not.
+/// Whether a column of that dtype takes the cell as the number it is; the text says why not. Asked before a row is
+/// acknowledged: the owner, who only stores, refuses nothing that an earlier version has acknowledged.
 pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
+    let integer = match cell {
+        Cell::Int(v) => Some(i128::from(*v)),
+        Cell::Unsigned(v) => Some(i128::from(*v)),
+        _ => None,
+    };
+    let (kept, bits) = match dtype {
+        DType::F32 => (integer.map(|v| v as f32 as i128), f32::MANTISSA_DIGITS),
+        DType::F64 => (integer.map(|v| v as f64 as i128), f64::MANTISSA_DIGITS),
+        _ => (integer, 0),
+    };
+    if integer != kept {
+        return Err(Error::bad(format!(
+            "{} is an integer that {dtype} does not hold, beyond 2^{bits} it has only some; declare the column as i64 or u64, or give a float",
+            words_of(cell)
+        )));
+    }
+    if let (Cell::Real(v), DType::F32) = (cell, dtype)
+        && *v != 0.0
+        && v.is_finite()
+        && *v as f32 == 0.0
+    {
+        return Err(Error::bad(format!("{v:e} would be 0 in a column of f32; declare the column as f64")));
+    }
     match cell {
         Cell::Null | Cell::Real(_) if dtype == DType::F64 => Ok(()),
         Cell::Text(_) if dtype == DType::Str => Ok(()),
@@ -234,38 +261,77 @@ pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
 
 /// A cell as a column of that dtype stores it, or why it cannot.
 fn fit(cell: Cell, dtype: DType) -> Result<Value> {
+    stored(cell, dtype).map_err(|cell| {
+        let words = words_of(&cell);
+        Error::bad(format!("{words} does not go into a column of {dtype}; give {}", wanted(dtype)))
+    })
+}
+
+/// The same, or the cell again.
+fn stored(cell: Cell, dtype: DType) -> std::result::Result<Value, Cell> {
     use DType::*;
-    let wrong = |what: String| Error::bad(format!("{what} is no value of dtype {dtype}"));
     let range = |v: i64| match dtype {
         I8 => i8::try_from(v).is_ok(),
         I16 => i16::try_from(v).is_ok(),
         I32 => i32::try_from(v).is_ok(),
+        I64 => true,
         U8 => u8::try_from(v).is_ok(),
         U16 => u16::try_from(v).is_ok(),
         U32 => u32::try_from(v).is_ok(),
         U64 => v >= 0,
         Bool => v == 0 || v == 1,
-        _ => true,
+        F32 | F64 | C64 | C128 | Str | Bytes => false,
     };
     Ok(match (cell, dtype) {
         (Cell::Null, _) => Value::Null,
         (Cell::Int(v), F64) => Value::Real(v as f64),
         (Cell::Int(v), F32) => Value::Real(f64::from(v as f32)),
+        (Cell::Int(v), _) if range(v) => Value::Integer(v),
         (Cell::Unsigned(v), F64) => Value::Real(v as f64),
         (Cell::Unsigned(v), F32) => Value::Real(f64::from(v as f32)),
         (Cell::Unsigned(v), U64) => unsigned(v),
-        (Cell::Unsigned(v), _) => return Err(wrong(v.to_string())),
         (Cell::Real(v), F64) => Value::Real(v),
-        (Cell::Real(v), F32) if v.is_finite() && !(v as f32).is_finite() => return Err(wrong(v.to_string())),
-        (Cell::Real(v), F32) => Value::Real(f64::from(v as f32)),
-        (Cell::Real(v), _) => return Err(wrong(v.to_string())),
-        (Cell::Int(v), Str | Bytes) => return Err(wrong(v.to_string())),
-        (Cell::Int(v), _) if range(v) => Value::Integer(v),
-        (Cell::Int(v), _) => return Err(wrong(v.to_string())),
+        (Cell::Real(v), F32) if !v.is_finite() || (v as f32).is_finite() => Value::Real(f64::from(v as f32)),
         (Cell::Text(v), Str) => Value::Text(v),
         (Cell::Blob(v), Bytes) => Value::Blob(v),
-        (other, _) => return Err(wrong(format!("{other:?}"))),
+        (other, _) => return Err(other),
     })
+}
+
+/// A cell as a user would write it, cut when it is long.
+fn words_of(cell: &Cell) -> String {
+    let cut = |whole: String| match whole.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}...", &whole[..at]),
+        None => whole,
+    };
+    match cell {
+        Cell::Null => "nothing".into(),
+        Cell::Int(v) => v.to_string(),
+        Cell::Unsigned(v) => v.to_string(),
+        Cell::Real(v) => format!("{v:?}"),
+        Cell::Text(v) => cut(format!("{v:?}")),
+        Cell::Blob(v) => cut(format!("b\"{}\"", v[..v.len().min(SHOWN)].escape_ascii())),
+    }
+}
+
+/// What a column takes.
+fn wanted(dtype: DType) -> String {
+    let from_to = |least: i64, most: u64| format!("an integer from {least} to {most}");
+    match dtype {
+        DType::I8 => from_to(i8::MIN.into(), i8::MAX as u64),
+        DType::I16 => from_to(i16::MIN.into(), i16::MAX as u64),
+        DType::I32 => from_to(i32::MIN.into(), i32::MAX as u64),
+        DType::I64 => from_to(i64::MIN, i64::MAX as u64),
+        DType::U8 => from_to(0, u8::MAX.into()),
+        DType::U16 => from_to(0, u16::MAX.into()),
+        DType::U32 => from_to(0, u32::MAX.into()),
+        DType::U64 => from_to(0, u64::MAX),
+        DType::F32 => format!("a number up to {:e}, or declare it as f64", f32::MAX),
+        DType::F64 | DType::C64 | DType::C128 => "a number".into(),
+        DType::Bool => "true or false".into(),
+        DType::Str => "a text".into(),
+        DType::Bytes => "bytes".into(),
+    }
 }
 
 /// An integer without a sign, as SQLite keeps it.
@@ -356,20 +422,33 @@ pub fn update(
         values.push(argument(a)?);
     }
     let sql = format!("UPDATE {} SET {}{}", quoted(name), parts.join(", "), filter(condition)?);
-    run(conn, name, &sql, values)
+    run(conn, &t, condition, &sql, values)
 }
 
 /// Removes rows; says how many.
 pub fn remove(conn: &Connection, name: &str, condition: &str, args: &[serde_json::Value]) -> Result<usize> {
-    existing(conn, name)?;
+    let t = existing(conn, name)?;
     let values = args.iter().map(argument).collect::<Result<Vec<_>>>()?;
-    run(conn, name, &format!("DELETE FROM {}{}", quoted(name), filter(condition)?), values)
+    run(conn, &t, condition, &format!("DELETE FROM {}{}", quoted(name), filter(condition)?), values)
 }
 
-fn run(conn: &Connection, name: &str, sql: &str, values: Vec<Value>) -> Result<usize> {
+fn run(conn: &Connection, t: &TableInfo, condition: &str, sql: &str, values: Vec<Value>) -> Result<usize> {
     conn.prepare(sql)
         .and_then(|mut s| s.execute(params_from_iter(values)))
-        .map_err(|e| sql_error(&format!("cannot change table {name:?}"), e))
+        .map_err(|e| condition_failed(t, condition, e))
+}
+
+/// Why rows of a table cannot be found by a condition, or changed.
+pub(super) fn condition_failed(t: &TableInfo, condition: &str, e: rusqlite::Error) -> Error {
+    let what = match condition.trim() {
+        "" => format!("table {:?}", t.name),
+        _ => format!("table {:?}, condition {condition:?}", t.name),
+    };
+    let failed = sql_error(&what, e);
+    match failed.code() {
+        Code::BadArgument => Error::bad(format!("{}; the table has {}", failed.text(), words(&t.columns))),
+        _ => failed,
+    }
 }
 
 #[cfg(test)]
@@ -433,6 +512,49 @@ mod tests {
             Ok(())
         })
         .unwrap();
+    }
+
+    #[test]
+    fn a_number_that_would_become_another_one_does_not_fit() {
+        let refused = |cell: Cell, dtype| fits(&cell, dtype).unwrap_err().text().to_owned();
+        for (cell, dtype, why) in [
+            (Cell::Int((1 << 53) + 1), DType::F64, "9007199254740993 is an integer that f64 does not hold"),
+            (Cell::Int(i64::MAX), DType::F64, "declare the column as i64"),
+            (Cell::Unsigned(u64::MAX), DType::F64, "18446744073709551615"),
+            (Cell::Int(-(1 << 24) - 1), DType::F32, "-16777217"),
+            (Cell::Real(1e-50), DType::F32, "1e-50 would be 0"),
+            (
+                Cell::Real(-1e40),
+                DType::F32,
+                "-1e40 does not go into a column of f32; give a number up to 3.4",
+            ),
+            (
+                Cell::Text("1".into()),
+                DType::I8,
+                r#""1" does not go into a column of i8; give an integer from -128 to 127"#,
+            ),
+            (Cell::Blob(vec![97]), DType::Str, r#"b"a" does not go into a column of str; give a text"#),
+            (
+                Cell::Text("x".repeat(1000)),
+                DType::Bytes,
+                "xxx... does not go into a column of bytes; give bytes",
+            ),
+        ] {
+            let text = refused(cell, dtype);
+            assert!(text.contains(why), "{text}");
+        }
+        for (cell, dtype) in [
+            (Cell::Int(1 << 60), DType::F32),
+            (Cell::Int(i64::MIN), DType::F64),
+            (Cell::Unsigned(1 << 63), DType::F32),
+            (Cell::Real(0.1), DType::F32),
+            (Cell::Real(1e-40), DType::F32),
+            (Cell::Real(-0.0), DType::F32),
+            (Cell::Real(f64::INFINITY), DType::F32),
+            (Cell::Null, DType::F32),
+        ] {
+            fits(&cell, dtype).unwrap();
+        }
     }
 
     #[test]
