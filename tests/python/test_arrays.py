@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import forebay as fb
 import numpy as np
 import pytest
+from conftest import Place
 from forebay._index import plan
 
 DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16", "?"]
@@ -206,3 +208,71 @@ def test_masked_elements_are_refused_and_not_unmasked(run_dir: Path) -> None:
         t = run.table("t", {"v": "f64"})
         t.insert([(v,) for v in masked])
         np.testing.assert_array_equal(t.select()["v"], [1.0, np.nan, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([[1], [2, 3]], r"\[\[1\], \[2, 3\]\] is no array, for its rows differ in length; give rows"),
+        ("a\ud800", r"the text 'a\\ud800' is not kept, for UTF-8 cannot write it.*; "),
+        (np.array(["b\udfff"]), r"a text of the array is not kept, for UTF-8 cannot write it.*; "),
+    ],
+    ids=["ragged", "text", "texts"],
+)
+def test_what_makes_no_array_is_a_bad_argument(run_dir: Path, value: Any, said: str) -> None:
+    with fb.open(run_dir) as run:
+        with pytest.raises(fb.BadArgument, match=said):
+            run.put("a", value)
+        with run.snapshot(0) as s, pytest.raises(fb.BadArgument, match=said):
+            s.put("a", value)
+        assert list(run.list()) == []
+
+
+def test_a_parameter_without_a_value_and_an_unknown_address_are_told_as_what_they_are(run_dir: Path) -> None:
+    with (
+        fb.open(run_dir) as run,
+        pytest.raises(fb.BadArgument, match=r'parameter "p": its value None is no number.*; '),
+    ):
+        run.parameter("p", None)
+    with pytest.raises(
+        fb.BadArgument, match=r'"http://x/y" is neither the path of a run.*; .*fb://HOST:PORT/NAME'
+    ):
+        fb.open("http://x/y")
+
+
+def test_files_of_numpys_and_the_command_line_take_and_give_what_python_does(
+    place: Place, tmp_path: Path
+) -> None:
+    run = tmp_path / "npy.fb"
+    arrays = {
+        "be": np.arange(3, dtype=">f8"),
+        "u": np.array(["a", "bc", ""]),
+        "s": np.array([b"a", b"bc"]),
+        "matrix": np.array([["ä", "b"], ["", "long"]], order="F"),
+        "one": np.array("title"),
+        "F": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    }
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        place.command("put", run, name, tmp_path / f"{name}.npy")
+        place.command("get", run, name, "-o", tmp_path / "back.npy")
+        back = np.load(tmp_path / "back.npy")
+        np.testing.assert_array_equal(back, array)
+        assert back.dtype == array.dtype.newbyteorder("=")
+    for name, array in arrays.items():
+        shown = json.loads(place.command("show", run, name, "--json"))
+        if array.dtype.kind != "S":
+            assert shown["values"] == array.tolist()
+        assert shown["order"] == "C"
+    assert '["a", "bc", ""]' in place.command("show", run, "u")
+    with fb.open(run, "r") as there:
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(there[name], array)
+    np.save(tmp_path / "f2.npy", np.zeros(2, "f2"))
+    said = place.command("put", run, "f2", tmp_path / "f2.npy", status=1)
+    assert "its dtype, <f2, is not kept; save a.astype('f4')" in said
+    said = place.command("put", run, "i", "99999999999999999999", status=1)
+    assert "99999999999999999999 is no integer of 64 bits; give one" in said
+    place.command("put", run, "i", str(2**64 - 1))
+    with fb.open(run, "r") as there:
+        assert there["i"] == 2**64 - 1

@@ -132,18 +132,10 @@ fn read(param: &Param, text: &str) -> Result<Given> {
 
 /// A number or truth value as people write it.
 fn scalar(text: &str) -> Result<Scalar> {
-    if let Ok(v) = text.parse::<i64>() {
-        return Ok(Scalar::from(v));
-    }
-    if let Ok(v) = text.parse::<u64>() {
-        return Ok(Scalar::from(v));
-    }
-    if let Ok(v) = text.parse::<f64>() {
-        return Ok(Scalar::from(v));
-    }
-    match text {
-        "true" => Ok(Scalar::from(true)),
-        "false" => Ok(Scalar::from(false)),
+    match (super::number(text)?, text) {
+        (Some(number), _) => Ok(number),
+        (None, "true") => Ok(Scalar::from(true)),
+        (None, "false") => Ok(Scalar::from(false)),
         _ => Err(Error::bad(format!("{text:?} is no number; write for example 2.5"))),
     }
 }
@@ -182,6 +174,12 @@ mod tests {
         assert_eq!(scalar("-2.5e3").unwrap(), Scalar::from(-2500.0));
         assert_eq!(scalar("true").unwrap(), Scalar::from(true));
         assert!(scalar("three").is_err());
+        assert_eq!(scalar("18446744073709551615").unwrap(), Scalar::from(u64::MAX));
+        for other in ["18446744073709551616", "-9223372036854775809", "1e400"] {
+            assert!(scalar(other).unwrap_err().text().contains(other), "it would become another number");
+        }
+        assert_eq!(scalar("1e20").unwrap(), Scalar::from(1e20));
+        assert_eq!(scalar("-inf").unwrap(), Scalar::from(f64::NEG_INFINITY));
         assert_eq!(zeros("3x4:f64").unwrap().meta.shape.extents(), [3, 4]);
         for bad in ["3x4", "x:f64", "3:float", "99999999999999:f64"] {
             assert!(zeros(bad).is_err(), "{bad}");

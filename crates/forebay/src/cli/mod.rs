@@ -28,7 +28,7 @@ mod wait;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
-use forebay::{Error, Result};
+use forebay::{Error, Result, Scalar};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -120,6 +120,33 @@ fn far(run: &str) -> Result<Option<(forebay_link::net::Address, String)>> {
 fn seconds(given: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(given)
         .map_err(|_| Error::bad(format!("{given} is no number of seconds to wait")))
+}
+
+/// A number as people write it: an integer of 64 bits, or a float; none when it is something else. What would become
+/// another number is refused.
+fn number(text: &str) -> Result<Option<Scalar>> {
+    if let Ok(v) = text.parse::<i64>() {
+        return Ok(Some(v.into()));
+    }
+    if let Ok(v) = text.parse::<u64>() {
+        return Ok(Some(v.into()));
+    }
+    let Ok(v) = text.parse::<f64>() else { return Ok(None) };
+    let digits = text.trim_start_matches(['+', '-']);
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Error::bad(format!(
+            "{text} is no integer of 64 bits; give one from {} to {}, or a float: {text}.0",
+            i64::MIN,
+            u64::MAX
+        )));
+    }
+    if v.is_infinite() && digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Err(Error::bad(format!(
+            "{text} is beyond the greatest float; give one up to {:e}, or inf",
+            f64::MAX
+        )));
+    }
+    Ok(Some(v.into()))
 }
 
 /// Runs this command again with another runtime directory, which is read from the environment.

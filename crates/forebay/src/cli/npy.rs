@@ -7,37 +7,81 @@
 //!  +--------+-------+------------+--------------+-----------
 //! ```
 
-use forebay::{Array, ArrayMeta, DType, Error, Order, Result, Shape};
+use forebay::{Array, ArrayMeta, DType, Error, Order, Result, Shape, Strided};
+use std::borrow::Cow;
 use std::path::Path;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The bytes of a file that holds an array.
+/// The bytes of a file that holds an array. Texts become NumPy's, `<U`, and arrays of bytes `|S`.
 pub fn encode(array: &Array) -> Result<Vec<u8>> {
     let meta = &array.meta;
-    let (descr, extents) = match meta.dtype {
-        DType::Str | DType::Bytes => {
-            let kind = if meta.dtype == DType::Str { 'S' } else { 'V' };
-            (format!("|{kind}{}", array.bytes.len().max(1)), Vec::new())
+    let extents = meta.shape.extents();
+    let of_letters = extents.split_last().map_or(&[][..], |(_, outer)| outer);
+    let texts;
+    let (descr, extents, elements): (String, &[u64], &[u8]) = match meta.dtype {
+        DType::Str => {
+            let found = letters(array)?;
+            let chars: Vec<Vec<char>> =
+                found.iter().map(|t| String::from_utf8_lossy(t).chars().collect()).collect();
+            let width = chars.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            let padded = |text: Vec<char>| {
+                let mut codes: Vec<u32> = text.into_iter().map(u32::from).collect();
+                codes.resize(width, 0);
+                codes.into_iter().flat_map(u32::to_le_bytes)
+            };
+            texts = chars.into_iter().flat_map(padded).collect::<Vec<u8>>();
+            (format!("<U{width}"), of_letters, &texts)
         }
-        other => (other.numpy().to_owned(), meta.shape.extents().to_vec()),
+        DType::Bytes if extents.len() > 1 => {
+            texts = row_major(array)?.into_owned();
+            (format!("|S{}", extents[extents.len() - 1]), of_letters, &texts)
+        }
+        DType::Bytes if array.bytes.is_empty() => ("|V1".into(), &[], &[0]),
+        DType::Bytes => (format!("|V{}", array.bytes.len()), &[], &array.bytes),
+        other => (other.numpy().to_owned(), extents, &array.bytes),
     };
-    let shape = Shape::new(&extents)?;
-    let fortran = if meta.order == Order::F { "True" } else { "False" };
+    let is_text = matches!(meta.dtype, DType::Str | DType::Bytes);
+    let fortran = if meta.order == Order::F && !is_text { "True" } else { "False" };
+    let shape = Shape::new(extents)?;
     let mut dict = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
     let pad = 64 - (10 + dict.len() + 1) % 64;
     dict.push_str(&" ".repeat(pad % 64));
     dict.push('\n');
-    let mut out = Vec::with_capacity(10 + dict.len() + array.bytes.len());
+    let mut out = Vec::with_capacity(10 + dict.len() + elements.len());
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&[1, 0]);
     out.extend_from_slice(&(dict.len() as u16).to_le_bytes());
     out.extend_from_slice(dict.as_bytes());
-    out.extend_from_slice(&array.bytes);
-    if array.bytes.is_empty() && matches!(meta.dtype, DType::Str | DType::Bytes) {
-        out.push(0);
-    }
+    out.extend_from_slice(elements);
     Ok(out)
+}
+
+/// The elements with the last index running fastest.
+fn row_major(array: &Array) -> Result<Cow<'_, [u8]>> {
+    if array.meta.order == Order::C {
+        return Ok(Cow::Borrowed(&array.bytes));
+    }
+    let apart = Strided::dense(&array.meta)?;
+    let mut out = vec![0; apart.bytes()];
+    apart.gather(&array.bytes, &mut out);
+    Ok(Cow::Owned(out))
+}
+
+/// The texts of an array of texts, or the one that it is. Those of an array are padded with zeros.
+fn letters(array: &Array) -> Result<Vec<Vec<u8>>> {
+    let Some((width, outer)) = array.meta.shape.extents().split_last().filter(|(_, outer)| !outer.is_empty())
+    else {
+        return Ok(vec![array.bytes.clone()]);
+    };
+    let (bytes, width) = (row_major(array)?, *width as usize);
+    let count = outer.iter().product::<u64>() as usize;
+    Ok((0..count).map(|i| unpadded(&bytes[i * width..(i + 1) * width]).to_vec()).collect())
+}
+
+/// Without the zeros that fill an element of an array of texts.
+pub fn unpadded(text: &[u8]) -> &[u8] {
+    &text[..text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)]
 }
 
 /// Reads a file.
@@ -81,15 +125,111 @@ pub fn decode(bytes: &[u8]) -> Result<Array> {
         .filter(|t| !t.is_empty())
         .map(|t| t.parse().map_err(|_| wrong(&format!("its shape is {shape}"))))
         .collect::<Result<_>>()?;
-    let dtype = DType::all()
-        .find(|d| d.numpy() == descr && !matches!(d, DType::Str | DType::Bytes))
-        .ok_or_else(|| wrong(&format!("its dtype is {descr:?}, which has no counterpart here")))?;
-    let meta = ArrayMeta { dtype, shape: Shape::new(&extents)?, order };
+    let element = Element::parse(descr)?;
+    let shape = Shape::new(&extents)?;
     let data = &bytes[end..];
-    if data.len() as u64 != meta.bytes()? {
-        return Err(wrong(&format!("{meta} takes {} bytes and {} follow", meta.bytes()?, data.len())));
+    let takes = shape.len().checked_mul(element.size as u64);
+    if takes != Some(data.len() as u64) {
+        return Err(wrong(&format!(
+            "its shape {shape} of {descr} and the {} bytes that follow do not agree",
+            data.len()
+        )));
     }
-    Ok(Array { meta, bytes: data.to_vec() })
+    element.array(shape, order, data)
+}
+
+/// What a file says of its elements: `<f8`, `>i4`, `<U12`.
+struct Element {
+    big: bool,
+    kind: char,
+    size: usize,
+    dtype: DType,
+}
+
+impl Element {
+    fn parse(descr: &str) -> Result<Element> {
+        let refused = |remedy: &str| {
+            let shown = if descr.starts_with('[') { "a structured dtype" } else { descr };
+            Error::bad(format!("its dtype, {shown}, is not kept; {remedy}"))
+        };
+        let mut letters = descr.chars();
+        let big = letters.next() == Some('>');
+        let kind = letters.next();
+        if let Some('M' | 'm') = kind {
+            return Err(refused("save a.astype('i8') and say the unit with --unit"));
+        }
+        let (kind, size) = match (kind, letters.as_str().parse::<usize>()) {
+            (Some(kind), Ok(size)) => (kind, size),
+            _ if descr.starts_with('[') => return Err(refused("save each field as an array of its own")),
+            _ => return Err(refused("save an array of numbers, texts or bytes")),
+        };
+        let (dtype, size) = match kind {
+            'U' => (Some(DType::Str), size.checked_mul(4)),
+            'S' | 'V' => (Some(DType::Bytes), Some(size)),
+            _ => {
+                let name = format!("{kind}{size}");
+                let known = |d: &DType| !matches!(d, DType::Str | DType::Bytes) && d.numpy()[1..] == name;
+                (DType::all().find(known), Some(size))
+            }
+        };
+        match (dtype, size, kind) {
+            (Some(dtype), Some(size), _) => Ok(Element { big, kind, size, dtype }),
+            (.., 'f') if size == Some(2) => Err(refused("save a.astype('f4')")),
+            (.., 'f') => Err(refused("save a.astype('f8')")),
+            (.., 'c') => Err(refused("save a.astype('c16')")),
+            _ => Err(refused("save an array of numbers, texts or bytes")),
+        }
+    }
+
+    /// The array, its elements in the byte order of ours.
+    fn array(&self, shape: Shape, order: Order, data: &[u8]) -> Result<Array> {
+        if !matches!(self.kind, 'U' | 'S' | 'V') {
+            let mut bytes = data.to_vec();
+            if self.big {
+                self.dtype.turn(&mut bytes);
+            }
+            return Ok(Array { meta: ArrayMeta { dtype: self.dtype, shape, order }, bytes });
+        }
+        // In the order of their indices, whatever that of the file is.
+        let strides = shape.strides(order).map(|n| (n * self.size as u64) as i64);
+        let apart = Strided::new(self.size, 0, shape, &strides[..shape.rank()], data.len() as u64)?;
+        let mut together = vec![0; apart.bytes()];
+        apart.gather(data, &mut together);
+        let one = |at: usize| &together[at * self.size..(at + 1) * self.size];
+        let texts: Vec<Vec<u8>> =
+            (0..shape.len() as usize).map(|at| self.text(one(at))).collect::<Result<_>>()?;
+        // As Python puts them: the letters are the last axis, and at least one; a single text is as long as it is.
+        let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
+        let width = if shape.rank() == 0 { longest } else { longest.max(1) };
+        let mut bytes = Vec::with_capacity(texts.len() * width);
+        for mut text in texts {
+            text.resize(width, 0);
+            bytes.extend(text);
+        }
+        let extents = [shape.extents(), &[width as u64]].concat();
+        Ok(Array { meta: ArrayMeta::new(self.dtype, Shape::new(&extents)?), bytes })
+    }
+
+    /// One element as the bytes that are kept of it.
+    fn text(&self, element: &[u8]) -> Result<Vec<u8>> {
+        if self.kind != 'U' {
+            return Ok(element.to_vec());
+        }
+        let code = |four: &[u8]| {
+            let four = four.try_into().unwrap_or_default();
+            if self.big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+        };
+        let letter = |four: &[u8]| {
+            char::from_u32(code(four)).ok_or_else(|| {
+                Error::bad(format!(
+                    "a text of it has {:#x}, which is no letter; save what can be written in UTF-8",
+                    code(four)
+                ))
+            })
+        };
+        let text: String = element.chunks_exact(4).map(letter).collect::<Result<_>>()?;
+        Ok(unpadded(text.as_bytes()).to_vec())
+    }
 }
 
 /// The text of a value in the head's dictionary.
@@ -121,6 +261,57 @@ mod tests {
             assert_eq!(decode(&file).unwrap(), a);
         }
         assert_eq!((encode(&array(&[3], Order::C)).unwrap().len() - 24) % 64, 0);
+    }
+
+    /// A file as `numpy.save` writes it.
+    fn saved(descr: &str, fortran: bool, shape: &str, elements: &[u8]) -> Vec<u8> {
+        let fortran = if fortran { "True" } else { "False" };
+        let dict = format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
+        [MAGIC, &[1, 0], &(dict.len() as u16).to_le_bytes(), dict.as_bytes(), elements].concat()
+    }
+
+    fn utf32(text: &str) -> Vec<u8> {
+        text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn the_byte_order_of_another_machine_is_turned() {
+        let bytes = [1.5f64.to_be_bytes(), (-2.0f64).to_be_bytes()].concat();
+        let found = decode(&saved("'>f8'", false, "(2,)", &bytes)).unwrap();
+        assert_eq!(found.bytes, [1.5f64.to_le_bytes(), (-2.0f64).to_le_bytes()].concat());
+        let found = decode(&saved("'>c16'", false, "()", &bytes)).unwrap();
+        assert_eq!(found.bytes, [1.5f64.to_le_bytes(), (-2.0f64).to_le_bytes()].concat());
+    }
+
+    #[test]
+    fn texts_are_read_and_come_back_as_numpys_own() {
+        let letters = utf32("a\0bcä\0xy");
+        let found = decode(&saved("'<U2'", false, "(2, 2)", &letters)).unwrap();
+        assert_eq!((found.meta.dtype, found.meta.shape.extents()), (DType::Str, &[2, 2, 2][..]));
+        assert_eq!(found.bytes, "a\0bcäxy".as_bytes());
+        assert_eq!(decode(&encode(&found).unwrap()).unwrap(), found);
+        let columns = decode(&saved("'<U2'", true, "(2, 2)", &letters)).unwrap();
+        assert_eq!(columns.bytes, "a\0äbcxy".as_bytes());
+        let one = decode(&saved("'<U3'", false, "()", &utf32("abc"))).unwrap();
+        assert_eq!((one.meta.shape.extents(), one.to_text().unwrap().as_str()), (&[3][..], "abc"));
+        assert_eq!(decode(&encode(&one).unwrap()).unwrap(), one);
+        let bytes = decode(&saved("'|S2'", false, "(2,)", b"a\0bc")).unwrap();
+        assert_eq!((bytes.meta.dtype, bytes.meta.shape.extents()), (DType::Bytes, &[2, 2][..]));
+        assert_eq!(decode(&encode(&bytes).unwrap()).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_dtype_that_is_not_kept_is_refused_with_what_to_save() {
+        for (descr, remedy) in [
+            ("'<f2'", "<f2, is not kept; save a.astype('f4')"),
+            ("'<f16'", "a.astype('f8')"),
+            ("'<M8[ns]'", "save a.astype('i8')"),
+            ("'|O'", "save an array of numbers"),
+            ("[('a', '<f8')]", "a structured dtype, is not kept; save each field"),
+        ] {
+            let e = decode(&saved(descr, false, "(0,)", &[])).unwrap_err();
+            assert!(e.text().contains(remedy), "{e}");
+        }
     }
 
     #[test]

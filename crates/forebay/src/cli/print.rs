@@ -81,9 +81,27 @@ impl<'a> Walk<'a> {
         &self.array.bytes[from..from + size]
     }
 
+    /// How many axes lead to the elements; the last one of texts holds their letters.
+    fn axes(&self) -> usize {
+        let rank = self.array.meta.shape.rank();
+        if self.array.meta.dtype == DType::Str { rank.saturating_sub(1) } else { rank }
+    }
+
+    /// The element, or the text, behind all axes.
+    fn leaf(&self, base: u64) -> Value {
+        if self.array.meta.dtype != DType::Str {
+            return element(self.array.meta.dtype, self.at(base));
+        }
+        let axis = self.axes();
+        let width = self.array.meta.shape.extents().get(axis).copied().unwrap_or(0);
+        let letters: Vec<u8> =
+            (0..width).flat_map(|i| self.at(base + i * self.strides[axis])).copied().collect();
+        json!(String::from_utf8_lossy(super::npy::unpadded(&letters)))
+    }
+
     fn json(&self, axis: usize, base: u64) -> Value {
-        match self.array.meta.shape.extents().get(axis) {
-            None => element(self.array.meta.dtype, self.at(base)),
+        match self.array.meta.shape.extents()[..self.axes()].get(axis) {
+            None => self.leaf(base),
             Some(n) => {
                 Value::Array((0..*n).map(|i| self.json(axis + 1, base + i * self.strides[axis])).collect())
             }
@@ -91,9 +109,12 @@ impl<'a> Walk<'a> {
     }
 
     fn text(&self, axis: usize, base: u64, whole: bool, out: &mut String) {
-        let extents = self.array.meta.shape.extents();
+        let extents = &self.array.meta.shape.extents()[..self.axes()];
         let Some(n) = extents.get(axis).copied() else {
-            out.push_str(&element_text(self.array.meta.dtype, self.at(base)));
+            match self.array.meta.dtype {
+                DType::Str => out.push_str(&self.leaf(base).to_string()),
+                dtype => out.push_str(&element_text(dtype, self.at(base))),
+            }
             return;
         };
         let last = axis + 1 == extents.len();
@@ -119,21 +140,28 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The values of an array as nested JSON lists; text as a string.
+/// Whether an array is one text.
+fn is_one_text(array: &Array) -> bool {
+    array.meta.dtype == DType::Str && array.meta.shape.rank() < 2
+}
+
+/// The values of an array as nested JSON lists; a text as a string.
 pub fn values(array: &Array) -> Value {
-    match array.meta.dtype {
-        DType::Str => json!(String::from_utf8_lossy(&array.bytes)),
-        _ => Walk::new(array).json(0, 0),
+    match is_one_text(array) {
+        true => json!(String::from_utf8_lossy(&array.bytes)),
+        false => Walk::new(array).json(0, 0),
     }
 }
 
 /// The values of an array as NumPy would print them, large ones by their edges.
 pub fn text(array: &Array) -> String {
-    match array.meta.dtype {
-        DType::Str => String::from_utf8_lossy(&array.bytes).into_owned(),
-        _ => {
+    match is_one_text(array) {
+        true => String::from_utf8_lossy(&array.bytes).into_owned(),
+        false => {
             let mut out = String::new();
-            Walk::new(array).text(0, 0, array.meta.shape.len() <= WHOLE, &mut out);
+            let walk = Walk::new(array);
+            let shown: u64 = array.meta.shape.extents()[..walk.axes()].iter().product();
+            walk.text(0, 0, shown <= WHOLE, &mut out);
             out
         }
     }

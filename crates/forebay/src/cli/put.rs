@@ -2,7 +2,7 @@
 
 use super::npy;
 use super::out::Out;
-use forebay::{Error, Mode, PutOptions, Result, View};
+use forebay::{Array, ArrayMeta, Error, Mode, Order, PutOptions, Result, Shape, Strided, View};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -38,18 +38,15 @@ impl Put {
     pub fn run(&self, out: &Out) -> Result<()> {
         let attrs = self.attributes()?;
         let number;
-        let array;
+        let array: Array;
         let view = if self.text {
             View::text(&self.value)
         } else if self.value.ends_with(".npy") {
             array = npy::read(Path::new(&self.value))?;
-            View::new(array.meta, &array.bytes)?
-        } else if let Ok(v) = self.value.parse::<i64>() {
-            number = v.to_le_bytes();
-            View::new(forebay::ArrayMeta::new(forebay::DType::I64, forebay::Shape::scalar()), &number)?
-        } else if let Ok(v) = self.value.parse::<f64>() {
-            number = v.to_le_bytes();
-            View::new(forebay::ArrayMeta::new(forebay::DType::F64, forebay::Shape::scalar()), &number)?
+            in_c_order(&array)?
+        } else if let Some(v) = super::number(&self.value)? {
+            number = v;
+            View::new(ArrayMeta::new(number.dtype(), Shape::scalar()), number.bytes())?
         } else {
             return Err(Error::bad(format!(
                 "{:?} is neither a .npy file nor a number; say --text to store it as a text",
@@ -82,4 +79,13 @@ impl Put {
         }
         Ok((!map.is_empty()).then_some(map))
     }
+}
+
+/// An array as Python puts it: h5py sees the shape and the indices that NumPy has, whatever the order of the file.
+fn in_c_order(array: &Array) -> Result<View<'_>> {
+    let meta = &array.meta;
+    if meta.order == Order::C {
+        return View::new(*meta, &array.bytes);
+    }
+    View::strided(meta.dtype, meta.shape, &Strided::dense(meta)?.strides(), 0, &array.bytes)
 }
