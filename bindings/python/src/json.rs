@@ -49,7 +49,7 @@ pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
             .ok_or_else(|| errors::bad(py, format!("{real} is not a finite number")));
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Value::String(text.to_str()?.to_owned()));
+        return Ok(Value::String(errors::letters(text)?.to_owned()));
     }
     let kind = value.get_type().name()?.to_string();
     Err(errors::bad(py, format!("a value of type {kind} is not a number, truth value or text")))

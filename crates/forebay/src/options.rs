@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
 use forebay_types::{Code, Error, Result};
 
@@ -135,6 +136,11 @@ pub fn run_dir(place: &str) -> Result<PathBuf> {
     if place.is_empty() {
         return Err(Error::bad("the name of a run is empty; give a path such as \"two_stream\""));
     }
+    if place.contains("://") && !Address::is_meant(place) {
+        return Err(Error::bad(format!(
+            "{place:?} is neither the path of a run nor an address that is known; give a path such as \"two_stream\", or fb://HOST:PORT/NAME for a run on another host"
+        )));
+    }
     if place.contains("://") {
         return Err(Error::bad(format!(
             "{place:?} names a run on another host, and this is done with the run's directory; do it there, for example with {:?}",
@@ -212,6 +218,8 @@ mod tests {
         assert!(run_dir("two_stream").unwrap().ends_with("two_stream.fb"));
         assert!(run_dir("/data/x.fb").unwrap().ends_with("data/x.fb"));
         assert!(run_dir("").is_err());
+        let e = run_dir("http://host/two_stream").unwrap_err();
+        assert!(e.text().contains("fb://HOST:PORT/NAME"), "{e}");
         let e = run_dir("fb://host:7000/two_stream").unwrap_err();
         assert!(e.text().contains("\"two_stream\""), "{e}");
     }

@@ -180,6 +180,20 @@ pub struct Slice {
     pub squeeze: bool,
 }
 
+/// The error of a part that leaves its array.
+fn beyond(slice: &Slice, shape: &Shape, axis: usize) -> Error {
+    const NTH: [&str; limits::RANK] =
+        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"];
+    let Slice { start, count, step, .. } = slice;
+    let extent = shape.extents()[axis];
+    let elements = if *count == 1 { "element" } else { "elements" };
+    let steps = if *step == 1 { String::new() } else { format!(" in steps of {step}") };
+    Error::bad(format!(
+        "the part begins at index {start} of the {} axis and takes {count} {elements}{steps}, and the array of shape {shape} has {extent} there; take a part that lies within it",
+        NTH[axis]
+    ))
+}
+
 /// A part of an array, one [`Slice`] an axis (missing ones mean the whole axis).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Selection(pub Vec<Slice>);
@@ -205,9 +219,7 @@ impl Selection {
                 Some(last) => slice.step > 0 && last.is_some_and(|l| l < *extent),
             };
             if !inside {
-                return Err(Error::bad(format!(
-                    "the selection {slice:?} leaves axis {axis} of extent {extent}"
-                )));
+                return Err(beyond(&slice, shape, axis));
             }
             out.push(slice);
         }
@@ -263,7 +275,7 @@ impl Selection {
                     let i = number(index, 0)?;
                     if i < 0 || i >= extent {
                         return Err(Error::bad(format!(
-                            "the index {index} leaves an axis of extent {extent}"
+                            "the index {index} in the selection {text:?} is beyond its axis of the shape {shape}; give one below {extent}, or a negative one that counts from the end"
                         )));
                     }
                     Slice { start: i as u64, count: 1, step: 1, squeeze: true }
@@ -356,6 +368,24 @@ mod tests {
         assert!(Shape::new(&[1; 9]).is_err());
         assert!(Shape::new(&[1 << 40, 1 << 40]).is_err());
         assert!(Shape::new(&[1 << 61]).unwrap().bytes(DType::C128).is_err());
+    }
+
+    #[test]
+    fn a_part_beyond_its_array_is_told_in_the_words_of_who_asked() {
+        let shape = Shape::new(&[3, 4]).unwrap();
+        let slice = |start, count, step| Slice { start, count, step, squeeze: false };
+        let refused =
+            |slices: &[Slice]| Selection(slices.to_vec()).resolve(&shape).unwrap_err().text().to_owned();
+        let text = refused(&[slice(3, 1, 1), slice(0, 4, 1)]);
+        assert!(text.contains("begins at index 3 of the first axis and takes 1 element,"), "{text}");
+        assert!(text.contains("the array of shape (3, 4) has 3 there; take a part"), "{text}");
+        let text = refused(&[slice(0, 3, 1), slice(1, 3, 2)]);
+        assert!(text.contains("index 1 of the second axis and takes 3 elements in steps of 2,"), "{text}");
+        let text = Selection::parse("1,-5", &shape).unwrap_err().text().to_owned();
+        assert!(
+            text.contains(r#"index -5 in the selection "1,-5""#) && text.contains("; give one below 4"),
+            "{text}"
+        );
     }
 
     #[test]

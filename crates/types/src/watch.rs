@@ -268,6 +268,13 @@ impl Parameter {
                 "parameter {:?}: its least value {min} is above its greatest value {max}; give min and max the other way round",
                 self.name
             ))),
+            _ if !(self.value.is_number() || self.value.is_boolean() || self.value.is_string()) => {
+                Err(crate::Error::bad(format!(
+                    "parameter {:?}: its value {} is no number, truth value or text; give one, of the type that it is to have",
+                    self.name,
+                    if self.value.is_null() { "None".to_owned() } else { self.value.to_string() }
+                )))
+            }
             _ => self.check(&self.value),
         }
     }

@@ -24,16 +24,35 @@ def dense(value: Any) -> tuple[Any, str | None]:
     """
     if isinstance(value, (bytearray, memoryview)) and _flat_bytes(value):
         return bytes(value), None
-    array = np.asarray(value)
+    array = _array(value)
     kind, size = array.dtype.kind, array.dtype.itemsize
     if kind in _NATIVE and size in _SIZES[kind]:
         native = array.dtype.newbyteorder("=")
         return np.array(array, dtype=native, order="C", copy=True), None
     if kind == "U":
-        return _bytes_of(np.char.encode(array, "utf-8")), "str"
+        try:
+            return _bytes_of(np.char.encode(array, "utf-8")), "str"
+        except UnicodeEncodeError as error:
+            raise BadArgument(
+                f"a text of the array is not kept, for UTF-8 cannot write it ({error}); "
+                "np.char.encode(a, 'utf-8', 'replace') puts ? there"
+            ) from None
     if kind == "S":
         return _bytes_of(array), "bytes"
     raise BadArgument(_refusal(value, array))
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """As NumPy sees it."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        shown = repr(value)
+        shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
+        raise BadArgument(
+            f"{shown} is no array, for its rows differ in length; "
+            "give rows of one length, or put each under a name of its own"
+        ) from None
 
 
 def whole(array: NDArray[Any]) -> None:
@@ -55,7 +74,7 @@ def fill(array: NDArray[Any], value: Any, name: str) -> None:
         return
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
         whole(value)
-    found = np.asarray(value)
+    found = _array(value)
     if found.shape != array.shape:
         raise BadArgument(
             f"{name} has the shape {array.shape} in this call, the function returned {found.shape}"

@@ -39,7 +39,7 @@ impl Held {
 
     /// Text.
     pub fn push_text(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
-        let letters: *const str = text.to_str()?;
+        let letters: *const str = crate::errors::letters(text)?;
         // SAFETY: the letters of a str never move nor change while it lives, and `kept` lives
         // as long as the arguments.
         self.args.push(Arg::Str(unsafe { &*letters }));
