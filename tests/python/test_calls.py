@@ -609,3 +609,18 @@ def test_a_line_of_parameters_that_cannot_be_read_is_refused_where_it_is_written
         def scale(x: object) -> None: ...
 
     assert "scale" in str(told.value)
+
+
+def test_a_file_that_serves_when_it_is_loaded_is_refused_with_the_remedy(
+    place: Place, tmp_path: Path
+) -> None:
+    file = tmp_path / "both.py"
+    text = 'import forebay as fb\n@fb.service("in a:f64")\ndef f(a): pass\n'
+    file.write_text(f"{text}fb.serve(f)\n")
+    said = place.command("serve", file, status=1)
+    assert re.search(r"calls fb\.serve while `forebay serve .*; put the call under `if __name__", said), said
+    file.write_text(f"{text}if __name__ == '__main__':\n    fb.serve(f)\n")
+    server = place.serve(file)
+    until(lambda: "f(in a:f64)" in place.command("services"), what="the service")
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(30) == 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from . import _forebay
-from ._services import Server, offer_of, serve_until_stopped, services_in
+from ._services import Server, loading, offer_of, serve_until_stopped, services_in
 
 EXAMPLE = "example:\n  python -m forebay serve poisson1d.py --workers 2"
 
@@ -27,7 +27,11 @@ def load(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec.loader.exec_module(module)
+    loading.append(path)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        loading.pop()
     return module
 
 

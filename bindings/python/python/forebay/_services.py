@@ -27,6 +27,8 @@ _MARK = "__forebay_service__"
 _AGAIN = 3.0
 
 _started: weakref.WeakSet[Server] = weakref.WeakSet()
+loading: list[str] = []
+"""The file that ``forebay serve`` loads at the moment."""
 # The threads of a server stay with the parent.
 os.register_at_fork(after_in_child=_started.clear)
 
@@ -157,7 +159,14 @@ def serve(
     memory: str | int | None = None,
     listen: str | None = None,
 ) -> None:
-    """Offers services until Ctrl-C or SIGTERM, then ends gracefully."""
+    """Offers services until Ctrl-C or SIGTERM, then ends gracefully. Where ``forebay serve`` is to load the file
+    too, call it under ``if __name__ == "__main__":``.
+    """
+    if loading:
+        raise _forebay.BadArgument(
+            f"{loading[-1]} calls fb.serve while `forebay serve {loading[-1]}` loads it, which offers its services itself; "
+            'put the call under `if __name__ == "__main__":`, or say `python FILE` instead'
+        )
     serve_until_stopped(Server(*services, workers=workers, name=name, memory=memory, listen=listen), broker)
 
 
