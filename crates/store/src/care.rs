@@ -9,7 +9,7 @@ mod salvage;
 mod verify;
 
 pub use doubt::{Doubt, doubt};
-pub use repair::{Repaired, repair, repair_with};
+pub use repair::{Repaired, lacks_catalog, repair, repair_with};
 pub use salvage::Saved;
 pub use verify::{Report, verify, verify_with};
 

@@ -13,6 +13,7 @@
 //! A name that ends in `.tmp` belongs to nobody once its writer is dead.
 
 use crate::disk::Disk;
+use forebay_arena::place;
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -162,11 +163,16 @@ impl Layout {
             .collect::<Vec<_>>();
         // What has neither a catalog nor arrays may still have had tables.
         let lost = |n: &String| {
-            n.starts_with(DAMAGED) || [LOG, REPAIRED].iter().any(|end| n.strip_prefix(CATALOG) == Some(end))
+            n.starts_with(DAMAGED)
+                || is_segment(n)
+                || [LOG, REPAIRED].iter().any(|end| n.strip_prefix(CATALOG) == Some(end))
         };
         let was_a_run = entries.iter().any(lost);
         let ours = |n: &str| {
-            [LOCK, AGENT, STEPS, DATA].contains(&n) || n.starts_with(CATALOG) || n.starts_with(DAMAGED)
+            [LOCK, AGENT, STEPS, DATA].contains(&n)
+                || n.starts_with(CATALOG)
+                || n.starts_with(DAMAGED)
+                || is_segment(n)
         };
         entries.retain(|n| !ours(n));
         if !entries.is_empty() {
@@ -210,6 +216,11 @@ impl Layout {
         }
         Ok(())
     }
+}
+
+/// Whether that is the name of a rank's segment, which lies in the run's directory when shared memory is small.
+fn is_segment(name: &str) -> bool {
+    ["run", "over"].iter().any(|kind| name.starts_with(&place::segment_name(&[kind, ""])))
 }
 
 /// What a directory turned out to be.

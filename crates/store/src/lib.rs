@@ -23,8 +23,8 @@ mod site;
 pub mod stepfile;
 
 pub use care::{
-    Doubt, Progress, Repaired, Report, Saved, compact, compact_with, doubt, recover, recover_with, repair,
-    repair_with, verify, verify_with,
+    Doubt, Progress, Repaired, Report, Saved, compact, compact_with, doubt, lacks_catalog, recover,
+    recover_with, repair, repair_with, verify, verify_with,
 };
 pub use catalog::PartialRow;
 pub use located::{Array, Located};

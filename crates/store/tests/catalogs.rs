@@ -1,14 +1,14 @@
 //! Damage to a catalog that SQLite reads without a word, or not at all: pages that hide rows, the first page, a log
 //! that is broken, text that is none.
 
-use crate::care::{PAGE, copy, crashed, flip, pages_with, rows, scratch, steps};
-use crate::common::recover_without_memory;
+use crate::care::{PAGE, copy, crashed, flip, insert, pages_with, rows, scratch, steps, table};
+use crate::common::{Rank, f64s, recover_without_memory, wait_for};
 use crate::elsewhere::{left, recovered};
-use forebay_store::{Options, Owner, Reader, doubt, recover, repair, verify};
-use forebay_types::Code;
-use forebay_types::control::Elsewhere;
+use forebay_store::{Options, Owner, Reader, doubt, lacks_catalog, recover, repair, verify};
+use forebay_types::control::{Ask, Elsewhere};
+use forebay_types::{Code, Error};
 use rusqlite::Connection;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// In the second frame of a log.
@@ -211,4 +211,96 @@ fn an_emptied_catalog_beside_what_a_killed_program_left_in_memory_is_repaired_an
     assert!(rank.is_unlinked());
     assert_eq!(Reader::open(&run).unwrap().list("x", None).unwrap().len(), 1);
     assert_eq!(steps(&run), [0]);
+}
+
+/// A run that is written, its log removed as by the first act of somebody who removes the directory; then its ranks
+/// insert more, and `remove` goes on as soon as the catalog is written anew.
+fn removed_on(remove: impl FnOnce(&Path) + Send) -> (tempfile::TempDir, PathBuf, Rank, Error) {
+    let (keep, run) = scratch();
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    let t = table(&mut rank, "t");
+    insert(&mut rank, &t, 0..100);
+    rank.step(0, &f64s(1000, 0));
+    rank.ask(&Ask::Flush).unwrap();
+    let catalog = run.join("catalog.sqlite");
+    let number = || catalog.metadata().ok().map(|m| m.ino());
+    let before = number();
+    std::fs::remove_file(run.join("catalog.sqlite-wal")).unwrap();
+    insert(&mut rank, &t, 100..150);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            wait_for("the catalog that is written anew", || {
+                (number().is_some() && number() != before).then_some(())
+            });
+            remove(&run);
+        });
+        assert!(rank.ask(&Ask::Flush).is_err(), "it is not durable");
+    });
+    let told = owner.close().unwrap_err();
+    (keep, run, rank, told)
+}
+
+#[test]
+fn a_catalog_that_is_removed_again_when_it_was_written_anew_is_there_in_the_end() {
+    let again = |run: &Path| {
+        std::fs::remove_file(run.join("catalog.sqlite")).unwrap();
+        std::fs::remove_file(run.join("steps/0000000000.h5")).unwrap();
+    };
+    let (_keep, run, _rank, told) = removed_on(again);
+    assert!(told.text().contains("is written there anew"), "{told}");
+    let e = recover(&run).unwrap_err();
+    assert!(e.text().contains("the snapshots 0 are not there"), "what was removed is named: {e}");
+    assert_eq!(rows(&run, "t"), (0..150).collect::<Vec<_>>());
+    recover(&run).unwrap();
+}
+
+#[test]
+fn a_removal_of_the_directory_that_begins_with_its_catalog_is_told_as_that_and_frees_the_memory() {
+    let (_keep, run, rank, told) = removed_on(|run| std::fs::remove_dir_all(run).unwrap());
+    assert!(told.text().contains("was deleted while the run was open"), "{told}");
+    assert!(rank.is_unlinked() && !run.exists());
+}
+
+#[test]
+fn a_directory_that_lost_all_but_its_lock_gets_what_a_killed_program_left_in_memory() {
+    let (_keep, run) = scratch();
+    let rank = left(&run);
+    for file in ["catalog.sqlite", "catalog.sqlite-wal", "steps/0000000000.h5"] {
+        let _ = std::fs::remove_file(run.join(file));
+    }
+    assert!(lacks_catalog(&run).unwrap());
+    assert!(repair(&run).unwrap().lost_catalog);
+    let (done, said) = recovered(&run, Elsewhere::Refuse);
+    assert!(done.is_ok(), "{done:?} {said}");
+    assert!(rank.is_unlinked());
+    assert_eq!(Reader::open(&run).unwrap().list("x", None).unwrap().len(), 1);
+}
+
+#[test]
+fn an_empty_directory_is_no_run_to_repair_and_stays_empty() {
+    let (_keep, run) = scratch();
+    for made in [false, true] {
+        let _ = made.then(|| std::fs::create_dir(&run).unwrap());
+        let e = repair(&run).unwrap_err();
+        assert!(e.code() == Code::NotFound && e.text().contains("there is no run"), "{e}");
+    }
+    assert_eq!(std::fs::read_dir(&run).unwrap().count(), 0);
+}
+
+#[test]
+fn a_data_set_whose_file_is_lost_is_told_as_such_until_it_is_given_up() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.put("grid", &f64s(50_000, 1), None);
+    rank.ask(&Ask::Close { finished: true }).unwrap();
+    owner.close().unwrap();
+    let file = std::fs::read_dir(run.join("data")).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(file).unwrap();
+    for _ in 0..2 {
+        let found = verify(&run).unwrap();
+        assert_eq!((found.lost_sets, found.faults.len()), (vec!["grid".to_owned()], 1));
+        assert_eq!(repair(&run).unwrap().damaged_sets.len(), 1);
+    }
 }

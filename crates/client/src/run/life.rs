@@ -208,7 +208,7 @@ impl Life {
             _ if state == LOST || self.is_far() => Error::new(
                 Code::ServerLost,
                 format!(
-                    "the store of the run {run} is lost; open the run again, or use `forebay recover {run}`: nothing acknowledged is lost"
+                    "the store of the run {run} is lost; open the run again, or use `forebay recover {run}`: nothing acknowledged is lost, unless somebody removed files of the run"
                 ),
             ),
             STOPPED => Error::new(

@@ -1,7 +1,7 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
-use super::leftover::{Look, in_memory, kept_aside, leftovers, lines, unread};
+use super::leftover::{Left, Look, in_memory, kept_aside, leftovers, lines, unread};
 use super::out::{Out, Unit, bar, bytes};
 use super::partial;
 use forebay::{Code, Elsewhere, Error, Result, run_dir, runs_in};
@@ -53,7 +53,7 @@ impl Verify {
     pub fn run(&self, out: &Out) -> Result<()> {
         let dir = run_dir(&self.run)?;
         let (bar, progress) = bar("reading", Unit::Bytes);
-        let report = store::verify_with(&dir, &progress)?;
+        let report = store::verify_with(&dir, &progress).map_err(|e| self.unread(e))?;
         bar.finish_and_clear();
         let left = store::left_in_memory(&dir).unwrap_or_default();
         let lacking: Vec<partial::Lacking> = report.partial.iter().map(Into::into).collect();
@@ -89,6 +89,25 @@ impl Verify {
                 ),
             ));
         }
+        if let [name, ..] = &report.lost_sets[..]
+            && report.lost_sets.len() + report.marked.len() == report.faults.len()
+        {
+            let lost = counted(report.lost_sets.len(), "data set");
+            let steps = match &report.marked[..] {
+                [] => String::new(),
+                [step, ..] => {
+                    format!(" (for damaged snapshots, which are marked: `forebay drop {} {step}`)", self.run)
+                }
+            };
+            return Err(Error::new(
+                Code::Corrupt,
+                format!(
+                    "{}: {lost} lost or damaged, as the lines above name, which no command can mend; put them again, or their files back from a copy, or give them up: `forebay rm {} {name}`{steps}",
+                    dir.display(),
+                    self.run,
+                ),
+            ));
+        }
         if !report.faults.is_empty() {
             return Err(Error::new(
                 Code::Corrupt,
@@ -110,6 +129,16 @@ impl Verify {
             counted(report.data_sets, "data set"),
             bytes(report.bytes)
         ))
+    }
+}
+
+impl Verify {
+    /// A catalog that cannot be read at all is for `repair`.
+    fn unread(&self, e: Error) -> Error {
+        match e.code() == Code::Corrupt && !e.text().contains("forebay repair") {
+            true => Error::new(Code::Corrupt, format!("{}; run `forebay repair {}`", e.text(), self.run)),
+            false => e,
+        }
     }
 }
 
@@ -136,14 +165,19 @@ impl Repair {
                 format!("{} was mended, and is sound now as far as its files can tell", dir.display()),
             ));
         }
-        Err(Error::new(
+        Err(self.incomplete(&dir, &done))
+    }
+
+    /// That not all is well.
+    fn incomplete(&self, dir: &Path, done: &store::Repaired) -> Error {
+        Error::new(
             Code::Corrupt,
             format!(
                 "{} is mended as far as it can be, and what the lines above name was wrong, is missing or damaged; {}",
                 dir.display(),
-                self.remedies(&done)
+                self.remedies(done)
             ),
-        ))
+        )
     }
 
     /// What helps against what is still wrong.
@@ -427,6 +461,25 @@ fn refused(dir: &Path, by: Has, e: Error) -> Error {
 }
 
 fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
+    if !store::lacks_catalog(dir)? {
+        return finish(out, dir, elsewhere);
+    }
+    // What is in memory needs a catalog to go into.
+    eprintln!(
+        "forebay: {} has files of a run and no catalog, which is made anew of them first",
+        dir.display()
+    );
+    let repair = Repair { run: dir.display().to_string() };
+    let done = store::repair(dir).map_err(|e| who_writes(dir, e))?;
+    let lost = match out.json {
+        true => Ok(()),
+        false => repair.tell(out, dir, &done),
+    };
+    finish(out, dir, elsewhere).and(lost).and(Err(repair.incomplete(dir, &done)))
+}
+
+/// Writes what the dead have left.
+fn finish(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
     let (bar, progress) = bar("recovering", Unit::Bytes);
     let shown = bar.clone();
     // On the standard error, so that what a program reads of this command stays as it was.
@@ -473,12 +526,19 @@ fn recover(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
 }
 
 fn existing(dir: &Path) -> Result<()> {
-    match dir.is_dir() {
-        true => Ok(()),
-        false => {
-            Err(Error::new(Code::NotFound, format!("there is no run {}; check the name", dir.display())))
-        }
+    let layout = store::layout::Layout::new(dir);
+    let is_nothing = matches!(layout.inspect()?, store::layout::Found::Nothing | store::layout::Found::Empty);
+    if !is_nothing || store::lacks_catalog(dir)? {
+        return Ok(());
     }
+    let is_of = |left: &Left| matches!(left, Left::OfNone(run) if Path::new(run) == dir);
+    let remedy = match leftovers(Look::Here).iter().any(|one| is_of(&one.left)) {
+        true => {
+            "what it had in shared memory belongs to no run any more, and `forebay doctor --clean` frees it; if it was moved, recover it where it is"
+        }
+        false => "check the name",
+    };
+    Err(Error::new(Code::NotFound, format!("there is no run {}; {remedy}", dir.display())))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::out::bytes;
 use forebay::Result;
 use forebay_arena::place::{self, Found};
-use forebay_store::catalog;
+use forebay_store::catalog::{self, Standing};
+use forebay_store::layout::Found as LayoutFound;
 use forebay_types::control::word;
 use forebay_types::counted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub enum Left {
     InUse,
     /// Of a run that is there, and of a session of it that was not closed.
     Of(String),
+    /// Of a run that is there, and of a session of it of which nothing is needed any more.
+    Settled(String),
     /// Of a run that is there, and of a session that somebody closed who did not see it, or gave it up.
     Closed(String),
     /// Of a run whose directory is gone, or is another run's by now.
@@ -139,14 +142,25 @@ fn left_of(seen: &Seen, run: String) -> Left {
         return Left::OfNone(run);
     }
     // What cannot be looked at may be there.
-    let gone = std::fs::symlink_metadata(dir).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-    if gone {
+    let layout = forebay_store::layout::Layout::new(dir);
+    // What was made for this very directory is recovered also where its catalog is lost.
+    let is_nothing = matches!(layout.inspect(), Ok(LayoutFound::Nothing | LayoutFound::Empty));
+    if is_nothing && home == 0 {
         return Left::OfNone(run);
     }
+    let is_settled = || {
+        // Whoever has the run reads its memory, and frees it behind that.
+        forebay_store::lock::holder(&layout.lock()).is_some() || matches!(seen.path.try_exists(), Ok(false))
+    };
     match glance(dir) {
         Ok((id, _)) if !is_of(&id) => Left::OfNone(run),
-        Ok((_, known)) if known.contains(&(name, true)) => Left::Closed(run),
-        _ => Left::Of(run),
+        _ if is_settled() => Left::InUse,
+        // Whoever had the run a moment ago has written how the session ended before that.
+        _ => match glance(dir).ok().and_then(|(_, known)| known.into_iter().find(|(of, _)| *of == name)) {
+            Some((_, Standing::Unseen)) => Left::Closed(run),
+            Some((_, Standing::Settled)) => Left::Settled(run),
+            _ => Left::Of(run),
+        },
     }
 }
 
@@ -232,6 +246,9 @@ impl Left {
             Left::Calls | Left::InUse => return None,
             Left::Of(run) => format!(
                 "{room} of the run {run}, which `forebay recover {run}` or its next opening brings to disk"
+            ),
+            Left::Settled(run) => format!(
+                "{room} of the run {run}, which is on disk or was given up: `forebay recover {run}` or its next opening frees it"
             ),
             Left::Closed(run) => format!(
                 "{room} of a session of the run {run} that was closed elsewhere without it: `forebay recover --abandon {run}` frees it"

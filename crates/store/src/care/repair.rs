@@ -8,11 +8,11 @@ use super::verify::{difference_of_set, fault_of_set, faults_of_step, no_step};
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
+use crate::layout::{DATA, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
 use crate::lock::Lock;
 use crate::owner::{
-    broken, close_past, earlier as said_of_earlier, files, has_end, inherit, left_by_the_dead, lost_records,
-    older, one_catalog, spare_the_living, tidy,
+    broken, close_past, earlier as said_of_earlier, files, has_end, id_left, inherit, left_by_the_dead,
+    lost_records, older, one_catalog, spare_the_living, tidy,
 };
 use crate::reader::Reader;
 use crate::site::Site;
@@ -82,11 +82,24 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
     repair_with(dir, &unheard())
 }
 
+/// Whether there are files of a run here, or memory that was made for it, and no catalog.
+pub fn lacks_catalog(dir: &Path) -> Result<bool> {
+    let layout = Layout::new(dir);
+    Ok(match layout.inspect()? {
+        Found::Remains => true,
+        Found::Empty => id_left(&layout).is_some(),
+        Found::Nothing | Found::Begun | Found::Run => false,
+    })
+}
+
 /// The same, counted in files.
 pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let layout = Layout::new(dir);
-    if !layout.root().is_dir() {
-        return Err(Error::new(Code::NotFound, format!("there is no run {}", dir.display())));
+    if matches!(layout.inspect()?, Found::Nothing | Found::Empty) && !lacks_catalog(dir)? {
+        return Err(Error::new(
+            Code::NotFound,
+            format!("there is no run {}: nothing is there to repair; check the name", dir.display()),
+        ));
     }
     let disk: Arc<dyn Disk> = Arc::new(System);
     one_catalog(&layout)?;
@@ -160,7 +173,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     catalog.settle()?;
     let reader = Reader::open(dir)?;
     done.damaged_sets = match reader.list("*", None) {
-        Ok(sets) => sets.iter().filter_map(|row| fault_of_set(&layout, &reader, row)).collect(),
+        Ok(sets) => sets.iter().filter_map(|row| Some(fault_of_set(&layout, &reader, row)?.text)).collect(),
         Err(e) => vec![format!("catalog.sqlite: {}", e.text())],
     };
     let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
@@ -212,12 +225,13 @@ fn begin_anew(disk: &Arc<dyn Disk>, layout: &Layout, lock: &Lock, done: &mut Rep
     Ok(new)
 }
 
-/// The run's identity as its files know it, or what can be read of its catalog.
+/// The run's identity as its files know it, or what can be read of its catalog, or what is in memory of it.
 fn known_id(layout: &Layout, old: Option<&Old>) -> Result<String> {
     let known =
         files(&layout.steps()).iter().chain(&files(&layout.data())).find_map(|p| open_manifest(p).ok());
     let of_catalog = || old.and_then(Old::run_id);
-    known.map(|m| m.run_id).or_else(of_catalog).map_or_else(crate::owner::new_id, Ok)
+    let of_memory = || id_left(layout);
+    known.map(|m| m.run_id).or_else(of_catalog).or_else(of_memory).map_or_else(crate::owner::new_id, Ok)
 }
 
 /// Lists what the files say and the catalog lacks, and marks the steps that are damaged.

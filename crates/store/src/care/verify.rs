@@ -33,6 +33,8 @@ pub struct Report {
     pub faults: Vec<String>,
     /// What is no fault, and worth knowing, one line each.
     pub notes: Vec<String>,
+    /// Names of data sets outside snapshots among them whose bytes are lost: nothing can be repaired of those.
+    pub lost_sets: Vec<String>,
     /// Steps among them that are marked as damaged already: there is nothing more to repair.
     pub marked: Vec<i64>,
 }
@@ -129,7 +131,10 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     for row in &sets {
         report.data_sets += 1;
         report.bytes += row.nbytes;
-        report.faults.extend(fault_of_set_now(&layout, &reader, row)?);
+        if let Some(SetFault { text, is_lost }) = fault_of_set_now(&layout, &reader, row)? {
+            report.faults.push(text);
+            report.lost_sets.extend(is_lost.then(|| row.name.clone()));
+        }
         passed(row.nbytes);
     }
     Ok(report)
@@ -267,7 +272,7 @@ fn fault_of_piece(file: &File, e: &Entry, p: &Piece) -> Option<String> {
 
 /// What is wrong with a data set outside steps as it is now: a program beside this one may have put it again, and
 /// its file of before is gone then.
-fn fault_of_set_now(layout: &Layout, reader: &Reader, row: &DataRow) -> Result<Option<String>> {
+fn fault_of_set_now(layout: &Layout, reader: &Reader, row: &DataRow) -> Result<Option<SetFault>> {
     let mut row = Some(row.clone());
     loop {
         let Some(seen) = row else { return Ok(None) };
@@ -280,11 +285,24 @@ fn fault_of_set_now(layout: &Layout, reader: &Reader, row: &DataRow) -> Result<O
 }
 
 /// What is wrong with a data set outside steps.
-pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> Option<String> {
+pub(super) struct SetFault {
+    pub text: String,
+    /// Its bytes are gone, or are not those that were put.
+    is_lost: bool,
+}
+
+impl SetFault {
+    fn lost(text: String) -> SetFault {
+        SetFault { text, is_lost: true }
+    }
+}
+
+/// Looks for it.
+pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> Option<SetFault> {
     let what = format!("{:?} set {}", row.name, row.set);
     let Some((file, offset)) = &row.file else {
         let read = reader.get(&row.name, row.set, &Default::default());
-        return read.err().map(|e| format!("catalog.sqlite: {what}: {e}"));
+        return read.err().map(|e| SetFault::lost(format!("catalog.sqlite: {what}: {e}")));
     };
     let extents = row.meta.shape.extents();
     let piece = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: row.crc };
@@ -297,10 +315,10 @@ pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> O
         Ok(sum) if sum == row.crc => {
             let m = layout.file(file).and_then(|path| open_manifest(&path)).ok()?;
             let why = difference_of_set(row, &m)?;
-            Some(format!("{file}: {what}: {why}"))
+            Some(SetFault { text: format!("{file}: {what}: {why}"), is_lost: false })
         }
-        Ok(_) => Some(format!("{file}: {what} has another checksum")),
-        Err(e) => Some(format!("{file}: {what}: {e}")),
+        Ok(_) => Some(SetFault::lost(format!("{file}: {what} has another checksum"))),
+        Err(e) => Some(SetFault::lost(format!("{file}: {what}: {e}"))),
     }
 }
 

@@ -88,6 +88,7 @@ use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
 use presence::{Held, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -399,14 +400,43 @@ fn open_at_once(path: &Path) -> Result<Connection> {
 
 /// What a catalog says of its run to somebody who must not write beside it, nor wait for a disk that is frozen: the
 /// run's identity, and each session's segment with whether it was closed. What stands in the log alone is not seen.
-pub fn glance(path: &Path) -> Result<(String, Vec<(String, bool)>)> {
+pub fn glance(path: &Path) -> Result<(String, Vec<(String, Standing)>)> {
     let failed = |e| sql_error(&format!("cannot read {}", path.display()), e);
     let conn = file_alone(path)?;
     let sessions = conn
         .prepare("SELECT segment, closed IS NOT NULL FROM fb_sessions")
-        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .and_then(|mut s| {
+            s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<rusqlite::Result<Vec<_>>>()
+        })
         .map_err(failed)?;
-    Ok((fact(&conn, "run_id")?, sessions))
+    // A run of an early version does not say how its sessions ended.
+    let read: HashSet<String> = conn
+        .prepare(
+            "SELECT segment FROM fb_sessions s JOIN fb_custody c ON c.session = s.session
+             WHERE c.ended IN ('read', 'unused', 'abandoned')",
+        )
+        .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
+        .unwrap_or_default();
+    let standing = |(segment, closed): (String, bool)| {
+        let standing = match closed {
+            false => Standing::Open,
+            true if read.contains(&segment) => Standing::Settled,
+            true => Standing::Unseen,
+        };
+        (segment, standing)
+    };
+    Ok((fact(&conn, "run_id")?, sessions.into_iter().map(standing).collect()))
+}
+
+/// How a session stands by its catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has closed it.
+    Open,
+    /// It was read to its end, or given up: its memory goes at the next opening.
+    Settled,
+    /// It was closed by somebody who did not see its memory.
+    Unseen,
 }
 
 /// The file without its log, and without a lock.

@@ -11,6 +11,15 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A removed catalog may be the first that goes of a whole directory: who has written it anew looks for so long
+/// whether it stays.
+const STAYS: Duration = Duration::from_millis(300);
+/// Between two such looks.
+const LOOK: Duration = Duration::from_millis(10);
+/// So often it is written anew.
+const ANEW: usize = 8;
 
 /// Device and number of the file and of its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,8 +146,15 @@ impl Catalog {
             _ => format!("{path} (or its log) was removed while the run was open"),
         };
         let dir = self.path.parent().unwrap_or(Path::new(".")).display().to_string();
-        let rest = format!("what is not in it is in shared memory, `forebay recover {dir}` writes it");
-        let then = match self.save(matches!(seen, Seen::Gone)) {
+        let rest = format!(
+            "what is not in it is in shared memory, `forebay recover {dir}` writes it and names snapshots whose files were removed, too"
+        );
+        let saved = self.save_to_stay(matches!(seen, Seen::Gone));
+        if let Some(e) = self.displaced() {
+            self.gone = Some(e.clone());
+            return Err(e);
+        }
+        let then = match saved {
             Ok(to) if to == self.path => format!("what it held is written there anew; {rest}"),
             Ok(to) => {
                 let to = to.display();
@@ -151,6 +167,33 @@ impl Catalog {
         let e = Error::new(Code::Corrupt, format!("{what}: nothing more is durable; {then}"));
         self.gone = Some(e.clone());
         Err(e)
+    }
+
+    /// The same as [`Catalog::save`], until it stays where it is: whoever removes the directory may take it again, and
+    /// the directory then.
+    fn save_to_stay(&self, in_place: bool) -> Result<PathBuf> {
+        let mut saved = self.save(in_place);
+        for _ in 1..ANEW {
+            if self.stays(saved.as_deref().ok()) || self.displaced().is_some() {
+                break;
+            }
+            saved = self.save(in_place);
+        }
+        saved
+    }
+
+    /// Whether a file, if it was made, and the directory are there for a while.
+    fn stays(&self, file: Option<&Path>) -> bool {
+        let id = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
+        let known = file.and_then(id);
+        let until = Instant::now() + STAYS;
+        while Instant::now() < until {
+            if self.displaced().is_some() || file.is_some_and(|file| known.is_none() || id(file) != known) {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        file.is_some()
     }
 
     /// Writes the open catalog into a file, under its own name if that is free.

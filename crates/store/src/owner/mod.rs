@@ -35,7 +35,7 @@ pub(crate) use aside::tidy;
 pub use machine::{Absence, OVER_THE_NETWORK};
 pub use open::{Options, Says};
 pub(crate) use open::{files, has_end, new_id, one_catalog};
-pub(crate) use overflow::left_by_the_dead;
+pub(crate) use overflow::{id_left, left_by_the_dead};
 pub use recording::{Replayed, replay};
 pub use rests::{InMemory, left_in_memory};
 pub(crate) use rests::{broken, close_past, earlier, inherit, lost_records, older, up_to};

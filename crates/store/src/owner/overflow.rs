@@ -248,6 +248,16 @@ pub(crate) fn left_by_the_dead(layout: &Layout, run_id: &str) -> Vec<SessionRow>
     all_segments(layout).filter_map(row).collect()
 }
 
+/// The identity of the run that had its segments made for this very directory, where nothing else tells it any more.
+pub(crate) fn id_left(layout: &Layout) -> Option<String> {
+    let (stem, inode) = (place::segment_name(&["run", ""]), Home::of(layout.root()).inode);
+    all_segments(layout).find_map(|path| {
+        let id = path.file_name()?.to_str()?.strip_prefix(&stem)?.split('-').next()?.to_owned();
+        let found = Segment::open(&path).ok().filter(|s| !is_used(s))?;
+        (inode != 0 && found.word(word::HOME).load(Ordering::SeqCst) == inode).then_some(id)
+    })
+}
+
 /// The same of those that were made for the run in this very directory, and not for a copy of it.
 pub(super) fn left_here(layout: &Layout, run_id: &str) -> impl Iterator<Item = SessionRow> {
     let mark = mark(layout.root());
