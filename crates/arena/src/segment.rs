@@ -166,7 +166,6 @@ impl Segment {
         let layout = Layout::of(spec, Process::current())?;
         enough_room(dir, layout.total)?;
         let path = dir.join(&spec.name);
-        let cannot = |e| Error::io(format!("cannot make the segment {}", path.display()), e);
         let mode = Mode::RUSR | Mode::WUSR;
         let unnamed = rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode);
         let (file, link) = match unnamed {
@@ -175,7 +174,7 @@ impl Segment {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
                 (rustix::fs::open(&path, flags, mode).map_err(|e| taken(&path, e))?, false)
             }
-            Err(e) => return Err(cannot(e)),
+            Err(e) => return Err(not_made(&path, e)),
         };
         let segment = Segment::fill(file, layout, Some(path.clone()));
         match segment {
@@ -602,7 +601,22 @@ fn taken(path: &Path, e: rustix::io::Errno) -> Error {
     if e == rustix::io::Errno::EXIST {
         return Error::new(Code::Conflict, format!("the segment {} exists already", path.display()));
     }
-    Error::io(format!("cannot make the segment {}", path.display()), e)
+    not_made(path, e)
+}
+
+fn not_made(path: &Path, e: rustix::io::Errno) -> Error {
+    let e = Error::io(format!("cannot make the segment {}", path.display()), e);
+    match (e.code(), path.parent()) {
+        (Code::ReadOnly | Code::NotFound, Some(dir)) => Error::new(
+            e.code(),
+            format!(
+                "{}; have {} mounted so that this user can write there (a tmpfs, mode 1777), or set FOREBAY_SHM_DIR to a directory where that is so",
+                e.text(),
+                dir.display()
+            ),
+        ),
+        _ => e,
+    }
 }
 
 fn enough_room(dir: &Path, bytes: u64) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::leftover::{Left, Look, leftovers, lines};
 use super::out::{Out, bytes};
 use forebay::{Code, Error, Result};
-use forebay_arena::place;
+use forebay_arena::{Segment, SegmentSpec, place};
 use serde_json::json;
 
 /// Shared memory below this is too small for the usual buffer of one process and a second one.
@@ -77,6 +77,10 @@ fn shared_memory() -> Finding {
             );
         }
     };
+    // A mount that is read-only, and a directory of somebody else, have room all the same.
+    if let Err(e) = tried() {
+        return finding(what, Verdict::Bad, e.text().to_owned());
+    }
     let (size, free) = (stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize);
     let text = format!("{} of {} free in {}", bytes(free), bytes(size), dir.display());
     if free < SHM_LEAST {
@@ -86,6 +90,22 @@ fn shared_memory() -> Finding {
         return finding(what, Verdict::Mind, remedy);
     }
     finding(what, Verdict::Good, text)
+}
+
+/// Makes a small segment, and takes it away.
+fn tried() -> Result<()> {
+    let spec = SegmentSpec {
+        name: place::segment_name(&["doctor", &std::process::id().to_string()]),
+        kind: place::kind::CALL,
+        up_bytes: 4096,
+        down_bytes: 4096,
+        block_bytes: 4096,
+        blocks: 1,
+    };
+    let made = Segment::create(&spec)?;
+    let path = place::segment_path(&spec.name);
+    drop(made);
+    std::fs::remove_file(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
 }
 
 fn runtime() -> Finding {
