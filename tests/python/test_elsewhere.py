@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import forebay as fb
@@ -248,3 +252,75 @@ def test_memory_of_a_run_that_was_renamed_is_named_with_its_new_name_and_not_fre
             assert f"of the run {there}, which `forebay recover {there}`" in place.command(*words)
     assert place.command("recover", there) == f"{there}: complete up to step 2\n"
     assert not place.segments()
+
+
+@contextlib.contextmanager
+def held(run_dir: Path) -> Iterator[None]:
+    """This process is the one that has the run."""
+    lock = run_dir / "LOCK"
+    with lock.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = file.read()
+        lock.write_text(json.dumps({**json.loads(before), "pid": os.getpid()}))
+        yield
+        lock.write_text(before)
+
+
+def test_memory_of_a_session_that_was_read_or_that_somebody_has_is_nobodys_to_give_up(
+    place: Place, run_dir: Path
+) -> None:
+    killed(place, run_dir)
+    with held(run_dir):
+        assert "abandon" not in place.command("status") and f"of the run {run_dir}" not in place.command(
+            "status"
+        )
+    catalog = sqlite3.connect(run_dir / "catalog.sqlite")
+    for how, said in (
+        ("read", f"`forebay recover {run_dir}` or its next opening frees it"),
+        ("gone", "--abandon"),
+    ):
+        catalog.execute("update fb_sessions set closed = 1")
+        catalog.execute("update fb_custody set ended = ?", [how])
+        catalog.commit()
+        catalog.execute("pragma wal_checkpoint(truncate)")
+        told = place.command("status")
+        assert said in told and ("--abandon" in told) == (how == "gone")
+    catalog.close()
+    place.command("recover", "--abandon", run_dir)
+    assert not place.segments()
+
+
+def test_a_run_that_lost_its_catalog_behind_a_killed_program_is_recovered_by_one_command(
+    place: Place, run_dir: Path
+) -> None:
+    killed(place, run_dir)
+    for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"):
+        (run_dir / name).unlink(missing_ok=True)
+    said = place.command("recover", run_dir, status=1)
+    assert "no catalog, which is made anew" in said and "complete up to step 2" in said
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == [0, 1, 2] and run["t"] == "kept"
+    assert place.command("recover", run_dir) == f"{run_dir}: complete up to step 2\n"
+
+
+def test_a_deleted_run_is_named_by_recover_with_what_frees_its_memory(place: Place, run_dir: Path) -> None:
+    killed(place, run_dir)
+    shutil.rmtree(run_dir)
+    assert "`forebay doctor --clean` frees it" in place.command("recover", run_dir, status=1)
+    place.command("doctor", "--clean")
+
+
+READ = "import sys, forebay as fb; print(len(fb.open(sys.argv[1], 'r').snapshots))"
+
+
+def test_who_reads_a_run_of_a_killed_program_is_told_what_is_in_memory_still(
+    place: Place, run_dir: Path
+) -> None:
+    killed(place, run_dir)
+    _, said = ended(place.python(READ, run_dir))
+    line = f"forebay: {run_dir}: a rank that died has data in memory that are not in here yet: "
+    assert said == f"{line}`forebay recover {run_dir}` writes them\n"
+    with held(run_dir):
+        assert ended(place.python(READ, run_dir))[1] == "", "who has the run writes them"
+    place.command("recover", run_dir)
+    assert ended(place.python(READ, run_dir)) == ("3\n", "")

@@ -74,6 +74,7 @@ pub extern "C" fn fb_run_open(
         let mode = Mode::parse(given::text(mode, "mode")?)?;
         let options = open_options(&given::options(opts, "fb_open_opts")?)?;
         let run = forebay::open(place, mode, options)?;
+        run.unwritten().iter().for_each(|text| eprintln!("{text}"));
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
         let object = RunObject { run, owner, steps: Mutex::default(), bound: Mutex::default() };
         out.set(handle::give(object, 0)?);

@@ -108,6 +108,20 @@ pub fn warn_aside(py: Python<'_>, text: &str) {
     }
 }
 
+/// A line on Python's standard error, if there is one.
+pub fn say(py: Python<'_>, text: &str) {
+    let write = |py: Python<'_>| {
+        let err = py.import("sys")?.getattr("stderr")?;
+        if !err.is_none() {
+            err.call_method1("write", (format!("{text}\n"),))?;
+        }
+        Ok::<(), PyErr>(())
+    };
+    if let Err(raised) = write(py) {
+        raised.write_unraisable(py, None);
+    }
+}
+
 /// What a Python exception says, for those who only understand our errors: its class and text.
 pub fn told(py: Python<'_>, error: &PyErr) -> String {
     let text = error.value(py).str().map(|s| s.to_string()).unwrap_or_default();

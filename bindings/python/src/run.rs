@@ -97,7 +97,12 @@ impl Run {
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;
-        let inner = released_from(py, move || forebay::open(&place, mode, options))?;
+        let (inner, unwritten) = released_from(py, move || {
+            let run = forebay::open(&place, mode, options)?;
+            let unwritten = run.unwritten();
+            Ok((run, unwritten))
+        })?;
+        unwritten.iter().for_each(|text| errors::say(py, text));
         inner.on_wait(signals);
         inner.on_late(late, Some(std::sync::Arc::new(warned)));
         Ok(Run { inner })

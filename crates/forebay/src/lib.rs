@@ -55,7 +55,7 @@ pub use forebay_types::{
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, run_dir, runs_in};
-pub use run::{Run, open};
+pub use run::{Run, in_memory, open};
 pub use steps::{Start, StepsOptions, TimeLimit};
 pub use table::{Table, TableOptions};
 pub use watch::{DiagramOptions, Level, ParameterOptions};

@@ -79,6 +79,21 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     Ok(run)
 }
 
+/// What is said to whoever reads a run of data that are not on disk yet.
+#[doc(hidden)]
+pub fn in_memory(found: &forebay_store::InMemory, run: &str) -> Option<String> {
+    if let Some(original) = &found.original {
+        let of = original.display();
+        return Some(format!(
+            "this is a copy of {of}, and lacks what that run has in memory still: `forebay recover {of}` completes that one, to be copied again; `forebay recover --abandon {run}` goes on with what the copy has"
+        ));
+    }
+    let sessions = found.sessions;
+    let of = if sessions == 1 { "a rank that died has" } else { "ranks that died have" };
+    (sessions > 0)
+        .then(|| format!("{of} data in memory that are not in here yet: `forebay recover {run}` writes them"))
+}
+
 impl Run {
     fn new(
         dir: PathBuf,
@@ -171,6 +186,16 @@ impl Run {
     /// Whether it was opened for reading only.
     pub fn read_only(&self) -> bool {
         self.inner.session.is_none()
+    }
+
+    /// What a program that only reads it should know: dead ranks have data of it in memory still. Nothing of a run
+    /// that somebody writes, nor to any rank but the first.
+    pub fn unwritten(&self) -> Option<String> {
+        if self.inner.session.is_some() || self.inner.far.is_some() || self.inner.rank_and_size.0 != 0 {
+            return None;
+        }
+        let (found, dir) = (forebay_store::left_in_memory(&self.inner.dir).ok()?, self.inner.dir.display());
+        in_memory(&found, &dir.to_string()).map(|text| format!("forebay: {dir}: {text}"))
     }
 
     /// Whether it has been closed.

@@ -1,10 +1,10 @@
 //! `forebay verify`, `repair`, `compact` and `recover`: care for a run on disk. All are safe at
 //! any time: those that write refuse while another process holds the run.
 
-use super::leftover::{Left, Look, in_memory, kept_aside, leftovers, lines, unread};
+use super::leftover::{Left, Look, kept_aside, leftovers, lines, unread};
 use super::out::{Out, Unit, bar, bytes};
 use super::partial;
-use forebay::{Code, Elsewhere, Error, Result, run_dir, runs_in};
+use forebay::{Code, Elsewhere, Error, Result, in_memory, run_dir, runs_in};
 use forebay_arena::{Process, place};
 use forebay_store as store;
 use forebay_types::counted;
@@ -444,7 +444,7 @@ fn refused(dir: &Path, by: Has, e: Error) -> Error {
             Error::new(
                 Code::Conflict,
                 format!(
-                    "{dir} is being written by {who}, through the agent (process {agent}); wait for the end of that program, or end it first: `forebay steer {dir} end` has it save and end",
+                    "{dir} is being written by {who}, through the agent (process {agent}); wait for the end of that program, or end it first: `forebay steer {dir} end` has it save and end when it is in its loop; a notebook closes the run itself",
                     dir = dir.display()
                 ),
             )

@@ -194,20 +194,6 @@ pub fn lines(found: &[Leftover]) -> Vec<String> {
     sums.into_iter().filter_map(|(left, sum)| left.line(bytes(sum))).collect()
 }
 
-/// What `ls` and `verify` say of data that are not on disk yet.
-pub fn in_memory(found: &forebay_store::InMemory, run: &str) -> Option<String> {
-    if let Some(original) = &found.original {
-        let of = original.display();
-        return Some(format!(
-            "this is a copy of {of}, and lacks what that run has in memory still: `forebay recover {of}` completes that one, to be copied again; `forebay recover --abandon {run}` goes on with what the copy has"
-        ));
-    }
-    let sessions = found.sessions;
-    let of = if sessions == 1 { "a rank that died has" } else { "ranks that died have" };
-    (sessions > 0)
-        .then(|| format!("{of} data in memory that are not in here yet: `forebay recover {run}` writes them"))
-}
-
 /// Tells somebody who reads a run that its catalog is not all that was written. On the standard error, so that
 /// what a program reads of the command stays as it is.
 pub fn doubt(run: &forebay::Run) {

@@ -1,9 +1,9 @@
 //! `forebay ls`: what a run holds.
 
-use super::leftover::{doubt, in_memory, kept_aside, unread};
+use super::leftover::{doubt, kept_aside, unread};
 use super::out::{Out, bytes};
 use super::{partial, pick, print};
-use forebay::{Cell, DataSet, Mode, Result, names_of_runs_in, run_dir};
+use forebay::{Cell, DataSet, Mode, Result, in_memory, names_of_runs_in, run_dir};
 use serde_json::json;
 use std::path::Path;
 
@@ -76,6 +76,9 @@ impl Ls {
         }
         data_sets(out, &list)?;
         if self.pattern == "*" {
+            if list.is_empty() && tables.is_empty() && snapshots.is_empty() {
+                empty(&run);
+            }
             if !tables.is_empty() {
                 out.line(format!("tables: {}", tables.join(", ")))?;
             }
@@ -124,6 +127,19 @@ impl Ls {
         let rows: Vec<Vec<String>> = rows.iter().map(|(s, t)| vec![s.to_string(), time(t)]).collect();
         out.table(&["step", "time"], &rows)
     }
+}
+
+/// Says on the standard error that there is nothing to list, and where what somebody has just put is.
+fn empty(run: &forebay::Run) {
+    let holder = forebay_store::lock::holder(&run.path().join(forebay_store::layout::LOCK));
+    let rest = match holder.filter(|holder| holder.pid != 0) {
+        Some(holder) => format!(
+            "; process {} on host {} is writing the run, and has what was put and is not on disk yet: look again",
+            holder.pid, holder.host
+        ),
+        None => String::new(),
+    };
+    eprintln!("forebay: {}: there are no data sets, tables and snapshots{rest}", run.path().display());
 }
 
 /// Snapshots that are marked and not listed.
