@@ -124,8 +124,10 @@ def test_a_server_that_dies_too_often_is_given_up_and_the_program_hears_of_it(
 def test_a_server_that_never_serves_is_named(place: Place) -> None:
     process = master(place, "--server", "false", "--", "true")
     assert "'false'" in process.communicate(timeout=30)[1].replace('"', "'") and process.returncode == 1
-    process = master(place, "--wait", "0.3", "--server", "sleep 1000", "--", "true")
-    assert "sleep 1000" in process.communicate(timeout=30)[1] and process.returncode == 1
+    process = master(place, "--wait", "2.3", "--server", "sleep 1000", "--", "true")
+    err = process.communicate(timeout=30)[1]
+    assert "waits for the server" in err and "offers nothing after" in err and err.count("sleep 1000") == 2
+    assert process.returncode == 1
     nobody_is_left(place)
 
 

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 pub use tied::Tied;
 
+/// A server that has offered nothing by then is named.
+const QUIET: Duration = Duration::from_secs(2);
 /// Between two looks whether a server has announced itself.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long ranks may take to end in order when one of them has failed, and servers at the end.
@@ -83,7 +85,7 @@ impl Run {
         for (number, command) in self.servers.iter().enumerate() {
             crew.start(Part::Server(number), &shell(command), &[])?;
         }
-        if let Some(signal) = self.await_servers(crew, client, wait)? {
+        if let Some(signal) = self.await_servers(crew, client, wait, out)? {
             return Ok(128 + signal);
         }
         for rank in 0..self.ranks {
@@ -109,8 +111,14 @@ impl Run {
     }
 
     /// Waits until each server offers something; a signal ends the waiting.
-    fn await_servers(&self, crew: &mut Crew, client: &Client, wait: Duration) -> Result<Option<i32>> {
-        let began = Instant::now();
+    fn await_servers(
+        &self,
+        crew: &mut Crew,
+        client: &Client,
+        wait: Duration,
+        out: &Out,
+    ) -> Result<Option<i32>> {
+        let (began, mut said) = (Instant::now(), out.json);
         loop {
             let offered = client.services()?;
             let ready = |group: u32| offered.iter().flat_map(|o| &o.servers).any(|s| is_of(s.pid, group));
@@ -121,6 +129,12 @@ impl Run {
                 return Ok(None);
             };
             let command = &self.servers[late];
+            if began.elapsed() > QUIET && !std::mem::replace(&mut said, true) {
+                eprintln!(
+                    "forebay run: waits for the server {command:?} to offer something, at most {} s",
+                    self.wait
+                );
+            }
             if began.elapsed() > wait {
                 return Err(Error::new(
                     Code::Timeout,
