@@ -123,6 +123,54 @@ def test_a_home_that_cannot_be_written_is_needed_for_the_network_only(place: Pla
     ended(server)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs the right to mount")
+def test_shared_memory_that_cannot_be_written_is_found_by_the_doctor_and_named_with_what_helps(
+    place: Place, run_dir: Path
+) -> None:
+    shut = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$0" "$@"')
+    out, _ = ended(place.forebay("doctor", under=shut), 1)
+    bad = next(line for line in out.splitlines() if "shared memory" in line)
+    _, err = ended(
+        place.start(*shut, sys.executable, "-c", "import sys, forebay as fb; fb.open(sys.argv[1])", run_dir),
+        1,
+    )
+    for said in (bad, err):
+        assert "cannot make the segment" in said and "FOREBAY_SHM_DIR" in said
+    assert bad.startswith("BAD")
+
+
+def test_a_list_of_a_run_with_nothing_in_it_says_so(place: Place, run_dir: Path) -> None:
+    with fb.open(run_dir):
+        said = place.command("ls", run_dir)
+        assert "there are no data sets" in said and f"process {os.getpid()}" in said
+    said = place.command("ls", run_dir)
+    assert "there are no data sets" in said and "process" not in said
+
+
+def test_an_empty_directory_is_no_run_for_any_command(place: Place, run_dir: Path) -> None:
+    run_dir.mkdir()
+    for word in ("ls", "verify", "repair", "recover", "compact"):
+        assert "there is no run" in place.command(word, run_dir, status=1), word
+    assert not list(run_dir.iterdir())
+
+
+def test_a_catalog_that_is_garbage_and_a_lost_data_set_are_named_with_what_helps(
+    place: Place, run_dir: Path
+) -> None:
+    with fb.open(run_dir) as run:
+        run["big"] = np.arange(50_000.0)
+    next((run_dir / "data").iterdir()).unlink()
+    for _ in range(2):
+        said = place.command("verify", run_dir, status=1)
+        assert f"`forebay rm {run_dir} big`" in said and "forebay repair" not in said
+        place.command("repair", run_dir, status=1)
+    place.command("rm", run_dir, "big")
+    assert "sound" in place.command("verify", run_dir)
+    (run_dir / "catalog.sqlite").write_bytes(b"garbage" * 4000)
+    said = place.command("verify", run_dir, status=1)
+    assert f"`forebay repair {run_dir}`" in said and "forebay verify" not in said
+
+
 BOUND = """
 import os, sys, time, forebay as fb
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
