@@ -11,6 +11,7 @@ from pathlib import Path
 
 import forebay as fb
 import pytest
+from conftest import Agent
 from places import Place, ended, hear, until
 
 START = """
@@ -208,3 +209,39 @@ def test_steer_that_gives_up_waiting_says_so_by_its_status(place: Place, run_dir
     assert "it is not withdrawn" in said, said
     place.command("steer", run_dir, "set", "rate", "-3", "--timeout", "0")
     ended(program)
+
+
+SETS_UP = """
+import sys, forebay as fb
+run = fb.open(sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+print(len(list(run.steps(3))), run.ended_by, flush=True)
+run.close()
+"""
+
+
+@pytest.mark.parametrize("keeper", ["embedded", "agent", "other host"])
+def test_an_act_before_the_first_loop_waits_aloud_and_leaves_nothing_behind_when_it_is_given_up(
+    place: Place, agent: Agent, run_dir: Path, keeper: str
+) -> None:
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    at = agent.place if keeper == "agent" else place
+    where = agent.url(run_dir) if keeper == "other host" else run_dir
+    for given_up in (True, False):
+        program = at.python(SETS_UP, where, stdin=subprocess.PIPE)
+        hear(program, "open")
+        if given_up:
+            said = at.command("steer", where, "end", "--timeout", "0.1", status=1)
+            assert "nothing was asked of it" in said
+            steer = at.forebay("steer", where, "end")
+            assert steer.stderr is not None
+            assert "the program has begun no loop yet" in steer.stderr.readline()
+            steer.send_signal(signal.SIGINT)
+            steer.communicate(timeout=30)
+        else:
+            said = at.command("steer", where, "end", "enough", "--timeout", "0")
+            assert "is left for the first head" in said
+            assert "next head of its loop" in at.command("steer", where, "stop", status=1)
+        out, _ = program.communicate("\n", timeout=60)
+        assert out == ("3 None\n" if given_up else "0 enough\n")

@@ -2,12 +2,12 @@
 
 use crate::rendezvous::Address;
 use crate::start::{running, running_or_silent};
-use crate::words::{AdminRequest, Listening, Owners, Silent, Status, Steered};
+use crate::words::{AdminRequest, Listening, Owners, RunStatus, Silent, Status, Steered};
 use forebay_arena::{Process, ProcessState, place};
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
 use forebay_types::control::PageLinks;
-use forebay_types::watch::Act;
+use forebay_types::watch::{Act, State};
 use forebay_types::{Code, Error, Result};
 use serde::de::DeserializeOwned;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to reach another host.
 const CALLING: Duration = Duration::from_secs(5);
+/// How often it is asked whether a program has begun its loop.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long it may take to answer beyond what is waited for on purpose.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -27,12 +29,14 @@ fn ask<T: DeserializeOwned>(socket: &Path, request: &AdminRequest, wait: Duratio
 
 fn ask_over<T: DeserializeOwned>(mut wire: Wire, request: &AdminRequest, wait: Duration) -> Result<T> {
     let (answer, _) = wire.ask_with(request, &[], wait + ANSWER)?;
-    serde_json::from_value(answer).map_err(|e| {
-        Error::new(
-            Code::VersionMismatch,
-            format!("the answer is not understood: {e}; use one version on both sides"),
-        )
-    })
+    serde_json::from_value(answer).map_err(not_understood)
+}
+
+fn not_understood(e: serde_json::Error) -> Error {
+    Error::new(
+        Code::VersionMismatch,
+        format!("the answer is not understood: {e}; use one version on both sides"),
+    )
 }
 
 fn agent() -> Result<PathBuf> {
@@ -209,11 +213,56 @@ pub fn opened(run: &Path, link: &str, wait: Duration) -> Result<bool> {
     ask(&owner_of(run)?, &AdminRequest::Opened { run: text(run)?, link, wait_ms }, wait)
 }
 
-/// Steers a run and waits, at most so long, until every rank has done it.
-pub fn steer(run: &Path, who: &str, act: Act, wait: Duration) -> Result<Steered> {
-    let request =
-        AdminRequest::Steer { run: text(run)?, who: who.to_owned(), act, wait_ms: wait.as_millis() as u64 };
-    ask(&owner_of(run)?, &request, wait)
+/// Steers a run and waits, at most so long, until every rank has done it. Before its first loop nothing is asked of it
+/// until it begins one, which `says` hears: who gives up leaves nothing behind. Without time to wait the act is left
+/// there, for the first head.
+pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str)) -> Result<Steered> {
+    let wire = Wire::connect_as(&owner_of(run)?, "cli", GREETING)?;
+    let is_it = |found: &RunStatus| found.path == run.to_string_lossy();
+    steer_over(wire, text(run)?, &is_it, (who, act, wait), says)
+}
+
+/// Whether none of the ranks has come to the head of a loop, and all go on to one as far as is known.
+fn is_before_its_loop(found: &RunStatus) -> bool {
+    let may_loop = !matches!(found.state, State::Over | State::Quitting | State::Ended | State::Lost);
+    may_loop && !found.ranks.is_empty() && found.ranks.iter().all(|rank| rank.step.is_none())
+}
+
+fn steer_over(
+    mut wire: Wire,
+    run: String,
+    is_it: &dyn Fn(&RunStatus) -> bool,
+    (who, act, wait): (&str, Act, Duration),
+    says: &dyn Fn(&str),
+) -> Result<Steered> {
+    let until = Instant::now() + wait;
+    let mut said = wait.is_zero();
+    while !wait.is_zero() {
+        let (answer, _) = wire.ask_with(&AdminRequest::Status, &[], ANSWER)?;
+        let status: Status = serde_json::from_value(answer).map_err(not_understood)?;
+        if !status.runs.iter().filter(|found| is_it(found)).any(is_before_its_loop) {
+            break;
+        }
+        if Instant::now() >= until {
+            return Err(Error::new(
+                Code::Timeout,
+                format!(
+                    "{run}: the program has begun no loop in {} s, and acts take place at the heads of one: nothing was asked of it; give it longer (--timeout), or leave the act there for the first head (--timeout 0)",
+                    wait.as_secs_f64()
+                ),
+            ));
+        }
+        if !std::mem::replace(&mut said, true) {
+            says(&format!(
+                "{run}: the program has begun no loop yet, and acts take place at the heads of one: this waits for it, at most {} s; given up before, nothing is asked of the program",
+                wait.as_secs_f64()
+            ));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let left = until.saturating_duration_since(Instant::now());
+    let wait_ms = if wait.is_zero() { 0 } else { (left.as_millis() as u64).max(1) };
+    ask_over(wire, &AdminRequest::Steer { run, who: who.to_owned(), act, wait_ms }, wait)
 }
 
 /// The links of the page of a run on another host, where they are meant.
@@ -233,9 +282,18 @@ pub fn opened_far(address: &NetAddress, name: &str, link: &str, wait: Duration) 
 }
 
 /// Steers a run on another host.
-pub fn steer_far(address: &NetAddress, name: &str, who: &str, act: Act, wait: Duration) -> Result<Steered> {
-    let (run, who, wait_ms) = (name.to_owned(), who.to_owned(), wait.as_millis() as u64);
-    ask_over(call(address)?, &AdminRequest::Steer { run, who, act, wait_ms }, wait)
+pub fn steer_far(
+    address: &NetAddress,
+    name: &str,
+    who: &str,
+    act: Act,
+    wait: Duration,
+    says: &dyn Fn(&str),
+) -> Result<Steered> {
+    let named = |path: &str| path.strip_suffix(".fb").unwrap_or(path).to_owned();
+    let end = format!("/{}", named(name));
+    let is_it = |found: &RunStatus| named(&found.path).ends_with(&end);
+    steer_over(call(address)?, name.to_owned(), &is_it, (who, act, wait), says)
 }
 
 fn call(address: &NetAddress) -> Result<Wire> {

@@ -573,11 +573,9 @@ impl Run {
             Some(ack) if ack.phase == Phase::Refused => Err(self.not_done(&ack.text)),
             Some(ack) => Ok(Steered { id, applied: true, step: ack.step, text: ack.text, state }),
             None => {
-                let text = match state {
-                    forebay_types::watch::State::Starting => {
-                        "waits for a loop, for acts take place at its heads, and the program has begun none"
-                    }
-                    _ => "waits for its step",
+                let text = match self.helm.ranks().iter().all(|rank| rank.step.is_none()) {
+                    true => "is left for the first head of a loop, for the program has begun none yet",
+                    false => "waits for its step",
                 };
                 Ok(Steered { id, applied: false, step: None, text: text.into(), state })
             }

@@ -16,7 +16,7 @@ pub struct Steer {
     run: String,
     #[command(subcommand)]
     verb: Verb,
-    /// Seconds to wait until every rank has done it; 0 only asks.
+    /// Seconds to wait until every rank has done it; 0 only asks, also of a program that has begun no loop yet.
     #[arg(long, default_value_t = 30.0, global = true)]
     timeout: f64,
 }
@@ -119,12 +119,13 @@ impl Steer {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let wait = super::seconds(self.timeout)?;
+        let says = |text: &str| eprintln!("forebay: {text}");
         let done = match far(&self.run)? {
             Some((address, name)) => {
                 let who = format!("{} on {}", who(), forebay_arena::place::host());
-                forebay_agent::steer_far(&address, &name, &who, self.verb.act(), wait)?
+                forebay_agent::steer_far(&address, &name, &who, self.verb.act(), wait, &says)?
             }
-            None => forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait)?,
+            None => forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait, &says)?,
         };
         let state = json!(done.state);
         out.either(

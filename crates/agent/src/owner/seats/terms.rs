@@ -67,7 +67,7 @@ impl Terms {
         let other = seats.next();
         if let Some((_, of)) = other.filter(|(_, of)| self.size == 1 && open.size == 1 && *of != who) {
             return refused(format!(
-                "another program ({of}) is writing this run; wait for its end, or end it (`forebay steer {} end` has it save and end), or look at the run with mode \"r\" meanwhile",
+                "another program ({of}) is writing this run; wait for its end, or end it (`forebay steer {} end` has it save and end when it is in its loop; a notebook closes the run itself), or look at the run with mode \"r\" meanwhile",
                 run.display()
             ));
         }

@@ -304,7 +304,10 @@ impl Steering {
             ));
         }
         if self.quit {
-            return Err(Error::new(Code::Closed, "the run was told to quit and takes no further acts"));
+            return Err(Error::new(
+                Code::Closed,
+                "the run was told to quit and takes no further acts; it ends at the next head of its loop",
+            ));
         }
         if self.acts.len() + self.forming.len() >= WAITING {
             return Err(Error::new(
