@@ -215,3 +215,31 @@ fn memory_that_is_gone_beside_an_earlier_catalog_costs_no_file_of_a_data_set() {
     let get = |name: &str| Reader::open(&run).unwrap().get(name, 0, &Selection::default()).unwrap().bytes;
     assert_eq!((get("x"), get("y")), (f64s(20_000, 2), f64s(20_000, 3)), "{said}");
 }
+
+#[test]
+fn a_copy_does_not_call_a_snapshot_missing_whose_file_came_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other, old) = (dir.path().join("r.fb"), dir.path().join("copy.fb"), dir.path().join("old.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    copy(&run, &old);
+    rank.step(1, &f64s(N, 1));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    owner.abandon().unwrap();
+    drop(owner);
+    // The catalog was copied before the files.
+    copy(&run, &other);
+    for end in ["", "-wal", "-shm"] {
+        let name = format!("catalog.sqlite{end}");
+        let _ = std::fs::remove_file(other.join(&name));
+        let _ = std::fs::copy(old.join(&name), other.join(&name));
+    }
+    std::fs::copy(old.join("LOCK"), other.join("LOCK")).unwrap();
+    recover(&run).unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    assert!(!said.contains("snapshots 1") || said.contains("which are listed"), "{done:?} {said}");
+    assert!(done.as_ref().map_or_else(|e| !e.text().contains("snapshots 1"), |_| true), "{done:?} {said}");
+    assert_eq!(Reader::open(&other).unwrap().last_step().unwrap().unwrap().step, 1);
+}

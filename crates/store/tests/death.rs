@@ -58,10 +58,15 @@ fn a_writer_that_waits_to_be_killed() {
 }
 
 fn child(run: &Path, log: &str) -> Child {
+    child_that(run, log, "death::a_writer_that_waits_to_be_killed")
+}
+
+fn child_that(run: &Path, log: &str, writes: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "death::a_writer_that_waits_to_be_killed", "--nocapture", "--test-threads=1"])
+        .args(["--exact", writes, "--nocapture", "--test-threads=1"])
         .env(RUN, run)
         .env(LOG, log)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -152,6 +157,56 @@ fn a_catalog_whose_log_was_removed_learns_from_memory_what_is_there_and_says_wha
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
     rank.ask(&Ask::Close { finished: true }).unwrap();
     owner.close().unwrap();
+}
+
+/// Another child: it puts a data set again and again within a snapshot, so that its ring keeps what is stored already.
+#[test]
+fn a_writer_of_data_sets_that_waits_to_be_killed() {
+    let Ok(run) = std::env::var(RUN) else { return };
+    let run = Path::new(&run);
+    let owner = Owner::open(run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    let columns = vec![Column { name: "t".into(), dtype: "i64".into(), unit: String::new() }];
+    rank.ask(&Ask::Table { name: "t".into(), columns, history: false }).unwrap();
+    let main = run.with_file_name("main.sqlite");
+    wait_for("the table in the catalog's own file", || {
+        std::fs::copy(run.join("catalog.sqlite"), &main).unwrap();
+        let conn = rusqlite::Connection::open(&main).unwrap();
+        conn.query_row("SELECT 1 FROM fb_tables", (), |_| Ok(())).ok()
+    });
+    rank.begin(0);
+    for n in 0..8 {
+        rank.put("d", &f64s(20_000, n), None);
+        rank.settle();
+    }
+    println!("\nacknowledged");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+fn a_data_set_that_lies_whole_in_its_file_outlives_the_loss_of_the_log_of_the_catalog() {
+    for cut in [None, Some(2), Some(3), Some(5)] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("sets.fb");
+        let mut c = child_that(&run, "", "death::a_writer_of_data_sets_that_waits_to_be_killed");
+        let mut lines = BufReader::new(c.stdout.take().unwrap()).lines();
+        wait_for("the puts", || (lines.next().unwrap().unwrap() == "acknowledged").then_some(()));
+        c.kill().unwrap();
+        c.wait().unwrap();
+        let log = run.join("catalog.sqlite-wal");
+        match cut {
+            None => std::fs::remove_file(&log).unwrap(),
+            Some(part) => {
+                let log = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
+                log.set_len(log.metadata().unwrap().len() / part).unwrap();
+            }
+        }
+        let done = recover(&run);
+        let found = Reader::open(&run).unwrap().get("d", 0, &Selection::default());
+        assert!(found.is_ok_and(|d| d.bytes == f64s(20_000, 7)), "{cut:?}: {done:?}");
+        assert!(done.is_ok(), "{cut:?}: all of it is there: {done:?}");
+        assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new(), "{cut:?}");
+    }
 }
 
 #[test]

@@ -207,9 +207,33 @@ fn a_segment_that_nobody_finished_making_held_nothing() {
     let rank = left(&run);
     let home = segment(&rank);
     std::fs::write(&home, [0; 8192]).unwrap();
+    let conn = Connection::open(catalog_of(&run)).unwrap();
+    conn.execute("UPDATE fb_custody SET site = NULL", ()).unwrap();
+    drop(conn);
     let (done, said) = recovered(&run, Elsewhere::Refuse);
     assert_eq!((done.unwrap(), said.as_str()), (Some(0), ""));
     assert!(!home.exists());
+}
+
+#[test]
+fn a_segment_that_was_cut_short_is_a_loss_that_is_told_whatever_is_left_of_it() {
+    for bytes in [0, 1, 100, 5000] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("r.fb");
+        let rank = left(&run);
+        let home = segment(&rank);
+        // Another file under its name: this process has the old one mapped.
+        let kept = std::fs::read(&home).unwrap();
+        std::fs::remove_file(&home).unwrap();
+        std::fs::write(&home, &kept[..bytes]).unwrap();
+        let (done, said) = recovered(&run, Elsewhere::Refuse);
+        let e = done.unwrap_err();
+        assert!(e.text().contains("cannot be read any more"), "{bytes}: {e}");
+        assert!(said.contains("is lost"), "{bytes}: {said}");
+        assert!(messages(&run).iter().any(|m| m.1 == 3 && m.2.contains("is lost")), "{bytes}");
+        assert_eq!(ended(&run), Some(Ended::Gone), "{bytes}");
+        assert_eq!(recovered(&run, Elsewhere::Refuse).0.unwrap(), Some(0), "{bytes}: it is said once");
+    }
 }
 
 #[test]

@@ -5,13 +5,16 @@ use super::aside;
 use super::attached::Attached;
 use super::drain::{Data, Job, Order};
 use super::intake::Intake;
-use super::machine::{Action, Bytes, Commit, Done, Effect, Event, Item, Key, Part, Tell, Work};
+use super::machine::{
+    Action, Bytes, Commit, Done, Effect, Event, Item, Key, Part, Sealed, Stored, Tell, Work,
+};
+use super::open::names;
 use crate::catalog;
-use crate::layout::partial_file;
-use crate::stepfile::Facts;
+use crate::layout::{DATA, data_file, partial_file, put_of};
+use crate::stepfile::{Facts, open_manifest};
 use forebay_arena::Direction;
 use forebay_types::control::{Ask, Heads, word};
-use forebay_types::record::Notice;
+use forebay_types::record::{Notice, Record};
 use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
@@ -151,6 +154,7 @@ impl Intake {
     }
 
     fn commit(&mut self, group: Vec<Item>, how: Commit) {
+        let group: Vec<Item> = group.into_iter().map(|item| self.found_again(item)).collect();
         let attached = &self.attached;
         let rings = |session: u64, at: u64| {
             let gone = || Error::internal(format!("a record of session {session}, which is over"));
@@ -199,6 +203,43 @@ impl Intake {
             }
         };
         self.follows.push_back(follows);
+    }
+
+    /// A put whose block was given back when it was stored, and whose row was lost with the log of the catalog: its
+    /// file has it.
+    fn found_again(&self, item: Item) -> Item {
+        let Item::Failed { session, seq, bytes, error } = item else { return item };
+        match self.file_of_put(session, &bytes) {
+            Some(stored) => Item::Stored { session, seq, bytes, stored },
+            None => Item::Failed { session, seq, bytes, error },
+        }
+    }
+
+    /// Its own file; or that of a later put of the same data set, which has replaced it.
+    fn file_of_put(&self, session: u64, bytes: &[u8]) -> Option<Stored> {
+        let Ok((seq, Record::Put { name, set, meta, .. })) = Record::decode(bytes) else { return None };
+        let own = data_file(name, set, session, seq);
+        if !self.older.lacks_put(&own) {
+            return None;
+        }
+        let of_set = own.strip_suffix(&format!("{session}-{seq}.h5"))?;
+        let named = names(&self.layout.data()).into_iter().map(|file| format!("{DATA}/{file}"));
+        let mut puts: Vec<(u64, String)> = named
+            .filter(|file| file.starts_with(of_set))
+            .filter_map(|file| put_of(&file).filter(|put| put.0 == session).map(|put| (put.1, file)))
+            .filter(|(put, _)| *put >= seq)
+            .collect();
+        puts.sort();
+        puts.into_iter().find_map(|(_, file)| {
+            let m = open_manifest(&self.layout.file(&file).ok()?).ok()?;
+            let is_its_own = m.run_id == self.run_id
+                && m.set.is_some_and(|(of, _)| of == set)
+                && m.data.first().is_some_and(|e| e.name == name && e.meta == meta);
+            match Sealed::of_put(&file, &m) {
+                Ok(Sealed::Put(stored)) if is_its_own => Some(stored),
+                _ => None,
+            }
+        })
     }
 
     /// All that a step was taken with: the parameters are those of now, for all small records before its

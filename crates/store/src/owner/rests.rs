@@ -76,7 +76,8 @@ pub(super) struct Earlier {
 pub(super) struct Older {
     /// The highest number of a session that it knows.
     last: u64,
-    /// See [`Rest::gap`]; of a session that was read to its end since, or is lost, all that is not applied.
+    /// See [`Rest::gap`]; of a session that was read to its end since, or is lost, or of which a later catalog had
+    /// more, all that is not applied: what it has still in memory may lack the bytes that its files have.
     gaps: BTreeMap<u64, Range<u64>>,
     /// Whether a snapshot that it does not know was in a later one: every session was closed, or it lacks
     /// something of one that was not. Else it is the last work of a program that died.
@@ -140,7 +141,8 @@ pub(super) struct Told {
 /// What a look for a segment finds.
 enum Look {
     There(Segment),
-    Void,
+    /// It is there, and there is nothing in it.
+    Void(PathBuf),
     Nowhere,
     /// It is there and cannot be used.
     Closed(PathBuf, Error),
@@ -171,12 +173,20 @@ pub(super) fn look(
         let (known, site) = (sites.get(&row.session), sites.get(&row.session).and_then(Option::as_ref));
         let original = original(layout, site, &run_id);
         let places = places(layout, site, &here, original.is_some());
-        let fate = match search(&places, &row.segment) {
+        let found = match search(&places, &row.segment) {
+            // Nobody is told of a session before its segment is whole.
+            Look::Void(path) if site.is_some() => Look::Closed(
+                path,
+                Error::new(Code::Corrupt, "its head is gone, as of a file that was cut to nothing"),
+            ),
+            found => found,
+        };
+        let fate = match found {
             Look::There(segment) if is_unused(&segment) => Fate::Void,
             Look::There(segment) => {
                 Fate::Here { segment, overflow: overflows(layout, &places, &run_id, &row)? }
             }
-            Look::Void => Fate::Void,
+            Look::Void(_) => Fate::Void,
             Look::Nowhere if known.is_some_and(Option::is_none) => Fate::Void,
             Look::Nowhere => match original {
                 // The run has not read it yet.
@@ -207,7 +217,13 @@ pub(super) fn look(
             other => other,
         };
         let gap = match &fate {
-            Fate::Here { segment, .. } => gap(segment, catalog::applied(&conn, row.session)?),
+            Fate::Here { segment, .. } => {
+                let applied = catalog::applied(&conn, row.session)?;
+                if segment.word(word::NOTED).load(Ordering::SeqCst) > applied {
+                    past.insert(row.session, applied + 1..u64::MAX);
+                }
+                gap(segment, applied)
+            }
             _ => 0..0,
         };
         rests.push(Rest { row, fate, is_unknown, gap });
@@ -255,13 +271,15 @@ fn lacks(run: &Path, copy: &Connection, session: u64) -> Option<bool> {
 }
 
 /// What a copy lacks of these sessions that the run has, for people.
-fn lacking(run: &Path, copy: &Connection, sessions: &[u64]) -> Result<String> {
+fn lacking(run: &Path, layout: &Layout, copy: &Connection, sessions: &[u64]) -> Result<String> {
     let run = catalog::open_read_only(&Layout::new(run).catalog())?;
     let records = sessions.iter().map(|session| {
         Ok(catalog::applied(&run, *session)?.saturating_sub(catalog::applied(copy, *session)?))
     });
     let records: u64 = records.sum::<Result<u64>>()?;
-    let has: HashSet<i64> = catalog::step_numbers(copy)?.into_iter().collect();
+    let mut has: HashSet<i64> = catalog::step_numbers(copy)?.into_iter().collect();
+    // A file that came along without its row is listed in a moment.
+    has.extend(names(&layout.steps()).iter().filter_map(|name| step_of(name)));
     let steps: Vec<i64> =
         catalog::step_numbers(&run)?.into_iter().filter(|step| !has.contains(step)).collect();
     let records = up_to(records, "a program");
@@ -433,7 +451,7 @@ fn search(places: &[PathBuf], name: &str) -> Look {
         match Segment::open(&path) {
             Ok(segment) => return Look::There(segment),
             Err(e) if e.code() == Code::NotFound => {}
-            Err(e) if e.code() == Code::Corrupt && is_unfinished(&path) => found = Look::Void,
+            Err(e) if e.code() == Code::Corrupt && is_unfinished(&path) => found = Look::Void(path),
             Err(e) => return Look::Closed(path, e),
         }
     }
@@ -453,7 +471,7 @@ fn overflows(layout: &Layout, places: &[PathBuf], run_id: &str, row: &SessionRow
     loop {
         match search(places, &overflow_name(run_id, row, found.len() + 1)) {
             Look::There(segment) => found.push(segment),
-            Look::Void | Look::Nowhere => return Ok(found),
+            Look::Void(_) | Look::Nowhere => return Ok(found),
             Look::Closed(_, e) => return Err(unreachable(layout, e)),
         }
     }
@@ -605,7 +623,7 @@ impl Loss {
                 reached(layout, conn)
             ),
             Loss::Outdated(run) => {
-                let lacks = lacking(run, conn, of);
+                let lacks = lacking(run, layout, conn, of);
                 let lacks = lacks.unwrap_or_else(|_| "what was in memory then".into());
                 format!(
                     "this is a copy of the run {}, made before all of that run was on disk: {lacks} are not in the copy; copy it again and nothing is missing",

@@ -35,7 +35,9 @@ mod simulation;
 mod steps;
 
 pub use absent::{Absence, OVER_THE_NETWORK};
-pub(super) use event::{Action, Bytes, Commit, Done, Event, FileState, Key, Now, Part, Sealed, Ticket, Work};
+pub(super) use event::{
+    Action, Bytes, Commit, Done, Event, FileState, Key, Now, Part, Sealed, Stored, Ticket, Work,
+};
 pub(super) use figures::Figures;
 pub(super) use item::{Effect, Item, Tell};
 pub(super) use session::{Adopted, Session};
