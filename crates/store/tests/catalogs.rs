@@ -83,6 +83,38 @@ fn a_damaged_first_page_costs_nothing_that_stands_on_others() {
 }
 
 #[test]
+fn a_byte_of_the_list_of_tables_that_turned_costs_no_row() {
+    let (_keep, run, catalog) = settled();
+    let bytes = std::fs::read(&catalog).unwrap();
+    let at = |text: &str| bytes.windows(text.len()).position(|w| w == text.as_bytes()).unwrap();
+    let other = run.with_file_name("other.fb");
+    let texts =
+        ["CREATE TABLE fb_sessions", "CREATE TABLE fb_data", "CREATE TABLE fb_tables", "CREATE TABLE \"t\""];
+    for text in texts {
+        let begin = at(text);
+        let end = begin + bytes[begin..].iter().position(|b| *b == 0 || *b > 126).unwrap_or(0).min(120);
+        // The name that stands before it, and places in it.
+        for byte in [begin - 3].into_iter().chain((begin..end.max(begin + 20)).step_by(11)) {
+            for turned in [205, 1] {
+                copy(&run, &other);
+                write(&other.join("catalog.sqlite"), &[bytes[byte] ^ turned], byte as u64);
+                let what = format!("{text:?} byte {} ^ {turned}", byte as i64 - begin as i64);
+                let is_seen = verify(&other).map_or(true, |found| !found.faults.is_empty());
+                let done = repair(&other).unwrap_or_else(|e| panic!("{what}: {e}"));
+                assert!(is_seen && !done.is_whole() && !done.lost_catalog, "{what}: {done:?}");
+                assert_eq!(rows(&other, "t").len(), 30_000, "{what}: {done:?}");
+                let reader = Reader::open(&other).unwrap();
+                assert_eq!(reader.list("small/*", None).unwrap().len(), 50, "{what}");
+                assert_eq!(steps(&other), [0, 1, 2], "{what}");
+                assert!(done.lacks_nothing(), "{what}: {done:?}");
+                assert_eq!(verify(&other).unwrap().faults, Vec::<String>::new(), "{what}");
+                std::fs::remove_dir_all(&other).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn a_generation_that_no_catalog_has_is_a_fault_that_is_mended() {
     let (_keep, run, catalog) = settled();
     write(&catalog, &[0xff; 4], 60);

@@ -212,6 +212,11 @@ fn begin_anew(disk: &Arc<dyn Disk>, layout: &Layout, lock: &Lock, done: &mut Rep
     if old.is_put_right {
         done.faults.push("its first page was damaged; it was read with that of a sound one".into());
     }
+    if !old.listed_wrong.is_empty() {
+        let of = old.listed_wrong.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        done.faults
+            .push(format!("its list of tables was damaged; what it says of {of} was taken from a sound one"));
+    }
     done.saved = new.transaction(|tx| {
         catalog::make_room_for_facts(tx)?;
         let saved = salvage(&old.conn, tx)?;

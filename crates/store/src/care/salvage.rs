@@ -104,8 +104,14 @@ fn things(from: &Connection) -> Result<(Vec<Thing>, bool)> {
     };
     let mut rows = statement.query(()).map_err(failed)?;
     loop {
-        let read =
-            |r: &Row| Ok::<_, rusqlite::Error>(Thing { kind: r.get(0)?, name: r.get(1)?, sql: r.get(2)? });
+        // One entry that is no text says nothing of the others.
+        let text = |r: &Row, at: usize| match r.get_ref(at)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            _ => Ok::<_, rusqlite::Error>(String::new()),
+        };
+        let read = |r: &Row| {
+            Ok::<_, rusqlite::Error>(Thing { kind: text(r, 0)?, name: text(r, 1)?, sql: text(r, 2)? })
+        };
         match rows.next().and_then(|row| row.map(read).transpose()) {
             Ok(Some(thing)) => found.push(thing),
             Ok(None) => return Ok((found, true)),

@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::layout::{Layout, with_end};
 use forebay_types::control::Column;
 use forebay_types::{Code, Error, Result};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +77,7 @@ pub fn faults(conn: &Connection) -> Result<Vec<String>> {
         let columns: Vec<String> = columns.into_iter().filter(|c| !(old && c == "serial")).collect();
         faults.extend(lacks(conn, &table, &columns)?);
     }
+    faults.extend(super::list::faults_of_list(conn)?);
     Ok(faults)
 }
 
@@ -105,13 +107,17 @@ fn columns_of(conn: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     names_of(conn, "SELECT name FROM pragma_table_info(?1)", [table])
 }
 
-/// The first column of what is asked for.
+/// The first column of what is asked for; U+FFFD stands for bytes that are no text.
 pub(super) fn names_of(
     conn: &Connection,
     sql: &str,
     args: impl rusqlite::Params,
 ) -> rusqlite::Result<Vec<String>> {
-    conn.prepare(sql)?.query_map(args, |r| r.get(0))?.collect()
+    let text = |r: &rusqlite::Row| match r.get_ref(0)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        _ => Ok(String::new()),
+    };
+    conn.prepare(sql)?.query_map(args, text)?.collect()
 }
 
 /// Begins a new catalog under the name of an unfinished one.

@@ -14,7 +14,7 @@
 //! ```
 
 use super::anew::names_of;
-use super::{PAGE, fact, quoted, sql_error};
+use super::{PAGE, fact, list, quoted, sql_error};
 use crate::layout::{Layout, TMP, with_end};
 use crate::lock::holder;
 use forebay_types::{Code, Error, Result, counted};
@@ -33,12 +33,16 @@ const CONSTANT: [(usize, &[u8]); 4] =
 const KINDS: [u8; 2] = [13, 5];
 /// What the name of the copy ends in.
 const COPY: &str = ".read";
+/// The same of one with another list of tables.
+const LISTED: &str = ".listed";
 
 /// A damaged catalog, open for reading.
 pub struct Old {
     pub conn: Connection,
     /// Whether its first page had to be put right.
     pub is_put_right: bool,
+    /// Tables of which its list of tables says something else than they are: they are read as what they are.
+    pub listed_wrong: Vec<String>,
     _copy: Option<Copy>,
 }
 
@@ -57,20 +61,48 @@ impl Old {
     /// Opens a damaged catalog, or a copy of it, changing nothing; `None` when nothing can be read of it.
     pub fn open(layout: &Layout) -> Result<Option<Old>> {
         let path = layout.catalog();
-        if let Some(conn) = listing(&path)? {
-            return Ok(Some(Old { conn, is_put_right: false, _copy: None }));
+        let Some(old) = Old::as_it_is(&path)? else { return Ok(None) };
+        Ok(Some(old.with_its_list(&path)))
+    }
+
+    /// The same with a list of tables that says what they are, if one byte or another of it has turned. What cannot be
+    /// mended is read as it is.
+    fn with_its_list(self, path: &Path) -> Old {
+        if list::damaged_entries(&self.conn).is_ok_and(|none| none.is_empty()) {
+            return self;
         }
-        let copy = Copy(with_end(&with_end(&path, COPY), TMP));
+        let copy = Copy(with_end(&with_end(path, LISTED), TMP));
+        let of = self._copy.as_ref().map_or(path, |copy| &copy.0);
+        let mended = copy_with_log(of, &copy.0)
+            .map_err(|e| Error::io(format!("{} cannot be copied", path.display()), e))
+            .and_then(|()| list::mend(|| open_to_mend(&copy.0)))
+            .and_then(|names| Ok((listing(&copy.0)?, names)));
+        match mended {
+            Ok((Some(conn), listed_wrong)) if !listed_wrong.is_empty() => {
+                Old { conn, is_put_right: self.is_put_right, listed_wrong, _copy: Some(copy) }
+            }
+            _ => self,
+        }
+    }
+
+    fn as_it_is(path: &Path) -> Result<Option<Old>> {
+        let found = |conn: Connection, copy: Option<Copy>| {
+            Some(Old { conn, is_put_right: copy.is_some(), listed_wrong: Vec::new(), _copy: copy })
+        };
+        if let Some(conn) = listing(path)? {
+            return Ok(found(conn, None));
+        }
+        let copy = Copy(with_end(&with_end(path, COPY), TMP));
         for kind in [None, Some(KINDS[0]), Some(KINDS[1])] {
-            put_right(&path, &copy.0, kind)
+            put_right(path, &copy.0, kind)
                 .map_err(|e| Error::io(format!("{} cannot be copied", path.display()), e))?;
             if let Some(conn) = listing(&copy.0)? {
-                return Ok(Some(Old { conn, is_put_right: true, _copy: Some(copy) }));
+                return Ok(found(conn, Some(copy)));
             }
         }
         // Some of the list may be there all the same.
-        match open(&path) {
-            Ok(conn) => Ok(Some(Old { conn, is_put_right: false, _copy: None })),
+        match open(path) {
+            Ok(conn) => Ok(found(conn, None)),
             Err(e) if is_of_file(&e) => Ok(None),
             Err(e) => Err(e),
         }
@@ -147,12 +179,7 @@ pub fn faults_of_header(path: &Path) -> Option<String> {
 
 /// Copies a catalog and its log, with a first page that says what that of every catalog says.
 fn put_right(path: &Path, to: &Path, kind: Option<u8>) -> std::io::Result<()> {
-    let _ = std::fs::remove_file(with_end(to, "-shm"));
-    std::fs::copy(path, to)?;
-    let log = with_end(path, "-wal");
-    if log.exists() {
-        std::fs::copy(log, with_end(to, "-wal"))?;
-    }
+    copy_with_log(path, to)?;
     let file = OpenOptions::new().read(true).write(true).open(to)?;
     let pages = file.metadata()?.len().div_ceil(PAGE as u64).max(1);
     file.set_len(pages * PAGE as u64)?;
@@ -171,6 +198,29 @@ fn put_right(path: &Path, to: &Path, kind: Option<u8>) -> std::io::Result<()> {
     }
     first.copy_within(24..28, 92);
     file.write_all_at(&first, 0)
+}
+
+fn copy_with_log(path: &Path, to: &Path) -> std::io::Result<()> {
+    for end in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(with_end(to, end));
+    }
+    std::fs::copy(path, to)?;
+    let log = with_end(path, "-wal");
+    if log.exists() {
+        std::fs::copy(log, with_end(to, "-wal"))?;
+    }
+    Ok(())
+}
+
+/// Opens a copy so that its list of tables can be written.
+fn open_to_mend(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || -> rusqlite::Result<Connection> {
+        let conn = Connection::open_with_flags(path, flags)?;
+        conn.execute_batch("PRAGMA writable_schema = ON; PRAGMA synchronous = OFF")?;
+        Ok(conn)
+    };
+    open().map_err(|e| sql_error(&format!("cannot open {}", path.display()), e))
 }
 
 /// Columns of a table that hold text.

@@ -15,6 +15,7 @@ mod descriptors;
 mod failed;
 mod generation;
 mod histories;
+mod list;
 mod log;
 mod marks;
 mod partial;

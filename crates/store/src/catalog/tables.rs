@@ -126,14 +126,7 @@ pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bo
         ));
     }
     check_columns(name, columns)?;
-    let mut parts = Vec::new();
-    for c in columns {
-        parts.push(format!("{} {}", quoted(&c.name), sql_type(c)?));
-    }
-    if history {
-        parts.push(format!("{STEP_COLUMN} INTEGER NOT NULL"));
-    }
-    conn.execute(&format!("CREATE TABLE {}({})", quoted(name), parts.join(", ")), ()).map_err(failed)?;
+    conn.execute(&text_of(name, columns, history)?, ()).map_err(failed)?;
     let json = serde_json::to_string(columns).map_err(|e| Error::internal(e.to_string()))?;
     conn.execute(
         "INSERT INTO fb_tables(name, columns, history, attrs) VALUES(?1, ?2, ?3, '{}')",
@@ -146,6 +139,18 @@ pub fn open_table(conn: &Connection, name: &str, columns: &[Column], history: bo
         columns: columns.to_vec(),
         history,
     })
+}
+
+/// The statement that makes a table; it stands in the list of tables.
+pub fn text_of(name: &str, columns: &[Column], history: bool) -> Result<String> {
+    let mut parts = Vec::new();
+    for c in columns {
+        parts.push(format!("{} {}", quoted(&c.name), sql_type(c)?));
+    }
+    if history {
+        parts.push(format!("{STEP_COLUMN} INTEGER NOT NULL"));
+    }
+    Ok(format!("CREATE TABLE {}({})", quoted(name), parts.join(", ")))
 }
 
 /// In what the columns of a table that is there differ from those that are given.
