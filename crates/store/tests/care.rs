@@ -629,3 +629,37 @@ fn a_large_data_set_under_a_number_that_is_not_its_own_gets_its_own_again() {
     assert!(repair(&run).unwrap().is_whole());
     assert_eq!(Reader::open(&run).unwrap().list("*", None).unwrap().len(), 2);
 }
+
+#[test]
+fn what_a_file_says_to_other_programs_is_verified_and_written_anew() {
+    let (_keep, run) = scratch();
+    of_two_ranks(&run, 1);
+    let reader = Reader::open(&run).unwrap();
+    let large = run.join(reader.info("large", 0).unwrap().file.unwrap().0);
+    let id = reader.run_id().unwrap();
+    // Texts of attributes lie in a heap of HDF5, which has no checksum.
+    let in_heap = |path: &Path, text: &[u8]| {
+        let bytes = std::fs::read(path).unwrap();
+        let heap = bytes.windows(4).position(|w| w == b"GCOL").unwrap();
+        (heap + bytes[heap..].windows(text.len()).position(|w| w == text).unwrap()) as u64
+    };
+    for (path, text) in
+        [(step_path(&run, 0), id.as_bytes()), (step_path(&run, 1), b"GCOL"), (large, id.as_bytes())]
+    {
+        flip(&path, in_heap(&path, text));
+    }
+    let faults = verify(&run).unwrap().faults;
+    assert!(faults.iter().all(|f| f.contains("attribute")), "{faults:?}");
+    for file in ["0000000000.h5", "0000000001.h5", "data/large"] {
+        assert!(faults.iter().any(|f| f.contains(file)), "{file}: {faults:?}");
+    }
+    let done = repair(&run).unwrap();
+    assert!(done.lacks_nothing() && !done.is_whole() && done.rewritten.len() == 3, "{done:?}");
+    assert_eq!((steps(&run), verify(&run).unwrap().faults), (vec![0, 1], Vec::<String>::new()));
+    for step in [0, 1] {
+        let e = [f64s(5000, step), f64s(5000, step)].concat();
+        assert_eq!(Reader::open(&run).unwrap().step_get(step as i64, "E", &all()).unwrap().bytes, e);
+    }
+    assert_eq!(Reader::open(&run).unwrap().get("large", 0, &all()).unwrap().bytes, f64s(20_000, 3));
+    assert!(repair(&run).unwrap().is_whole());
+}

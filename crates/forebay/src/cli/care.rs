@@ -258,6 +258,11 @@ impl Repair {
         for line in &done.mended {
             out.line(format!("the catalog said something else than the file, and is mended: {line}"))?;
         }
+        for line in &done.rewritten {
+            out.line(format!(
+                "the file was written anew, for other programs could not read all of it: {line}"
+            ))?;
+        }
         for (step, why) in &done.damaged {
             out.line(format!("snapshot {step} is damaged and passed over from now on: {why}"))?;
         }
@@ -282,7 +287,7 @@ fn machine(done: &store::Repaired) -> serde_json::Value {
         "steps": done.steps, "data_sets": done.data_sets, "whole": done.is_whole(),
         "old_catalog": done.old_catalog, "lost_catalog": done.lost_catalog, "faults": done.faults,
         "saved": done.saved.iter().map(table).collect::<Vec<_>>(),
-        "listed": done.listed, "mended": done.mended,
+        "listed": done.listed, "mended": done.mended, "rewritten": done.rewritten,
         "damaged": done.damaged.iter().map(step).collect::<Vec<_>>(),
         "damaged_sets": done.damaged_sets, "older": done.older, "unusable": done.unusable, "foreign": done.foreign, "left": done.left,
     })

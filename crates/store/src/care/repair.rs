@@ -4,7 +4,7 @@
 
 use super::compare::{Listed, differences};
 use super::salvage::{Saved, salvage};
-use super::verify::{difference_of_set, fault_of_set, faults_of_step, no_step};
+use super::verify::{difference_of_set, fault_of_set, faults_of_step, no_step, words_of};
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
@@ -16,7 +16,7 @@ use crate::owner::{
 };
 use crate::reader::Reader;
 use crate::site::Site;
-use crate::stepfile::{Entry, Manifest, open_manifest};
+use crate::stepfile::{Entry, Manifest, open_manifest, write_anew};
 use forebay_types::{Code, Error, Result, counted};
 use rusqlite::{Connection, Transaction};
 use std::cmp::Reverse;
@@ -43,6 +43,9 @@ pub struct Repaired {
     pub listed: Vec<i64>,
     /// Rows that said something else than their files, one line each: they are what the files say now.
     pub mended: Vec<String>,
+    /// Files that were written anew, one line each: what they said to programs that read them without Forebay was
+    /// damaged, and their arrays were not.
+    pub rewritten: Vec<String>,
     /// Steps that are damaged and marked, with what is wrong.
     pub damaged: Vec<(i64, String)>,
     /// Data sets outside steps that are damaged. Nothing can be done for them here.
@@ -60,7 +63,7 @@ pub struct Repaired {
 impl Repaired {
     /// Whether nothing was wrong.
     pub fn is_whole(&self) -> bool {
-        self.faults.is_empty() && self.mended.is_empty() && self.lacks_nothing()
+        self.faults.is_empty() && self.mended.is_empty() && self.rewritten.is_empty() && self.lacks_nothing()
     }
 
     /// Whether nothing is missing as far as can be told, though something was mended.
@@ -160,7 +163,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
             None => Ok(()),
         }
     })?;
-    adopt_files(&*disk, &layout, &mut catalog, progress, &mut done)?;
+    adopt_files(&disk, &layout, &mut catalog, progress, &mut done)?;
     if earlier.is_some() && done.older.is_none() && !done.listed.is_empty() {
         done.older = Some(said_of_earlier(0, None));
     }
@@ -241,7 +244,7 @@ fn known_id(layout: &Layout, old: Option<&Old>) -> Result<String> {
 
 /// Lists what the files say and the catalog lacks, and marks the steps that are damaged.
 fn adopt_files(
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     layout: &Layout,
     catalog: &mut Catalog,
     progress: &Progress,
@@ -262,13 +265,14 @@ fn adopt_files(
             continue;
         }
         if let Some(m) = usable(path, &file, catalog, done)? {
+            let (m, _) = mend_words(disk, layout, &file, m, done);
             adopt_step(layout, catalog, &file, &m, done)?;
         }
         if let Some(row) = catalog::step_of_file(catalog.conn(), &file)? {
             mark(layout, catalog, &row, done)?;
         }
     }
-    tidy(catalog, disk, layout)?;
+    tidy(catalog, &**disk, layout)?;
     for path in steps.iter().filter(|path| has_end(path, PARTIAL)) {
         let file = format!("{STEPS}/{}", path.file_name().unwrap_or_default().to_string_lossy());
         if dropped.contains(&file) {
@@ -301,6 +305,10 @@ fn adopt_files(
         progress((steps.len() + i) as u64, total);
         let Some(file) = relative(DATA, path) else { continue };
         if let Some(m) = usable(path, &file, catalog, done)? {
+            let (m, is_new) = mend_words(disk, layout, &file, m, done);
+            for (name, set, _) in catalog::rows_of_file(catalog.conn(), &file)?.iter().filter(|_| is_new) {
+                catalog.lazy_transaction(|tx| catalog::mend_data(tx, (name, *set), &file, &m), |_| true)?;
+            }
             mend_sets(catalog, &file, &m, done)?;
             let adopted =
                 catalog.lazy_transaction(|tx| catalog::adopt_set(tx, layout, &file, &m), |_| true)?;
@@ -344,6 +352,32 @@ fn usable(path: &Path, file: &str, catalog: &Catalog, done: &mut Repaired) -> Re
         }
     }
     Ok(None)
+}
+
+/// A file that says to programs which read it without Forebay what is not so is written anew, if its arrays are sound.
+/// Gives what is there now, and whether that is another file.
+fn mend_words(
+    disk: &Arc<dyn Disk>,
+    layout: &Layout,
+    file: &str,
+    m: Manifest,
+    done: &mut Repaired,
+) -> (Manifest, bool) {
+    let words = words_of(layout, file, &m).join("; ");
+    // Damaged arrays are another matter.
+    if words.is_empty() || !faults_of_step(layout, file, &m.data, &|_| ()).is_empty() {
+        return (m, false);
+    }
+    match layout.file(file).and_then(|path| write_anew(disk, &path, &m)) {
+        Ok(new) => {
+            done.rewritten.push(format!("{file}: {words}"));
+            (new, true)
+        }
+        Err(e) => {
+            done.unusable.push(format!("{file}: {words}; it cannot be written anew: {}", e.text()));
+            (m, false)
+        }
+    }
 }
 
 /// Has the catalog say of a step what its file says.

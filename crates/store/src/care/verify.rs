@@ -145,7 +145,12 @@ fn faults_of_row(layout: &Layout, listed: &Listed, sound: bool) -> Vec<String> {
     match layout.file(&listed.row.file).map(|path| (path.exists(), open_manifest(&path))) {
         // That it is not there was said.
         Ok((false, _)) | Err(_) => Vec::new(),
-        Ok((true, Ok(m))) => differences(listed, &m),
+        Ok((true, Ok(m))) => {
+            let mut found = differences(listed, &m);
+            // Of a file whose bytes are damaged that is enough.
+            found.extend(sound.then(|| words_of(layout, &listed.row.file, &m)).into_iter().flatten());
+            found
+        }
         Ok((true, Err(_))) if !sound => Vec::new(),
         Ok((true, Err(e))) => vec![e.text().to_owned()],
     }
@@ -262,6 +267,14 @@ pub(super) fn faults_of_step(
     faults
 }
 
+/// What a file says to whoever reads it without Forebay, and is not so.
+pub(super) fn words_of(layout: &Layout, file: &str, m: &Manifest) -> Vec<String> {
+    match layout.file(file).and_then(|path| Opened::open(&path)) {
+        Ok(opened) => opened.unlike(m),
+        Err(e) => vec![e.to_string()],
+    }
+}
+
 fn fault_of_piece(file: &File, e: &Entry, p: &Piece) -> Option<String> {
     match read_piece(file, e, p) {
         Ok(sum) if sum == p.crc32c => None,
@@ -314,7 +327,10 @@ pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> O
     match opened.and_then(|f| read_piece(&f, &entry, &piece)) {
         Ok(sum) if sum == row.crc => {
             let m = layout.file(file).and_then(|path| open_manifest(&path)).ok()?;
-            let why = difference_of_set(row, &m)?;
+            let why = difference_of_set(row, &m).or_else(|| {
+                let words = words_of(layout, file, &m);
+                (!words.is_empty()).then(|| words.join("; "))
+            })?;
             Some(SetFault { text: format!("{file}: {what}: {why}"), is_lost: false })
         }
         Ok(_) => Some(SetFault::lost(format!("{file}: {what} has another checksum"))),

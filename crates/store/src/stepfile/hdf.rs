@@ -192,6 +192,62 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// What the file says in the words of HDF5, for whoever reads it without Forebay, and is not what its manifest says.
+    pub fn unlike(&self, m: &Manifest) -> Vec<String> {
+        let Ok(_gate) = library() else { return Vec::new() };
+        let Ok(file) = self.file.file() else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut look = |what: String, read: hdf5::Result<bool>| match read {
+            Ok(true) => {}
+            Ok(false) => found.push(format!("{what} is not what was written")),
+            Err(_) => found.push(format!("{what} cannot be read")),
+        };
+        look(
+            "the attribute \"forebay_format\"".into(),
+            scalar::<u32>(file, "forebay_format").map(|n| n == m.format),
+        );
+        look("the attribute \"forebay_run\"".into(), has_text(file, "forebay_run", &m.run_id));
+        if m.set.is_none() {
+            look("the attribute \"step\"".into(), scalar::<i64>(file, "step").map(|n| n == m.step));
+        }
+        if let Some(time) = m.time {
+            let is_same = |t: f64| t.to_bits() == time.to_bits();
+            look("the attribute \"time\"".into(), scalar::<f64>(file, "time").map(is_same));
+        }
+        for e in &m.data {
+            let name = &e.name;
+            let set = match file.dataset(name) {
+                Ok(set) => set,
+                Err(_) => {
+                    look(format!("the data set {name:?}"), Ok(false));
+                    continue;
+                }
+            };
+            let (descriptor, dims) = layout_of(&e.meta);
+            look(format!("the shape of {name:?}"), Ok(set.shape() == dims));
+            let kind = set.dtype().and_then(|kind| kind.to_descriptor());
+            look(format!("the type of {name:?}"), kind.map(|kind| kind == descriptor));
+            let order = if e.meta.order == Order::F { "F" } else { "C" };
+            look(format!("the attribute \"dataOrder\" of {name:?}"), has_text(&set, "dataOrder", order));
+            if !e.unit.is_empty() {
+                look(format!("the attribute \"unit\" of {name:?}"), has_text(&set, "unit", &e.unit));
+            }
+        }
+        found
+    }
+}
+
+fn scalar<T: hdf5::H5Type>(at: &hdf5::Location, name: &str) -> hdf5::Result<T> {
+    at.attr(name)?.read_scalar()
+}
+
+fn has_text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<bool> {
+    let kept = VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default();
+    let found: VarLenUnicode = scalar(at, name)?;
+    Ok(found.as_bytes() == kept.as_bytes())
+}
+
 /// Reads the manifest of a finished file.
 pub fn open_manifest(path: &Path) -> Result<Manifest> {
     use std::os::unix::fs::FileExt;

@@ -20,7 +20,7 @@ pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within}
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
 pub(crate) use write::SPARE;
-pub use write::{Facts, Writer, seal_all};
+pub use write::{Facts, Writer, seal_all, write_anew};
 
 /// Name of the data set that holds the manifest.
 pub const MANIFEST: &str = "forebay/manifest";

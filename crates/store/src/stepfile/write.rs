@@ -11,6 +11,7 @@ use forebay_types::control::Heads;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -309,6 +310,49 @@ impl Writer {
             false => self.write(MANIFEST, 0, &zero, &shape, 0, Lent::of(&json)),
         }
     }
+}
+
+/// Writes a finished file anew as its manifest describes it, with the bytes that it has, which have to be those that
+/// were written. Gives the manifest of the new one, which has taken its place.
+pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Manifest> {
+    if m.format != FORMAT {
+        return Err(Error::bad(format!("it is of format {}, and {FORMAT} is written", m.format)));
+    }
+    let unread = |e| Error::io(format!("cannot read {}", path.display()), e);
+    let old = std::fs::File::open(path).map_err(unread)?;
+    let mut writer = Writer::create(disk.clone(), path)?;
+    for e in &m.data {
+        writer.add(&e.name, &e.meta, &e.unit)?;
+        for p in &e.pieces {
+            let (offset, local) = (Shape::new(&p.offset)?, Shape::new(&p.shape)?);
+            let place = Hyperslab::new(&e.meta, &offset, &local)?;
+            let mut from = 0;
+            while from == 0 || from < place.bytes() {
+                let n = (place.bytes() - from).min(BESIDE as u64);
+                let mut bytes = vec![0; n as usize];
+                place.runs(from, n, |part, at, n| {
+                    old.read_exact_at(&mut bytes[part as usize..(part + n) as usize], e.offset + at)
+                        .map_err(unread)
+                })?;
+                writer.write(&e.name, p.rank, &offset, &local, from, Lent::of(&bytes))?;
+                from += n.max(1);
+            }
+            if writer.sum(&e.name, p.rank, &offset) != Some(p.crc32c) {
+                return Err(Error::new(Code::Corrupt, format!("{:?} has another checksum", e.name)));
+            }
+        }
+    }
+    writer.finish(&Facts {
+        run_id: m.run_id.clone(),
+        step: m.step,
+        time: m.time,
+        parameters: m.parameters.clone(),
+        serial: m.serial,
+        backs: m.backs.clone(),
+        heads: m.heads,
+        set: m.set,
+        partial: m.partial.clone(),
+    })
 }
 
 /// Makes files that are complete durable under their names: each for itself, their directory once for all. So
