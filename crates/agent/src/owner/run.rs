@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 
 /// How long a rank that leaves may take before another session of its takes the seat.
 const LEAVING: Duration = Duration::from_secs(2);
+/// How long who brings the rest of a dead session may take before a rank begins all the same.
+const BRINGING: Duration = Duration::from_secs(60);
 /// How long what a lost rank published may take to be applied before its seat counts as free.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -46,8 +48,13 @@ struct State {
 }
 
 impl State {
-    fn is_taken(&self, open: &OpenRun, who: &Opener) -> bool {
-        self.life.as_ref().is_some_and(|l| l.seats.is_taken(open, who, Process::is_gone))
+    /// How long its seat may be awaited that is not free yet.
+    fn awaits(&self, open: &OpenRun, who: &Opener) -> Option<Duration> {
+        let seats = &self.life.as_ref()?.seats;
+        match seats.is_brought_to(open, who) {
+            true => Some(BRINGING),
+            false => seats.is_taken(open, who, Process::is_gone).then_some(LEAVING),
+        }
     }
 
     fn has_ranks(&self) -> bool {
@@ -196,16 +203,17 @@ impl Run {
 
     /// A rank opens it: the store is opened for the first one, the others join.
     pub fn open(self: &Arc<Self>, open: &OpenRun, who: &Opener) -> Result<RunOpened> {
-        let until = Instant::now() + LEAVING;
+        let began = Instant::now();
         let _turn = loop {
-            self.await_seat(open, who, until);
+            self.await_seat(open, who, began);
             let turn = lock(&self.turn);
             // Ranks of a dead owner may have come, and died, while the turn was somebody else's.
-            if !self.is_taken(open, who) || Instant::now() >= until {
+            let awaits = lock(&self.state).awaits(open, who);
+            if awaits.is_none_or(|patience| began.elapsed() >= patience) {
                 break turn;
             }
         };
-        if self.is_over_for(open) {
+        if self.is_over_for(open, who) {
             self.close_store();
         }
         let created = match self.owner() {
@@ -220,7 +228,7 @@ impl Run {
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let opened = owner.admit_after(open, who.after, Some(&self.says()))?;
         if let Some(life) = lock(&self.state).life.as_mut() {
-            life.seats.take(opened.session, open.rank, who.clone());
+            life.seats.take(opened.session, open, who.clone());
         }
         self.log(format_args!("rank {} of {} ({who}) opened it", open.rank, open.size));
         Ok(RunOpened { created, ..opened })
@@ -265,11 +273,11 @@ impl Run {
     }
 
     /// A seat whose rank has said good-bye, has just died, or is the same process, becomes free in
-    /// a moment.
-    fn await_seat(&self, open: &OpenRun, who: &Opener, until: Instant) {
+    /// a moment, and one for which a rest is brought when that is in.
+    fn await_seat(&self, open: &OpenRun, who: &Opener, began: Instant) {
         let mut state = lock(&self.state);
-        while state.is_taken(open, who) {
-            let left = until.saturating_duration_since(Instant::now());
+        while let Some(patience) = state.awaits(open, who) {
+            let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return;
             }
@@ -277,14 +285,10 @@ impl Run {
         }
     }
 
-    fn is_taken(&self, open: &OpenRun, who: &Opener) -> bool {
-        lock(&self.state).is_taken(open, who)
-    }
-
     /// Whether the store is open only for ranks that will not come: this one begins anew.
-    fn is_over_for(&self, open: &OpenRun) -> bool {
+    fn is_over_for(&self, open: &OpenRun, who: &Opener) -> bool {
         let mut state = lock(&self.state);
-        state.life.as_mut().is_some_and(|l| l.seats.is_over_for(open, Process::is_gone))
+        state.life.as_mut().is_some_and(|l| l.seats.is_over_for(open, who, Process::is_gone))
     }
 
     /// Opens the store; says whether the run was made.

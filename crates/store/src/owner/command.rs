@@ -186,7 +186,8 @@ impl Intake {
 
     /// Whether a rank writes the run, was admitted and attaches in a moment, or lives and may come to a successor.
     fn has_living_ranks(&self) -> bool {
-        let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean);
+        // Who brings the rest of a dead session is no rank that goes on.
+        let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean && s.after.is_none());
         !self.admitted.is_empty() || self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
     }
 

@@ -85,14 +85,29 @@ impl Seats {
     /// before anybody begins behind it. `dead` tells of a process whether it has ended.
     pub fn is_taken(&self, open: &OpenRun, who: &Opener, dead: impl Fn(u32) -> bool) -> bool {
         let same = |s: &Seat| s.who.here == who.here && (s.rank == open.rank || self.terms.size != open.size);
-        self.seats.values().any(|s| is_dead(s, &dead) || same(s))
+        self.seats.values().any(|s| is_dead(s, &dead) || !s.who.brings() && !who.brings() && same(s))
     }
 
-    /// Whether the store is open only for ranks that will not come: this one begins anew.
-    pub fn is_over_for(&mut self, open: &OpenRun, dead: impl Fn(u32) -> bool) -> bool {
+    /// Whether somebody brings the rest of a dead session that is to be in before this one begins: all rests
+    /// where nobody else is there, and that of its own rank.
+    pub fn is_brought_to(&self, open: &OpenRun, who: &Opener) -> bool {
+        let first = self.is_for_rests_alone();
+        !who.brings() && self.seats.values().any(|s| s.who.brings() && (first || s.rank == open.rank))
+    }
+
+    /// Whether nobody has come but with the rest of a dead session.
+    fn is_for_rests_alone(&self) -> bool {
+        self.terms.are_nobodys() && self.seats.values().all(|s| s.who.brings())
+    }
+
+    /// Whether the store is open only for ranks that will not come, or was opened for rests alone: this one
+    /// begins anew.
+    pub fn is_over_for(&mut self, open: &OpenRun, who: &Opener, dead: impl Fn(u32) -> bool) -> bool {
         // Nobody closes the connection of a rank that died before it came to this owner.
         self.seats.retain(|_, s| !(s.awaited && is_dead(s, &dead)));
-        self.seats.is_empty() && (self.terms.size != open.size || self.came.contains(&open.rank))
+        let is_anew = self.terms.are_nobodys() && !who.brings();
+        let over = is_anew || self.terms.size != open.size || self.came.contains(&open.rank);
+        self.seats.is_empty() && over
     }
 
     /// Whether this rank may join those that are there.
@@ -100,11 +115,21 @@ impl Seats {
         self.terms.admit(run, open, who, self.seats.values().map(|s| (s.rank, &s.who)))
     }
 
-    /// A rank takes its seat.
-    pub fn take(&mut self, session: u64, rank: u32, who: Opener) {
-        self.came.insert(rank);
+    /// A rank takes its seat, or who brings the rest of a dead session of it. The first rank says on which terms
+    /// the others come.
+    pub fn take(&mut self, session: u64, open: &OpenRun, who: Opener) {
+        if self.terms.are_nobodys() && !who.brings() {
+            if self.is_for_rests_alone() {
+                self.came.clear();
+            }
+            self.terms = Terms::of(open, &who);
+        }
+        if self.terms.are_nobodys() || !who.brings() {
+            self.came.insert(open.rank);
+        }
         self.empty_since = None;
-        self.seats.insert(session, Seat { rank, who, gone: false, clean: false, awaited: false });
+        let seat = Seat { rank: open.rank, who, gone: false, clean: false, awaited: false };
+        self.seats.insert(session, seat);
     }
 
     /// An awaited rank has come; false when nobody awaits this process in that session.
@@ -223,7 +248,7 @@ mod tests {
     fn of_two() -> Seats {
         let mut seats = Seats::new(Terms::of(&open(1, 2), &who(11, 1)), Vec::new(), NOW);
         assert!(seats.is_empty() && seats.size() == 2);
-        seats.take(5, 1, who(11, 1));
+        seats.take(5, &open(1, 2), who(11, 1));
         seats
     }
 
@@ -233,7 +258,7 @@ mod tests {
         assert!(!seats.is_empty() && seats.lacks(0) && !seats.lacks(1));
         assert_eq!((seats.rank_of(5), seats.rank_of(6)), (Some(1), None));
         assert_eq!(seats.first_beside(99), Some(5));
-        seats.take(6, 0, who(10, 1));
+        seats.take(6, &open(0, 2), who(10, 1));
         assert_eq!(seats.processes(), BTreeMap::from([(0, 10), (1, 11)]));
         assert_eq!((seats.first_beside(99), seats.first_beside(10)), (Some(6), None));
         seats.applied(6, true, NOW);
@@ -262,6 +287,40 @@ mod tests {
     }
 
     #[test]
+    fn who_brings_the_rest_of_a_dead_session_sets_no_terms_and_is_held_to_none() {
+        let rest = |rank| OpenRun { mode: Mode::ReadWrite, ..open(rank, 2) };
+        let brings = || who(21, 2).bringing(Some(3));
+        let run = Path::new("/x.fb");
+        // It comes first: the first rank waits for it, and begins anew when it has left.
+        let mut seats = Seats::new(Terms::of(&rest(1), &brings()), Vec::new(), NOW);
+        seats.take(5, &rest(1), brings());
+        for rank in 0..2 {
+            assert!(seats.is_brought_to(&open(rank, 2), &who(10 + rank, 1)));
+        }
+        // One that takes too long is not waited for any longer, but for its own rank.
+        seats.may_join(run, &open(0, 2), &who(10, 1)).unwrap();
+        seats.take(6, &open(0, 2), who(10, 1));
+        assert!(seats.is_brought_to(&open(1, 2), &who(11, 1)));
+        assert!(seats.may_join(run, &open(1, 2), &who(11, 1)).is_err());
+        assert!(seats.lacks(1), "the rank itself is yet to come");
+        seats.leave(5, NOW);
+        assert!(!seats.is_brought_to(&open(1, 2), &who(11, 1)));
+        seats.may_join(run, &open(1, 2), &who(11, 1)).unwrap();
+        // It comes when ranks are there.
+        let other = OpenRun { full: WhenFull::DropNewest, scratch: true, ..rest(1) };
+        seats.may_join(run, &other, &brings()).unwrap();
+        seats.may_join(run, &OpenRun { size: 3, ..other }, &brings()).unwrap();
+        let e = seats.may_join(run, &rest(1), &who(11, 1)).unwrap_err();
+        assert!(e.text().contains("mode \"r+\""), "that is a rank: {e}");
+        let mut over = Seats::new(Terms::of(&rest(1), &brings()), Vec::new(), NOW);
+        over.take(5, &rest(1), brings());
+        assert!(!over.is_over_for(&open(0, 2), &who(10, 1), lives));
+        over.leave(5, NOW);
+        assert!(over.is_over_for(&open(0, 2), &who(10, 1), lives));
+        assert!(!over.is_over_for(&rest(0), &brings(), lives), "the next rest goes where the first one went");
+    }
+
+    #[test]
     fn ranks_that_never_come_are_given_up_after_a_while_and_no_sooner() {
         let mut seats = of_two();
         assert!(!seats.is_idle(NOW + LATE_RANKS * 9), "somebody is here");
@@ -271,8 +330,11 @@ mod tests {
         assert!(
             !seats.is_idle(NOW + LATE_RANKS) && seats.is_idle(NOW + LATE_RANKS + Duration::from_nanos(1))
         );
-        assert!(seats.is_over_for(&open(1, 2), lives) && !seats.is_over_for(&open(0, 2), lives));
-        assert!(seats.is_over_for(&open(0, 3), lives));
+        assert!(
+            seats.is_over_for(&open(1, 2), &who(12, 1), lives)
+                && !seats.is_over_for(&open(0, 2), &who(12, 1), lives)
+        );
+        assert!(seats.is_over_for(&open(0, 3), &who(12, 1), lives));
     }
 
     #[test]
@@ -288,6 +350,6 @@ mod tests {
         seats.applied(1, true, NOW);
         assert!(seats.leave(1, NOW).is_some() && seats.have_all_left());
         let mut alone = Seats::new(terms(), vec![orphan(1)], NOW);
-        assert!(alone.is_over_for(&open(0, 2), |pid| pid == 11), "nobody is left");
+        assert!(alone.is_over_for(&open(0, 2), &who(12, 1), |pid| pid == 11), "nobody is left");
     }
 }

@@ -86,7 +86,7 @@ impl World {
         if self.seats.as_ref().is_some_and(|s| s.is_taken(&asked, &who(pid), dead)) {
             return false;
         }
-        if self.seats.as_mut().is_some_and(|s| s.is_over_for(&asked, dead)) {
+        if self.seats.as_mut().is_some_and(|s| s.is_over_for(&asked, &who(pid), dead)) {
             self.seats = None;
         }
         let now = self.now;
@@ -96,7 +96,7 @@ impl World {
             return false;
         }
         self.next += 1;
-        seats.take(self.next, rank, who(pid));
+        seats.take(self.next, &asked, who(pid));
         let program = Program { rank, pid, lives: true, orphan: false, news: Vec::new() };
         self.programs.insert(self.next, program);
         self.opened += 1;

@@ -22,6 +22,11 @@ pub struct Opener {
 }
 
 impl Opener {
+    /// Whether it only brings the rest of a dead session.
+    pub fn brings(&self) -> bool {
+        self.after.is_some()
+    }
+
     /// Whether one launcher has started both, as two programs.
     pub fn is_another_program_beside(&self, other: &Opener) -> bool {
         let both = self.launched.as_ref().zip(other.launched.as_ref());
@@ -54,6 +59,11 @@ impl Terms {
         Terms { rank, who: who.clone(), size, mode, full, scratch }
     }
 
+    /// Whether no rank has set them: who only brings the rest of a dead session does not.
+    pub fn are_nobodys(&self) -> bool {
+        self.who.brings()
+    }
+
     /// Whether another rank may join; `seats` are the ranks that are there, with their programs.
     pub fn admit<'a>(
         &'a self,
@@ -65,14 +75,17 @@ impl Terms {
         let rank = open.rank;
         let refused = |text: String| Err(Error::new(Code::Conflict, format!("{}: {text}", run.display())));
         let other = seats.next();
-        if let Some((_, of)) = other.filter(|(_, of)| self.size == 1 && open.size == 1 && *of != who) {
+        let free = self.are_nobodys() || who.brings();
+        if let Some((_, of)) =
+            other.filter(|_| !free).filter(|(_, of)| self.size == 1 && open.size == 1 && *of != who)
+        {
             return refused(format!(
                 "another program ({of}) is writing this run; wait for its end, or end it (`forebay steer {} end` has it save and end when it is in its loop; a notebook closes the run itself), or look at the run with mode \"r\" meanwhile",
                 run.display()
             ));
         }
         let mut seats = other.into_iter().chain(seats);
-        if open.size != self.size {
+        if !free && open.size != self.size {
             let (first, of) = seats.next().unwrap_or((self.rank, &self.who));
             return refused(format!(
                 "rank {rank} ({who}) opens it as one of {}, and it is held with {} by {of} as rank {first}; start all ranks with one size, close it there, or look at it with mode \"r\"",
@@ -90,6 +103,9 @@ impl Terms {
             return refused(format!(
                 "{who} opens it as rank {rank}, and it is held by {of} as that rank; give each process its own rank, close it there, or look at it with mode \"r\""
             ));
+        }
+        if free {
+            return Ok(());
         }
         let differs = |what: &str, theirs: &str, ours: &str| {
             refused(format!(
