@@ -20,6 +20,7 @@ mod command;
 mod down;
 mod drain;
 mod figures;
+mod home;
 mod intake;
 mod machine;
 mod open;

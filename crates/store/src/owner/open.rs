@@ -6,6 +6,7 @@ use super::aside;
 use super::attached::Attached;
 use super::command::{Command, Taken};
 use super::drain::Drain;
+use super::home::Homed;
 use super::intake::{Ends, Intake, listed_steps};
 use super::overflow;
 use super::rests::{self, Rests};
@@ -167,7 +168,8 @@ impl Owner {
         }
         crate::fork::prepare();
         let layout = Layout::new(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
-        let disk = Arc::new(Watched::new(options.disk));
+        let home = Arc::new(Homed::new(options.disk, layout.root()));
+        let disk = Arc::new(Watched::new(home.clone()));
         options.disk = disk.clone();
         let (says, of) = (options.says.clone(), layout.root().display().to_string());
         let watch = Watch::start(disk.clone(), options.silence, move |text| {
@@ -179,6 +181,7 @@ impl Owner {
         let begun = Begun { layout: &layout, disk: &disk, says: options.says.clone() };
         let fresh = begun.patiently(|| admits(&layout, options.mode))?;
         begun.patiently(|| layout.create(&*options.disk))?;
+        home.hold();
         let take = || Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&file));
         let lock = begun.patiently(take)?;
         let log = disk.using(&file, || catalog::part(&*options.disk, &layout))?;
