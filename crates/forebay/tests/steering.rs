@@ -17,7 +17,7 @@ fn options(rank: u32, size: u32) -> OpenOptions {
 }
 
 fn steer(run: &std::path::Path, act: Act) -> Steered {
-    forebay_agent::steer(run, "tester", act, Duration::from_secs(20)).unwrap()
+    forebay_agent::steer(run, "tester", act, Duration::from_secs(20), &|_| ()).unwrap()
 }
 
 /// The parameter, as every rank declares it.
@@ -65,14 +65,15 @@ fn every_verb_acts_on_a_single_program() {
         let set = steer(run.path(), Act::Set { name: "e0".into(), value: json!(1.5) });
         assert!(set.applied && set.step == Some(at), "{set:?}");
         let wrong = Act::Set { name: "e0".into(), value: json!(3.0) };
-        assert!(forebay_agent::steer(run.path(), "tester", wrong, Duration::from_secs(5)).is_err());
+        assert!(forebay_agent::steer(run.path(), "tester", wrong, Duration::from_secs(5), &|_| ()).is_err());
         assert!(steer(run.path(), Act::Save).applied);
         assert_eq!(saved.load(Ordering::Acquire), at);
         assert!(steer(run.path(), Act::Step { n: 3 }).applied);
         until("three steps", || now.load(Ordering::Acquire) == at + 2);
         assert_eq!(*changed.lock().unwrap(), Some(at), "the value is new from that step on");
         let fail = Act::Command { name: "fail".into() };
-        let failed = forebay_agent::steer(run.path(), "tester", fail, Duration::from_secs(5)).unwrap_err();
+        let failed =
+            forebay_agent::steer(run.path(), "tester", fail, Duration::from_secs(5), &|_| ()).unwrap_err();
         assert!(failed.text().contains("no fuel"), "{failed}");
         assert!(steer(run.path(), Act::Run).applied);
         until("more steps", || now.load(Ordering::Acquire) > at + 10);
