@@ -72,6 +72,21 @@ kept = []
 def keep(x):
     kept.append(x)
     return float(sum(k.sum() for k in kept))
+
+held = []
+
+@fb.service("inout y:f64[n]")
+def hold(y):
+    held.append(y)
+    y += 1
+
+@fb.service("out refused:i64")
+def write_what_is_held():
+    try:
+        held[-1][:] = 7
+    except ValueError:
+        return 1
+    return 0
 '''
 
 
@@ -258,6 +273,15 @@ def test_a_view_that_a_service_keeps_stays_readable(client: fb.Client) -> None:
     for n in (10, 100_000, 200_000):
         client.call("keep", np.ones(n))
     assert client.call("keep", np.zeros(0)) > 0
+
+
+def test_a_view_that_a_service_keeps_is_not_written_after_the_call(client: fb.Client) -> None:
+    for n in (10, 100_000):
+        y = np.ones(n)
+        client.call("hold", y)
+        assert (y == 2).all()
+        assert client.call("write_what_is_held") == 1
+        assert (y == 2).all()
 
 
 def test_a_timeout_ends_the_wait(client: fb.Client) -> None:

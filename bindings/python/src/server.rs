@@ -157,6 +157,21 @@ fn answer(py: Python<'_>, function: &Py<PyAny>, call: &mut Call) -> PyResult<()>
             arguments.push(object);
         }
     }
+    let lent = arguments.clone();
+    let outcome = outcome_of(py, function, call, arguments, copies);
+    // The memory serves other calls from now on, which a function that has kept an array would damage.
+    lent.iter().for_each(ffi::make_read_only);
+    outcome
+}
+
+/// Calls the function and gives the caller what comes of it.
+fn outcome_of(
+    py: Python<'_>,
+    function: &Py<PyAny>,
+    call: &mut Call,
+    arguments: Vec<Bound<'_, PyAny>>,
+    copies: Vec<(usize, Bound<'_, PyAny>)>,
+) -> PyResult<()> {
     let result = function.bind(py).call1(PyTuple::new(py, &arguments)?)?;
     let result = take_arrays(py, call, arguments, result)?;
     for (index, object) in copies {
@@ -290,7 +305,7 @@ fn give(py: Python<'_>, arg: &mut Arg<'_>, value: &Bound<'_, PyAny>) -> PyResult
     let outcome = match param.dtype {
         forebay::DType::Str => {
             let text = value.cast::<PyString>().map_err(|_| wrong("text"))?;
-            arg.set_str(text.to_str()?)
+            arg.set_str(errors::letters(text)?)
         }
         forebay::DType::Bytes => {
             let bytes = value.cast::<PyBytes>().map_err(|_| wrong("bytes"))?;

@@ -53,7 +53,7 @@ def service(parameters: str, *, name: str | None = None, effects: bool = False) 
     function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of shared memory: it
     writes results into ``out`` and ``inout`` arrays in place and returns results that are no arrays (a tuple
     when there are several). It may instead return all that is ``out``, arrays too, which are copied. An ``in`` array is
-    read-only. The function itself stays as it is.
+    read-only, and so are the others when the call is over: copy what you keep. The function itself stays as it is.
 
     ``effects``: a call is not issued again on another server when the first one was lost. Raises ``BadArgument`` for what
     is no line of parameters.
