@@ -540,9 +540,9 @@ mod tests {
             ),
             (Cell::Blob(vec![97]), DType::Str, r#"b"a" does not go into a column of str; give a text"#),
             (
-                Cell::Text("x".repeat(1000)),
+                Cell::Text("y".repeat(1000)),
                 DType::Bytes,
-                "xxx... does not go into a column of bytes; give bytes",
+                "yyy... does not go into a column of bytes; give bytes",
             ),
         ] {
             let text = refused(cell, dtype);
