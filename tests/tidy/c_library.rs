@@ -168,6 +168,11 @@ const WITHOUT: &[(&str, &str)] = &[
     ("locator", "for servers and clients made in Rust; C gives the broker's path to each"),
     ("Run::get_many", "C gives the memory of each array itself, with fb_get"),
     ("Run::closed", "a closed run's handle answers FB_CLOSED"),
+    (
+        "Run::unwritten",
+        "for interpreters, which have a standard error of their own; C says it at the opening",
+    ),
+    ("in_memory", "the words of Run::unwritten and of the command"),
     ("Run::abandon", "for interpreters that end on Ctrl-C; C ends by the signal itself"),
     ("Run::interrupted", "as Run::abandon"),
     ("Run::on_late", "for interpreters, which have warnings of their own; C says it in fb_open_opts.late"),

@@ -189,8 +189,12 @@ impl Layout {
 
     fn has_files(&self) -> bool {
         [self.steps(), self.data()].iter().any(|d| {
-            std::fs::read_dir(d).is_ok_and(|mut entries| {
-                entries.any(|e| e.is_ok_and(|e| e.file_name().to_string_lossy().ends_with(".h5")))
+            std::fs::read_dir(d).is_ok_and(|entries| {
+                entries.flatten().any(|e| {
+                    let name = e.file_name();
+                    let name = name.to_string_lossy();
+                    name.ends_with(".h5") || name.ends_with(PARTIAL)
+                })
             })
         })
     }

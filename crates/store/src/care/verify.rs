@@ -53,16 +53,16 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         Some(Doubt { text, .. }) => report.notes.push(format!("catalog.sqlite: {text}")),
         None => {}
     }
-    let tables = |mut faults: Vec<String>| {
-        faults.extend(reader.asked(catalog::faults_of_tables)?);
-        let is_free = lock::holder(&layout.lock()).is_none();
-        faults.extend(is_free.then(|| catalog::faults_of_header(&layout.catalog())).flatten());
-        Ok(faults)
-    };
-    match reader.asked(catalog::faults).and_then(tables) {
-        Ok(faults) => report.faults.extend(faults.iter().map(|f| format!("catalog.sqlite: {f}"))),
-        Err(e) => report.faults.push(format!("catalog.sqlite: {e}")),
+    let mut of_catalog = reader.asked(catalog::faults).unwrap_or_else(|e| vec![e.to_string()]);
+    match reader.asked(catalog::faults_of_tables) {
+        Ok(more) => of_catalog.extend(more),
+        // What was found already may be why.
+        Err(e) if of_catalog.is_empty() => of_catalog.push(e.to_string()),
+        Err(_) => {}
     }
+    let is_free = lock::holder(&layout.lock()).is_none();
+    of_catalog.extend(is_free.then(|| catalog::faults_of_header(&layout.catalog())).flatten());
+    report.faults.extend(of_catalog.iter().map(|f| format!("catalog.sqlite: {f}")));
     // Before the rows are read: a step that is finished meanwhile has its row then.
     let found = files(&layout.steps());
     let (steps, sets) = match (reader.asked(catalog::all_steps), reader.list("*", None)) {
