@@ -14,7 +14,7 @@ from disks import fill, small_disk
 from places import hear
 
 # Steps that a rank acknowledges before the blow; more than this wait for the disk then.
-STEPS, BACKLOG = 155, 100
+STEPS, BACKLOG = 145, 100
 
 # Lengths change from step to step, so what one step gives back takes another one in parts only.
 AHEAD = """
@@ -75,7 +75,7 @@ def test_a_long_backlog_of_a_rank_on_another_host_survives_its_death(
         # What was dropped in the moment of the blow was not said any more.
         most = dropped + 1 if full == "drop_oldest" else 0
         assert len(missing) <= most, f"{sorted(missing)} are missing, {dropped} were dropped"
-        assert waited > BACKLOG, f"{waited} steps waited for the disk"
+        assert waited >= BACKLOG, f"{waited} steps waited for the disk"
         assert (dropped > 0) == (full == "drop_oldest")
 
 
