@@ -4,7 +4,7 @@
 
 use super::compare::{Listed, differences};
 use super::salvage::{Saved, salvage};
-use super::verify::{difference_of_set, fault_of_set, faults_of_step, no_step, words_of};
+use super::verify::{difference_of_set, fault_of_set, faults_of_step, name_of, no_step, words_of};
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
@@ -98,7 +98,12 @@ pub fn lacks_catalog(dir: &Path) -> Result<bool> {
 /// The same, counted in files.
 pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let layout = Layout::new(dir);
-    if matches!(layout.inspect()?, Found::Nothing | Found::Empty) && !lacks_catalog(dir)? {
+    let is_there = match layout.inspect()? {
+        Found::Nothing => false,
+        Found::Empty => id_left(&layout).is_some(),
+        Found::Begun | Found::Remains | Found::Run => true,
+    };
+    if !is_there {
         return Err(Error::new(
             Code::NotFound,
             format!("there is no run {}: nothing is there to repair; check the name", dir.display()),
@@ -274,7 +279,7 @@ fn adopt_files(
     }
     tidy(catalog, &**disk, layout)?;
     for path in steps.iter().filter(|path| has_end(path, PARTIAL)) {
-        let file = format!("{STEPS}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        let file = format!("{STEPS}/{}", name_of(path));
         if dropped.contains(&file) {
             continue;
         }
@@ -329,7 +334,7 @@ const FROM_FILES: [&str; 3] = ["fb_steps", "fb_step_data", "fb_damaged"];
 /// Path in the run of a finished file.
 pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
     let finished = has_end(path, ".h5") && !has_end(path, TMP);
-    finished.then(|| format!("{folder}/{}", path.file_name().unwrap_or_default().to_string_lossy()))
+    finished.then(|| format!("{folder}/{}", name_of(path)))
 }
 
 /// What a file says about itself, if it is one of this run. Nobody was promised what no row lists; of a catalog that was

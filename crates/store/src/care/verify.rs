@@ -111,11 +111,11 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         }
         report.faults.extend(found.iter().map(|f| format!("{}: {f}", step.file)));
     }
-    match reader.partial_steps() {
-        Ok(partial) => report.partial = partial,
-        Err(e) => report.faults.push(format!("catalog.sqlite: {e}")),
-    }
-    for row in std::mem::take(&mut report.partial) {
+    let partial = reader.partial_steps().unwrap_or_else(|e| {
+        report.faults.push(format!("catalog.sqlite: {e}"));
+        Vec::new()
+    });
+    for row in partial {
         let found = faults_of_step(&layout, &row.file, &row.manifest.data, &|_| ());
         // Its rest may have come meanwhile.
         let is_kept = || reader.asked(|conn| catalog::partial_step(conn, row.step)).map(|now| now.is_some());
@@ -219,7 +219,7 @@ fn faults_of_list(
     Ok(())
 }
 
-fn name_of(path: &Path) -> String {
+pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

@@ -3,7 +3,7 @@
 //! the user's follows from `fb_tables`: an entry that is of the same length as one of those, and almost the same, is
 //! that one.
 
-use super::{custody, failed, marks, partial, pending, points, schema, sql_error, tables, together, watch};
+use super::{schema, sql_error, tables};
 use forebay_types::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
@@ -61,14 +61,7 @@ fn ours() -> Result<Vec<Entry>> {
     let failed_to = |e| sql_error("the tables of a catalog cannot be laid out", e);
     let conn = Connection::open_in_memory().map_err(failed_to)?;
     conn.execute_batch(schema::SCHEMA).map_err(failed_to)?;
-    together::ensure_table(&conn)?;
-    custody::ensure_table(&conn)?;
-    pending::ensure_table(&conn)?;
-    failed::ensure_table(&conn)?;
-    partial::ensure_table(&conn)?;
-    marks::ensure_tables(&conn)?;
-    points::ensure_tables(&conn)?;
-    watch::ensure_table(&conn)?;
+    super::ensure_tables(&conn)?;
     let all = entries(&conn).map_err(failed_to)?.into_iter().map(|(_, entry)| entry);
     Ok(all
         .flat_map(|entry| {

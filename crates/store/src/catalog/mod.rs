@@ -120,6 +120,19 @@ pub struct Catalog {
     noting: Option<generation::Noting>,
 }
 
+/// Catalogs that were made before there were all tables of ours get them, and what else newer ones have.
+fn ensure_tables(conn: &Connection) -> Result<()> {
+    together::ensure_table(conn)?;
+    custody::ensure_table(conn)?;
+    pending::ensure_table(conn)?;
+    failed::ensure_table(conn)?;
+    partial::ensure_table(conn)?;
+    serials::upgrade(conn)?;
+    marks::ensure_tables(conn)?;
+    points::ensure_tables(conn)?;
+    watch::ensure_table(conn)
+}
+
 impl Catalog {
     /// Makes the catalog of a new run, under another name until it is whole.
     pub fn create(disk: &Arc<dyn Disk>, layout: &Layout, fence: u64, run_id: &str) -> Result<Catalog> {
@@ -169,15 +182,7 @@ impl Catalog {
         self.guarded(|| {
             let failed = |e| sql_error("cannot claim the catalog", e);
             let tx = self.conn.unchecked_transaction().map_err(failed)?;
-            together::ensure_table(&tx)?;
-            custody::ensure_table(&tx)?;
-            pending::ensure_table(&tx)?;
-            failed::ensure_table(&tx)?;
-            partial::ensure_table(&tx)?;
-            serials::upgrade(&tx)?;
-            marks::ensure_tables(&tx)?;
-            points::ensure_tables(&tx)?;
-            watch::ensure_table(&tx)?;
+            ensure_tables(&tx)?;
             tx.execute("UPDATE fb_run SET value = ?1 WHERE key = 'fence'", [self.fence.to_string()])
                 .map_err(failed)?;
             tx.commit().map_err(failed)

@@ -2,7 +2,6 @@
 
 use super::apply::{Rings, apply_all};
 use super::aside;
-use super::attached::Attached;
 use super::drain::{Data, Job, Order};
 use super::intake::Intake;
 use super::machine::{
@@ -161,12 +160,13 @@ impl Intake {
             attached.get(&session).ok_or_else(gone)?.consumer.again(at)
         };
         // Who brings the rest of a session and dies is followed by somebody who begins anew.
-        let after = |session: u64| attached.get(&session).and_then(Attached::after);
+        let bringing: Vec<(u64, u64)> = attached.iter().filter_map(|(n, a)| Some((*n, a.after()?))).collect();
         let apply_all = |tx: &rusqlite::Connection, group: &[Item], rings: &Rings| {
             let effects = apply_all(tx, group, rings)?;
-            for (session, seq) in group.iter().filter_map(Item::source) {
-                if let Some(origin) = after(session) {
-                    catalog::raise_applied(tx, origin, seq)?;
+            for (session, origin) in &bringing {
+                let of_it = |(of, seq)| (of == *session).then_some(seq);
+                if let Some(last) = group.iter().filter_map(Item::source).filter_map(of_it).max() {
+                    catalog::raise_applied(tx, *origin, last)?;
                 }
             }
             Ok(effects)

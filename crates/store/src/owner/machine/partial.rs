@@ -13,7 +13,7 @@
 
 use super::Machine;
 use super::absent::may_come_again;
-use super::event::{Action, Key, Ticket};
+use super::event::{Action, Ticket};
 use super::item::Item;
 use super::session::{Refusal, Session};
 use super::steps::Step;
@@ -77,15 +77,8 @@ impl Machine {
         }
         (known.held_back, known.sealing) = (true, None);
         self.arriving.retain(|a| !a.is_part_of(step, session));
-        for (ticket, h) in lost.held.into_iter().filter(|(_, h)| !h.released) {
-            self.comes.remove(&ticket);
-            let free = self.files.free(ticket, h.block);
-            self.out.extend(free);
-        }
-        self.forget(lost.kept);
-        self.settle_pending(step, lost.pending.into_iter().collect());
-        // What is written of it has that part.
-        self.discard(Key::Step(step));
+        // What is written of the step has that part.
+        self.give_back(step, lost.held, lost.kept, lost.pending.into_iter().collect());
         if self.steps.get(&step).is_some_and(|k| k.sessions().is_empty()) {
             self.withdraw(step);
             return true;
@@ -101,14 +94,7 @@ impl Machine {
     fn withdraw(&mut self, step: i64) {
         let Some(known) = self.steps.remove(&step) else { return };
         self.arriving.retain(|a| !a.is_of(step));
-        for (ticket, h) in known.held.into_iter().filter(|(_, h)| !h.released) {
-            self.comes.remove(&ticket);
-            let free = self.files.free(ticket, h.block);
-            self.out.extend(free);
-        }
-        self.forget(known.kept);
-        self.settle_pending(step, known.pending);
-        self.discard(Key::Step(step));
+        self.give_back(step, known.held, known.kept, known.pending);
     }
 
     /// What is here of a step is kept: everything goes back to the ranks that are here, and they hear of it.
@@ -121,15 +107,10 @@ impl Machine {
         }
         self.forget(std::mem::take(&mut known.kept));
         self.settle_pending(step, std::mem::take(&mut known.pending));
-        if let Some(why) = known.sealing.take() {
-            if !known.lacked {
-                self.tell_ranks(&known.sessions(), &why, WARNING);
-            }
-            let (ranks, size) = (known.begun(), known.size);
-            if !known.lacked {
-                self.figures.discarded += 1;
-                self.remember_given_up(step, why, ranks, BTreeSet::new(), size);
-            }
+        if let Some(why) = known.sealing.take().filter(|_| !known.lacked) {
+            self.tell_ranks(&known.sessions(), &why, WARNING);
+            self.figures.discarded += 1;
+            self.remember_given_up(step, why, known.begun(), BTreeSet::new(), known.size);
         }
         self.release_rings();
     }

@@ -4,6 +4,7 @@
 use super::Machine;
 use super::event::{Action, Bytes, Key, Part, Ticket};
 use super::item::Item;
+use super::pending::Pending;
 use super::session::{Joins, Keep, Refusal, Session};
 use super::steps::{Held, Step};
 use crate::stepfile::Facts;
@@ -565,20 +566,31 @@ impl Machine {
         let Some(known) = self.steps.remove(&step) else { return };
         self.arriving.retain(|a| !a.is_of(step));
         let (ranks, size) = (known.begun(), known.size);
-        for (ticket, h) in known.held.into_iter().filter(|(_, h)| !h.released) {
-            self.comes.remove(&ticket);
-            let free = self.files.free(ticket, h.block);
-            self.out.extend(free);
-        }
-        self.forget(known.kept);
-        self.settle_pending(step, known.pending);
-        self.discard(Key::Step(step));
+        self.give_back(step, known.held, known.kept, known.pending);
         self.discard(Key::Partial(step));
         self.figures.discarded += 1;
         // What there was of it before is kept, and may be brought again.
         if !known.lacked {
             self.remember_given_up(step, why, ranks, unheard, size);
         }
+    }
+
+    /// What ranks gave of a step goes back to them, and what is written of it is thrown away.
+    pub(super) fn give_back(
+        &mut self,
+        step: i64,
+        held: impl IntoIterator<Item = (Ticket, Held)>,
+        kept: Vec<Ticket>,
+        pending: BTreeMap<u64, Pending>,
+    ) {
+        for (ticket, h) in held.into_iter().filter(|(_, h)| !h.released) {
+            self.comes.remove(&ticket);
+            let free = self.files.free(ticket, h.block);
+            self.out.extend(free);
+        }
+        self.forget(kept);
+        self.settle_pending(step, pending);
+        self.discard(Key::Step(step));
     }
 
     /// A record has no effect. Nobody can do again what a dead program left: that is put aside as it came.
