@@ -65,18 +65,24 @@ def kill(program: subprocess.Popen[str]) -> None:
     program.wait()
 
 
-def test_steps_that_lack_a_rank_behind_a_lost_line_become_whole_when_its_rest_is_brought(
-    agent: Agent, place: Place
-) -> None:
-    path = agent.runs / "lost.fb"
+def lost_behind_a_slow_line(agent: Agent, place: Place, name: str) -> tuple[Path, subprocess.Popen[str]]:
+    """Two ranks have ended all steps, and the far one dies with its line; gives the run and the other rank."""
+    path = agent.runs / f"{name}.fb"
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
     line = SlowLine(agent.address, 400_000, 0.01)
     near = agent.place.python(RANK, path, "0", "2", stdin=-1)
-    far = place.python(RANK, f"{line.address}/lost", "1", "2", stdin=-1)
+    far = place.python(RANK, f"{line.address}/{name}", "1", "2", stdin=-1)
     hear(near, "ended")
     hear(far, "ended")
     kill(far)
     line.close()
+    return path, near
+
+
+def test_steps_that_lack_a_rank_behind_a_lost_line_become_whole_when_its_rest_is_brought(
+    agent: Agent, place: Place
+) -> None:
+    path, near = lost_behind_a_slow_line(agent, place, "lost")
     assert near.stdin is not None
     near.stdin.write("\n")
     near.stdin.flush()
@@ -130,15 +136,7 @@ def test_ranks_of_two_hosts_bring_their_rests_one_after_the_other(agent: Agent, 
 def test_a_run_that_goes_back_needs_no_rest_and_the_next_opening_clears_it(
     agent: Agent, place: Place
 ) -> None:
-    path = agent.runs / "back.fb"
-    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
-    line = SlowLine(agent.address, 400_000, 0.01)
-    near = agent.place.python(RANK, path, "0", "2", stdin=-1)
-    far = place.python(RANK, f"{line.address}/back", "1", "2", stdin=-1)
-    hear(near, "ended")
-    hear(far, "ended")
-    kill(far)
-    line.close()
+    path, near = lost_behind_a_slow_line(agent, place, "back")
     near.communicate("\n", timeout=60)
     assert len(partial(agent.place, path)) > 2
     back = "import sys, forebay as fb\nwith fb.open(sys.argv[1], rank=0, size=1) as run: print(run.restart())"

@@ -216,25 +216,12 @@ fn is_dead(seat: &Seat, dead: impl Fn(u32) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::open;
     use super::*;
     use forebay_types::control::{Mode, WhenFull};
     use forebay_types::line::Launched;
 
     const NOW: Duration = Duration::from_secs(100);
-
-    fn open(rank: u32, size: u32) -> OpenRun {
-        OpenRun {
-            path: "/x.fb".into(),
-            mode: Mode::Append,
-            rank,
-            size,
-            full: WhenFull::Block,
-            scratch: false,
-            buffer: 1 << 20,
-            elsewhere: Default::default(),
-            program: "test".into(),
-        }
-    }
 
     fn who(pid: u32, program: u32) -> Opener {
         let launched = Some(Launched { by: "here:1:2:3".into(), program });

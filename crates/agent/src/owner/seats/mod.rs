@@ -19,3 +19,20 @@ pub use terms::{Opener, Terms};
 
 #[cfg(test)]
 mod simulation;
+
+/// What a rank of the tests says that opens a run.
+#[cfg(test)]
+fn open(rank: u32, size: u32) -> forebay_types::control::OpenRun {
+    use forebay_types::control::{Mode, OpenRun, WhenFull};
+    OpenRun {
+        path: "/x.fb".into(),
+        mode: Mode::Append,
+        rank,
+        size,
+        full: WhenFull::Block,
+        scratch: false,
+        buffer: 1 << 20,
+        elsewhere: Default::default(),
+        program: "test".into(),
+    }
+}

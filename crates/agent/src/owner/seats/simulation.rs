@@ -2,7 +2,6 @@
 //! programs at once, and when nothing happens any more the store is over for everybody.
 
 use super::*;
-use forebay_types::control::{Mode, OpenRun, WhenFull};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,20 +48,6 @@ struct World {
     now: Duration,
     next: u64,
     opened: u32,
-}
-
-fn open(rank: u32, size: u32) -> OpenRun {
-    OpenRun {
-        path: "/x.fb".into(),
-        mode: Mode::Append,
-        rank,
-        size,
-        full: WhenFull::Block,
-        scratch: false,
-        buffer: 1 << 20,
-        elsewhere: Default::default(),
-        program: "test".into(),
-    }
 }
 
 fn who(pid: u32) -> Opener {
