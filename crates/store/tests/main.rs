@@ -12,6 +12,7 @@ mod death;
 mod elsewhere;
 mod faults;
 mod golden;
+mod histories;
 mod many;
 mod model;
 mod old_runs;

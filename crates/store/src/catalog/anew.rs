@@ -74,7 +74,9 @@ pub fn faults(conn: &Connection) -> Result<Vec<String>> {
             continue;
         }
         let columns = columns_of(&whole, &table).map_err(failed)?;
-        let columns: Vec<String> = columns.into_iter().filter(|c| !(old && c == "serial")).collect();
+        // Of points those that came first lack the session, until the run is opened for writing.
+        let is_later = |c: &String| old && c == "serial" || table == "fb_points" && c == "session";
+        let columns: Vec<String> = columns.into_iter().filter(|c| !is_later(c)).collect();
         faults.extend(lacks(conn, &table, &columns)?);
     }
     faults.extend(super::list::faults_of_list(conn)?);
@@ -218,7 +220,8 @@ pub fn list_unlisted_tables(conn: &Connection) -> Result<()> {
             .and_then(|mut s| s.query_map([&name], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
             .map_err(failed)?;
         let history = described.iter().any(|c| c.0 == super::tables::STEP_COLUMN);
-        let user = described.into_iter().filter(|c| c.0 != super::tables::STEP_COLUMN);
+        let ours = [super::tables::STEP_COLUMN, super::tables::SESSION_COLUMN];
+        let user = described.into_iter().filter(|c| !ours.contains(&c.0.as_str()));
         let columns: Vec<Column> = user
             .map(|(name, kind)| Column { name, dtype: dtype_of(&kind).into(), unit: String::new() })
             .collect();

@@ -1,10 +1,18 @@
 //! Rows of histories and points of diagrams that go when a run goes back, for they are made again: those behind the
 //! step, and those of starts that did not go on where the run was. *Stray* are the rows of such a start: it was refused
 //! at its first snapshot, or died before it.
+//!
+//! A start is *whole* when every rank has come. What a rank has made that has not come nobody makes again: it goes
+//! when that rank comes. So a start that never becomes whole takes nothing from the ranks that it lacks:
+//!
+//! ```text
+//!  rank 1 goes back to step 3; rank 0 is not there     rows of rank 1 from step 3 on go; points stay, see `points`
+//!  rank 0 comes: the start is whole                    rows and points from step 3 on that were made before it go
+//! ```
 
 use super::steps::finished;
-use super::tables::{STEP_COLUMN, row_number_of, tables};
-use super::{now_fact, quoted, sql_error};
+use super::tables::{SESSION_COLUMN, STEP_COLUMN, ensure_column, row_number_of, tables};
+use super::{now_fact, points, quoted, sql_error};
 use forebay_types::{Error, Result};
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
@@ -15,23 +23,14 @@ fn failed(e: rusqlite::Error) -> Error {
     sql_error("the catalog cannot be read", e)
 }
 
-/// Rows of histories and points of diagrams that belong to a step or to later ones go.
-pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
-    let broken = |e| sql_error("cannot go back to the last step", e);
-    for t in tables(conn)?.iter().filter(|t| t.history) {
-        let sql = format!("DELETE FROM {} WHERE {STEP_COLUMN} >= ?1", quoted(&t.name));
-        conn.execute(&sql, [step]).map_err(broken)?;
-    }
-    super::points::take_back(conn, step)
-}
-
-/// The last row of each history, and of the points.
-type Rows = BTreeMap<String, i64>;
-const POINTS: &str = "fb_points";
-/// Rows that were there before this life of the run.
-const BEFORE: &str = "rows_before";
-/// Rows of lives that did not go on where the run was, and came to nothing: behind which, and up to which.
-const STRAY: &str = "rows_stray";
+/// From which step on, in this life, what ranks have made that have not come is to go when they come.
+const OWED: &str = "rows_owed";
+/// Sessions of lives that did not go on where the run was, and came to nothing: from which one to which.
+const STRAY: &str = "strays";
+/// What the two said before rows knew their session, by numbers of rows.
+const BY_NUMBER: [&str; 2] = ["rows_before", "rows_stray"];
+/// The session that strays of then are said to be of.
+const UNKNOWN_STRAY: i64 = -1;
 
 fn kept<T: DeserializeOwned + Default>(conn: &Connection, key: &str) -> T {
     super::fact(conn, key).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -50,52 +49,158 @@ fn forget(conn: &Connection, key: &str) -> Result<()> {
         .map_err(|e| sql_error("what was there before cannot be forgotten", e))
 }
 
-/// Histories and the table of points, each with the name that the number of a row has there.
-fn numbered(conn: &Connection) -> Result<BTreeMap<String, &'static str>> {
-    let histories = tables(conn)?.into_iter().filter(|t| t.history);
-    let points = (POINTS.to_owned(), "rowid");
-    Ok(histories.map(|t| (t.name.clone(), row_number_of(&t))).chain([points]).collect())
-}
-
-fn rows_now(conn: &Connection) -> Result<Rows> {
-    let last = |table: &str, number: &str| {
-        let sql = format!("SELECT coalesce(max({number}), 0) FROM {}", quoted(table));
-        conn.query_row(&sql, (), |r| r.get::<_, i64>(0))
-            .map_err(|e| sql_error("what was there before cannot be counted", e))
-    };
-    let numbered = numbered(conn)?.into_iter();
-    numbered.map(|(name, number)| last(&name, number).map(|last| (name, last))).collect()
-}
-
-/// Notes how far the rows of histories and the points are that were there before this life of the run. With
-/// `stray` those of the life before it are of a start that did not go on where the run was.
-pub(super) fn note_rows(conn: &Connection, stray: bool) -> Result<()> {
-    let now = rows_now(conn)?;
-    if stray {
-        let (before, mut strays): (Rows, BTreeMap<String, Vec<(i64, i64)>>) =
-            (kept(conn, BEFORE), kept(conn, STRAY));
-        for (name, last) in &now {
-            let from = before.get(name).copied().unwrap_or(0);
-            if from < *last {
-                strays.entry(name.clone()).or_default().push((from, *last));
-            }
-        }
-        keep(conn, STRAY, &strays)?;
+/// Runs that were made before rows and points knew their session get the columns; which of them are strays they knew
+/// by the numbers of rows.
+pub(super) fn ensure_columns(conn: &Connection) -> Result<()> {
+    ensure_column(conn, "fb_points", "session")?;
+    let histories: Vec<_> = tables(conn)?.into_iter().filter(|t| t.history).collect();
+    histories.iter().try_for_each(|t| ensure_column(conn, &t.name, SESSION_COLUMN))?;
+    let by_number: BTreeMap<String, Vec<(i64, i64)>> = kept(conn, BY_NUMBER[1]);
+    if by_number.is_empty() {
+        return Ok(());
     }
-    keep(conn, BEFORE, &now)
+    let named = histories.iter().map(|t| (t.name.as_str(), row_number_of(t), SESSION_COLUMN));
+    for (name, number, session) in named.chain([("fb_points", "rowid", "session")]) {
+        let sql = format!(
+            "UPDATE {} SET {session} = {UNKNOWN_STRAY} WHERE {number} > ?1 AND {number} <= ?2",
+            quoted(name)
+        );
+        for range in by_number.get(name).into_iter().flatten() {
+            conn.execute(&sql, *range)
+                .map_err(|e| sql_error("rows of an earlier start cannot be noted", e))?;
+        }
+    }
+    keep(conn, STRAY, &[(UNKNOWN_STRAY, UNKNOWN_STRAY)])?;
+    BY_NUMBER.iter().try_for_each(|key| forget(conn, key))
+}
+
+/// Whether all ranks have come in this life of the run.
+fn is_whole(conn: &Connection, life: i64) -> Result<bool> {
+    let sql = "SELECT count(DISTINCT rank) >= max(size) FROM fb_sessions WHERE session >= ?1";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_row([life], |r| r.get::<_, Option<bool>>(0)))
+        .map(|whole| whole.unwrap_or(true))
+        .map_err(failed)
+}
+
+/// Which rows go when a run goes back.
+#[derive(Clone, Copy)]
+enum Which {
+    /// Those under this step and later ones.
+    From(i64),
+    /// Of the program that begins at its beginning: those of all steps, and those that belong to no step, which it
+    /// makes again; but not those of no step that it has made in this life already.
+    All,
+    /// Those that were made before this life, from that step on.
+    Owed(i64),
+    /// Those of these sessions.
+    Of(i64, i64),
+}
+
+impl Which {
+    fn condition(self, step: &str, session: &str, life: i64) -> String {
+        match self {
+            Which::From(n) => format!("{step} >= {n}"),
+            Which::All => format!("({step} >= 0 OR {session} < {life})"),
+            Which::Owed(n) => format!("{step} >= {n} AND {session} < {life}"),
+            Which::Of(first, last) => format!("{session} BETWEEN {first} AND {last}"),
+        }
+    }
+}
+
+/// Takes back what the ranks have made that are there: all rows, when all ranks are.
+fn take(conn: &Connection, which: Which, life: i64, is_whole: bool) -> Result<()> {
+    let broken = |e| sql_error("cannot take rows of histories back", e);
+    let mut condition = which.condition(STEP_COLUMN, SESSION_COLUMN, life);
+    if !is_whole {
+        condition += &format!(
+            " AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions
+                 WHERE rank IN (SELECT rank FROM fb_sessions WHERE session >= {life}))"
+        );
+    }
+    for t in tables(conn)?.iter().filter(|t| t.history) {
+        conn.execute(&format!("DELETE FROM {} WHERE {condition}", quoted(&t.name)), ()).map_err(broken)?;
+    }
+    if is_whole {
+        points::take(conn, &which.condition("step", "session", life))?;
+    }
+    Ok(())
+}
+
+/// The run goes back: rows of histories and points of diagrams that belong to a step or to later ones go, those of
+/// ranks that have not come when they come.
+pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
+    go(conn, Which::From(step), step)
+}
+
+/// The same of a program that begins at its beginning.
+pub(super) fn begin_anew(conn: &Connection) -> Result<()> {
+    go(conn, Which::All, i64::MIN)
+}
+
+fn go(conn: &Connection, which: Which, step: i64) -> Result<()> {
+    let life = now_fact(conn, "life")?;
+    let is_whole = is_whole(conn, life)?;
+    take(conn, which, life, is_whole)?;
+    points::forget_from(conn, step.max(0), life)?;
+    take_strays(conn, life, is_whole)?;
+    match is_whole {
+        true => forget(conn, OWED),
+        false => keep(conn, OWED, &Some(owed(conn).map_or(step, |n| n.min(step)))),
+    }
+}
+
+/// A rank goes back as others did before it: it makes again what it has made.
+pub(super) fn take_back_of(conn: &Connection, rank: u32, step: i64) -> Result<()> {
+    for t in tables(conn)?.iter().filter(|t| t.history) {
+        let sql = format!(
+            "DELETE FROM {} WHERE {STEP_COLUMN} >= ?1
+                 AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions WHERE rank = ?2)",
+            quoted(&t.name)
+        );
+        let broken = |e| sql_error("cannot take rows of histories back", e);
+        conn.execute(&sql, (step, rank)).map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// From which step on rows and points of ranks that have not come are still to go.
+pub(super) fn owed(conn: &Connection) -> Option<i64> {
+    kept(conn, OWED)
+}
+
+/// A rank has come: if the run has gone back without it, what it made before goes now. Says whether anything may be
+/// gone.
+pub fn came(conn: &Connection) -> Result<bool> {
+    let Some(step) = owed(conn) else { return Ok(false) };
+    let life = now_fact(conn, "life")?;
+    let is_whole = is_whole(conn, life)?;
+    if is_whole {
+        forget(conn, OWED)?;
+        points::renew_standing(conn, step, life)?;
+    }
+    take(conn, Which::Owed(step), life, is_whole)?;
+    take_strays(conn, life, is_whole)?;
+    Ok(true)
+}
+
+/// Another life begins: nothing is owed to the one before it, whose rows are strays if it did not go on where the run
+/// was. `life` is its first session, `next` that of the new one.
+pub(super) fn begin_life(conn: &Connection, is_stray: bool, (life, next): (i64, i64)) -> Result<()> {
+    forget(conn, OWED)?;
+    if !is_stray {
+        return Ok(());
+    }
+    let mut strays: Vec<(i64, i64)> = kept(conn, STRAY);
+    strays.push((life, next - 1));
+    keep(conn, STRAY, &strays)
 }
 
 /// Rows and points of starts that did not go on where the run was go when one does.
-pub(super) fn take_strays(conn: &Connection) -> Result<()> {
-    let strays: BTreeMap<String, Vec<(i64, i64)>> = kept(conn, STRAY);
-    for (name, number) in numbered(conn)? {
-        for range in strays.get(&name).into_iter().flatten() {
-            let sql = format!("DELETE FROM {} WHERE {number} > ?1 AND {number} <= ?2", quoted(&name));
-            conn.execute(&sql, *range)
-                .map_err(|e| sql_error("rows of an earlier start cannot be taken back", e))?;
-        }
-    }
-    forget(conn, STRAY)
+fn take_strays(conn: &Connection, life: i64, is_whole: bool) -> Result<()> {
+    let strays: Vec<(i64, i64)> = kept(conn, STRAY);
+    strays.iter().try_for_each(|(first, last)| take(conn, Which::Of(*first, *last), life, is_whole))?;
+    if is_whole { forget(conn, STRAY) } else { Ok(()) }
 }
 
 /// Which histories have rows of an earlier start from a step on at which the first loop of this life begins: what
@@ -103,23 +208,20 @@ pub(super) fn take_strays(conn: &Connection) -> Result<()> {
 pub fn doubled(conn: &Connection, start: i64) -> Result<Option<String>> {
     const TOLD: &str = "rows_told";
     let life = now_fact(conn, "life")?;
-    if kept::<Option<i64>>(conn, TOLD) == Some(life) {
+    // Those of ranks that have not come go when they come.
+    if kept::<Option<i64>>(conn, TOLD) == Some(life) || owed(conn).is_some() {
         return Ok(None);
     }
     keep(conn, TOLD, &life)?;
-    let before: Rows = kept(conn, BEFORE);
+    let histories = tables(conn)?.into_iter().filter(|t| t.history);
+    let named = histories.map(|t| (quoted(&t.name), STEP_COLUMN, SESSION_COLUMN, t.name));
+    let points = ("fb_points".to_owned(), "step", "session", "the diagrams".to_owned());
     let mut found = Vec::new();
-    for t in tables(conn)?.into_iter().filter(|t| t.history) {
-        let (table, number) = (quoted(&t.name), row_number_of(&t));
-        let sql = format!("SELECT 1 FROM {table} WHERE {STEP_COLUMN} >= ?1 AND {number} <= ?2 LIMIT 1");
-        let last = before.get(&t.name).copied().unwrap_or(0);
-        let any = conn.query_row(&sql, [start, last], |_| Ok(())).optional().map_err(failed)?;
-        found.extend(any.map(|()| t.name));
+    for (table, step, session, name) in named.chain([points]) {
+        let sql = format!("SELECT 1 FROM {table} WHERE {step} >= ?1 AND {session} < ?2 LIMIT 1");
+        let any = conn.query_row(&sql, [start, life], |_| Ok(())).optional().map_err(failed)?;
+        found.extend(any.map(|()| name));
     }
-    let points = before.get(POINTS).copied().unwrap_or(0);
-    let sql = "SELECT 1 FROM fb_points WHERE step >= ?1 AND rowid <= ?2 LIMIT 1";
-    let any = conn.query_row(sql, [start, points], |_| Ok(())).optional().map_err(failed)?;
-    found.extend(any.map(|()| "the diagrams".to_owned()));
     if found.is_empty() {
         return Ok(None);
     }
@@ -133,17 +235,55 @@ pub fn doubled(conn: &Connection, start: i64) -> Result<Option<String>> {
     )))
 }
 
-/// The program begins at its beginning: rows and points of all steps go, and those that belong to no step, which
-/// it makes again; but not those that it has made in this life already.
-pub(super) fn begin_anew(conn: &Connection) -> Result<()> {
-    let broken = |e| sql_error("cannot go back to the beginning", e);
-    take_back(conn, 0)?;
-    let before: Rows = kept(conn, BEFORE);
-    for (name, number) in numbered(conn)? {
-        let step = if name == POINTS { "step" } else { STEP_COLUMN };
-        let Some(last) = before.get(&name) else { continue };
-        let sql = format!("DELETE FROM {} WHERE {step} < 0 AND {number} <= ?1", quoted(&name));
-        conn.execute(&sql, [last]).map_err(broken)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{insert, open_session, open_table, scratch};
+    use forebay_types::codec::Writer;
+    use forebay_types::control::Column;
+    use forebay_types::record::Cell;
+
+    #[test]
+    fn a_run_whose_rows_do_not_know_their_session_goes_back_as_it_did() {
+        let (_dir, mut c) = scratch();
+        c.transaction(|tx| {
+            let columns = [Column { name: "n".into(), dtype: "i64".into(), unit: String::new() }];
+            let t = open_table(tx, "hist", &columns, true)?;
+            let row = |step: i64| {
+                let mut w = Writer::new();
+                Cell::Int(step).encode(&mut w);
+                insert(tx, t.id, (1, step), 1, &w.finish())
+            };
+            let rows = || -> Vec<i64> {
+                let mut found = tx.prepare("SELECT n FROM hist ORDER BY rowid").unwrap();
+                found.query_map((), |r| r.get(0)).unwrap().map(std::result::Result::unwrap).collect()
+            };
+            (0..4).try_for_each(row)?;
+            (0..2).try_for_each(row)?;
+            points::add_point(tx, 1, (0, 0), 0, 0.0, 1.0)?;
+            points::add_point(tx, 1, (0, 0), 0, 0.0, 2.0)?;
+            for (table, column) in [("hist", SESSION_COLUMN), ("fb_points", "session")] {
+                tx.execute(&format!("ALTER TABLE {table} DROP COLUMN {column}"), ()).unwrap();
+            }
+            // Two rows and a point of a start that was refused.
+            keep(tx, "rows_stray", &BTreeMap::from([("hist", [(4, 6)]), ("fb_points", [(1, 2)])]))?;
+            keep(tx, "rows_before", &BTreeMap::from([("hist", 6), ("fb_points", 2)]))?;
+            for _ in 0..2 {
+                ensure_columns(tx)?;
+            }
+            for rank in 0..2 {
+                open_session(tx, rank, 2, "test", |n| Some(format!("s{n}")))?;
+                super::super::set_fact(tx, "life", 1)?;
+                came(tx)?;
+                if rank == 0 {
+                    take_back(tx, 3)?;
+                    assert_eq!(rows(), [0, 1, 2, 3, 0, 1], "whose they are nobody knows");
+                }
+            }
+            assert_eq!((rows(), points::points(tx, 0, 0)?.len()), (vec![0, 1, 2], 1));
+            assert!(super::super::fact(tx, "rows_before").is_err() && owed(tx).is_none());
+            Ok(())
+        })
+        .unwrap();
     }
-    forget(conn, BEFORE)
 }

@@ -56,7 +56,7 @@ fn entries(conn: &Connection) -> rusqlite::Result<Vec<(i64, Entry)>> {
 }
 
 /// What the list of a catalog says of our tables. One of format 1 says something else of two of them, and so does one
-/// that was of that format.
+/// that was of that format; one that no program of now has written says something else of the points.
 fn ours() -> Result<Vec<Entry>> {
     let failed_to = |e| sql_error("the tables of a catalog cannot be laid out", e);
     let conn = Connection::open_in_memory().map_err(failed_to)?;
@@ -70,21 +70,32 @@ fn ours() -> Result<Vec<Entry>> {
             let is_older = of_format_1 != text && entry.name != b"fb_backs";
             let older = ["", ", serial INTEGER NOT NULL DEFAULT 0", ", serial INTEGER NOT NULL DEFAULT -1"]
                 .map(|more| format!("{}{more})", of_format_1.trim_end_matches(')')));
+            let older = older.into_iter().filter(|_| is_older).chain(without_session(&text, "session"));
             let older = older.map(|sql| Entry { sql: sql.into_bytes(), ..entry.clone() });
-            std::iter::once(entry).chain(older.into_iter().filter(move |_| is_older))
+            older.chain([entry.clone()]).collect::<Vec<_>>()
         })
         .collect())
+}
+
+/// The same table before it had the column of the session, if it has.
+fn without_session(text: &str, column: &str) -> Option<String> {
+    text.strip_suffix(&format!(", {})", tables::session_column(column))).map(|text| format!("{text})"))
 }
 
 /// The same of the user's tables.
 fn theirs(conn: &Connection) -> Vec<Entry> {
     let of = |t: forebay_types::control::TableInfo| {
-        let sql = tables::text_of(&t.name, &t.columns, t.history).ok()?.into_bytes();
+        let sql = tables::text_of(&t.name, &t.columns, t.history).ok()?;
         let name = t.name.into_bytes();
-        Some(Entry { kind: b"table".to_vec(), table: name.clone(), name, sql })
+        let entry = |sql: String| {
+            let sql = sql.into_bytes();
+            Entry { kind: b"table".to_vec(), table: name.clone(), name: name.clone(), sql }
+        };
+        let older = without_session(&sql, tables::SESSION_COLUMN);
+        Some(older.into_iter().chain([sql]).map(entry).collect::<Vec<_>>())
     };
     // What is not in that list is as it is.
-    tables::tables(conn).unwrap_or_default().into_iter().filter_map(of).collect()
+    tables::tables(conn).unwrap_or_default().into_iter().filter_map(of).flatten().collect()
 }
 
 /// How many bytes differ, of texts of the same length.

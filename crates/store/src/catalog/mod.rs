@@ -50,7 +50,7 @@ pub use generation::Noted;
 pub(crate) use generation::{
     BadLog, LogFault, bad_log, behind, generation, is_log_gone, keep_broken, part, set_generation,
 };
-pub use histories::doubled;
+pub use histories::{came, doubled};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{
@@ -130,6 +130,7 @@ fn ensure_tables(conn: &Connection) -> Result<()> {
     serials::upgrade(conn)?;
     marks::ensure_tables(conn)?;
     points::ensure_tables(conn)?;
+    histories::ensure_columns(conn)?;
     watch::ensure_table(conn)
 }
 

@@ -14,6 +14,9 @@
 //! Everything stands in the catalog before a rank's record is released: an owner that dies in between costs
 //! nothing. It is forgotten when another life of the run begins: what that one gives is new. A run of one rank
 //! needs none of this and writes its points as they come.
+//!
+//! When the run goes back and not all ranks have come, a point of an earlier life holds what the others gave to it: it
+//! *stands*, and what is given anew are shares beside it, until the last rank comes.
 
 use super::{now_fact, set_fact, sql_error};
 use forebay_types::Result;
@@ -119,10 +122,18 @@ fn bits(t: f64) -> i64 {
     t.to_bits() as i64
 }
 
-/// Writes a point; gives its row.
-pub fn add_point(conn: &Connection, diagram: u32, curve: u32, step: i64, t: f64, value: f64) -> Result<i64> {
-    conn.prepare_cached("INSERT INTO fb_points(diagram, curve, step, t, value) VALUES(?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut s| s.execute(params![diagram, curve, step, t, value]))
+/// Writes a point that a session has given, or completed; gives its row.
+pub fn add_point(
+    conn: &Connection,
+    session: u64,
+    (diagram, curve): (u32, u32),
+    step: i64,
+    t: f64,
+    value: f64,
+) -> Result<i64> {
+    let sql = "INSERT INTO fb_points(diagram, curve, step, t, value, session) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.execute(params![diagram, curve, step, t, value, session as i64]))
         .map(|_| conn.last_insert_rowid())
         .map_err(broken)
 }
@@ -145,7 +156,7 @@ fn change_point(conn: &Connection, row: i64, value: f64) -> Result<Fate> {
 /// A rank gives a point.
 pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, value: f64) -> Result<Fate> {
     if by.size <= 1 {
-        return Ok(Fate::New(add_point(conn, by.diagram, curve, step, t, value)?, value));
+        return Ok(Fate::New(add_point(conn, by.session, (by.diagram, curve), step, t, value)?, value));
     }
     let nth = count(conn, by, curve, step, bits(t))?;
     let place = Place { step, diagram: by.diagram, curve, t: bits(t), nth };
@@ -159,6 +170,11 @@ pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, 
             s.query_row(key, |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).optional()
         })
         .map_err(failed)?;
+    if let Some(row) = standing(conn, &place)? {
+        let given = known.map_or(0, |(_, given, _)| given) + put_share(conn, &place, by.rank, value)?;
+        put_place(conn, &place, by.rank, given, Some(row))?;
+        return Ok(Fate::Unseen);
+    }
     match (by.reduce, known) {
         (Some(how), known) => {
             let (given, point) = known.map_or((0, None), |(_, given, point)| (given, point));
@@ -170,7 +186,7 @@ pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, 
         }
         (None, Some((_, _, Some(_)))) => Ok(Fate::Unseen),
         (None, _) => {
-            let row = add_point(conn, by.diagram, curve, step, t, value)?;
+            let row = add_point(conn, by.session, (by.diagram, curve), step, t, value)?;
             put_place(conn, &place, by.rank, 1, Some(row))?;
             Ok(Fate::New(row, value))
         }
@@ -206,16 +222,7 @@ fn share(
     if point.is_some() && given >= by.size {
         return Ok(Fate::Unseen); // all had given it: this rank came back, and gives it again
     }
-    let key = params![p.step, p.diagram, p.curve, p.t, p.nth, by.rank, value];
-    let added = conn
-        .prepare_cached("INSERT OR IGNORE INTO fb_shares VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-        .and_then(|mut s| s.execute(key))
-        .map_err(broken)?;
-    if added == 0 {
-        let sql = "INSERT OR REPLACE INTO fb_shares VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        conn.prepare_cached(sql).and_then(|mut s| s.execute(key)).map_err(broken)?;
-    }
-    let given = given + added as u32;
+    let given = given + put_share(conn, p, by.rank, value)?;
     let left = || -> Result<bool> {
         Ok(now_fact(conn, "left")? > 0 && is_complete(conn, p, by.size, &ranks_that_left(conn)?)?)
     };
@@ -223,7 +230,7 @@ fn share(
         Some(row) => change_point(conn, row, reduced(conn, p, how)?)?,
         None if given >= by.size || left()? => {
             let value = reduced(conn, p, how)?;
-            Fate::New(add_point(conn, p.diagram, p.curve, p.step, p.abscissa(), value)?, value)
+            Fate::New(add_point(conn, by.session, (p.diagram, p.curve), p.step, p.abscissa(), value)?, value)
         }
         None => Fate::Unseen,
     };
@@ -233,13 +240,77 @@ fn share(
     };
     put_place(conn, p, by.rank, given, row)?;
     if given >= by.size {
-        conn.prepare_cached(
-            "DELETE FROM fb_shares WHERE step = ?1 AND diagram = ?2 AND curve = ?3 AND t = ?4 AND nth = ?5",
-        )
-        .and_then(|mut s| s.execute(params![p.step, p.diagram, p.curve, p.t, p.nth]))
-        .map_err(broken)?;
+        forget_shares(conn, p)?;
     }
     Ok(fate)
+}
+
+/// Keeps a rank's share; gives 1 if it had not given one.
+fn put_share(conn: &Connection, p: &Place, rank: u32, value: f64) -> Result<u32> {
+    let key = params![p.step, p.diagram, p.curve, p.t, p.nth, rank, value];
+    let added = conn
+        .prepare_cached("INSERT OR IGNORE INTO fb_shares VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+        .and_then(|mut s| s.execute(key))
+        .map_err(broken)?;
+    if added == 0 {
+        let sql = "INSERT OR REPLACE INTO fb_shares VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        conn.prepare_cached(sql).and_then(|mut s| s.execute(key)).map_err(broken)?;
+    }
+    Ok(added as u32)
+}
+
+fn forget_shares(conn: &Connection, p: &Place) -> Result<()> {
+    conn.prepare_cached(
+        "DELETE FROM fb_shares WHERE step = ?1 AND diagram = ?2 AND curve = ?3 AND t = ?4 AND nth = ?5",
+    )
+    .and_then(|mut s| s.execute(params![p.step, p.diagram, p.curve, p.t, p.nth]))
+    .map(drop)
+    .map_err(broken)
+}
+
+/// The row of an earlier life's point that stands there until all ranks have come.
+fn standing(conn: &Connection, p: &Place) -> Result<Option<i64>> {
+    if super::histories::owed(conn).is_none_or(|from| p.step < from) {
+        return Ok(None);
+    }
+    let life = now_fact(conn, "life")?;
+    conn.prepare_cached(
+        "SELECT rowid FROM fb_points WHERE step = ?1 AND diagram = ?2 AND curve = ?3 AND t IS ?4 AND session < ?5
+         ORDER BY rowid LIMIT 1 OFFSET ?6",
+    )
+    .and_then(|mut s| {
+        let key = params![p.step, p.diagram, p.curve, p.abscissa(), life, p.nth];
+        s.query_row(key, |r| r.get(0)).optional()
+    })
+    .map_err(failed)
+}
+
+/// The last rank has come: points that stood from a step on are made of what was given in this life.
+pub(super) fn renew_standing(conn: &Connection, step: i64, life: i64) -> Result<()> {
+    let sql = "SELECT f.step, f.diagram, f.curve, f.t, f.nth, f.given, p.rowid
+               FROM fb_points p JOIN fb_places f ON f.step = p.step AND f.point = p.rowid
+               WHERE p.step >= ?1 AND p.session < ?2";
+    let stood: Vec<(Place, u32, i64)> = conn
+        .prepare(sql)
+        .and_then(|mut s| {
+            s.query_map([step, life], |r| Ok((Place::read(r)?, r.get(5)?, r.get(6)?)))?.collect()
+        })
+        .map_err(failed)?;
+    for (p, given, row) in stood {
+        let Some(&(lowest, own)) = shares(conn, &p)?.first() else { continue };
+        let value = match super::watch::reduce_of(conn, p.diagram)? {
+            Some(how) => reduced(conn, &p, how)?,
+            None => {
+                forget_shares(conn, &p)?;
+                own
+            }
+        };
+        put_place(conn, &p, lowest, given, Some(row))?;
+        conn.prepare_cached("UPDATE fb_points SET value = ?2, session = ?3 WHERE rowid = ?1")
+            .and_then(|mut s| s.execute(params![row, value, life]))
+            .map_err(broken)?;
+    }
+    Ok(())
 }
 
 /// The shares of a point with their ranks, in the order of ranks: a sum has the same bits each time.
@@ -318,7 +389,7 @@ fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
         }
         let Some(how) = super::watch::reduce_of(conn, p.diagram)? else { continue };
         let value = reduced(conn, &p, how)?;
-        let row = add_point(conn, p.diagram, p.curve, p.step, p.abscissa(), value)?;
+        let row = add_point(conn, life as u64, (p.diagram, p.curve), p.step, p.abscissa(), value)?;
         put_place(conn, &p, rank, given, Some(row))?;
         let (diagram, curve, step, t) = (p.diagram, p.curve, p.step, p.abscissa());
         done.push(Completed { diagram, curve, row, step, t, value });
@@ -326,9 +397,15 @@ fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
     Ok(done)
 }
 
-/// Points of a step and of later ones are gone: nothing is matched with them.
-pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
-    for table in ["fb_points", "fb_given", "fb_places", "fb_shares"] {
+/// Points of which that is true go.
+pub(super) fn take(conn: &Connection, condition: &str) -> Result<()> {
+    conn.execute(&format!("DELETE FROM fb_points WHERE {condition}"), ()).map(drop).map_err(broken)
+}
+
+/// All that are there go back: what this life has given from a step on is given anew, and matched with nothing.
+pub(super) fn forget_from(conn: &Connection, step: i64, life: i64) -> Result<()> {
+    conn.execute("DELETE FROM fb_points WHERE step >= ?1 AND session >= ?2", [step, life]).map_err(broken)?;
+    for table in ["fb_given", "fb_places", "fb_shares"] {
         conn.execute(&format!("DELETE FROM {table} WHERE step >= ?1"), [step]).map_err(broken)?;
     }
     Ok(())

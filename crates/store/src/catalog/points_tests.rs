@@ -181,7 +181,7 @@ fn what_was_cut_by_a_restart_is_given_anew() {
             give(tx, r[1], step, 2.0);
         }
         give(tx, r[0], 4, 1.0);
-        take_back(tx, 2)?;
+        crate::catalog::histories::take_back(tx, 2)?;
         assert_eq!(values(tx), [3.0, 3.0]);
         for step in 2..5 {
             give(tx, r[1], step, 5.0);

@@ -50,7 +50,7 @@ CREATE TABLE fb_curves(
     PRIMARY KEY(diagram, curve)) WITHOUT ROWID;
 
 CREATE TABLE fb_points(
-    diagram INTEGER NOT NULL, curve INTEGER NOT NULL, step INTEGER NOT NULL, t REAL, value REAL);
+    diagram INTEGER NOT NULL, curve INTEGER NOT NULL, step INTEGER NOT NULL, t REAL, value REAL, session INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX fb_points_by_step ON fb_points(step);
 
 CREATE TABLE fb_steering(

@@ -490,9 +490,9 @@ mod tests {
                 let mut w = Writer::new();
                 Cell::Real(step as f64).encode(&mut w);
                 let cells = w.finish();
-                insert(tx, history.id, step, 1, &cells)?;
-                insert(tx, plain.id, step, 1, &cells)?;
-                add_point(tx, 0, 0, step, step as f64, 1.0)?;
+                insert(tx, history.id, (1, step), 1, &cells)?;
+                insert(tx, plain.id, (1, step), 1, &cells)?;
+                add_point(tx, 1, (0, 0), step, step as f64, 1.0)?;
                 if step % 10 == 0 {
                     add_step(tx, "f", &manifest(step, serde_json::json!({"e0": 1.0 + step as f64})))?;
                 }

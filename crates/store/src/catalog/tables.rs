@@ -1,6 +1,6 @@
-//! Relational tables of the user: plain SQLite tables under their own names. A *history* has one
-//! column more, `fb_step`: the step being computed when a row was made, so that a restart can
-//! take back what came later.
+//! Relational tables of the user: plain SQLite tables under their own names. A *history* has two
+//! columns more: `fb_step`, the step being computed when a row was made, so that a restart can take back
+//! what came later, and `fb_session`, which session made it, so that it takes back no other rank's.
 //!
 //! SQLite has one kind of real number and integers with a sign only. What it cannot hold is kept so
 //! that order and comparison hold, and read by the dtype of its column:
@@ -21,6 +21,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 /// The column of a history that holds the step.
 pub const STEP_COLUMN: &str = "fb_step";
+
+/// The column of a history that holds the session; 0 in rows that were made before there was such a column.
+pub const SESSION_COLUMN: &str = "fb_session";
 
 /// Letters of a value that an error shows.
 const SHOWN: usize = 60;
@@ -149,8 +152,26 @@ pub fn text_of(name: &str, columns: &[Column], history: bool) -> Result<String> 
     }
     if history {
         parts.push(format!("{STEP_COLUMN} INTEGER NOT NULL"));
+        parts.push(session_column(SESSION_COLUMN));
     }
     Ok(format!("CREATE TABLE {}({})", quoted(name), parts.join(", ")))
+}
+
+/// What the list of tables says of a column that holds the session: the same where it was added later.
+pub fn session_column(name: &str) -> String {
+    format!("{name} INTEGER NOT NULL DEFAULT 0")
+}
+
+/// Histories that were made before they had it get the column of the session.
+pub(super) fn ensure_column(conn: &Connection, table: &str, column: &str) -> Result<()> {
+    let failed = |e| sql_error(&format!("table {table:?} cannot be brought up to date"), e);
+    let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2";
+    let has: bool = conn.query_row(sql, [table, column], |r| r.get(0)).map_err(failed)?;
+    if has {
+        return Ok(());
+    }
+    let sql = format!("ALTER TABLE {} ADD COLUMN {}", quoted(table), session_column(column));
+    conn.execute(&sql, ()).map(drop).map_err(failed)
 }
 
 /// In what the columns of a table that is there differ from those that are given.
@@ -199,15 +220,22 @@ fn existing(conn: &Connection, name: &str) -> Result<TableInfo> {
     table(conn, name)?.ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))
 }
 
-/// Adds rows; the cells follow each other row by row.
-pub fn insert(conn: &Connection, id: u32, step: i64, rows: u32, cells: &[u8]) -> Result<()> {
+/// Adds rows that a session made in a step; the cells follow each other row by row.
+pub fn insert(
+    conn: &Connection,
+    id: u32,
+    (session, step): (u64, i64),
+    rows: u32,
+    cells: &[u8],
+) -> Result<()> {
     let t = conn
         .prepare_cached("SELECT id, name, columns, history FROM fb_tables WHERE id = ?1")
         .and_then(|mut s| s.query_row([id], read).optional())
         .map_err(|e| sql_error("the catalog cannot be read", e))?
         .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table of number {id}")))?;
     let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
-    let width = t.columns.len() + t.history as usize;
+    let own = t.columns.len();
+    let width = if t.history { own + 2 } else { own };
     let marks = vec!["?"; width].join(",");
     let sql = format!("INSERT INTO {} VALUES({marks})", quoted(&t.name));
     let failed = |e| sql_error(&format!("cannot add to table {:?}", t.name), e);
@@ -220,7 +248,8 @@ pub fn insert(conn: &Connection, id: u32, step: i64, rows: u32, cells: &[u8]) ->
             statement.raw_bind_parameter(i + 1, value).map_err(failed)?;
         }
         if t.history {
-            statement.raw_bind_parameter(width, step).map_err(failed)?;
+            statement.raw_bind_parameter(own + 1, step).map_err(failed)?;
+            statement.raw_bind_parameter(own + 2, session as i64).map_err(failed)?;
         }
         statement.raw_execute().map_err(failed)?;
     }
@@ -484,7 +513,7 @@ mod tests {
                 &[Cell::Real(2.5), Cell::Null],
                 &[Cell::Real(3.5), Cell::Text("c".into())],
             ]);
-            insert(tx, t.id, 7, 3, &rows)?;
+            insert(tx, t.id, (1, 7), 3, &rows)?;
             let set = json!({"who": "b"});
             assert_eq!(
                 update(tx, "history", set.as_object().unwrap(), "t > ? and who is null", &[json!(2)])?,
@@ -509,11 +538,11 @@ mod tests {
                 [Cell::Int(3), Cell::Int(2)],
                 [Cell::Text("x".into()), Cell::Null],
             ] {
-                let e = insert(tx, t.id, 0, 1, &cells(&[&bad])).unwrap_err();
+                let e = insert(tx, t.id, (1, 0), 1, &cells(&[&bad])).unwrap_err();
                 assert_eq!(e.code(), Code::BadArgument, "{e}");
             }
-            assert!(insert(tx, t.id, 0, 2, &cells(&[&[Cell::Null, Cell::Null]])).is_err());
-            assert!(insert(tx, 99, 0, 0, &[]).is_err());
+            assert!(insert(tx, t.id, (1, 0), 2, &cells(&[&[Cell::Null, Cell::Null]])).is_err());
+            assert!(insert(tx, 99, (1, 0), 0, &[]).is_err());
             Ok(())
         })
         .unwrap();

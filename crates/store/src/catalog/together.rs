@@ -2,7 +2,7 @@
 //! step, and they close the run as finished. A *life* goes from the first rank that opens the run
 //! until the last one has left, deaths of owners included.
 
-use super::histories::{begin_anew, note_rows, take_back, take_strays};
+use super::histories::{self, begin_anew, take_back, take_back_of};
 use super::marks::damaged_behind;
 use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart};
 use super::{now, now_fact, set_fact, sql_error};
@@ -57,10 +57,10 @@ pub fn forget_together(conn: &Connection) -> Result<()> {
 pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
     let stray = is_stray(conn, session, last)?;
     super::points::begin_life(conn)?;
+    histories::begin_life(conn, stray, (now_fact(conn, "life")?, session as i64))?;
     set_fact(conn, "life", session as i64)?;
     set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
     conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on").map_err(failed)?;
-    note_rows(conn, stray)?;
     super::points::note_left(conn)
 }
 
@@ -155,7 +155,6 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             } else {
                 aside = pass_over(conn, strict)?;
             }
-            take_strays(conn)?;
             super::partial::forget_memories(conn)?;
             match restart(conn)? {
                 // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
@@ -167,7 +166,14 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
     match &back {
         // Where it goes on the loop will say.
         Some(back) if back.heads.is_some() => {}
-        back => super::points::give_again(conn, session, back.as_ref().map_or(i64::MIN, |b| b.step))?,
+        back => {
+            let step = back.as_ref().map(|b| b.step);
+            super::points::give_again(conn, session, step.unwrap_or(i64::MIN))?;
+            // Nothing is made again of a finished run that has no step: what it has is added to.
+            if !is_first && (step.is_some() || !finished(conn)?) {
+                take_back_of(conn, rank, step.unwrap_or(0))?;
+            }
+        }
     }
     conn.execute(
         "INSERT INTO fb_together(session, rank, round, tag, step, made) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
@@ -224,6 +230,9 @@ pub fn go_on_at(conn: &Connection, session: u64, start: i64) -> Result<bool> {
         _ => {}
     }
     super::points::give_again(conn, session, start)?;
+    if gone_on.is_some() {
+        take_back_of(conn, rank_and_size(conn, session)?.0, start)?;
+    }
     Ok(gone_on.is_none())
 }
 

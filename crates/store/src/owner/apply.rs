@@ -197,7 +197,9 @@ fn put(
 fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Vec<Effect>) -> Result<()> {
     match r {
         Record::Put { .. } => put(conn, session, seq, r, None, effects)?,
-        Record::Insert { table, step, rows, cells } => catalog::insert(conn, table, step, rows, cells)?,
+        Record::Insert { table, step, rows, cells } => {
+            catalog::insert(conn, table, (session, step), rows, cells)?
+        }
         Record::Append { diagram, step, t, values } => {
             let by = catalog::giver(conn, session, diagram)?;
             let mut first = None;

@@ -315,7 +315,11 @@ impl Intake {
                 s.segment.word(word::DURABLE).store(highest, Ordering::SeqCst);
             }
         }
-        // All sessions are of one run, and whoever listens to one listens for the run.
+        self.tell_went_back();
+    }
+
+    /// Points of diagrams are gone. All sessions are of one run, and whoever listens to one listens for the run.
+    pub(super) fn tell_went_back(&self) {
         if let Some(s) = self.attached.values().next() {
             s.sink.went_back();
         }

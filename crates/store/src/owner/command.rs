@@ -158,14 +158,19 @@ impl Intake {
             let name = place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
             (!place::segment_path(&name).exists()).then_some(name)
         };
-        let row = self.catalog.transaction(|tx| {
+        let (row, is_rid) = self.catalog.transaction(|tx| {
             let row = catalog::open_session(tx, rank, size, &who.program, segment)?;
             catalog::admit(tx, row.session)?;
             if alone && who.after.is_none() {
                 catalog::comes(tx, row.session, last)?;
             }
-            Ok(row)
+            // Who brings the rest of a dead session is no rank that comes.
+            let is_rid = who.after.is_none() && catalog::came(tx)?;
+            Ok((row, is_rid))
         })?;
+        if is_rid {
+            self.tell_went_back();
+        }
         let SessionRow { session, segment, .. } = row;
         self.admitted.insert(session);
         if alone && who.after.is_none() {
