@@ -94,6 +94,14 @@ def test_a_program_calls_its_own_server(kit: Kit, home: Home) -> None:
 
 
 @pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
+def test_a_call_that_a_thread_waits_for_is_looked_at_and_given_up_by_another_one(
+    kit: Kit, home: Home, how: str
+) -> None:
+    flags = SANITIZERS if how != "plainly" else []
+    assert home.run(kit.compile(PROGRAMS / "waits.c", *flags)) == "done\n"
+
+
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
 def test_services_of_a_server_with_one_worker_call_their_own_server(kit: Kit, home: Home, how: str) -> None:
     flags = SANITIZERS if how != "plainly" else []
     assert home.run(kit.compile(PROGRAMS / "nested.c", *flags)) == "done\n"

@@ -1088,7 +1088,7 @@ typedef struct {
 /* Waits for a call; FB_TIMEOUT after `timeout` seconds (FB_FOREVER: no limit; 0: looks only), when it is
    still under way and may be waited for again. Results are written when it returns FB_OK. Waiting
    again for a call that is complete returns the same, in any thread. One thread at a time waits for a call:
-   another one gets FB_CONFLICT meanwhile, and may give the call up with fb_cancel. */
+   another one gets FB_CONFLICT meanwhile, and may look at the call with fb_probe and give it up with fb_cancel. */
 fb_status fb_wait(fb_future *future, double timeout);
 
 /* Waits for all of `count` calls. FB_TIMEOUT when not all are complete in time; else the status of the
@@ -1098,7 +1098,7 @@ fb_status fb_wait_all(fb_future *const *futures, int count, double timeout);
 /* Waits for one of `count` calls to be complete; `index` gets which. Its outcome is what fb_wait says. */
 fb_status fb_wait_any(fb_future *const *futures, int count, double timeout, int *index);
 
-/* Whether a call is complete (1 or 0), without waiting. fb_wait then writes its results. */
+/* Whether a call is complete (1 or 0), without waiting, in any thread. fb_wait then writes its results. */
 fb_status fb_probe(fb_future *future, int *done);
 
 /* Gives a call up: it is not begun any more, and a running service may notice. Waiting for it gives

@@ -1,11 +1,12 @@
 //! Calls under way.
 
 use std::ffi::{c_char, c_int};
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use forebay::call::{Future, Timing, probe_any, standing, wait_all, wait_any};
+use forebay::call::{Future, Timing, standing, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::Back;
@@ -22,8 +23,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What is behind an `fb_future`.
 pub struct FutureObject {
     state: Mutex<State>,
-    /// Given up by a thread that could not tell the future, since another one waits for it.
+    /// A thread waits for it, and has the state meanwhile; who only looks has it for a moment.
+    waited: AtomicBool,
+    /// To be given up by whoever has the state just now.
     given_up: AtomicBool,
+    /// Somebody has seen that it is complete.
+    complete: AtomicBool,
 }
 
 struct State {
@@ -33,35 +38,95 @@ struct State {
     outcome: Option<Result<()>>,
 }
 
+/// The state of a call, for one thread.
+struct Taken<'a> {
+    object: &'a FutureObject,
+    state: Option<MutexGuard<'a, State>>,
+    waits: bool,
+}
+
 impl FutureObject {
     /// A call that was sent.
     pub fn new(future: Future<'static>, back: Back) -> FutureObject {
-        let state = Mutex::new(State { future, back, outcome: None });
-        FutureObject { state, given_up: AtomicBool::new(false) }
+        let [waited, given_up, complete] = [const { AtomicBool::new(false) }; 3];
+        FutureObject { state: Mutex::new(State { future, back, outcome: None }), waited, given_up, complete }
     }
 
-    /// Gives it up; whoever waits for it just now does that in a moment.
+    /// Its state, to wait for it or for a moment only: one thread at a time waits for a call.
+    fn take(&self, waits: bool) -> Result<Taken<'_>> {
+        if waits && self.waited.swap(true, Ordering::SeqCst) {
+            return Err(busy("the call"));
+        }
+        loop {
+            let state = match self.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if !waits && self.waited.load(Ordering::SeqCst) => {
+                    return Err(busy("the call"));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::yield_now();
+                    continue;
+                }
+            };
+            return Ok(Taken { object: self, state: Some(state), waits });
+        }
+    }
+
+    /// Gives it up; whoever has it just now does that in a moment.
     fn cancel(&self) {
-        self.given_up.store(true, Ordering::Relaxed);
-        if let Ok(mut state) = self.state() {
-            state.future.cancel();
+        self.given_up.store(true, Ordering::SeqCst);
+        self.settle();
+    }
+
+    /// Gives it up if that was said, unless somebody has it who does the same behind.
+    fn settle(&self) {
+        while self.given_up.load(Ordering::SeqCst) {
+            match self.state.try_lock() {
+                Ok(mut state) => self.heed(&mut state),
+                Err(TryLockError::Poisoned(poisoned)) => self.heed(&mut poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => return,
+            }
         }
     }
 
     /// Does what was said by [`FutureObject::cancel`] meanwhile.
     fn heed(&self, state: &mut State) {
-        if self.given_up.swap(false, Ordering::Relaxed) {
+        if self.given_up.swap(false, Ordering::SeqCst) {
             state.future.cancel();
         }
     }
 
-    /// Its state; one thread at a time waits for a call.
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(state) => Ok(state),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(busy("the call")),
+    /// Whether it is complete; one that another thread waits for just now is under way.
+    fn done(&self) -> bool {
+        if let Ok(mut state) = self.take(false) {
+            self.complete.fetch_or(state.future.done(), Ordering::Relaxed);
         }
+        self.complete.load(Ordering::Relaxed)
+    }
+}
+
+impl Deref for Taken<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.state.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl DerefMut for Taken<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.state.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.state = None;
+        if self.waits {
+            self.object.waited.store(false, Ordering::SeqCst);
+        }
+        self.object.settle();
     }
 }
 
@@ -98,13 +163,13 @@ impl State {
 /// Waits for a call; FB_TIMEOUT after `timeout` seconds (FB_FOREVER: no limit; 0: looks only), when it is
 /// still under way and may be waited for again. Results are written when it returns FB_OK. Waiting
 /// again for a call that is complete returns the same, in any thread. One thread at a time waits for a call:
-/// another one gets FB_CONFLICT meanwhile, and may give the call up with fb_cancel.
+/// another one gets FB_CONFLICT meanwhile, and may look at the call with fb_probe and give it up with fb_cancel.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_wait(future: *mut fb_future, timeout: f64) -> fb_status {
     status(|| {
         let object = handle::get(future)?;
         let timeout = given::timeout(timeout)?;
-        let mut state = object.state()?;
+        let mut state = object.take(true)?;
         in_slices(timeout, |slice| {
             object.heed(&mut state);
             let _ = state.look(slice);
@@ -122,11 +187,11 @@ fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<Held<FutureO
     futures.iter().map(|future| handle::get(future.cast_const())).collect()
 }
 
-fn heed(held: &[Held<FutureObject>], states: &mut [MutexGuard<'_, State>]) {
+fn heed(held: &[Held<FutureObject>], states: &mut [Taken<'_>]) {
     held.iter().zip(states).for_each(|(future, state)| future.heed(state));
 }
 
-fn inner<'s>(states: &'s mut [MutexGuard<'_, State>]) -> Vec<&'s mut Future<'static>> {
+fn inner<'s>(states: &'s mut [Taken<'_>]) -> Vec<&'s mut Future<'static>> {
     states.iter_mut().map(|s| &mut s.future).collect()
 }
 
@@ -137,7 +202,7 @@ pub extern "C" fn fb_wait_all(futures: *const *mut fb_future, count: c_int, time
     status(|| {
         let held = held(futures, count)?;
         let timeout = given::timeout(timeout)?;
-        let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
+        let mut states = held.iter().map(|f| f.take(true)).collect::<Result<Vec<_>>>()?;
         let all = in_slices(timeout, |slice| {
             heed(&held, &mut states);
             wait_all(&mut inner(&mut states), slice).then_some(())
@@ -168,7 +233,7 @@ pub extern "C" fn fb_wait_any(
         if held.is_empty() {
             return Err(Error::bad("there is no call to wait for"));
         }
-        let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
+        let mut states = held.iter().map(|f| f.take(true)).collect::<Result<Vec<_>>>()?;
         let found = in_slices(timeout, |slice| {
             heed(&held, &mut states);
             wait_any(&mut inner(&mut states), slice)
@@ -184,13 +249,13 @@ pub extern "C" fn fb_wait_any(
     })
 }
 
-/// Whether a call is complete (1 or 0), without waiting. fb_wait then writes its results.
+/// Whether a call is complete (1 or 0), without waiting, in any thread. fb_wait then writes its results.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_probe(future: *mut fb_future, done: *mut c_int) -> fb_status {
     status(|| {
         let object = handle::get(future)?;
         let out = given::out(done, "done")?;
-        out.set(object.state()?.future.done().into());
+        out.set(object.done().into());
         Ok(())
     })
 }
@@ -211,8 +276,7 @@ pub extern "C" fn fb_probe_any(futures: *const *mut fb_future, count: c_int, ind
     status(|| {
         let held = held(futures, count)?;
         let out = given::out(index, "index")?;
-        let mut states = held.iter().map(|f| f.state()).collect::<Result<Vec<_>>>()?;
-        out.set(probe_any(&mut inner(&mut states)).map_or(-1, |at| at as c_int));
+        out.set(held.iter().position(|f| f.done()).map_or(-1, |at| at as c_int));
         Ok(())
     })
 }
@@ -256,7 +320,7 @@ unsafe impl Sized0 for fb_timing {}
 pub extern "C" fn fb_call_timing(future: *mut fb_future, timing: *mut fb_timing) -> fb_status {
     status(|| {
         let object = handle::get(future)?;
-        let state = object.state()?;
+        let state = object.take(false)?;
         let Timing { sending, waiting, running, total, reissued, server } = state.future.timing();
         let found = fb_timing {
             size: size_of::<fb_timing>(),
