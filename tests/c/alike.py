@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import struct
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -31,15 +33,22 @@ with fb.open(path, "r") as run:
 """
 
 
+# What a program says that wants to end with its job.
+JOB_END = "-1"
+
+
 def check_ending(home: Home, ending: Path, run_path: Path, why: str) -> None:
     """A program that is told to end keeps its state, and a second one goes on as if it had never ended."""
-    program = home.start_ready(ending, run_path, "3" if why == "time limit" else "0", "1000000000")
+    limit = {"time limit": "3", "end of the job": JOB_END}.get(why, "0")
+    if limit == JOB_END:
+        home.variables.update(SLURM_JOB_ID="4711", SLURM_JOB_END_TIME=str(int(time.time()) + 3))
+    program = home.start_ready(ending, run_path, limit, "1000000000")
     if why == "SIGTERM":
         program.terminate()
     out, err = program.communicate(timeout=20)
     assert program.returncode == 0, err
     at = int(out.split()[2])
-    assert out == f"0 to {at} ended by {why}\n"
+    assert out == f"0 to {at} ended by {'SIGTERM' if why == 'SIGTERM' else 'time limit'}\n"
     assert home.run(ending, run_path, "0", str(at + 100)) == f"ready\n{at} to {at + 100} ended by itself\n"
     twin = run_path.with_name("twin.fb")
     home.run(ending, twin, "0", str(at + 100))
@@ -169,14 +178,20 @@ def check_lost(home: Home, agent: Agent, program: Path, run_path: Path, owner: s
     assert "fb_restart" in err
 
 
-def check_elsewhere(home: Home, program: Path, run_path: Path) -> None:
-    """Data left where the next program does not see them are refused, and given up when it says so."""
+def check_elsewhere(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:
+    """Data left where who opens the run next does not see them are refused, and given up when it says so."""
     first, moved, other = (run_path.with_name(name) for name in ("first", "moved", "other"))
+    own, place = at_owner(home, agent, run_path, owner)
 
     def has(what: str, segments: Path, status: int = 0, **variables: str) -> str:
         segments.mkdir(exist_ok=True)
-        env = {**home.env, "FOREBAY_SHM_DIR": str(segments), **variables}
-        out, err = ended(home.start(program, run_path, what, env=env), status)
+        # Who dies owned the run itself; an agent that had it before gives it back first.
+        there, where = (home, run_path) if what == "write" else (own, place)
+        lock = run_path / "LOCK"
+        free = lambda: not lock.exists() or json.loads(lock.read_text()).get("pid", 0) == 0  # noqa: E731
+        until(lambda: what != "write" or free(), what="the run is given back")
+        env = {**there.env, "FOREBAY_SHM_DIR": str(segments), **variables}
+        out, err = ended(there.start(program, where, what, env=env), status)
         assert status != 0 or out == "done\n"
         return err
 
@@ -196,6 +211,21 @@ def check_elsewhere(home: Home, program: Path, run_path: Path) -> None:
     has("write", first, -signal.SIGKILL)
     shutil.rmtree(first)
     assert "given up" in has("usual", other, FOREBAY_ELSEWHERE="abandon")
+
+
+def check_printed(home: Home, program: Path, run_path: Path) -> None:
+    """At a terminal a program prints the link with which it is steered."""
+    terminal, inside = os.openpty()
+    process = home.start(program, run_path, stdin=subprocess.PIPE, stdout=inside)
+    os.close(inside)
+    printed = b""
+    while b"ready" not in printed:
+        printed += os.read(terminal, 4096)
+    home.command("steer", run_path, "quit")
+    while b"now" not in printed and b"nu " not in printed:
+        printed += os.read(terminal, 4096)
+    ended(process, timeout=20)
+    os.close(terminal)
 
 
 def check_apart(home: Home, program: Path, run_path: Path) -> None:

@@ -15,6 +15,7 @@ from alike import (
     check_ending,
     check_histories,
     check_lost,
+    check_printed,
     check_steered,
 )
 from far import Agent
@@ -40,7 +41,7 @@ def test_a_program_uses_the_library(kit: Kit, home: Home, run_path: Path, name: 
 
 
 @pytest.mark.parametrize("owner", OWNERS[1:])
-@pytest.mark.parametrize("name", ["data", "tables", "snapshots", "threads"])
+@pytest.mark.parametrize("name", ["data", "tables", "snapshots", "threads", "heads"])
 def test_a_program_does_the_same_whoever_owns_its_run(
     kit: Kit, home: Home, agent: Agent, run_path: Path, name: str, owner: str
 ) -> None:
@@ -139,7 +140,11 @@ def test_a_program_is_steered(kit: Kit, home: Home, agent: Agent, run_path: Path
     )
 
 
-@pytest.mark.parametrize("why", ["SIGTERM", "time limit"])
+def test_what_a_program_prints_of_its_page_steers_at_a_terminal(kit: Kit, home: Home, run_path: Path) -> None:
+    check_printed(home, kit.compile(PROGRAMS / "watch.c"), run_path)
+
+
+@pytest.mark.parametrize("why", ["SIGTERM", "time limit", "end of the job"])
 def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
     kit: Kit, home: Home, run_path: Path, why: str
 ) -> None:
@@ -213,10 +218,11 @@ def test_who_waits_for_a_lost_store_is_told_and_a_second_start_says_what_there_i
     check_lost(home, agent, kit.compile(PROGRAMS / source, *flags), run_path, owner)
 
 
+@pytest.mark.parametrize("owner", OWNERS)
 def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
-    kit: Kit, home: Home, run_path: Path
+    kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str
 ) -> None:
-    check_elsewhere(home, kit.compile(PROGRAMS / "elsewhere.c"), run_path)
+    check_elsewhere(home, agent, kit.compile(PROGRAMS / "elsewhere.c"), run_path, owner)
 
 
 def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(

@@ -17,6 +17,7 @@ from alike import (
     check_ending,
     check_histories,
     check_lost,
+    check_printed,
     check_steered,
 )
 from far import Agent
@@ -42,7 +43,7 @@ def test_a_program_uses_the_module(fortran: Fortran, home: Home, run_path: Path,
 
 
 @pytest.mark.parametrize("owner", OWNERS[1:])
-@pytest.mark.parametrize("name", ["data", "tables", "snapshots"])
+@pytest.mark.parametrize("name", ["data", "heads", "tables", "snapshots"])
 def test_a_program_does_the_same_whoever_owns_its_run(
     fortran: Fortran, home: Home, agent: Agent, run_path: Path, name: str, owner: str
 ) -> None:
@@ -79,10 +80,11 @@ def test_who_waits_for_a_lost_store_is_told_and_a_second_start_says_what_there_i
     check_lost(home, agent, fortran.compile(PROGRAMS / "damage.f90"), run_path, owner)
 
 
+@pytest.mark.parametrize("owner", OWNERS)
 def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
-    fortran: Fortran, home: Home, run_path: Path
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
 ) -> None:
-    check_elsewhere(home, fortran.compile(PROGRAMS / "elsewhere.f90"), run_path)
+    check_elsewhere(home, agent, fortran.compile(PROGRAMS / "elsewhere.f90"), run_path, owner)
 
 
 RANKS = """
@@ -134,7 +136,13 @@ def test_a_program_is_steered(fortran: Fortran, home: Home, agent: Agent, run_pa
     )
 
 
-@pytest.mark.parametrize("why", ["SIGTERM", "time limit"])
+def test_what_a_program_prints_of_its_page_steers_at_a_terminal(
+    fortran: Fortran, home: Home, run_path: Path
+) -> None:
+    check_printed(home, fortran.compile(PROGRAMS / "watch.f90"), run_path)
+
+
+@pytest.mark.parametrize("why", ["SIGTERM", "time limit", "end of the job"])
 def test_a_program_saves_and_ends_by_sigterm_and_by_its_time_limit(
     fortran: Fortran, home: Home, run_path: Path, why: str
 ) -> None:

@@ -1,4 +1,5 @@
 /* Loops of every shape, the same as in Fortran (tests/fortran/programs/heads.f90): program RUN. */
+#define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
 struct kept {
@@ -88,7 +89,12 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     struct kept kept = { .n = 0 };
     int64_t step = -1, position = -1, heads = 0;
+    /* Who says no size of the buffer has the one of the environment. */
+    fb_stats stats = { .size = sizeof stats };
+    CHECK(setenv("FOREBAY_BUFFER", "3MiB", 1) == 0);
     OK(fb_run_open(argv[1], "w", NULL, &kept.run));
+    OK(fb_run_stats(kept.run, &stats));
+    CHECK(stats.buffer_bytes == 3 << 20);
     fb_save_opts every = { .size = sizeof every, .every = -1 };
     FAILS(FB_BAD_ARGUMENT, "every -1 steps", fb_on_save(kept.run, keep, &kept, &every));
     every.every = 10;

@@ -26,10 +26,23 @@ end module kept_states
 
 program heads
   use kept_states
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_char
   implicit none
+  interface
+    integer(c_int) function c_setenv(name, value, anew) bind(c, name='setenv')
+      import :: c_char, c_int
+      character(kind=c_char), intent(in) :: name(*), value(*)
+      integer(c_int), value :: anew
+    end function c_setenv
+  end interface
   integer(int64) :: step
   integer :: stat, count
+  type(fb_stats) :: stats
+  ! Who says no size of the buffer has the one of the environment.
+  call expect(c_setenv('FOREBAY_BUFFER'//c_null_char, '3MiB'//c_null_char, 1_c_int) == 0, 'the environment')
   call fb_run_open(place(), 'w', run)
+  call fb_run_stats(run, stats)
+  call expect(stats%buffer_bytes == 3 * 2**20, 'the buffer of the environment')
   call fb_on_save(run, keep, every=-1, stat=stat, errmsg=said)
   call refused(stat, FB_BAD_ARGUMENT, 'every -1 steps')
   call fb_on_save(run, keep, every=10)
