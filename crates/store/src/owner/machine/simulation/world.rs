@@ -341,6 +341,7 @@ impl World {
                 law!(self, self.replies.remove(&ticket), "request {ticket} is replied to twice");
             }
             Action::Late { session, error } => {
+                self.count.refusal(&error);
                 if let Some(rank) = self.ranks.get_mut(&session) {
                     rank.late.push(error.text().to_owned());
                     let text = format!("rank {} (session {session}) hears: {}", rank.rank, error.text());
@@ -403,6 +404,9 @@ impl World {
         }
         law!(self, again || asked.is_some(), "request {seq} of session {session} is answered twice");
         let Some(asked) = asked else { return };
+        if let Err(error) = &result {
+            self.count.refusal(error);
+        }
         self.tell(format!("rank {number} (session {session}) is answered {:?}: {result:?}", asked.ask));
         match (&asked.ask, &result) {
             (Ask::WaitStep { step }, Ok(_)) => {
