@@ -44,6 +44,11 @@ def check_ending(home: Home, ending: Path, run_path: Path, why: str) -> None:
         home.variables.update(SLURM_JOB_ID="4711", SLURM_JOB_END_TIME=str(int(time.time()) + 3))
     program = home.start_ready(ending, run_path, limit, "1000000000")
     if why == "SIGTERM":
+        # What is kept once is not taken again, and the program goes on.
+        for word in ("stop", "save"):
+            home.command("steer", run_path, word)
+        assert "is kept already" in home.command("steer", run_path, "save")
+        home.command("steer", run_path, "run")
         program.terminate()
     out, err = program.communicate(timeout=20)
     assert program.returncode == 0, err

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 from fortran_kit import ROOT, STRICT, Fortran, Home, Kit, run
+from places import ended
 
 PAGE = ROOT / "docs" / "guide" / "fortran.md"
 README = (ROOT / "README.md").read_text()
@@ -109,6 +110,12 @@ def test_the_program_of_the_readme_writes_the_run_that_python_writes(
     in_fortran = home.start(tmp_path / "decay_f", cwd=tmp_path)
     in_python = home.start(sys.executable, "-c", programs["python"], cwd=tmp_path)
     assert in_fortran.communicate(timeout=90) == ("", "")
+    refused = ended(home.start(tmp_path / "decay_f", cwd=tmp_path), status=1)[1]
+    assert "complete steps up to 100000" in refused and "fb_restart" in refused
+    # It ended by `error stop`, with the run open.
+    home.command("recover", tmp_path / "decay_f.fb")
+    for name in home.sockets():
+        Path(home.variables["FOREBAY_RUNTIME_DIR"], name).unlink()
     _, errors = in_python.communicate(timeout=90)
     assert (in_fortran.returncode, in_python.returncode) == (0, 0), errors
     ours, theirs = last_amplitude(tmp_path / "decay_f.fb"), last_amplitude(tmp_path / "decay.fb")

@@ -461,7 +461,7 @@ public:
         return text;
     }
 
-    // Begins the snapshot of a step.
+    // Begins the snapshot of a step: the state after that many steps, which is what the loop finds before it computes it.
     fb::snapshot snapshot(std::int64_t step, double time = std::nan(""))
     {
         fb_snapshot *handle = nullptr;
