@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import forebay as fb
@@ -260,6 +262,33 @@ def test_the_buffer_of_a_program_that_says_none_is_that_of_the_environment(
     assert place.run_python(code, run_dir) == f"{3 << 20}\n"
     place.variables["FOREBAY_BUFFER"] = "much"
     assert "FOREBAY_BUFFER" in place.run_python(code, run_dir, status=1)
+
+
+@contextlib.contextmanager
+def small_job(name: str, limit: int) -> Iterator[Path]:
+    """A control group whose processes may have so many bytes of memory."""
+    old = Path("/sys/fs/cgroup/memory")
+    group = (old if old.is_dir() else old.parent) / name
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no control group can be made here")
+    try:
+        file = group / ("memory.limit_in_bytes" if old.is_dir() else "memory.max")
+        if not file.exists():
+            pytest.skip("control groups do not limit memory here")
+        file.write_text(str(limit))
+        yield group / "cgroup.procs"
+    finally:
+        until(lambda: not (group / "cgroup.procs").read_text(), what="the end of the job")
+        group.rmdir()
+
+
+def test_the_buffer_of_a_job_of_little_memory_is_a_quarter_of_it(place: Place, run_dir: Path) -> None:
+    code = "import sys, forebay as fb\nwith fb.open(sys.argv[1]) as run: print(run.stats()['buffer_bytes'])"
+    with small_job(place.prefix, 512 << 20) as members:
+        words = ("sh", "-c", f'echo $$ > {members} && exec "$0" "$@"', sys.executable, "-c", code, run_dir)
+        assert ended(place.start(*words))[0] == f"{128 << 20}\n"
 
 
 def left_over(place: Place, marks: dict[str, str]) -> dict[str, str]:
