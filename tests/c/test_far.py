@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,19 @@ def test_a_server_listens_where_it_was_told_and_is_called_over_the_network(
         assert home.run(kit.compile(PROGRAMS / "calls.c"), "there") == "done\n"
     server.terminate()
     assert ended(server, timeout=20)[0] == "served\n"
+
+
+@pytest.mark.parametrize("where", ["here", "on another host"])
+def test_services_of_a_server_with_one_worker_call_their_own_server(
+    kit: Kit, home: Home, agent: Agent, where: str
+) -> None:
+    program, far = kit.compile(PROGRAMS / "nested.c"), where != "here"
+    place = agent.place if far else home
+    server = place.start(program, "serve", *(["tcp://127.0.0.1:0"] if far else []))
+    hear(server, "ready")
+    if far:
+        home.variables["FOREBAY_BROKER"] = agent.address
+    with hidden_sockets(place, server.pid) if far else contextlib.nullcontext():
+        assert home.run(program, "call") == "done\n"
+    server.terminate()
+    assert ended(server, timeout=20)[0] == "done\n"

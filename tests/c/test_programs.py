@@ -240,6 +240,13 @@ def test_a_program_in_modern_cplusplus_uses_the_library(
     assert home.run(program, run_path, under=VALGRIND if "valgrind" in how else ()) == "done\n"
 
 
+def test_a_program_in_modern_cplusplus_uses_an_agent(
+    kit: Kit, home: Home, agent: Agent, run_path: Path
+) -> None:
+    own, place = at_owner(home, agent, run_path, "agent")
+    assert ended(own.start(kit.compile(PROGRAMS / "modern.cpp", "-std=c++17"), place))[0] == "done\n"
+
+
 def test_the_header_of_cplusplus_is_good_as_every_later_dialect(kit: Kit) -> None:
     for dialect in ("c++20", "gnu++17"):
         kit.compile(PROGRAMS / "modern.cpp", f"-std={dialect}", "-fsyntax-only")

@@ -1,4 +1,5 @@
-/* Services that call their own server, which has one worker, by fb_call and by fb_call_async. */
+/* Services that call their own server, which has one worker, by fb_call and by fb_call_async: in this program, or
+   `nested serve [ADDRESS]`, which serves until SIGTERM, and `nested call`. */
 
 #include "check.h"
 
@@ -36,21 +37,38 @@ static fb_status sent(fb_request *request, void *user)
     return fb_request_set_i64(request, 1, below[0] + below[1] + 1);
 }
 
-int main(void)
+static void call(void)
 {
-    fb_server *server = NULL;
     int64_t calls = 0;
-    const fb_server_opts opts = { .size = sizeof opts, .name = "nested", .workers = 1 };
-    OK(fb_server_create(&opts, &server));
-    OK(fb_service_register(server, "nested(in depth:i64, out calls:i64)", nested, NULL));
-    OK(fb_service_register(server, "sent(in depth:i64, out calls:i64)", sent, NULL));
-    OK(fb_server_start(server));
-    OK(fb_connect(NULL, &own));
     OK(FB_CALL(own, "nested", FB_IN_I64(9), FB_OUT_I64(&calls)));
     CHECK(calls == 10);
     OK(FB_CALL(own, "sent", FB_IN_I64(3), FB_OUT_I64(&calls)));
     CHECK(calls == 15);
-    OK(fb_server_stop(server));
+}
+
+int main(int argc, char **argv)
+{
+    const int serves = argc > 1 && strcmp(argv[1], "serve") == 0;
+    const int calls = argc > 1 && strcmp(argv[1], "call") == 0;
+    fb_server *server = NULL;
+    const fb_server_opts opts = {
+        .size = sizeof opts, .name = "nested", .workers = 1, .listen = argc > 2 ? argv[2] : NULL
+    };
+    if (!calls) {
+        OK(fb_server_create(&opts, &server));
+        OK(fb_service_register(server, "nested(in depth:i64, out calls:i64)", nested, NULL));
+        OK(fb_service_register(server, "sent(in depth:i64, out calls:i64)", sent, NULL));
+        OK(fb_server_start(server));
+    }
+    OK(fb_connect(NULL, &own));
+    if (serves) {
+        puts("ready");
+        fflush(stdout);
+        OK(fb_serve(server));
+    } else {
+        call();
+        if (server != NULL) OK(fb_server_stop(server));
+    }
     OK(fb_server_free(server));
     OK(fb_disconnect(own));
     NOTHING_IN_USE();
