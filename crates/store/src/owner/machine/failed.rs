@@ -138,6 +138,30 @@ mod tests {
     }
 
     #[test]
+    fn each_rank_that_ends_a_step_which_died_with_its_owner_hears_of_it_then_and_once() {
+        let mut scene = Scene::born(birth());
+        (1..=3).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 3, 1000)));
+        for n in 1..=3 {
+            if n == 3 {
+                scene.block(3, 5, "x");
+                scene.late();
+            }
+            for is_told in [true, false] {
+                scene.end(n, 5, 1);
+                let late = scene.late();
+                let told =
+                    late.iter().filter(|(of, text)| *of == n && text.contains("step 5 is lost")).count();
+                assert_eq!((told, late.len()), (usize::from(is_told), told), "session {n}");
+            }
+        }
+        // All have made that attempt: the next one is another.
+        (1..=3).for_each(|n| _ = scene.begin(n, 5));
+        (1..=3).for_each(|n| _ = scene.end(n, 5, 0));
+        scene.settle();
+        assert!(scene.late().is_empty() && scene.catalog.iter().any(|i| matches!(i, Item::Step { .. })));
+    }
+
+    #[test]
     fn whoever_waits_for_a_step_that_was_given_up_hears_why_that_one_was() {
         let mut scene = Scene::of(1);
         scene.begin(1, 1);

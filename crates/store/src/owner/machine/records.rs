@@ -294,7 +294,7 @@ impl Machine {
             return Ok(());
         };
         if !self.steps.get(&step).is_some_and(|k| k.has(n)) {
-            self.miss(n, step);
+            self.miss(ticket, step);
         }
         if let Some(refusal) = self.refused(n, step) {
             // A step that the predecessor has listed is nobody's error.
@@ -335,7 +335,7 @@ impl Machine {
         let mine = !refused && self.steps.get(&b.step).is_some_and(|k| k.has(n));
         if !mine {
             // The step was refused or given up: its blocks go back at once.
-            self.miss(n, b.step);
+            self.miss(ticket, b.step);
             if let Payload::Block(block) = b.payload {
                 self.act(Action::Free { session: n, block });
             }
@@ -455,7 +455,8 @@ impl Machine {
 
     /// A record of a step whose beginning is not in the ring any more: blocks of it were let go before
     /// it was complete, and the owner that had written them is dead.
-    fn miss(&mut self, n: u64, step: i64) {
+    fn miss(&mut self, ticket: Ticket, step: i64) {
+        let n = ticket.0;
         let Some(s) = self.sessions.get(&n) else { return };
         // Its beginning may have been read by a predecessor, whatever of it comes now.
         let inherited = s.recovered || s.adopted.is_some();
@@ -463,7 +464,7 @@ impl Machine {
             let why = why.clone();
             return self.refuse(n, step, Refusal::Because(why));
         }
-        let told = self.failed.has(step) || s.refused.contains_key(&step);
+        let told = self.failed.why_in(step, s.rank).is_some() || s.refused.contains_key(&step);
         // What is not here of it is in the memory of its host.
         if s.far && s.hung {
             return;
@@ -474,12 +475,16 @@ impl Machine {
         }
         if inherited && !told && !self.known.is_listed(step) {
             let (rank, size, hears) = (s.rank, s.size, s.hears());
+            // Another rank has come to it before.
+            if let Some(why) = self.makes_failed_attempt(ticket, step, rank) {
+                return self.refuse(n, step, why);
+            }
             let text = format!(
                 "step {step} is lost: it was larger than the buffers, or given up, and the owner died before it was on disk; take it again, or open the run with a larger buffer"
             );
             let why = Error::new(Code::ServerLost, text);
             self.tear(step, why.clone());
-            if !self.failed.has(step) {
+            if self.failed.why_in(step, rank).is_none() {
                 let made = ([rank].into(), BTreeMap::new());
                 self.remember_given_up(step, why.clone(), made, BTreeSet::new(), size);
             }
