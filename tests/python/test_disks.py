@@ -96,3 +96,45 @@ def test_an_opening_on_a_full_disk_waits_and_says_so(place: Place, tmp_path: Pat
             rank.stdin.flush()
         for rank in ranks:
             ended(rank)
+
+
+BEHIND = """
+import sys, forebay as fb, numpy as np
+run = fb.open(sys.argv[1], buffer="16MiB")
+rows = run.table("rows", {"n": "i64"})
+run.flush()
+print("open", flush=True)
+sys.stdin.readline()
+run.put("large", np.arange(400_000.0))
+run.put("small", 1.0)
+rows.insert((1,))
+with run.snapshot(0) as s:
+    s.put("x", np.arange(10.0))
+for ask in run.flush, s.wait, lambda: run.attrs.update(code="ES1"), run.close:
+    try:
+        ask()
+    except fb.Full as e:
+        assert "the data set" in str(e) and "make room" in str(e), e
+        print("told", flush=True)
+sys.stdin.readline()
+run.close()
+"""
+
+
+def test_whoever_asks_behind_a_large_put_on_a_full_disk_is_told_in_time(place: Place, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        program = place.python(BEHIND, disk / "r.fb", stdin=subprocess.PIPE)
+        hear(program, "open")
+        ballast = fill(disk)
+        assert program.stdin is not None
+        program.stdin.write("\n")
+        program.stdin.flush()
+        for _ in range(4):
+            hear(program, "told")
+        ballast.unlink()
+        program.stdin.write("\n")
+        program.stdin.flush()
+        ended(program)
+        with fb.open(disk / "r.fb", "r") as run:
+            assert run["large"][-1] == 399_999.0 and float(run["small"]) == 1.0
+            assert run.snapshots.numbers == [0] and not run.attrs

@@ -263,15 +263,38 @@ impl<M: RingMemory> Consumer<M> {
         if word == 0 {
             return Ok(None);
         }
-        let room = self.memory.capacity().saturating_sub(self.cursor.wrapping_sub(self.mark));
-        let Some(len) = announced(word, self.cursor).filter(|len| footprint(*len) <= room) else {
+        let Some(len) = self.fits(word, self.cursor) else {
             let len = word as u32;
             return Err(self.corrupt(&format!("a record announces {len} bytes by the word {word:#x}")));
         };
-        buf.resize(len as usize, 0); // what it held is overwritten, so it is not cleared first
-        self.load(self.cursor.wrapping_add(HEADER), buf);
-        self.cursor = self.cursor.wrapping_add(footprint(len));
+        self.cursor = self.copy(self.cursor, len, buf);
         Ok(Some(self.cursor))
+    }
+
+    /// Copies the record into `buf` that begins at a position which is not read yet, the cursor or one that this gave
+    /// behind it, and returns the position behind it. `None` when there is none, or none that can be read.
+    pub fn ahead(&self, position: u64, buf: &mut Vec<u8>) -> Option<u64> {
+        let len = self.fits(word_at(&self.memory, position).load(Ordering::Acquire), position)?;
+        Some(self.copy(position, len, buf))
+    }
+
+    /// Whether there is one.
+    pub fn has_ahead(&self, position: u64) -> bool {
+        self.fits(word_at(&self.memory, position).load(Ordering::Acquire), position).is_some()
+    }
+
+    /// The length of the record of that word, if it can be one that begins there.
+    #[inline]
+    fn fits(&self, word: u64, position: u64) -> Option<u64> {
+        let room = self.memory.capacity().saturating_sub(position.wrapping_sub(self.mark));
+        announced(word, position).filter(|len| word != 0 && footprint(*len) <= room)
+    }
+
+    #[inline]
+    fn copy(&self, position: u64, len: u64, buf: &mut Vec<u8>) -> u64 {
+        buf.resize(len as usize, 0); // what it held is overwritten, so it is not cleared first
+        self.load(position.wrapping_add(HEADER), buf);
+        position.wrapping_add(footprint(len))
     }
 
     /// The record once more that begins at a position between the release mark and the cursor.

@@ -5,11 +5,16 @@ use std::io::BufRead;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::network::done;
 use crate::support::{Sandbox, agent_pid, check, fill, mount, sandbox_with_mounts, signal, take, until};
-use forebay::{Code, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, View, WhenFull};
+use forebay::{
+    Cell, Code, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, TableOptions, Target, View,
+    WhenFull,
+};
 use forebay_arena::{Segment, SegmentSpec};
 
 /// Values of an array: 3.2 MB.
@@ -111,6 +116,100 @@ fn closing_on_a_full_disk_fails_in_time_and_what_is_missing_is_recovered() {
         let run = open(&dir, 32, WhenFull::Block).unwrap();
         is_whole(&run, &[0, 1, 2, 3]);
         run.close().unwrap();
+    });
+}
+
+/// Another thread makes a call: one that hangs is to fail here and not to hang.
+fn begun<T: Send + 'static>(run: &Arc<Run>, call: impl FnOnce(&Run) -> T + Send + 'static) -> Receiver<T> {
+    let (run, (tell, told)) = (run.clone(), channel());
+    std::thread::spawn(move || drop(tell.send(call(&run))));
+    told
+}
+
+fn ended<T>(call: &Receiver<T>) -> T {
+    call.recv_timeout(Duration::from_secs(20)).expect("the call ends in time")
+}
+
+fn in_time<T: Send + 'static>(run: &Arc<Run>, call: impl FnOnce(&Run) -> T + Send + 'static) -> T {
+    ended(&begun(run, call))
+}
+
+/// A large data set waits for the disk, and things that were put behind it wait for that.
+fn behind_a_large_put(run: &Run) -> forebay::Snapshot {
+    run.put("large", View::of(&vec![2.5; N], &[N as u64]).unwrap(), PutOptions::default()).unwrap();
+    run.put("small", View::of(&[7.0], &[1]).unwrap(), PutOptions::default()).unwrap();
+    take(run, 1, N).unwrap()
+}
+
+fn has_what_was_put(run: &Run) {
+    is_whole(run, &[0, 1]);
+    assert_eq!(run.get("large", 0, None).unwrap().to_f64().unwrap(), vec![2.5; N]);
+    assert_eq!(run.get("small", 0, None).unwrap().to_f64().unwrap(), [7.0]);
+}
+
+/// Whoever asks behind it is told why that cannot be; when there is room all is kept that was put.
+fn who_asks_behind_a_large_put_is_told(s: &Sandbox) {
+    let (run, ballast) = on_a_full_disk(s, WhenFull::Block, 32, 1 << 20);
+    let run = Arc::new(run);
+    let columns = vec![Column { name: "n".into(), dtype: "i64".into(), unit: String::new() }];
+    let table = run.table("rows", TableOptions { columns, history: false }).unwrap();
+    let taken = behind_a_large_put(&run);
+    table.insert(&[vec![Cell::Int(1)]]).unwrap();
+    assert!(in_time(&run, |run| run.stats().is_ok()), "figures need no disk");
+    until("the store's wait", || in_time(&run, waits));
+    let attrs = serde_json::Map::from_iter([("code".to_owned(), "ES1".into())]);
+    let set = move |run: &Run| run.set_attrs(&Target::Run, attrs);
+    let asks = [
+        begun(&run, set),
+        begun(&run, Run::flush),
+        begun(&run, move |_| taken.wait(None)),
+        begun(&run, |run| run.checkpoint(None).map(drop)),
+    ];
+    for told in asks.iter().map(ended) {
+        let e = told.unwrap_err();
+        assert_eq!(e.code(), Code::Full, "{e}");
+        assert!(e.text().contains("full.fb") && e.text().contains("the data set \"large\""), "{e}");
+    }
+    in_time(&run, closing_fails);
+    std::fs::remove_file(ballast).unwrap();
+    run.flush().unwrap();
+    has_what_was_put(&run);
+    assert_eq!(run.sql("SELECT n FROM rows", &[]).unwrap().rows.len(), 1);
+    assert!(run.attrs(&Target::Run).unwrap().is_empty(), "that was refused");
+    run.close().unwrap();
+}
+
+#[test]
+fn who_asks_behind_a_large_put_on_a_full_disk_is_told_in_time() {
+    let test = "who_asks_behind_a_large_put_on_a_full_disk_is_told_in_time";
+    sandbox_with_mounts(test, who_asks_behind_a_large_put_is_told);
+}
+
+#[test]
+fn an_agent_tells_in_time_who_asks_behind_a_large_put_on_a_full_disk() {
+    let test = "an_agent_tells_in_time_who_asks_behind_a_large_put_on_a_full_disk";
+    sandbox_with_mounts(test, |s| {
+        forebay_agent::start_to_stay().unwrap();
+        who_asks_behind_a_large_put_is_told(s);
+    });
+}
+
+#[test]
+fn the_next_agent_does_not_close_what_one_before_it_refused_to_close() {
+    sandbox_with_mounts("the_next_agent_does_not_close_what_one_before_it_refused_to_close", |s| {
+        forebay_agent::start_to_stay().unwrap();
+        let (run, ballast) = on_a_full_disk(s, WhenFull::Block, 32, 1 << 20);
+        let run = Arc::new(run);
+        behind_a_large_put(&run);
+        in_time(&run, closing_fails);
+        signal(agent_pid(), "-KILL");
+        std::fs::remove_file(ballast).unwrap();
+        in_time(&run, Run::flush).unwrap();
+        run.put("later", View::of(&[8.0], &[1]).unwrap(), PutOptions::default()).unwrap();
+        in_time(&run, Run::flush).unwrap();
+        has_what_was_put(&run);
+        assert_eq!(run.get("later", 0, None).unwrap().to_f64().unwrap(), [8.0]);
+        in_time(&run, Run::close).unwrap();
     });
 }
 

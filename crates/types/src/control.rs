@@ -68,6 +68,9 @@ pub mod word {
     pub const NOTED: usize = 24;
     /// Rank's side: the session whose rest a mirror brings; 0 in every other segment.
     pub const AFTER: usize = 25;
+    /// Owner: the highest number of a request that was refused as the disk had no room, stored before the rank is
+    /// answered: a successor that finds it in the ring does it not.
+    pub const REFUSED: usize = 26;
     /// In [`FROM`]: the run went back to its beginning.
     pub const BEGINNING: u64 = u64::MAX;
 }

@@ -319,6 +319,11 @@ impl<'a> Record<'a> {
         matches!(first(bytes), Some(kind::PUT | kind::INSERT | kind::APPEND))
     }
 
+    /// Whether they begin as a request.
+    pub fn is_ask(bytes: &[u8]) -> bool {
+        first(bytes) == Some(kind::ASK)
+    }
+
     /// Whether they begin as a put.
     pub fn is_put(bytes: &[u8]) -> bool {
         first(bytes) == Some(kind::PUT)

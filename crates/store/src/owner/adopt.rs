@@ -94,6 +94,7 @@ impl Intake {
             seen: s.applied,
             far: s.is_mirror(),
             after: s.after(),
+            refused_ask: s.refused(),
             ring: s.consumer.capacity(),
             released: s.consumer.released(),
             ..Session::default()
@@ -192,8 +193,9 @@ impl Intake {
         let s = self.attached.get_mut(&n).ok_or_else(over)?;
         s.sink = sink;
         let applied = s.applied;
-        self.feed(Event::Resumed { session: n });
         // What came after that number is in the ring, and answered as it is read.
+        let asks = what.asks.iter().map(|ask| ask.0).filter(|seq| *seq > applied).collect();
+        self.feed(Event::Resumed { session: n, asks });
         for (seq, json) in what.asks.iter().filter(|(seq, _)| *seq <= applied) {
             self.answer_again(n, *seq, json)?;
         }

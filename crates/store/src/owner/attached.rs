@@ -17,6 +17,8 @@ pub(super) struct Attached {
     pub bell: Bell,
     pub sink: Arc<dyn Sink>,
     pub overflow: Vec<Segment>,
+    /// Up to there of its ring requests were looked for, which may be ahead of what is read.
+    looked: u64,
     /// Records up to this number took effect under an earlier owner.
     pub applied: u64,
     /// Its records of steps that an earlier owner has put into the catalog, the oldest first: number and bytes.
@@ -32,6 +34,7 @@ impl Attached {
             segment,
             sink,
             overflow: Vec::new(),
+            looked: 0,
             applied,
             pending: VecDeque::new(),
         }
@@ -41,6 +44,22 @@ impl Attached {
     /// gone: nothing may leave it that is not listed.
     pub fn is_mirror(&self) -> bool {
         self.segment.word(word::MIRROR).load(Ordering::SeqCst) != 0
+    }
+
+    /// The next record that is not read and was not looked at, and the position behind it; it stays to be read.
+    pub fn look_on(&mut self, buffer: &mut Vec<u8>) -> Option<u64> {
+        self.looked = self.consumer.ahead(self.looked.max(self.consumer.position()), buffer)?;
+        Some(self.looked)
+    }
+
+    /// Whether there is one.
+    pub fn can_look_on(&self) -> bool {
+        self.consumer.has_ahead(self.looked.max(self.consumer.position()))
+    }
+
+    /// Up to which of its requests a predecessor has refused some.
+    pub fn refused(&self) -> u64 {
+        self.segment.word(word::REFUSED).load(Ordering::SeqCst)
     }
 
     /// The session whose rest it brings.

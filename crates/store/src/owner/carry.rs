@@ -61,6 +61,11 @@ impl Intake {
             Action::Forget(tickets) => tickets.iter().for_each(|t| drop(self.kept.remove(t))),
             Action::Await { ticket, block } => self.awaited.push((ticket, block)),
             Action::Answer { session, seq, result } => self.answer(session, seq, result),
+            Action::Refuse { session, seq } => {
+                if let Some(s) = self.attached.get(&session) {
+                    s.segment.word(word::REFUSED).fetch_max(seq, Ordering::SeqCst);
+                }
+            }
             Action::Stats { session, seq } => {
                 let figures = self.stats();
                 self.answer(session, seq, Ok(figures));

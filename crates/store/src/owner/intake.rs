@@ -292,6 +292,7 @@ impl Intake {
     fn read_ring(&mut self, n: u64, buffer: &mut Vec<u8>) -> bool {
         for turn in 0..TURN {
             let Some(s) = self.attached.get_mut(&n).filter(|_| self.machine.reads(n)) else {
+                self.look_ahead(n, buffer);
                 return turn > 0;
             };
             match s.consumer.next(buffer) {
@@ -316,6 +317,21 @@ impl Intake {
             }
         }
         true
+    }
+
+    /// Looks for requests behind what stops the reading of a ring, and leaves everything there.
+    fn look_ahead(&mut self, n: u64, buffer: &mut Vec<u8>) {
+        for _ in 0..TURN {
+            let stopped = self.attached.get_mut(&n).filter(|_| self.machine.looks_ahead(n));
+            let Some(position) = stopped.and_then(|s| s.look_on(buffer)) else { return };
+            if Record::is_ask(buffer)
+                && let Ok((seq, Record::Ask { json })) = Record::decode(buffer)
+                && let Ok(ask) = serde_json::from_str(json)
+            {
+                self.feed(Event::Ahead { session: n, position, seq, ask });
+            }
+        }
+        self.busy = true;
     }
 
     /// What an earlier owner has put into the catalog comes before what is in the ring. Its last ones may be there, too:
@@ -417,9 +433,10 @@ impl Intake {
     fn sleep(&mut self) {
         let mut pending = false;
         for (n, s) in self.attached.iter_mut() {
-            if self.machine.reads(*n) {
+            let reads = self.machine.reads(*n);
+            if reads || self.machine.looks_ahead(*n) {
                 s.bell.prepare_sleep();
-                pending |= s.consumer.pending();
+                pending |= if reads { s.consumer.pending() } else { s.can_look_on() };
             }
         }
         if !pending {

@@ -203,8 +203,9 @@ impl Machine {
             if let Some(s) = self.sessions.get_mut(&session) {
                 s.leaving = None;
             }
-            self.answer(session, seq, Err(e.clone()));
+            self.refuse_ask(session, seq, e.clone());
         }
+        self.refuse_ahead(&e, &why);
         self.waits = Some((self.now, why));
     }
 

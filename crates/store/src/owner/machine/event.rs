@@ -138,9 +138,12 @@ pub(crate) enum Event<'a> {
     },
     /// A session begins, or one is there that an earlier owner left.
     Enter(Box<Session>),
-    /// The rank of an adopted session has come.
+    /// The rank of an adopted session has come; what it has asked and found no answer to, of what the predecessor has
+    /// not done.
     Resumed {
         session: u64,
+        #[serde(default)]
+        asks: Vec<u64>,
     },
     /// A record was read, from a ring, or one that was `pending` in the catalog (or is in both). If it names a
     /// block: whether that is valid, and whether its bytes are there.
@@ -153,6 +156,13 @@ pub(crate) enum Event<'a> {
         bytes: &'a [u8],
         block: Option<Result<bool>>,
         pending: bool,
+    },
+    /// A request stands in a ring behind what stops the reading of it. It is read all the same when its turn comes.
+    Ahead {
+        session: u64,
+        position: u64,
+        seq: u64,
+        ask: Ask,
     },
     /// What was read there is no record.
     Unreadable {
@@ -302,6 +312,12 @@ pub(crate) enum Action {
         session: u64,
         seq: u64,
         result: Result<Json>,
+    },
+    /// What this session asked up to that number and was not done is not done by a successor either: the rank is told
+    /// so in a moment.
+    Refuse {
+        session: u64,
+        seq: u64,
     },
     /// The driver answers these.
     Stats {

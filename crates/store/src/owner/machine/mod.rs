@@ -13,6 +13,7 @@
 //! - each request is answered once.
 
 mod absent;
+mod ahead;
 mod dropping;
 mod endings;
 mod event;
@@ -252,11 +253,8 @@ impl Machine {
                 self.come_again(session);
             }
             Event::Enter(session) => self.enter(*session),
-            Event::Resumed { session } => {
-                if let Some(adopted) = self.sessions.get_mut(&session).and_then(|s| s.adopted.as_mut()) {
-                    adopted.waiting = None;
-                }
-            }
+            Event::Resumed { session, asks } => self.resumed(session, &asks),
+            Event::Ahead { session, position, seq, ask } => self.look_at_ask(session, position, seq, ask),
             Event::Broken { session, error } => self.is_broken(session, error),
             Event::Empty { session } => {
                 if let Some(s) = self.sessions.get_mut(&session) {
@@ -319,6 +317,7 @@ impl Machine {
             self.pass_attempts(std::iter::once(session.rank));
         }
         session.times_back = self.times_back;
+        session.refused_before = session.refused_ask;
         self.sessions.insert(session.number, session);
     }
 
@@ -334,6 +333,7 @@ impl Machine {
     fn hang(&mut self, session: u64) {
         if let Some(s) = self.sessions.get_mut(&session).filter(|s| !s.hung) {
             (s.hung, s.empty) = (true, false);
+            s.ahead.clear();
         }
     }
 
@@ -399,6 +399,12 @@ impl Machine {
     /// Whether a session's ring is to be read now.
     pub fn reads(&self, session: u64) -> bool {
         self.sessions.get(&session).is_some_and(Session::is_readable)
+    }
+
+    /// Whether requests are to be looked for behind what stops the reading of a ring: a disk without room may stop it
+    /// for ever.
+    pub fn looks_ahead(&self, session: u64) -> bool {
+        self.sessions.get(&session).is_some_and(|s| s.hears() && !s.broken && !s.is_readable())
     }
 
     /// A session.

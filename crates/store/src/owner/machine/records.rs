@@ -60,6 +60,7 @@ impl Machine {
         let (n, seq) = (r.session, r.seq);
         s.empty = false;
         s.seen = s.seen.max(seq);
+        s.ahead.retain(|(ahead, _)| *ahead > seq);
         s.replaying = s.recovered || s.adopted.as_ref().is_some_and(|a| r.position <= a.replay_end);
         let mut keep = match *r.record {
             Record::StepBegin { .. }
@@ -72,6 +73,7 @@ impl Machine {
                 Keep::Group
             }
             _ if seq <= s.applied => Keep::Group,
+            Record::Ask { .. } if s.was_refused(seq, When::of(r.record).leaves()) => Keep::Group,
             Record::Put { payload: Payload::Block(_), .. } => {
                 self.take_large_put(&r);
                 Keep::Put(seq)
@@ -86,12 +88,11 @@ impl Machine {
                         s.deferred = Some(item);
                         keep = Keep::Deferred(seq);
                     }
-                    When::AtOnce(_) if s.recovered => {}
-                    // A predecessor has dropped one; the rank asks again if that was not enough.
-                    When::AtOnce(Ask::DropOldest) if s.replaying => {
-                        self.answer(n, seq, Ok(serde_json::Value::Null));
+                    When::AtOnce(_) if s.recovered || seq <= s.looked => {}
+                    When::AtOnce(ask) => {
+                        let replaying = s.replaying;
+                        self.do_at_once(n, seq, ask, replaying);
                     }
-                    When::AtOnce(ask) => self.later(n, seq, ask),
                 }
                 keep
             }
@@ -628,7 +629,7 @@ impl Machine {
 }
 
 /// When a small record takes effect.
-enum When {
+pub(super) enum When {
     /// With its group, in the catalog.
     Group,
     /// Its answer depends on the steps before it; at closing the mark "finished" must come after the
@@ -641,14 +642,22 @@ enum When {
 impl When {
     fn of(record: &Record) -> When {
         let Record::Ask { json } = record else { return When::Group };
-        match serde_json::from_str(json) {
-            Ok(Ask::Restart { .. } | Ask::Checkpoint { .. } | Ask::DropStep { .. } | Ask::Renew { .. }) => {
+        serde_json::from_str(json).map_or(When::Group, When::of_ask)
+    }
+
+    pub fn of_ask(ask: Ask) -> When {
+        match ask {
+            Ask::Restart { .. } | Ask::Checkpoint { .. } | Ask::DropStep { .. } | Ask::Renew { .. } => {
                 When::AfterSteps { leaves: false }
             }
-            Ok(Ask::Close { .. }) => When::AfterSteps { leaves: true },
-            Ok(ask @ (Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats)) => When::AtOnce(ask),
+            Ask::Close { .. } => When::AfterSteps { leaves: true },
+            Ask::Overflow { .. } | Ask::DropOldest | Ask::Stats => When::AtOnce(ask),
             _ => When::Group,
         }
+    }
+
+    pub fn leaves(&self) -> bool {
+        matches!(self, When::AfterSteps { leaves: true })
     }
 }
 

@@ -177,6 +177,44 @@ impl Scene {
         self.publish(session, &put, 10, None)
     }
 
+    /// A large one: its session waits until it is stored.
+    pub fn large_put(&mut self, session: u64) -> u64 {
+        let index = self.rings.get(&session).map_or(0, |r| r.0 as u32);
+        let (set, unit, attrs, if_version) = (0, "", "", None);
+        let payload = Payload::Block(HeldBlock { segment: 0, index, made: 1, bytes: LARGE });
+        let put = Record::Put { name: "l", set, meta: bytes(LARGE), unit, attrs, if_version, payload };
+        self.publish(session, &put, 10, Some(Ok(true)))
+    }
+
+    /// A request that stands behind what stops the reading; its place in the ring.
+    pub fn ask_ahead(&mut self, session: u64, ask: &Ask) -> (u64, u64) {
+        assert!(self.m.looks_ahead(session) && !self.m.reads(session));
+        let (seq, position) = self.rings.entry(session).or_default();
+        (*seq, *position) = (*seq + 1, *position + 10);
+        let (seq, position, ask) = (*seq, *position, ask.clone());
+        self.feed(Event::Ahead { session, position, seq, ask });
+        (seq, position)
+    }
+
+    /// Its turn has come.
+    pub fn read_ask(&mut self, session: u64, (seq, position): (u64, u64), ask: &Ask) {
+        assert!(self.m.reads(session));
+        let json = serde_json::to_string(ask).unwrap();
+        let record = &Record::Ask { json: &json };
+        let mut w = Writer::new();
+        record.encode(seq, &mut w);
+        let bytes = w.finish();
+        self.feed(Event::Record {
+            session,
+            position,
+            seq,
+            record,
+            bytes: &bytes,
+            block: None,
+            pending: false,
+        });
+    }
+
     pub fn ask(&mut self, session: u64, ask: &Ask) -> u64 {
         self.ask_over(session, ask, 10)
     }

@@ -84,6 +84,18 @@ pub(crate) struct Session {
     pub closing: bool,
     /// Its ring is damaged; it is read no more.
     pub broken: bool,
+    /// The last request that was looked at ahead of what is read, and those that wait there: number, and whether it is
+    /// one to close.
+    #[serde(default)]
+    pub looked: u64,
+    #[serde(default)]
+    pub ahead: Vec<(u64, bool)>,
+    /// The last request that was refused as the disk had no room, by a predecessor, too.
+    #[serde(default)]
+    pub refused_ask: u64,
+    /// The last one that a predecessor refused.
+    #[serde(default)]
+    pub refused_before: u64,
     /// Nothing is read until this large data set is stored.
     pub put: Option<Item>,
     /// Nothing is read until the steps before this request are durable.

@@ -120,7 +120,8 @@ impl World {
                 let text = text.to_owned();
                 effects.push(Effect::Tell(Tell::Message { session, level, step, text }));
             }
-            Record::Ask { json } => match serde_json::from_str(json).unwrap() {
+            Record::Ask { json } => match self.not_refused(session, seq, serde_json::from_str(json).unwrap())
+            {
                 Ask::Restart { .. } => {
                     let back = self.catalog.steps.last().copied();
                     let life = (session - 1) / u64::from(self.size);
@@ -144,6 +145,14 @@ impl World {
             },
             _ => {}
         }
+    }
+
+    /// What was refused is not done; a dead rank's request to close may be.
+    fn not_refused(&self, session: u64, seq: u64, ask: Ask) -> Ask {
+        let rank = &self.ranks[&session];
+        let may = !rank.alive && matches!(ask, Ask::Close { .. }) || !rank.refused.contains(&seq);
+        law!(self, may, "request {seq} of session {session} is done, and was refused: {ask:?}");
+        ask
     }
 
     pub fn keep(&mut self, session: u64, seq: u64, value: Json, effects: &mut Vec<Effect>) {

@@ -14,6 +14,7 @@ macro_rules! law {
 mod catalog;
 mod laws;
 mod rank;
+mod reading;
 mod rests;
 mod small;
 mod world;
@@ -59,7 +60,7 @@ macro_rules! named {
 
 impl Count {
     fn event(&mut self, event: &Event) {
-        let name = named!(event, Event: Alone, Enter, Resumed, Record, Unreadable, Broken, Empty, Hung, Seen, Absent,
+        let name = named!(event, Event: Alone, Enter, Resumed, Record, Ahead, Unreadable, Broken, Empty, Hung, Seen, Absent,
             Arrived, Written, Done, Described, Turn, Committed, NotCommitted, Request, Steer, Steered, Flush,
             Listed, Close, Lose);
         *self.0.entry(name).or_default() += 1;
@@ -67,7 +68,7 @@ impl Count {
 
     fn action(&mut self, action: &Action) {
         let name = named!(action, Action: Work, Discard, Commit, Describe, Settle, Applied, Release, Free, Keep,
-            Forget, Await, Answer, Stats, Overflow, Pass, Reply, Late, Remark, Say, Trouble, Tell, DeleteFile,
+            Forget, Await, Answer, Refuse, Stats, Overflow, Pass, Reply, Late, Remark, Say, Trouble, Tell, DeleteFile,
             Aside, Dropped, Durable, Fence, Leave, Lost);
         *self.0.entry(name).or_default() += 1;
     }
@@ -95,11 +96,12 @@ const ELSEWHERE: [&str; 9] = [
     "Action::Lost",
 ];
 
-const ALL: [&str; 42] = [
+const ALL: [&str; 44] = [
     "Event::Alone",
     "Event::Enter",
     "Event::Resumed",
     "Event::Record",
+    "Event::Ahead",
     "Event::Empty",
     "Event::Hung",
     "Event::Seen",
@@ -127,6 +129,7 @@ const ALL: [&str; 42] = [
     "Action::Forget",
     "Action::Await",
     "Action::Answer",
+    "Action::Refuse",
     "Action::Stats",
     "Action::Reply",
     "Action::Late",

@@ -73,6 +73,11 @@ pub struct Rank {
     pub fenced: bool,
     pub broken: bool,
     pub seq: u64,
+    /// Position up to which the owner has looked for requests.
+    pub looked: u64,
+    /// What its segment says of refused requests, and those that were.
+    pub refused_up_to: u64,
+    pub refused: BTreeSet<u64>,
     pub blocks: [Entry; BLOCKS],
     /// Small puts, by number: their bytes are the number.
     pub small: BTreeSet<u64>,
@@ -119,6 +124,9 @@ impl Rank {
             fenced: false,
             broken: false,
             seq: 0,
+            looked: 0,
+            refused_up_to: 0,
+            refused: BTreeSet::new(),
             blocks: [Entry::default(); BLOCKS],
             small: BTreeSet::new(),
             large: BTreeMap::new(),
@@ -231,6 +239,12 @@ impl Rank {
     /// Whether it can say anything now.
     pub fn is_free(&self) -> bool {
         self.alive && !self.fenced && self.asked.is_none() && self.ring.len() < RING
+    }
+
+    /// A request was refused for want of room: it goes on, and asks again what it cannot do without.
+    pub fn is_refused(&mut self, asked: &Asked) {
+        self.refused.insert(asked.seq);
+        self.began &= !matches!(asked.ask, Ask::Restart { .. });
     }
 
     /// Whether its buffer is used up.

@@ -9,7 +9,7 @@ use crate::owner::machine::event::Stored;
 use crate::owner::machine::*;
 use crate::stepfile::{Facts, Manifest};
 use forebay_types::control::Ask;
-use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
+use forebay_types::record::HeldBlock;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
 use serde_json::json;
@@ -52,6 +52,8 @@ pub struct World {
     /// Parts that fit on the disk in files that are not complete.
     pub room: usize,
     pub trouble: bool,
+    /// How long who closes waits for the disk.
+    pub closing: Duration,
     pub size: u32,
     pub sessions: u64,
     /// The first session of the last program that was started.
@@ -96,6 +98,7 @@ impl World {
             disk: Disk::Well,
             room: usize::MAX,
             trouble: false,
+            closing: Duration::from_secs(3600),
             size,
             sessions: 0,
             last_life: 0,
@@ -107,6 +110,9 @@ impl World {
             calm: false,
         };
         world.trouble = world.rng.one_in(2);
+        if seed.is_multiple_of(2) {
+            world.closing = Duration::from_millis(500);
+        }
         if world.rng.one_in(4) {
             world.room = 8 + world.rng.below(8) as usize;
         }
@@ -142,7 +148,7 @@ impl World {
             life: self.catalog.life,
             failed: self.catalog.failed.values().cloned().collect(),
             overflow: 16,
-            closing: Duration::from_secs(3600),
+            closing: self.closing,
             hiccup: Duration::from_secs(3600),
             files: Duration::from_secs(3600),
             late_ranks: Duration::from_secs(60),
@@ -167,7 +173,7 @@ impl World {
         self.feed(Event::Listed { steps, damaged, partial });
         for row in self.catalog.sessions.clone().into_values() {
             let Some(rank) = self.ranks.get_mut(&row.session) else { continue };
-            rank.read = rank.released;
+            (rank.read, rank.looked) = (rank.released, 0);
             let applied = self.catalog.applied.get(&row.session).copied().unwrap_or(0);
             self.births.insert(row.session, applied);
             let mut s = Session {
@@ -181,6 +187,7 @@ impl World {
                 released: rank.released,
                 far: rank.far,
                 after: rank.after,
+                refused_ask: rank.refused_up_to,
                 ..Session::default()
             };
             rank.pending = self
@@ -333,6 +340,11 @@ impl World {
             }
             Action::Await { ticket, block } => self.awaited.push((ticket, block)),
             Action::Answer { session, seq, result } => self.answer(session, seq, result),
+            Action::Refuse { session, seq } => {
+                if let Some(rank) = self.ranks.get_mut(&session) {
+                    rank.refused_up_to = rank.refused_up_to.max(seq);
+                }
+            }
             Action::Stats { session, seq } | Action::Overflow { session, seq, .. } => {
                 self.answer(session, seq, Ok(json!(null)));
             }
@@ -406,6 +418,9 @@ impl World {
         let Some(asked) = asked else { return };
         if let Err(error) = &result {
             self.count.refusal(error);
+        }
+        if result.as_ref().is_err_and(|e| e.code() == Code::Full) && seq <= rank.refused_up_to {
+            rank.is_refused(&asked);
         }
         self.tell(format!("rank {number} (session {session}) is answered {:?}: {result:?}", asked.ask));
         match (&asked.ask, &result) {
@@ -558,41 +573,6 @@ impl World {
         self.feed(Event::Done(Box::new(Done { id, written: most, result, file, took, bytes: 0 })));
     }
 
-    /// The owner reads some records of a ring.
-    pub(super) fn read(&mut self, session: u64, most: u64) {
-        for _ in 0..most {
-            let reads = self.machine.as_ref().is_some_and(|m| m.reads(session));
-            let Some(rank) = self.ranks.get_mut(&session).filter(|_| reads) else { return };
-            // What is pending in the catalog comes first, and may be in the ring as well.
-            let next = rank.ring.iter().find(|r| r.0 > rank.read).cloned();
-            let both = next.as_ref().is_some_and(|n| rank.pending.front().is_some_and(|p| p.0 == n.1));
-            let (position, bytes, pending) = match (rank.pending.pop_front(), next) {
-                (Some(_), Some((position, _, bytes))) if both => (position, bytes, true),
-                (Some((_, bytes)), _) => (rank.released, bytes, true),
-                (None, Some((position, _, bytes))) => (position, bytes, false),
-                (None, None) => return self.feed(Event::Empty { session }),
-            };
-            rank.read = position.max(rank.read);
-            let (seq, record) = Record::decode(&bytes).unwrap();
-            let payload = match &record {
-                Record::Put { payload, .. } | Record::StepBlock(StepBlock { payload, .. }) => Some(*payload),
-                _ => None,
-            };
-            let block = match payload {
-                Some(Payload::Block(b)) => {
-                    let entry = rank.blocks[b.index as usize];
-                    Some(match entry.made == b.made && entry.of == Some(seq) {
-                        true => Ok(entry.there),
-                        false => Err(Error::new(Code::Corrupt, "a record names another use of its block")),
-                    })
-                }
-                _ => None,
-            };
-            let (record, bytes) = (&record, bytes.as_slice());
-            self.feed(Event::Record { session, position, seq, record, bytes, block, pending });
-        }
-    }
-
     /// One thing happens.
     fn tick(&mut self) {
         self.now += Duration::from_millis(self.rng.below(20));
@@ -702,7 +682,8 @@ impl World {
             return;
         }
         let applied = self.births.get(&session).copied().unwrap_or(0);
-        self.feed(Event::Resumed { session });
+        let asks = asked.iter().map(|a| a.seq).filter(|seq| *seq > applied).collect();
+        self.feed(Event::Resumed { session, asks });
         let Some(asked) = asked.filter(|a| a.seq <= applied) else { return };
         match self.catalog.answers.get(&(session, asked.seq)).cloned() {
             Some(kept) => self.answer(session, asked.seq, Ok(kept)),
