@@ -43,9 +43,13 @@ impl Place {
 }
 
 /// An address that refuses connections has no agent any more, which a line that is cut may still have.
-fn nobody(e: Error) -> Error {
+fn nobody(e: Error, at: &Address) -> Error {
     match e.cause() {
-        Some(ErrorKind::ConnectionRefused) => Error::new(Code::NoServer, e.text()),
+        Some(ErrorKind::ConnectionRefused) => {
+            let text =
+                format!("{}; there, `forebay up --listen tcp://0.0.0.0:{}` starts one", e.text(), at.port);
+            Error::new(Code::NoServer, text)
+        }
         _ => e,
     }
 }
@@ -74,7 +78,7 @@ fn far(address: Address, name: String) -> Result<Far> {
     let at = address.clone();
     let dial = move || {
         let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
-        wire.map_err(nobody)?.into_stream()
+        wire.map_err(|e| nobody(e, &at))?.into_stream()
     };
     Ok(Far {
         dial: Arc::new(dial),

@@ -67,6 +67,16 @@ impl Layout {
         self.root.join(CATALOG)
     }
 
+    /// An error of the catalog itself with the run and the way out; any other one as it is.
+    pub fn of_catalog(&self, e: Error) -> Error {
+        if e.code() != Code::Corrupt || e.text().contains("`forebay ") {
+            return e;
+        }
+        let run = self.root.display();
+        let text = format!("{run}: {}; `forebay repair {run}` saves what can be read", e.text());
+        Error::new(Code::Corrupt, text)
+    }
+
     /// The catalog while it is being made.
     pub fn unfinished_catalog(&self) -> PathBuf {
         with_end(&self.catalog(), TMP)

@@ -48,7 +48,7 @@ impl Reader {
                 ));
             }
         }
-        let conn = catalog::open_read_only(&layout.catalog())?;
+        let conn = catalog::open_read_only(&layout.catalog()).map_err(|e| layout.of_catalog(e))?;
         Ok(Reader { layout, burst: Burst::new(conn), commits: None })
     }
 
@@ -74,6 +74,11 @@ impl Reader {
         question(&self.conn())
     }
 
+    /// The same for who may know nothing of the catalog: that it is damaged is told with the way out.
+    fn ask<T>(&self, question: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
+        self.asked(question).map_err(|e| self.layout.of_catalog(e))
+    }
+
     /// The same for one of many small questions.
     fn conn_of_burst(&self) -> Result<Asking<'_>> {
         match &self.commits {
@@ -84,17 +89,17 @@ impl Reader {
 
     /// The run's identity.
     pub fn run_id(&self) -> Result<String> {
-        catalog::fact(&self.conn(), "run_id")
+        self.ask(|conn| catalog::fact(conn, "run_id"))
     }
 
     /// Data sets outside steps whose name matches a glob.
     pub fn list(&self, pattern: &str, set: Option<i64>) -> Result<Vec<DataRow>> {
-        catalog::data_rows(&self.conn(), pattern, set)
+        self.ask(|conn| catalog::data_rows(conn, pattern, set))
     }
 
     /// A data set without its bytes.
     pub fn info(&self, name: &str, set: i64) -> Result<DataRow> {
-        catalog::data_row(&self.conn(), name, set)?.ok_or_else(|| absent(name, set))
+        self.ask(|conn| catalog::data_row(conn, name, set)?.ok_or_else(|| absent(name, set)))
     }
 
     /// A data set, or the part of it that a selection picks.
@@ -114,54 +119,54 @@ impl Reader {
 
     fn locate_by<'a>(&'a self, conn: Asking, which: (&'a str, i64), last: bool) -> Result<Located<'a>> {
         let (name, set) = which;
-        let found = catalog::find(&conn, name, set)?;
+        let found = catalog::find(&conn, name, set).map_err(|e| self.layout.of_catalog(e))?;
         drop(conn);
         Located::outside(&self.layout, found.ok_or_else(|| absent(name, set))?, which, last)
     }
 
     /// Attributes of the run, of a data set or of a table.
     pub fn attrs(&self, target: &Target) -> Result<Attrs> {
-        catalog::attributes(&self.conn(), target)
+        self.ask(|conn| catalog::attributes(conn, target))
     }
 
     /// All tables.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
-        catalog::tables(&self.conn())
+        self.ask(catalog::tables)
     }
 
     /// A table by name.
     pub fn table(&self, name: &str) -> Result<Option<TableInfo>> {
-        catalog::table(&self.conn(), name)
+        self.ask(|conn| catalog::table(conn, name))
     }
 
     /// Rows of a table by condition with `?`; all for an empty one.
     pub fn select(&self, table: &str, condition: &str, args: &[serde_json::Value]) -> Result<Rows> {
-        catalog::select_rows(&self.conn(), table, condition, args)
+        self.ask(|conn| catalog::select_rows(conn, table, condition, args))
     }
 
     /// Any SQL that only reads.
     pub fn sql(&self, text: &str, args: &[serde_json::Value]) -> Result<Rows> {
-        catalog::read_only(&self.conn(), text, args)
+        self.ask(|conn| catalog::read_only(conn, text, args))
     }
 
     /// Steps that lack ranks whose memory is on another host, in order.
     pub fn partial_steps(&self) -> Result<Vec<PartialRow>> {
-        catalog::partial_steps(&self.conn())
+        self.ask(catalog::partial_steps)
     }
 
     /// All complete steps, in order.
     pub fn steps(&self) -> Result<Vec<StepRow>> {
-        catalog::steps(&self.conn())
+        self.ask(catalog::steps)
     }
 
     /// One complete step.
     pub fn step(&self, step: i64) -> Result<StepRow> {
-        let found = catalog::step_row(&self.conn(), step)?;
+        let found = self.ask(|conn| catalog::step_row(conn, step))?;
         found.ok_or_else(|| self.no_step(step))
     }
 
     fn no_step(&self, step: i64) -> Error {
-        let near = catalog::nearest_steps(&self.conn(), step).unwrap_or_default();
+        let near = self.ask(|conn| catalog::nearest_steps(conn, step)).unwrap_or_default();
         let near: Vec<String> = near.iter().map(i64::to_string).collect();
         let known = if near.is_empty() { "there is none".into() } else { near.join(" and ") };
         Error::new(
@@ -172,28 +177,28 @@ impl Reader {
 
     /// What there is now.
     pub fn moment(&self) -> Result<Moment> {
-        catalog::moment(&self.conn())
+        self.ask(catalog::moment)
     }
 
     /// Numbers of the complete steps of a moment, in order.
     pub fn numbers_at(&self, moment: &Moment) -> Result<Vec<i64>> {
-        catalog::numbers_at(&self.conn(), moment)
+        self.ask(|conn| catalog::numbers_at(conn, moment))
     }
 
     /// The last complete step.
     pub fn last_step(&self) -> Result<Option<StepRow>> {
-        let last = catalog::last_step(&self.conn())?;
+        let last = self.ask(catalog::last_step)?;
         last.map(|step| self.step(step)).transpose()
     }
 
     /// Names of the data sets of a step.
     pub fn step_names(&self, step: i64) -> Result<Vec<String>> {
-        catalog::step_names(&self.conn(), step)
+        self.ask(|conn| catalog::step_names(conn, step))
     }
 
     /// What a data set of a step is, where it lies and which pieces it was made of.
     pub fn step_info(&self, step: i64, name: &str) -> Result<Entry> {
-        let found = catalog::step_data(&self.conn(), step, name)?;
+        let found = self.ask(|conn| catalog::step_data(conn, step, name))?;
         match found {
             Some(entry) => Ok(entry),
             None => {
@@ -218,42 +223,42 @@ impl Reader {
 
     /// Rank and size of a session, how far its small records are applied, and whether it is over.
     pub fn session(&self, number: u64) -> Result<Option<(u32, u32, u64, bool)>> {
-        catalog::session(&self.conn(), number)
+        self.ask(|conn| catalog::session(conn, number))
     }
 
     /// Name of the segment that a session's rank has on the store's host.
     pub fn segment_of(&self, session: u64) -> Result<Option<String>> {
-        catalog::segment_of(&self.conn(), session)
+        self.ask(|conn| catalog::segment_of(conn, session))
     }
 
     /// Checkpoints, in order.
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        catalog::checkpoints(&self.conn())
+        self.ask(catalog::checkpoints)
     }
 
     /// Whether the run was closed as finished.
     pub fn finished(&self) -> Result<bool> {
-        catalog::finished(&self.conn())
+        self.ask(catalog::finished)
     }
 
     /// Declared parameters with their values.
     pub fn parameters(&self) -> Result<Vec<Parameter>> {
-        catalog::parameters(&self.conn())
+        self.ask(catalog::parameters)
     }
 
     /// Declared diagrams.
     pub fn diagrams(&self) -> Result<Vec<Diagram>> {
-        catalog::diagrams(&self.conn())
+        self.ask(catalog::diagrams)
     }
 
     /// Curves of a diagram: number and name.
     pub fn curves(&self, diagram: u32) -> Result<Vec<(u32, String)>> {
-        catalog::curves(&self.conn(), diagram)
+        self.ask(|conn| catalog::curves(conn, diagram))
     }
 
     /// Recorded points of a curve.
     pub fn points(&self, diagram: u32, curve: u32) -> Result<Vec<(f64, f64)>> {
-        catalog::points(&self.conn(), diagram, curve)
+        self.ask(|conn| catalog::points(conn, diagram, curve))
     }
 
     /// Recorded points in rows `from` to `to`, both among them, in order, at most `most`; of one
@@ -264,17 +269,17 @@ impl Reader {
         of: Option<(u32, u32)>,
         most: usize,
     ) -> Result<Vec<catalog::Point>> {
-        catalog::points_between(&self.conn(), rows, of, most)
+        self.ask(|conn| catalog::points_between(conn, rows, of, most))
     }
 
     /// The last messages: step, level and text.
     pub fn messages(&self, last: u32) -> Result<Vec<(i64, u8, String)>> {
-        catalog::messages(&self.conn(), last)
+        self.ask(|conn| catalog::messages(conn, last))
     }
 
     /// The log of steering.
     pub fn acts(&self) -> Result<Vec<catalog::Act>> {
-        catalog::acts(&self.conn())
+        self.ask(catalog::acts)
     }
 }
 

@@ -64,6 +64,34 @@ fn rows_that_a_damaged_page_hides_without_an_error_are_said_not_to_be_counted() 
 }
 
 #[test]
+fn whoever_meets_a_damaged_catalog_hears_of_which_run_and_of_the_way_out() {
+    let (_keep, run, catalog) = settled();
+    let whole = std::fs::read(&catalog).unwrap();
+    let mut met = 0;
+    let pages = whole.len().div_ceil(PAGE);
+    for page in (1..pages).step_by(pages / 16) {
+        write(&catalog, &[0xa5; PAGE], (page * PAGE) as u64);
+        let read = Reader::open(&run).and_then(|reader| {
+            reader.steps()?;
+            reader.list("*", None)?;
+            reader.checkpoints()?;
+            reader.select("t", "", &[]).map(drop)
+        });
+        let written = recover(&run).map(drop);
+        for e in [read, written].into_iter().filter_map(Result::err) {
+            let text = e.text();
+            assert!(text.contains(&format!("{}", run.display())), "page {page}: {text}");
+            assert!(text.contains("`forebay repair "), "page {page}: {text}");
+            met += 1;
+        }
+        let _ = std::fs::remove_file(run.join("catalog.sqlite-wal"));
+        let _ = std::fs::remove_file(run.join("catalog.sqlite-shm"));
+        std::fs::write(&catalog, &whole).unwrap();
+    }
+    assert!(met > 3, "{met}");
+}
+
+#[test]
 fn a_damaged_first_page_costs_nothing_that_stands_on_others() {
     let single = (0..24u64).chain(44..60).chain([100]).map(|at| (at, 1));
     for (at, n) in single.chain([(0, 16), (16, 16), (0, 60), (32, 68)]) {

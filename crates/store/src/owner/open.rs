@@ -162,7 +162,11 @@ impl Owner {
     ///
     /// Refused: a run that another live process holds (named by pid and host), a directory that
     /// is no run or cannot be written, a newer format.
-    pub fn open(dir: &Path, mut options: Options) -> Result<Owner> {
+    pub fn open(dir: &Path, options: Options) -> Result<Owner> {
+        Owner::begin(dir, options).map_err(|e| Layout::new(dir).of_catalog(e))
+    }
+
+    fn begin(dir: &Path, mut options: Options) -> Result<Owner> {
         if !options.mode.writes() {
             return Err(Error::bad("a run opened with mode \"r\" has no owner; use a reader"));
         }
