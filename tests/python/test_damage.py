@@ -210,6 +210,51 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+LOOKING = """
+import os, sqlite3, subprocess, sys
+import forebay as fb
+
+place, how, end = sys.argv[1:]
+look = f'''
+import sqlite3
+found = sqlite3.connect("file:{place}/catalog.sqlite?mode={how}", uri=True)
+print(found.execute("select count(*) from t").fetchone()[0])
+found.close()
+'''
+run = fb.open(place, "a", rank=0, size=1)
+table = run.table("t", {"k": "i64"})
+for part in range(4):
+    for k in range(10 * part, 10 * part + 10):
+        with run.snapshot(k) as s:
+            s.put("u", [1.0 * k])
+        table.insert((k,))
+    run.flush()
+    exec(look)
+    outside = look.replace("mode=ro", "mode=rw")
+    print(subprocess.run([sys.executable, "-c", outside], capture_output=True, text=True, check=True).stdout, end="")
+if end == "killed":
+    os.kill(os.getpid(), 9)
+run.close()
+"""
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+@pytest.mark.parametrize("how", ["rw", "ro"])
+def test_another_sqlite_in_the_program_that_closes_the_catalog_takes_nothing_away(
+    place: Place, run_dir: Path, how: str, end: str
+) -> None:
+    program = place.python(LOOKING, run_dir, how, end)
+    out, _ = program.communicate(timeout=60)
+    assert out.split() == [f"{n}" for n in (10, 20, 30, 40) for _ in range(2)]
+    assert program.returncode == (0 if end == "closed" else -signal.SIGKILL)
+    assert (run_dir / "catalog.sqlite-wal").exists() == (end == "killed")
+    place.command("recover", run_dir)
+    assert "sound" in place.command("verify", run_dir)
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == list(range(40))
+        assert run.table("t").select()["k"].tolist() == list(range(40))
+
+
 def test_a_copy_of_a_crashed_run_that_cannot_be_written_says_what_to_do(place: Place, tmp_path: Path) -> None:
     program = place.python(CRASHED, tmp_path / "r.fb")
     assert program.wait(60) == -signal.SIGKILL

@@ -81,6 +81,8 @@ pub mod process;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
+mod share;
+#[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
 mod spin;
@@ -109,6 +111,8 @@ pub use pages::{fill_behind, room_for};
 pub use process::{Process, ProcessState};
 #[cfg(not(loom))]
 pub use segment::{Consumer, Mapped, Producer, Segment};
+#[cfg(not(loom))]
+pub use share::Share;
 #[cfg(not(loom))]
 pub use spin::Spin;
 #[cfg(not(loom))]

@@ -87,7 +87,7 @@ pub use watch::{
 use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
 use forebay_types::{Code, Error, Result};
-use presence::{Held, Presence};
+use presence::{Held, Kept, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -112,6 +112,8 @@ pub struct Catalog {
     presence: Presence,
     /// It, and the run's directory, to see when they are deleted.
     held: Option<Held>,
+    /// What keeps others from taking it for closed. Dropped behind the connection.
+    kept: Option<Kept>,
     /// Set when it is the run's catalog no more.
     gone: Option<Error>,
     /// The highest number that a step was given.
@@ -132,6 +134,13 @@ fn ensure_tables(conn: &Connection) -> Result<()> {
     points::ensure_tables(conn)?;
     histories::ensure_columns(conn)?;
     watch::ensure_table(conn)
+}
+
+impl Drop for Catalog {
+    /// The connection is closed behind this: whoever closes the last one removes the log.
+    fn drop(&mut self) {
+        self.kept.iter().for_each(Kept::give_back);
+    }
 }
 
 impl Catalog {
@@ -168,6 +177,7 @@ impl Catalog {
             lazy: false,
             presence,
             held: None,
+            kept: None,
             gone: None,
             serial: 0,
             noting: None,
@@ -190,6 +200,7 @@ impl Catalog {
         })?;
         self.presence = Presence::of(&self.path);
         self.held = Held::of(&self.path);
+        self.kept = Some(Kept::of(&self.path));
         shut_index(&self.path);
         Ok(self)
     }

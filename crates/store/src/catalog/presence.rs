@@ -5,9 +5,11 @@
 
 use super::{Catalog, sql_error};
 use crate::layout::{SAVED, with_end};
+use forebay_arena::Share;
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::fs::OpenOptions;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -54,6 +56,29 @@ impl Presence {
             }
         }
         Seen::Same
+    }
+}
+
+/// Whoever wants these bytes of a catalog alone is the last one that has it open, as he believes, and removes the log.
+const OF_ALL_WHO_HAVE_IT: Range<i64> = 0x4000_0002..0x4000_0200;
+/// Whoever wants this byte of the index of the log alone is the first one that opens it, as he believes, and empties it.
+const OF_ALL_WHO_HAVE_ITS_INDEX: Range<i64> = 128..129;
+
+/// SQLite's own locks are the process's, and are lost when another SQLite in it, as that of Python, closes the file: the
+/// log would be removed under the owner. These stay.
+pub(super) struct Kept(Vec<Share>);
+
+impl Kept {
+    /// For a catalog that is open. A file system that knows no such locks has SQLite's.
+    pub fn of(path: &Path) -> Kept {
+        let parts =
+            [(path.to_owned(), OF_ALL_WHO_HAVE_IT), (with_end(path, "-shm"), OF_ALL_WHO_HAVE_ITS_INDEX)];
+        Kept(parts.into_iter().filter_map(|(path, bytes)| Share::of(&path, bytes).ok()).collect())
+    }
+
+    /// The files stay open: closing them would take SQLite's locks away.
+    pub fn give_back(&self) {
+        self.0.iter().for_each(Share::give_back);
     }
 }
 
