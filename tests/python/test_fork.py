@@ -92,6 +92,57 @@ assert os.waitpid(pid, 0)[1] == 0
         assert own["x"] == 2.0
 
 
+LOOP = """
+import os, sys
+import numpy as np
+import forebay as fb
+
+if "agent" in sys.argv:
+    fb.connect()
+run = fb.open(sys.argv[1])
+
+@run.saves(every=5)
+def keep(step):
+    with run.snapshot(step) as s:
+        s.put("u", np.full(3, float(step)))
+
+pid = None
+for step in run.steps(60):
+    if step == 11 and pid is None:
+        with run.snapshot(step) as s:
+            part = s.allocate("u", 1000, "f8")
+            pid = os.fork()
+            if pid == 0:
+                CHILD
+            assert os.waitpid(pid, 0)[1] == 0
+            part[:] = 11.0
+        del part
+assert pid
+run.close()
+"""
+
+
+@pytest.mark.parametrize("child", ["sys.exit(0)", "break", "continue"])
+@pytest.mark.parametrize("keeper", ["embedded", "agent"])
+def test_a_child_made_in_the_loop_leaves_it_as_it_likes_and_harms_nothing(
+    place: Place, agent: Agent, run_dir: Path, keeper: str, child: str
+) -> None:
+    code = LOOP.replace("CHILD", child)
+    if child == "break":
+        # What stands behind the loop is the parent's.
+        code = code.replace("assert pid\n", "if not pid: sys.exit(0)\n")
+    if child == "continue":
+        code = code.replace("for step in", "try:\n  for step in").replace("\n    ", "\n      ")
+        code = code.replace(
+            "assert pid\n", "except fb.Closed as e: sys.exit('after forking' not in str(e))\nassert pid\n"
+        )
+    own = agent.place if keeper == "agent" else place
+    own.run_python(code, run_dir, keeper)
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.numbers == sorted([*range(0, 61, 5), 11])
+        assert run.snapshots.at(11)["u"].sum() == 11_000.0
+
+
 @pytest.mark.parametrize("keeper", ["embedded", "agent"])
 def test_workers_of_multiprocessing_harm_nothing(place: Place, run_dir: Path, keeper: str) -> None:
     workers = """

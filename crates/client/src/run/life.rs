@@ -76,11 +76,14 @@ impl Life {
         self.state.load(Ordering::Acquire) == GOOD
     }
 
+    /// Fails in a child of the process that opened the session.
+    pub fn own(&self) -> Result<()> {
+        if self.is_child() { Err(self.forked()) } else { Ok(()) }
+    }
+
     /// Fails when the session is of no use now, and says why.
     pub fn check(&self) -> Result<()> {
-        if self.is_child() {
-            return Err(self.forked());
-        }
+        self.own()?;
         match self.state.load(Ordering::Acquire) {
             GOOD => Ok(()),
             state => Err(self.fault(state)),

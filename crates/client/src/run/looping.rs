@@ -203,6 +203,9 @@ impl LoopHead {
         if step >= self.quiet || core.finish.load(Ordering::Relaxed) || self.watch.is_due(core) {
             return None;
         }
+        if core.life.is_child() {
+            return None;
+        }
         core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
         let gate = core.segment.word(word::GATE).load(Ordering::SeqCst);
         if (step as u64) < gate && core.life.good() && !core.down.news() {
@@ -223,6 +226,7 @@ impl LoopHead {
         if self.ended {
             return Ok(None);
         }
+        self.core.life.own()?;
         let step = self.next;
         let last = step >= self.end || self.is_finished();
         // What is called here finds the state of this head.

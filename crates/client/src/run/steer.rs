@@ -251,7 +251,7 @@ impl Core {
 
     /// The same from where nothing may wait or fail: without room in the ring it is left out.
     pub fn declare_at_once(&self, declare: &Declare) {
-        let open = self.life.good() && self.closing.load(Ordering::Relaxed) == 0;
+        let open = self.life.check().is_ok() && self.closing.load(Ordering::Relaxed) == 0;
         if let (true, Ok(json)) = (open, to_json(declare)) {
             let said = self.log.try_push(&Record::Declare { json: &json }, &mut |_| {});
             if said.is_ok() {

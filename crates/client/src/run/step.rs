@@ -486,6 +486,11 @@ impl StepWriter {
     }
 
     fn give_up(&self, state: &mut State, how: Phase) -> Result<()> {
+        if self.core.life.is_child() {
+            // Its blocks are the parent's, and are in use there.
+            state.phase = how;
+            return Ok(());
+        }
         let sent = self.core.publish(&Record::StepDiscard { step: self.step });
         let mut rooms = self.core.rooms();
         for r in state.reserved.drain(..) {
