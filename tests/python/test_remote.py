@@ -434,3 +434,24 @@ def test_a_rank_that_begins_when_the_others_are_through_sees_the_parameter_at_th
     assert saw.startswith("saw 7 at ")
     assert ended(agent.place.python(RANK, path, "1", "2", "1000000"))[0] == f"{saw}done\n"
     assert ended(first)[0] == "done\n"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_reader_whose_line_was_cut_while_the_run_was_begun_anew_is_told(agent: Agent) -> None:
+    path = agent.runs / "anew.fb"
+    line = Proxy(agent.address)
+    with fb.open(path, "w") as run:
+        run.put("x", 1)
+    with fb.open(f"{line.address}/anew", "r") as held:
+        assert held.get("x") == 1
+        line.cut()
+        line.heal()
+        assert held.get("x") == 1, "the run is the same"
+        with fb.open(path, "w") as run:
+            run.put("x", 2)
+        line.cut()
+        line.heal()
+        for _ in range(2):
+            with pytest.raises(fb.Conflict, match=r"begun anew.*; open it again"):
+                held.get("x")
+    line.close()

@@ -6,10 +6,9 @@
 //! hinders the owner from starting its write-ahead log anew, so a thread lets go of it when no
 //! question came for a while; without a view it sleeps.
 
-use crate::catalog::sql_error;
-use forebay_types::Result;
+use crate::catalog::{Opened, sql_error};
+use forebay_types::{Error, Result};
 use rusqlite::Connection;
-use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ struct Shared {
 }
 
 struct State {
-    conn: Connection,
+    catalog: Opened,
     /// The count of commits at which the view was taken.
     view: Option<u64>,
     asked: bool,
@@ -60,7 +59,8 @@ impl State {
     fn let_go(&mut self) {
         if self.view.take().is_some() {
             // Nothing was written, so nothing is lost if it fails; the next question tells.
-            let _ = self.conn.prepare_cached("COMMIT").and_then(|mut s| s.execute(()));
+            let conn = self.catalog.conn().into_iter();
+            conn.for_each(|conn| drop(conn.prepare_cached("COMMIT").and_then(|mut s| s.execute(()))));
         }
     }
 }
@@ -68,25 +68,32 @@ impl State {
 /// The connection, locked.
 pub(crate) struct Asking<'a>(MutexGuard<'a, State>);
 
-impl Deref for Asking<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.0.conn
+impl Asking<'_> {
+    pub fn conn(&self) -> Result<&Connection> {
+        self.0.catalog.conn().ok_or_else(|| Error::internal("a catalog is asked that is not open"))
     }
 }
 
 impl Burst {
-    pub fn new(conn: Connection) -> Burst {
-        let state = State { conn, view: None, asked: false, keeper: false, over: false };
+    pub fn new(catalog: Opened) -> Burst {
+        let state = State { catalog, view: None, asked: false, keeper: false, over: false };
         Burst { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
     /// For a question about what is committed now.
-    pub fn now(&self) -> Asking<'_> {
+    pub fn now(&self) -> Result<Asking<'_>> {
         let mut state = self.shared.lock();
         state.let_go();
-        Asking(state)
+        state.catalog.follow()?;
+        Ok(Asking(state))
+    }
+
+    /// The same for whoever did not find what the catalog says.
+    pub fn again(&self) -> Result<Asking<'_>> {
+        let mut state = self.shared.lock();
+        state.let_go();
+        state.catalog.follow_path()?;
+        Ok(Asking(state))
     }
 
     /// For a question about what was committed when there were `commits`, or later.
@@ -98,13 +105,16 @@ impl Burst {
         }
         let sleeps = state.view.is_none();
         state.let_go();
+        state.catalog.follow()?;
         // Without the thread no view is kept: each question takes its own.
         if self.has_keeper(&mut state) {
-            state
-                .conn
+            let asking = Asking(state);
+            asking
+                .conn()?
                 .prepare_cached("BEGIN")
                 .and_then(|mut s| s.execute(()))
                 .map_err(|e| sql_error("the catalog cannot be read", e))?;
+            state = asking.0;
             state.view = Some(commits);
             if sleeps {
                 self.shared.changed.notify_one();
@@ -137,17 +147,17 @@ impl Drop for Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::scratch;
     use std::time::Instant;
 
-    /// A file with a counter, a writer, and a burst that reads it.
+    /// A catalog with a counter, a writer, and a burst that reads it.
     fn pair() -> (tempfile::TempDir, Connection, Burst) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sqlite");
+        let (dir, catalog) = scratch();
+        drop(catalog);
+        let path = dir.path().join("catalog.sqlite");
         let writer = Connection::open(&path).unwrap();
-        writer
-            .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(x); INSERT INTO t VALUES(0)")
-            .unwrap();
-        let burst = Burst::new(Connection::open(&path).unwrap());
+        writer.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES(0)").unwrap();
+        let burst = Burst::new(Opened::open(&path).unwrap());
         (dir, writer, burst)
     }
 
@@ -160,11 +170,15 @@ mod tests {
         let (_dir, writer, burst) = pair();
         for count in 1..200u64 {
             writer.execute("UPDATE t SET x = ?1", [count as i64]).unwrap();
-            assert_eq!(x(&burst.at(count).unwrap()), count as i64);
-            assert_eq!(x(&burst.at(count).unwrap()), count as i64);
+            assert_eq!(x(burst.at(count).unwrap().conn().unwrap()), count as i64);
+            assert_eq!(x(burst.at(count).unwrap().conn().unwrap()), count as i64);
             if count % 7 == 0 {
                 writer.execute("UPDATE t SET x = -1", ()).unwrap();
-                assert_eq!(x(&burst.now()), -1, "a question outside the burst sees the last commit");
+                assert_eq!(
+                    x(burst.now().unwrap().conn().unwrap()),
+                    -1,
+                    "a question outside the burst sees the last commit"
+                );
             }
         }
     }
@@ -172,7 +186,7 @@ mod tests {
     #[test]
     fn a_view_that_nobody_asks_is_let_go() {
         let (_dir, writer, burst) = pair();
-        assert_eq!(x(&burst.at(1).unwrap()), 0);
+        assert_eq!(x(burst.at(1).unwrap().conn().unwrap()), 0);
         writer.execute("UPDATE t SET x = 1", ()).unwrap();
         let busy =
             || -> i64 { writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |r| r.get(0)).unwrap() };

@@ -4,7 +4,7 @@
 //! knows, only the part that is asked for. A reader may be shared by threads.
 
 use crate::burst::{Asking, Burst};
-use crate::catalog::{self, Checkpoint, DataRow, Moment, PartialRow, Rows, StepRow};
+use crate::catalog::{self, Checkpoint, DataRow, Moment, Opened, PartialRow, Rows, StepRow};
 use crate::layout::{Found, Layout, begun};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
@@ -48,8 +48,8 @@ impl Reader {
                 ));
             }
         }
-        let conn = catalog::open_read_only(&layout.catalog()).map_err(|e| layout.of_catalog(e))?;
-        Ok(Reader { layout, burst: Burst::new(conn), commits: None })
+        let catalog = Opened::open(&layout.catalog()).map_err(|e| layout.of_catalog(e))?;
+        Ok(Reader { layout, burst: Burst::new(catalog), commits: None })
     }
 
     /// Makes bursts of questions cheaper where commits can be counted: nothing is committed while
@@ -65,13 +65,9 @@ impl Reader {
         self.layout.root()
     }
 
-    fn conn(&self) -> Asking<'_> {
-        self.burst.now()
-    }
-
     /// Asks the catalog what has no name here.
     pub(crate) fn asked<T>(&self, question: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
-        question(&self.conn())
+        question(self.burst.now()?.conn()?)
     }
 
     /// The same for who may know nothing of the catalog: that it is damaged is told with the way out.
@@ -83,7 +79,16 @@ impl Reader {
     fn conn_of_burst(&self) -> Result<Asking<'_>> {
         match &self.commits {
             Some(count) => self.burst.at(count()),
-            None => Ok(self.burst.now()),
+            None => self.burst.now(),
+        }
+    }
+
+    /// Looks once more for what is not as the catalog said: the file of it may have been replaced, dropped or put
+    /// aside since, or the run be another one.
+    fn twice<T>(&self, look: impl Fn() -> Result<T>) -> Result<T> {
+        match look() {
+            Err(e) if e.code() == Code::Corrupt => self.burst.again().map(drop).and_then(|()| look()),
+            other => other,
         }
     }
 
@@ -112,14 +117,14 @@ impl Reader {
         // A file that was replaced between the look into the catalog and its opening is looked
         // for once more.
         match self.locate_by(self.conn_of_burst()?, (name, set), false) {
-            Err(e) if e.code() == Code::NotFound => self.locate_by(self.conn(), (name, set), true),
+            Err(e) if e.code() == Code::NotFound => self.locate_by(self.burst.again()?, (name, set), true),
             other => other,
         }
     }
 
     fn locate_by<'a>(&'a self, conn: Asking, which: (&'a str, i64), last: bool) -> Result<Located<'a>> {
         let (name, set) = which;
-        let found = catalog::find(&conn, name, set).map_err(|e| self.layout.of_catalog(e))?;
+        let found = catalog::find(conn.conn()?, name, set).map_err(|e| self.layout.of_catalog(e))?;
         drop(conn);
         Located::outside(&self.layout, found.ok_or_else(|| absent(name, set))?, which, last)
     }
@@ -217,8 +222,7 @@ impl Reader {
 
     /// A data set of a step, to be read once or in slabs.
     pub fn locate_in_step(&self, step: i64, name: &str) -> Result<Located<'_>> {
-        let entry = self.step_info(step, name)?;
-        Located::in_step(&self.layout, entry, self.step(step)?)
+        self.twice(|| Located::in_step(&self.layout, self.step_info(step, name)?, self.step(step)?))
     }
 
     /// Rank and size of a session, how far its small records are applied, and whether it is over.

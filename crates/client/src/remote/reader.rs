@@ -33,6 +33,7 @@ pub type FarArray = (ArrayMeta, String, Vec<u8>);
 /// A run on another host, open for reading. Usable from every thread.
 pub struct FarReader {
     far: Far,
+    run_id: Option<String>,
     line: Mutex<Option<Line>>,
     check: RwLock<Option<Check>>,
 }
@@ -40,8 +41,35 @@ pub struct FarReader {
 impl FarReader {
     /// Opens it; `NotFound` when there is no such run.
     pub fn open(far: Far) -> Result<FarReader> {
-        let line = call(&far)?;
-        Ok(FarReader { far, line: Mutex::new(Some(line)), check: RwLock::new(None) })
+        let mut line = call(&far)?;
+        let mut reader = FarReader { far, run_id: None, line: Mutex::new(None), check: RwLock::new(None) };
+        reader.run_id = reader.run_of(&mut line)?;
+        *reader.lock() = Some(line);
+        Ok(reader)
+    }
+
+    /// The identity of the run that a line reads; an older agent does not tell it.
+    fn run_of(&self, line: &mut Line) -> Result<Option<String>> {
+        match self.asked(line, &Question::RunId)? {
+            Err(e) if e.code() == Code::VersionMismatch => Ok(None),
+            told => self.understood(&told?).map(Some),
+        }
+    }
+
+    /// A line in the place of one that is dead, to the same run: it may have been begun anew meanwhile.
+    fn call_again(&self) -> Result<Line> {
+        let mut line = call(&self.far)?;
+        let now = self.run_of(&mut line)?;
+        match now.is_some() && self.run_id.is_some() && now != self.run_id {
+            true => Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "{} is another run than when it was opened here: it was begun anew, as with mode \"w\"; open it again",
+                    self.far.url
+                ),
+            )),
+            false => Ok(line),
+        }
     }
 
     /// Sets the check that waiting calls make every 100 ms in the waiting thread.
@@ -59,7 +87,7 @@ impl FarReader {
         for again in [false, true] {
             let mut line = match place.take() {
                 Some(line) => line,
-                None => call(&self.far)?,
+                None => self.call_again()?,
             };
             match work(&mut line) {
                 Err(e) if e.code() == Code::ServerLost && !again => {}
@@ -75,8 +103,11 @@ impl FarReader {
 
     /// The answer to a question, as JSON.
     pub fn ask<T: DeserializeOwned>(&self, question: &Question) -> Result<T> {
-        let bytes = self.bytes(question)?;
-        serde_json::from_slice(&bytes).map_err(|e| {
+        self.understood(&self.bytes(question)?)
+    }
+
+    fn understood<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<T> {
+        serde_json::from_slice(answer).map_err(|e| {
             Error::new(
                 Code::VersionMismatch,
                 format!("an answer from {} is not understood: {e}", self.far.url),
@@ -90,13 +121,16 @@ impl FarReader {
     }
 
     fn bytes(&self, question: &Question) -> Result<Vec<u8>> {
+        self.with(|line| self.asked(line, question)?)
+    }
+
+    /// The answer that comes on a line, or the error in its place.
+    fn asked(&self, line: &mut Line, question: &Question) -> Result<Result<Vec<u8>>> {
         let json = serde_json::to_vec(question).map_err(|e| Error::internal(e.to_string()))?;
-        self.with(|line| {
-            line.push(Header::new(kind::READ, 1), &json, &[]);
-            self.answer(line, 1, Vec::new(), |all, bytes| {
-                all.extend_from_slice(bytes);
-                Ok(())
-            })?
+        line.push(Header::new(kind::READ, 1), &json, &[]);
+        self.answer(line, 1, Vec::new(), |all, bytes| {
+            all.extend_from_slice(bytes);
+            Ok(())
         })
     }
 

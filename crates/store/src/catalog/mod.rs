@@ -23,6 +23,7 @@ mod pending;
 mod points;
 mod presence;
 mod query;
+mod reading;
 mod schema;
 mod serials;
 mod sessions;
@@ -62,6 +63,7 @@ pub use points::{
     Completed, Fate, Giver, Point, add_point, give_point, points, points_between, ranks_that_left,
 };
 pub use query::{Rows, read_only, select_rows};
+pub use reading::Opened;
 pub use serials::{backs, is_aside, set_aside};
 pub use sessions::{
     SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, last_session,
@@ -164,6 +166,7 @@ impl Catalog {
     }
 
     fn open_at(disk: &Arc<dyn Disk>, path: PathBuf, fence: u64) -> Result<Catalog> {
+        Kept::check(&path)?;
         check_format(&path)?;
         let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
@@ -375,6 +378,11 @@ fn writable(path: &Path) -> Result<Connection> {
 
 /// Opens a catalog for reading; the format is checked.
 pub fn open_read_only(path: &Path) -> Result<Connection> {
+    open_to_read(path).map(|(conn, _)| conn)
+}
+
+/// The same, and whether it is read as a file that nobody writes.
+fn open_to_read(path: &Path) -> Result<(Connection, bool)> {
     let identity = || path.metadata().map(|m| (m.dev(), m.ino()));
     for _ in 0..TRIES {
         let before = match identity() {
@@ -383,37 +391,47 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
         };
         let opened = match generation::is_mixed(path) {
             true => Err(generation::mixed(path)),
-            false => open_at_once(path),
+            false => open_either(path),
         };
         // A run that is begun anew while we look: the log that was found beside the file may be another's.
         if identity().ok() == before {
             return opened;
         }
     }
+    Err(being_made(path))
+}
+
+fn being_made(path: &Path) -> Error {
     let text = format!("there is no {}, or it is just being made; try again", path.display());
-    Err(Error::new(Code::NotFound, text))
+    Error::new(Code::NotFound, text)
 }
 
 fn open_at_once(path: &Path) -> Result<Connection> {
+    open_either(path).map(|(conn, _)| conn)
+}
+
+fn open_either(path: &Path) -> Result<(Connection, bool)> {
     let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     damaged::spare_log(path)?;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
     // A directory that cannot be written has no room for the log's index; nobody writes there.
+    let mut is_fixed = false;
     if let Err(e) = conn.query_row("SELECT count(*) FROM sqlite_master", (), |_| Ok(())) {
         if !settled(path) {
             return Err(unsettled(path, e));
         }
         let uri = format!("file:{}?immutable=1", escape(path));
         conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(failed)?;
+        is_fixed = true;
     }
     format_of(&conn, path)?;
     marks::ensure_readable(&conn).map_err(failed)?;
     // Pages of a small cache stay in the processor's: a larger one takes fresh memory for each page read.
     conn.execute_batch("PRAGMA cache_size = -4096").map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(64);
-    Ok(conn)
+    Ok((conn, is_fixed))
 }
 
 /// What a catalog says of its run to somebody who must not write beside it, nor wait for a disk that is frozen: the

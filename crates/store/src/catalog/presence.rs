@@ -8,11 +8,14 @@ use crate::layout::{SAVED, with_end};
 use forebay_arena::Share;
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A removed catalog may be the first that goes of a whole directory: who has written it anew looks for so long
@@ -35,8 +38,17 @@ enum Seen {
 
 impl Presence {
     pub fn of(path: &Path) -> Presence {
-        let known = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
-        Presence([known(path), known(&with_end(path, "-wal"))])
+        Presence([id_of(path), id_of(&with_end(path, "-wal"))])
+    }
+
+    /// Those of the file alone.
+    pub fn file(&self) -> Option<(u64, u64)> {
+        self.0[0]
+    }
+
+    /// Whether there was no log.
+    pub fn is_alone(&self) -> bool {
+        self.0[1].is_none()
     }
 
     /// Whether the log that lies there is still the one of the file that is open.
@@ -65,21 +77,101 @@ const OF_ALL_WHO_HAVE_IT: Range<i64> = 0x4000_0002..0x4000_0200;
 const OF_ALL_WHO_HAVE_ITS_INDEX: Range<i64> = 128..129;
 
 /// SQLite's own locks are the process's, and are lost when another SQLite in it, as that of Python, closes the file: the
-/// log would be removed under the owner. These stay.
-pub(super) struct Kept(Vec<Share>);
+/// log would be removed under who has it open. These stay. All who have a catalog open in this process have them
+/// together: closing a file of theirs takes SQLite's locks away from the others, so the last one closes them.
+pub(super) struct Kept {
+    of: (u64, u64),
+    is_back: AtomicBool,
+}
+
+/// What is held of a catalog, by its device and number.
+static HELD: Mutex<BTreeMap<(u64, u64), Shares>> = Mutex::new(BTreeMap::new());
+
+#[derive(Default)]
+struct Shares {
+    users: usize,
+    /// The index of the log that SQLite has mapped, for all in this process.
+    index: Option<(u64, u64)>,
+    held: Vec<Share>,
+    /// Given back, and open until SQLite has closed the catalog.
+    left: Vec<Share>,
+}
+
+fn held() -> MutexGuard<'static, BTreeMap<(u64, u64), Shares>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn index_of(path: &Path) -> PathBuf {
+    with_end(path, "-shm")
+}
 
 impl Kept {
     /// For a catalog that is open. A file system that knows no such locks has SQLite's.
     pub fn of(path: &Path) -> Kept {
-        let parts =
-            [(path.to_owned(), OF_ALL_WHO_HAVE_IT), (with_end(path, "-shm"), OF_ALL_WHO_HAVE_ITS_INDEX)];
-        Kept(parts.into_iter().filter_map(|(path, bytes)| Share::of(&path, bytes).ok()).collect())
+        let of = id_of(path).unwrap_or_default();
+        let mut all = held();
+        let shares = all.entry(of).or_default();
+        shares.users += 1;
+        let index = id_of(&index_of(path));
+        // A new catalog has no log yet: whoever gives it one wants it alone for that.
+        if shares.held.is_empty() && index.is_some() {
+            let parts = [(path.to_owned(), OF_ALL_WHO_HAVE_IT), (index_of(path), OF_ALL_WHO_HAVE_ITS_INDEX)];
+            shares.held.extend(parts.into_iter().filter_map(|(path, bytes)| Share::of(&path, bytes).ok()));
+            shares.index = index;
+        }
+        Kept { of, is_back: AtomicBool::new(false) }
     }
 
-    /// The files stay open: closing them would take SQLite's locks away.
-    pub fn give_back(&self) {
-        self.0.iter().for_each(Share::give_back);
+    /// Before a catalog is opened: SQLite has one index of the log for all in this process. When that was taken away
+    /// under them, a new log would be read by the index of the old one.
+    pub fn check(path: &Path) -> Result<()> {
+        let Some(of) = id_of(path) else { return Ok(()) };
+        let mapped = held().get(&of).filter(|shares| shares.users > 0).and_then(|shares| shares.index);
+        match mapped.is_some() && mapped != id_of(&index_of(path)) {
+            true => Err(log_taken(path)),
+            false => Ok(()),
+        }
     }
+
+    /// Before SQLite closes the catalog, once: whoever closes the last one removes the log.
+    pub fn give_back(&self) {
+        if self.is_back.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(shares) = held().get_mut(&self.of) {
+            shares.users -= 1;
+            if shares.users == 0 {
+                shares.held.iter().for_each(Share::give_back);
+                shares.left.append(&mut shares.held);
+                shares.index = None;
+            }
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.give_back();
+        let mut all = held();
+        if all.get(&self.of).is_some_and(|shares| shares.users == 0) {
+            all.remove(&self.of);
+        }
+    }
+}
+
+/// What to tell whoever has a catalog open, or opens it, when the log under it is another one.
+pub(super) fn log_taken(path: &Path) -> Error {
+    let dir = path.parent().unwrap_or(path).display();
+    Error::new(
+        Code::Conflict,
+        format!(
+            "the catalog's log of {dir} was replaced by another one while this program had the run open; close the run in all of this program, then open it again"
+        ),
+    )
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|m| (m.dev(), m.ino()))
 }
 
 /// The run's directory and the catalog in it, held by descriptors that only name them: closing one of another kind
@@ -209,11 +301,11 @@ impl Catalog {
 
     /// Whether a file, if it was made, and the directory are there for a while.
     fn stays(&self, file: Option<&Path>) -> bool {
-        let id = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
-        let known = file.and_then(id);
+        let known = file.and_then(id_of);
         let until = Instant::now() + STAYS;
         while Instant::now() < until {
-            if self.displaced().is_some() || file.is_some_and(|file| known.is_none() || id(file) != known) {
+            if self.displaced().is_some() || file.is_some_and(|file| known.is_none() || id_of(file) != known)
+            {
                 return false;
             }
             std::thread::sleep(LOOK);
