@@ -15,6 +15,7 @@ pub mod disk;
 mod fault;
 mod fork;
 pub mod layout;
+mod links;
 mod located;
 pub mod lock;
 pub mod owner;

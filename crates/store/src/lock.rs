@@ -144,6 +144,9 @@ impl Lock {
                 Err(e) => return Err(Error::io(format!("cannot lock {}", path.display()), e)),
             }
         };
+        if file.metadata().is_ok_and(|m| m.nlink() > 1) {
+            file = parted(disk, path, &mut file)?;
+        }
         let before = read(&mut file);
         let fence = before.as_ref().map_or(0, |h| h.fence).max(least) + 1;
         let catalog = before.as_ref().map(|h| h.catalog.clone()).unwrap_or_default();
@@ -244,16 +247,27 @@ fn replace(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<File>> {
     // Also the time for who has just taken it to write its name.
     let free = patiently(&old).is_ok();
     let Some(before) = read(&mut old).filter(|h| !free && is_orphaned(h)) else { return Ok(None) };
+    let ours = Holder::ourselves(before.fence, before.catalog);
+    put_in_place(disk, path, Some(&ours)).map(Some).map_err(failed)
+}
+
+/// A file of its own, locked by us, in the place of one that a copy made of hard links shares, which is locked.
+fn parted(disk: &Arc<dyn Disk>, path: &Path, shared: &mut File) -> Result<File> {
+    let before = read(shared);
+    put_in_place(disk, path, before.as_ref())
+        .map_err(|e| Error::io(format!("cannot part {} from the copy that shares it", path.display()), e))
+}
+
+/// Puts another file, locked by us, in the place of one.
+fn put_in_place(disk: &Arc<dyn Disk>, path: &Path, says: Option<&Holder>) -> std::io::Result<File> {
     let new = path.with_extension("new");
-    let _ = disk.remove(&new);
-    let file = open(disk, &new)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
-    let text =
-        serde_json::to_vec(&Holder::ourselves(before.fence, before.catalog)).map_err(|e| failed(e.into()))?;
-    write_all(&**disk, file.as_fd(), Lent::of(&text), 0)
-        .and_then(|()| disk.rename(&new, path))
-        .map_err(failed)?;
-    Ok(Some(file))
+    disk.remove(&new)?;
+    let file = open(disk, &new).map_err(std::io::Error::other)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let text = says.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+    write_all(&**disk, file.as_fd(), Lent::of(&text), 0)?;
+    disk.rename(&new, path)?;
+    Ok(file)
 }
 
 fn pid_space() -> String {

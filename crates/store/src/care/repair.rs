@@ -9,6 +9,7 @@ use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
+use crate::links;
 use crate::lock::Lock;
 use crate::owner::{
     broken, close_past, earlier as said_of_earlier, files, has_end, id_left, inherit, left_by_the_dead,
@@ -113,6 +114,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     one_catalog(&layout)?;
     layout.create(&*disk)?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
+    links::part(&*disk, &layout)?;
     // It may be the log that is damaged, and not the catalog.
     let mut log = catalog::part(&*disk, &layout)?;
     spare_the_living(&layout)?;

@@ -13,17 +13,16 @@
 
 use super::log::{Break, broken};
 use super::{Catalog, faults, sql_error};
-use crate::disk::{Disk, Foreign, foreign, write_all};
+use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{Layout, with_end};
+use crate::links;
 use crate::lock::{Holder, Note, read_holder};
-use forebay_arena::Lent;
 use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,11 +185,7 @@ pub fn keep_broken(disk: &dyn Disk, layout: &Layout, found: Option<&BadLog>) -> 
     let Some(BadLog { fault: LogFault::Broken(_), kept }) = found else { return Ok(()) };
     let path = layout.catalog();
     let log = with_end(&path, "-wal");
-    let mut how = std::fs::OpenOptions::new();
-    let copy = disk.open(kept, how.write(true).create(true).truncate(true)).map_err(|e| not_kept(&log, e))?;
-    let bytes = std::fs::read(&log).map_err(|e| not_kept(&log, e))?;
-    write_all(disk, copy.as_fd(), Lent::of(&bytes), 0).map_err(|e| not_kept(&log, e))?;
-    disk.sync(copy.as_fd()).map_err(|e| not_kept(&log, e))?;
+    links::copy(disk, &log, kept).map_err(|e| not_kept(&log, e))?;
     disk.sync_dir(layout.root()).map_err(|e| not_kept(&log, e))?;
     foreign(disk, Foreign::Move, &path, || {
         let conn = super::writable(&path)?;

@@ -17,6 +17,7 @@ use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
 use crate::fault::Fault;
 use crate::layout::{Found, Layout, PARTIAL, TMP, begun, put_of, with_end};
+use crate::links;
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::{Manifest, open_manifest};
@@ -188,6 +189,7 @@ impl Owner {
         home.hold();
         let take = || Lock::take(&options.disk, &layout.lock(), catalog::known_fence(&file));
         let lock = begun.patiently(take)?;
+        begun.patiently(|| links::part(&*options.disk, &layout))?;
         let log = disk.using(&file, || catalog::part(&*options.disk, &layout))?;
         if options.adopt.is_none() {
             disk.using(&file, || spare_the_living(&layout))?;
