@@ -124,3 +124,15 @@ def test_a_checkpoint_is_found_though_the_clock_was_set_back(run_dir: Path, owne
         back = run.restart("good")
         assert back is not None and back.step == 1
         assert list(run.snapshots.numbers) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("tag", "why"), [("", "is empty"), ("a\nb", "control character"), ("x" * 256, "longer than 255 bytes")]
+)
+def test_what_is_no_line_of_text_is_no_name_of_a_checkpoint(run_dir: Path, tag: str, why: str) -> None:
+    with fb.open(run_dir) as run:
+        take(run, range(2))
+        with pytest.raises(fb.BadArgument, match=f"{why}; give 1 to 255 bytes"):
+            run.checkpoint(tag)
+        assert run.checkpoint("x" * 255) == 1
+        assert [c.tag for c in run.checkpoints] == ["x" * 255]

@@ -19,15 +19,17 @@ impl Name {
         }
     }
 
+    /// Refuses what is no name of a checkpoint: a line of text for people.
+    pub fn check_tag(tag: &str) -> Result<()> {
+        let Some(why) = Name::fault_of_line(tag) else { return Ok(()) };
+        Err(Error::bad(format!(
+            "the name {tag:?} of a checkpoint {why}; give 1 to 255 bytes of visible characters and blanks, or no name"
+        )))
+    }
+
     fn fault(name: &str) -> Option<&'static str> {
-        if name.is_empty() {
-            return Some("is empty");
-        }
-        if name.len() > limits::NAME_BYTES {
-            return Some("is longer than 255 bytes");
-        }
-        if name.chars().any(|c| c.is_control()) {
-            return Some("has a control character");
+        if let Some(why) = Name::fault_of_line(name) {
+            return Some(why);
         }
         if name.split('/').any(|part| part.is_empty()) {
             return Some("has an empty component");
@@ -36,6 +38,15 @@ impl Name {
             return Some("has a component that means a directory");
         }
         None
+    }
+
+    fn fault_of_line(text: &str) -> Option<&'static str> {
+        match text {
+            "" => Some("is empty"),
+            _ if text.len() > limits::NAME_BYTES => Some("is longer than 255 bytes"),
+            _ if text.chars().any(char::is_control) => Some("has a control character"),
+            _ => None,
+        }
     }
 
     /// The whole name.

@@ -301,6 +301,7 @@ impl Session {
 
     /// Marks the last ended step as a restart point; returns its number.
     pub fn checkpoint(&self, tag: Option<&str>) -> Result<i64> {
+        tag.map_or(Ok(()), Name::check_tag)?;
         self.ask(&Ask::Checkpoint { tag: tag.map(str::to_owned) })
     }
 
