@@ -395,3 +395,14 @@ def test_many_middling_arrays_fit_the_buffer_that_their_bytes_fit(run_dir: Path)
                 s.put(f"g{i // 100}/a{i}", array)
         run.flush()
         assert run.stats()["overflow_bytes"] == 0
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 1.0, "1", np.array([1, 2])])
+def test_what_is_no_number_of_a_snapshot_is_refused_with_what_is(run_dir: Path, number: object) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(np.int32(3)) as s:
+            s.put("x", 1.0)
+        for ask in (run.snapshot, run.snapshots.at, run.drop, run.steps):
+            with pytest.raises(fb.BadArgument, match="is no number of a snapshot; give an integer"):
+                ask(number)  # type: ignore[operator]
+        assert run.snapshots.at(np.int8(3)).step == 3

@@ -23,7 +23,7 @@ from ._attrs import Attributes, to_json
 from ._forebay import BadArgument
 from ._index import Selection, plan
 from ._page import Page
-from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described
+from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described, step_number
 from ._tables import Rows, Table, columns_of
 from ._watch import Diagram, Parameter
 
@@ -272,7 +272,7 @@ class Run:
                 "number yourself, that of the step if it is not computed and one more if it is; or leave loops with "
                 "run.finish(), which ends them at the next head"
             )
-        return Snapshot(self._native.snapshot(step, time))
+        return Snapshot(self._native.snapshot(step_number(step), time))
 
     @property
     def snapshots(self) -> StoredSnapshots:
@@ -302,7 +302,7 @@ class Run:
         """Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. Returns whether
         there was one. A rank that is to write the number again calls it, too.
         """
-        return self._native.drop(step)
+        return self._native.drop(step_number(step))
 
     def checkpoint(self, tag: str | None = None) -> int:
         """Marks the last complete snapshot as a restart point, under a name for people; returns its step. When
@@ -367,6 +367,7 @@ class Run:
         is_kept = isinstance(start, StoredSnapshot)
         first = start.step if isinstance(start, StoredSnapshot) else start
         limit = None if time_limit is None else str(time_limit)
+        n, first = (None if number is None else step_number(number) for number in (n, first))
         return self._native.steps(n, None if first is None else (first, is_kept), stride, limit, sigterm)
 
     def reach(self, step: int) -> bool:

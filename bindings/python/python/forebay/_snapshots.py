@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,6 +55,21 @@ def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
     name, number, dtype, shape, unit, attrs, version, nbytes = row
     return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, from_json(attrs), version, nbytes)
+
+
+def step_number(step: object) -> int:
+    """The number of a snapshot or step; refuses what is none."""
+    try:
+        number = operator.index(step)  # type: ignore[arg-type]
+    except TypeError:
+        raise _forebay.BadArgument(
+            f"{step!r} is no number of a snapshot; give an integer, as int() makes one of a float"
+        ) from None
+    if not -(2**63) <= number < 2**63:
+        raise _forebay.BadArgument(
+            f"{number} is no number of a snapshot; give an integer from -2^63 to 2^63 - 1"
+        )
+    return number
 
 
 def dtype_of_name(name: str) -> np.dtype[Any]:
@@ -263,7 +279,7 @@ class StoredSnapshots(Sequence[StoredSnapshot]):
 
     def at(self, step: int) -> StoredSnapshot:
         """The snapshot of a step; raises ``NotFound``."""
-        return StoredSnapshot(self._native.at(step))
+        return StoredSnapshot(self._native.at(step_number(step)))
 
     @overload
     def __getitem__(self, index: int) -> StoredSnapshot: ...
