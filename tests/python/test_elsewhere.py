@@ -290,6 +290,24 @@ def test_memory_of_a_session_that_was_read_or_that_somebody_has_is_nobodys_to_gi
     assert not place.segments()
 
 
+def test_what_a_session_had_beside_its_buffer_is_named_as_the_session_is(place: Place, run_dir: Path) -> None:
+    killed(place, run_dir)
+    (name,) = place.segments()
+    shm = Path(place.variables.get("FOREBAY_SHM_DIR", "/dev/shm"))
+    over = name.replace("-run-", "-over-") + "-0"
+    shutil.copy(shm / name, shm / over)
+    catalog = sqlite3.connect(run_dir / "catalog.sqlite")
+    catalog.execute("update fb_sessions set closed = 1")
+    catalog.execute("update fb_custody set ended = 'abandoned'")
+    catalog.commit()
+    catalog.execute("pragma wal_checkpoint(truncate)")
+    catalog.close()
+    told = place.command("status")
+    assert "on disk or was given up" in told and "brings to disk" not in told
+    place.command("recover", run_dir)
+    assert not place.segments()
+
+
 def test_a_run_that_lost_its_catalog_behind_a_killed_program_is_recovered_by_one_command(
     place: Place, run_dir: Path
 ) -> None:

@@ -156,12 +156,21 @@ fn left_of(seen: &Seen, run: String) -> Left {
         Ok((id, _)) if !is_of(&id) => Left::OfNone(run),
         _ if is_settled() => Left::InUse,
         // Whoever had the run a moment ago has written how the session ended before that.
-        _ => match glance(dir).ok().and_then(|(_, known)| known.into_iter().find(|(of, _)| *of == name)) {
-            Some((_, Standing::Unseen)) => Left::Closed(run),
-            Some((_, Standing::Settled)) => Left::Settled(run),
+        _ => match glance(dir).ok().and_then(|(id, known)| standing(&name, &id, known)) {
+            Some(Standing::Unseen) => Left::Closed(run),
+            Some(Standing::Settled) => Left::Settled(run),
             _ => Left::Of(run),
         },
     }
+}
+
+/// How the session stands whose segment bears a name, or whose overflow does: `PREFIX-over-RUN-REST-N` is that of
+/// `PREFIX-run-RUN-REST`.
+fn standing(name: &str, id: &str, known: Vec<(String, Standing)>) -> Option<Standing> {
+    let rank = |(stem, _): (&str, &str)| stem.replacen(&format!("-over-{id}-"), &format!("-run-{id}-"), 1);
+    let of_overflow = name.rsplit_once('-').map(rank);
+    let is_its = |of: &str| of == name || of_overflow.as_deref() == Some(of);
+    known.into_iter().find(|(of, _)| is_its(of)).map(|(_, standing)| standing)
 }
 
 /// Whether a living process has the file in its memory.
