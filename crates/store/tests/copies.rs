@@ -136,6 +136,32 @@ fn a_copy_that_has_all_that_its_run_has_says_nothing() {
 }
 
 #[test]
+fn a_copy_that_lacks_only_the_row_of_a_file_that_it_has_says_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.put("x", &f64s(5, 7), None);
+    rank.step(0, &f64s(N, 0));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    // Between the file of the second snapshot and its row.
+    copy(&run, &other);
+    rank.step(1, &f64s(N, 1));
+    owner.flush(Duration::from_secs(30)).unwrap();
+    let file = forebay_store::layout::step_file(1);
+    std::fs::copy(run.join(&file), other.join(&file)).unwrap();
+    let records = Reader::open(&run).unwrap().session(1).unwrap().unwrap().2;
+    let conn = rusqlite::Connection::open(catalog_of(&other)).unwrap();
+    conn.execute("UPDATE fb_sessions SET applied = ?1", [records as i64 + 100]).unwrap();
+    drop(conn);
+    rank.ask(&Ask::Close { finished: false }).unwrap();
+    owner.close().unwrap();
+    let (done, said) = recovered(&other, Elsewhere::Refuse);
+    assert_eq!((done.unwrap(), said.as_str()), (Some(1), ""));
+    assert_eq!(Reader::open(&other).unwrap().last_step().unwrap().unwrap().step, 1);
+}
+
+#[test]
 fn snapshots_whose_files_did_not_come_along_with_a_copy_are_marked_and_named() {
     let dir = tempfile::tempdir().unwrap();
     let (run, other) = (dir.path().join("r.fb"), dir.path().join("copy.fb"));

@@ -191,7 +191,7 @@ pub(super) fn look(
             Look::Nowhere => match original {
                 // The run has not read it yet.
                 Some(run) if is_there(layout, site, &here, &row.segment) => Fate::Lost(Loss::Copied(run)),
-                Some(run) => match lacks(&run, &conn, row.session) {
+                Some(run) => match lacks(&run, layout, &conn, row.session) {
                     Some(true) => Fate::Lost(Loss::Outdated(run)),
                     Some(false) => Fate::Past,
                     None => Fate::Lost(Loss::Moved(run)),
@@ -264,14 +264,17 @@ fn last_on_disk(rest: &Rest) -> Option<i64> {
 }
 
 /// Whether a copy lacks something of a session that the run has read since; `None`: that run does not say.
-fn lacks(run: &Path, copy: &Connection, session: u64) -> Option<bool> {
-    let run = catalog::open_read_only(&Layout::new(run).catalog()).ok()?;
-    let (.., is_closed) = catalog::session(&run, session).ok()??;
-    is_closed.then_some(!catalog::alike(&run, copy).ok()?)
+fn lacks(run: &Path, layout: &Layout, copy: &Connection, session: u64) -> Option<bool> {
+    let it = catalog::open_read_only(&Layout::new(run).catalog()).ok()?;
+    let (.., is_closed) = catalog::session(&it, session).ok()??;
+    // They may differ by what is not lost: files that came along without their rows, or what the copy has been told.
+    let lacks =
+        || Some(!catalog::alike(&it, copy).ok()? && lacking(run, layout, copy, &[session]).ok()?.is_some());
+    is_closed.then(lacks).flatten()
 }
 
 /// What a copy lacks of these sessions that the run has, for people.
-fn lacking(run: &Path, layout: &Layout, copy: &Connection, sessions: &[u64]) -> Result<String> {
+fn lacking(run: &Path, layout: &Layout, copy: &Connection, sessions: &[u64]) -> Result<Option<String>> {
     let run = catalog::open_read_only(&Layout::new(run).catalog())?;
     let records = sessions.iter().map(|session| {
         Ok(catalog::applied(&run, *session)?.saturating_sub(catalog::applied(copy, *session)?))
@@ -282,11 +285,10 @@ fn lacking(run: &Path, layout: &Layout, copy: &Connection, sessions: &[u64]) -> 
     has.extend(names(&layout.steps()).iter().filter_map(|name| step_of(name)));
     let steps: Vec<i64> =
         catalog::step_numbers(&run)?.into_iter().filter(|step| !has.contains(step)).collect();
-    let records = up_to(records, "a program");
-    Ok(match steps.is_empty() {
-        true => records,
-        false => format!("{records}, and {}", snapshots(&steps)),
-    })
+    let records = (records > 0).then(|| up_to(records, "a program"));
+    let lacks: Vec<String> =
+        records.into_iter().chain((!steps.is_empty()).then(|| snapshots(&steps))).collect();
+    Ok((!lacks.is_empty()).then(|| lacks.join(", and ")))
 }
 
 /// Numbers of the records that a catalog has noted, behind `applied`, and that are not in the log any more.
@@ -624,9 +626,10 @@ impl Loss {
             ),
             Loss::Outdated(run) => {
                 let lacks = lacking(run, layout, conn, of);
-                let lacks = lacks.unwrap_or_else(|_| "what was in memory then".into());
+                let lacks = lacks.ok().flatten().map(|lacks| format!("{lacks} are not in the copy"));
+                let lacks = lacks.unwrap_or_else(|| "what was in memory then is not in the copy".into());
                 format!(
-                    "this is a copy of the run {}, made before all of that run was on disk: {lacks} are not in the copy; copy it again and nothing is missing",
+                    "this is a copy of the run {}, made before all of that run was on disk: {lacks}; copy it again and nothing is missing",
                     run.display()
                 )
             }
