@@ -141,3 +141,16 @@ def test_a_snapshot_that_is_marked_as_damaged_is_verified_with_a_remedy_that_hel
     assert said.count("steps/0000000001.h5: ") == 1 and f"`forebay drop {run_dir} 1`" in said, said
     place.command("drop", run_dir, "1")
     assert "sound" in place.command("verify", run_dir)
+
+
+def test_a_repaired_run_that_lacks_nothing_is_called_sound_and_nothing_more_is_asked_for(
+    place: Place, kept: Path
+) -> None:
+    catalog = kept / "catalog.sqlite"
+    raw = bytearray(catalog.read_bytes())
+    # One letter of the text that made a table.
+    raw[raw.index(b"program TEXT", raw.index(b"CREATE TABLE fb_sessions")) - 1] ^= 205
+    catalog.write_bytes(raw)
+    told = place.command("repair", kept, status=1)
+    assert told.strip().endswith("it is sound now as far as its files can tell")
+    sound(place, kept)

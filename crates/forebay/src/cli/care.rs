@@ -162,7 +162,10 @@ impl Repair {
         if done.lacks_nothing() {
             return Err(Error::new(
                 Code::Corrupt,
-                format!("{} was mended, and is sound now as far as its files can tell", dir.display()),
+                format!(
+                    "{} was damaged and is mended; it is sound now as far as its files can tell",
+                    dir.display()
+                ),
             ));
         }
         Err(self.incomplete(&dir, &done))
