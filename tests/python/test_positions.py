@@ -48,6 +48,52 @@ def test_a_run_goes_on_with_the_step_of_its_last_snapshot_wherever_in_the_body_i
         assert all(float(kept["x"]) == kept.step for kept in run.snapshots)
 
 
+def test_a_loop_whose_body_goes_back_is_refused_at_its_next_head_and_another_one_goes_on(
+    run_dir: Path,
+) -> None:
+    compute(run_dir, 12)
+    with fb.open(run_dir) as run:
+        back = run.restart()
+        with pytest.raises(
+            fb.Conflict, match="went back to step 10 in the body of a loop that comes to step 13"
+        ):
+            for step in run.steps(30, start=back):
+                if step == 12:
+                    back = run.restart()
+        assert [step for step in run.steps(14, start=back)] == [10, 11, 12, 13]
+
+
+def test_a_loop_of_a_program_that_goes_back_to_its_beginning_is_refused_too(run_dir: Path) -> None:
+    with fb.open(run_dir) as run, pytest.raises(fb.Conflict, match="went back to its beginning"):
+        for step in run.steps(30):
+            if step == 3:
+                assert run.restart() is None
+
+
+def test_a_code_with_a_loop_of_its_own_goes_back_and_reaches_the_step_again(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for step in range(8):
+            assert run.reach(step)
+            if step in (0, 5):
+                keep(run, step, float(step))
+        back = run.restart()
+        assert back is not None and back.step == 5
+        assert run.reach(5) and run.reach(6)
+
+
+def test_what_is_called_to_keep_a_state_does_not_number_it_as_the_next_one(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+
+        @run.saves(every=5)
+        def _(step: int) -> None:
+            keep(run, step + 1 if step == 10 else step, float(step))
+
+        with pytest.raises(fb.Conflict, match="keeps the state of step 10, and 11 is"):
+            for _step in run.steps(30):
+                pass
+        assert run.snapshots.numbers == [0, 5]
+
+
 def test_the_position_is_the_number_of_the_state_that_the_program_holds(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         assert run.position is None

@@ -270,3 +270,14 @@ def test_a_condition_that_fails_is_named_once_with_the_columns_there_are(stars: 
             in text
         )
         assert text.count("nope > 1") == 1 and "SELECT" not in text and "ORDER" not in text, text
+
+
+@pytest.mark.parametrize("row", [1, "xy", [1.0, 2.0], np.array([1.0, 2.0])])
+def test_what_is_no_row_is_refused_with_what_is_one(run_dir: Path, row: object) -> None:
+    with fb.open(run_dir) as run:
+        table = run.table("t", {"a": "f8", "b": "f8"})
+        with pytest.raises(
+            fb.BadArgument, match=r"is no row for the table 't'; give a tuple of its columns, a, b"
+        ):
+            table.insert(row)
+        assert len(table.select()) == 0

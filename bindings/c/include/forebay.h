@@ -819,7 +819,7 @@ fb_status fb_rows_is_null(fb_rows *rows, int64_t row, int column, int *is_null);
 typedef struct {
     /* sizeof(fb_loop_opts). */
     size_t size;
-    /* The first step, by its number. */
+    /* The first step, by its number; 0: where fb_steps_from has said before, else the first of all. */
     int64_t start;
     /* The first step, by the snapshot that fb_restart gave; NULL: as `start` says. */
     const fb_snapshot *from;

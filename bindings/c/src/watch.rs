@@ -21,11 +21,13 @@ pub struct Loop {
     options: StepsOptions,
     /// To which step, and its head, once it is begun.
     begun: Option<(i64, Steps)>,
+    /// Whether it was refused: then the next one does not begin where this one was to.
+    refused: bool,
 }
 
 impl Loop {
     fn next(options: StepsOptions) -> Loop {
-        Loop { options, begun: None }
+        Loop { options, begun: None, refused: false }
     }
 }
 
@@ -100,7 +102,7 @@ pub extern "C" fn fb_position(run: *mut fb_run, position: *mut i64) -> fb_status
 pub struct fb_loop_opts {
     /// sizeof(fb_loop_opts).
     pub size: usize,
-    /// The first step, by its number.
+    /// The first step, by its number; 0: where fb_steps_from has said before, else the first of all.
     pub start: i64,
     /// The first step, by the snapshot that fb_restart gave; NULL: as `start` says.
     pub from: *const fb_snapshot,
@@ -139,9 +141,12 @@ pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> 
             JOB_END => Some(TimeLimit::Job),
             seconds => Some(TimeLimit::Seconds(seconds)),
         };
+        let mut steps = object.steps.try_lock().or_else(free)?;
+        let is_waiting = steps.begun.is_none() && !steps.refused;
+        let said = Some(steps.options.start).filter(|start| is_waiting && start.is_snapshot());
         let start = match Some(opts.start).filter(|start| *start > 0) {
             // Behind a snapshot of the program's own number 0 may be where it was taken.
-            None if is_said && opts.from.is_null() => Start::from(0),
+            None if is_said && opts.from.is_null() => said.unwrap_or(Start::from(0)),
             None => start_of(opts.from)?,
             Some(_) if !opts.from.is_null() => {
                 return Err(Error::bad("a loop begins at a number or at a snapshot; give start or from"));
@@ -150,7 +155,7 @@ pub extern "C" fn fb_steps_with(run: *mut fb_run, opts: *const fb_loop_opts) -> 
         };
         let stride = if opts.stride == 0 { 1 } else { opts.stride };
         let options = StepsOptions { start, stride, time_limit, sigterm: opts.keep_sigterm == 0 };
-        *object.steps.try_lock().or_else(free)? = Loop::next(options);
+        *steps = Loop::next(options);
         Ok(())
     })
 }
@@ -228,7 +233,8 @@ impl RunObject {
             Some(begun) => begun,
             none => {
                 let n = Some(end).filter(|end| *end != NO_END);
-                none.insert((end, self.run.steps_with(n, steps.options)?))
+                let head = self.run.steps_with(n, steps.options).inspect_err(|_| steps.refused = true)?;
+                none.insert((end, head))
             }
         };
         let next = head.next()?;

@@ -44,6 +44,11 @@ impl Start {
         self.step
     }
 
+    /// Whether a snapshot was given.
+    pub fn is_snapshot(self) -> bool {
+        self.is_kept
+    }
+
     /// At a snapshot of this number.
     pub fn at_snapshot(step: i64) -> Start {
         Start { step: Some(step), is_kept: true }

@@ -293,6 +293,9 @@ pub struct RunOpened {
     /// before the run went back.
     #[serde(default)]
     pub begun: Option<i64>,
+    /// Whether an earlier life of the run has not come to its end.
+    #[serde(default)]
+    pub unfinished: bool,
     /// Whether the owner is on another host: its words come later than what other ranks may say.
     #[serde(default)]
     pub far: bool,

@@ -23,7 +23,7 @@ static void child(const char *own_place)
     FAILS(FB_CLOSED, "after forking", fb_flush(run));
     FAILS(FB_CLOSED, "after forking", fb_snapshot_begin(run, 7, 0.0, &another));
     FAILS(FB_CLOSED, "after forking", fb_snapshot_put(snapshot, "B", FB_F64, 1, shape, NULL, NULL, values));
-    CHECK(fb_step(run, &step, 3) < 0);
+    CHECK(fb_step(run, &step, 3) == -FB_CLOSED && step == 0);
     /* Giving its copies back is no harm. */
     OK(fb_snapshot_free(snapshot));
     OK(fb_run_close(run));
@@ -37,6 +37,7 @@ int main(int argc, char **argv)
 {
     char own_place[512];
     int status = -1;
+    int64_t at;
     double back[N];
     CHECK(argc > 1);
     snprintf(own_place, sizeof own_place, "%s.child", argv[1]);
@@ -46,6 +47,7 @@ int main(int argc, char **argv)
     OK(fb_snapshot_begin(run, 0, 0.0, &snapshot));
     OK(fb_snapshot_put(snapshot, "E", FB_F64, 1, shape, NULL, NULL, values));
 
+    CHECK(fb_step(run, &at, 3) == 1 && at == 0);
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) child(own_place);

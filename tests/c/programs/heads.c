@@ -64,8 +64,35 @@ static void goes_on_where_it_says(const char *path)
     }
     OK(fb_restart(run, &snapshot));
     at.start = 0;
+    OK(fb_steps_from(run, snapshot));
+    CHECK(fb_step(run, &step, 10) == -FB_CONFLICT && strstr(fb_last_error(), "start=0"));
     OK(fb_steps_with(run, &at));
     CHECK(fb_step(run, &step, 10) > 0 && step == 0);
+    OK(fb_snapshot_free(snapshot));
+    OK(fb_run_close(run));
+}
+
+/* fb_steps_from says where, and fb_steps_with how. */
+static void goes_on_at_a_snapshot_with_options(const char *path)
+{
+    fb_run *run = NULL;
+    fb_snapshot *snapshot = NULL;
+    int64_t step = -1;
+    OK(fb_run_open(path, "w", NULL, &run));
+    while (fb_step(run, &step, 5) > 0)
+        if (step == 4) {
+            OK(fb_snapshot_begin(run, step, 0, &snapshot));
+            OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+            OK(fb_snapshot_end(snapshot));
+            OK(fb_snapshot_free(snapshot));
+        }
+    OK(fb_restart(run, &snapshot));
+    OK(fb_steps_from(run, snapshot));
+    fb_loop_opts strides = { .size = sizeof strides, .stride = 3 };
+    OK(fb_steps_with(run, &strides));
+    CHECK(fb_step(run, &step, 10) == 1 && step == 4);
+    CHECK(fb_step(run, &step, 10) == 1 && step == 7);
+    CHECK(fb_step(run, &step, 10) == 0 && step == 10);
     OK(fb_snapshot_free(snapshot));
     OK(fb_run_close(run));
 }
@@ -130,6 +157,7 @@ int main(int argc, char **argv)
     CHECK(position == 45 && are(&kept, 6, (int64_t[]){ 0, 21, 30, 34, 40, 45 }));
     OK(fb_run_close(kept.run));
     goes_on_where_it_says(argv[1]);
+    goes_on_at_a_snapshot_with_options(argv[1]);
     says_whether_a_step_that_was_left_is_computed(argv[1]);
     puts("done");
     return 0;

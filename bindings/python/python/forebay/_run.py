@@ -272,7 +272,7 @@ class Run:
                 "number yourself, that of the step if it is not computed and one more if it is; or leave loops with "
                 "run.finish(), which ends them at the next head"
             )
-        return Snapshot(self._native.snapshot(step_number(step), time))
+        return Snapshot(self._native.snapshot(step_number(step), _time(time)))
 
     @property
     def snapshots(self) -> StoredSnapshots:
@@ -553,6 +553,18 @@ def open(
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
     place, room = os.fspath(path_or_url), str(buffer or 0)
     return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere))
+
+
+def _time(time: Any) -> float | None:
+    """The time of a snapshot, which is a plain number."""
+    if time is None or isinstance(time, float):
+        return time
+    try:
+        return float(time)
+    except (TypeError, ValueError):
+        raise BadArgument(
+            f"time = {time!r} is not the time of a snapshot; give a number, of a quantity its value in the unit of the run"
+        ) from None
 
 
 def _is_tag(tag: object) -> None:

@@ -257,6 +257,10 @@ class StoredSnapshot:
     def __len__(self) -> int:
         return len(self.names())
 
+    def __bool__(self) -> bool:
+        """A snapshot without arrays is one all the same."""
+        return True
+
     def __repr__(self) -> str:
         time = "" if self.time is None else f" at time {self.time:g}"
         return f"<forebay.StoredSnapshot of step {self.step}{time}>"

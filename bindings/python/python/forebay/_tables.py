@@ -155,6 +155,11 @@ class Table:
                     f"the table {self.name!r} has no column {unknown[0]!r}; it has {', '.join(self._names)}"
                 )
             return [plain(row.get(name)) for name in self._names]
+        if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+            raise _forebay.BadArgument(
+                f"{row!r} is no row for the table {self.name!r}; give a tuple of its columns, {', '.join(self._names)}, "
+                "a dictionary, or a sequence of those"
+            )
         values = [plain(value) for value in row]
         if len(values) != len(self._names):
             raise _forebay.BadArgument(
@@ -238,4 +243,6 @@ def _rows_of(rows: Any) -> Iterable[Any]:
         return records
     if isinstance(rows, np.ndarray) and rows.dtype.names:
         return [dict(zip(rows.dtype.names, row.tolist(), strict=True)) for row in rows]
-    return list(rows)
+    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
+        return list(rows)
+    return [rows]

@@ -395,6 +395,7 @@ impl Run {
             created: false,
             last_step: None,
             begun: None,
+            unfinished: false,
             far: false,
         })
     }

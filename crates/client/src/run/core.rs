@@ -211,6 +211,20 @@ impl Core {
         Ok(())
     }
 
+    /// What Save keeps is the state of the head that it is called for. A number of the program's own is its affair.
+    pub fn may_keep(&self, step: i64, at: &Place) -> Result<()> {
+        let head = self.steer.keeping.load(Ordering::Relaxed) - 1;
+        if head < 0 || step == head || !at.means(step) {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::Conflict,
+            format!(
+                "the function of run.saves (fb_on_save) keeps the state of step {head}, and {step} is the number of the one behind the next step: give the snapshot the number that the function was given"
+            ),
+        ))
+    }
+
     /// Whether this life of the run began on complete steps and has not gone back: what it would write mixes with
     /// what is there.
     pub fn is_mixing(&self) -> Option<i64> {

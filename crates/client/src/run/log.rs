@@ -19,6 +19,7 @@ struct State {
     producer: Producer,
     last: u64,
     last_kept: u64,
+    has_made: bool,
     puts: Puts,
     buf: Vec<u8>,
 }
@@ -67,6 +68,7 @@ impl Log {
             producer: segment.producer(Direction::Up),
             last: 0,
             last_kept: 0,
+            has_made: false,
             puts: Puts::new(segment),
             buf: Vec::new(),
         };
@@ -75,6 +77,11 @@ impl Log {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether a step, a row or a point was made.
+    pub fn has_made(&self) -> bool {
+        self.lock().has_made
     }
 
     /// Number of the last record whose effect a reader can see only after it is applied.
@@ -106,6 +113,8 @@ impl Log {
         before(seq);
         producer.push(&[buf])?;
         state.last = seq;
+        state.has_made |=
+            matches!(record, Record::StepEnd { .. } | Record::Insert { .. } | Record::Append { .. });
         if matches!(record, Record::Put { .. } | Record::Insert { .. } | Record::Append { .. }) {
             state.last_kept = seq;
         }

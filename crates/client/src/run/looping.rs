@@ -163,6 +163,27 @@ impl LoopHead {
         self.core.loops.load(Ordering::Relaxed) == self.number
     }
 
+    /// Whether the run went back while this loop was under way: the state is no more the one that its next step
+    /// begins with.
+    pub(super) fn went_back(&self) -> bool {
+        !self.ended && self.is_last() && self.core.phase.load(Ordering::Relaxed) == 0
+    }
+
+    #[cold]
+    fn lost_its_place(&self) -> Error {
+        let to = match self.core.numbers().last() {
+            Some(step) => format!("to step {step}"),
+            None => "to its beginning".to_owned(),
+        };
+        Error::new(
+            Code::Conflict,
+            format!(
+                "the run went back {to} in the body of a loop that comes to step {} now: steps would be left out; leave the loop behind a restart, and begin another one with the snapshot of the restart as its start (fb_steps_from)",
+                self.next
+            ),
+        )
+    }
+
     /// The program has come to a step by itself; says whether it is to go on.
     pub(super) fn reach(&mut self, step: i64) -> Result<bool> {
         let last = self.core.position.load(Ordering::Relaxed);
@@ -203,7 +224,7 @@ impl LoopHead {
         if step >= self.quiet || core.finish.load(Ordering::Relaxed) || self.watch.is_due(core) {
             return None;
         }
-        if core.life.is_child() {
+        if core.life.is_child() || self.went_back() {
             return None;
         }
         core.segment.word(word::STEP).store(step as u64 + 1, Ordering::SeqCst);
@@ -227,6 +248,9 @@ impl LoopHead {
             return Ok(None);
         }
         self.core.life.own()?;
+        if self.went_back() {
+            return Err(self.lost_its_place());
+        }
         let step = self.next;
         let last = step >= self.end || self.is_finished();
         // What is called here finds the state of this head.

@@ -30,7 +30,7 @@ pub struct Place {
 
 impl Place {
     /// Whether a snapshot of that number is one of the state that is there, or of the one that comes of it.
-    fn means(&self, step: i64) -> bool {
+    pub fn means(&self, step: i64) -> bool {
         let next = || self.position.map(|at| at.saturating_add(i64::from(self.stride.max(1))));
         self.position == Some(step) || self.looping && next() == Some(step)
     }

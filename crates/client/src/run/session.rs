@@ -384,7 +384,9 @@ impl Session {
             ));
         };
         match &mut *reached {
-            Some(head) if head.is_last() && !self.core.numbers().is_back() => head.reach(step),
+            Some(head) if head.is_last() && !head.went_back() && !self.core.numbers().is_back() => {
+                head.reach(step)
+            }
             _ => {
                 if self.core.phase.load(Ordering::Relaxed) == BODY {
                     return Err(Error::new(
@@ -481,7 +483,11 @@ impl Session {
             return Ok(());
         }
         core.attentive.lock().unwrap_or_else(|e| e.into_inner()).take();
-        let finished = finished.unwrap_or(core.looped.load(Ordering::Relaxed) != LOOPING);
+        let finished = finished.unwrap_or_else(|| match core.looped.load(Ordering::Relaxed) {
+            // Who only looked in, or put a note beside it, has not brought another program's work to its end.
+            0 if core.open.size == 1 && !core.log.has_made() => !core.opened.unfinished,
+            how => how != LOOPING,
+        });
         let done = core.living().and_then(|()| self.ask_to_close(finished)).map_err(|e| core.where_moved(e));
         if let Err(e) = &done
             && core.life.good()

@@ -43,6 +43,8 @@ pub struct Steer {
     /// One more than the state that the run went back to, where Save is called again: its snapshot stands, and what
     /// else Save did there, rows of a history say, was taken back. 0 for none.
     pub(super) again: AtomicI64,
+    /// One more than the state that Save is being called for; 0 for none.
+    pub(super) keeping: AtomicI64,
     /// Why the loop was ended from outside.
     ended_by: Mutex<Option<String>>,
 }
@@ -325,7 +327,10 @@ impl Core {
     fn keep(&self, step: i64) -> Result<()> {
         // Its error is told once, and a program that goes on in spite of it comes to the next step.
         self.steer.kept.store(step, Ordering::Relaxed);
-        self.call(SAVE, step)
+        self.steer.keeping.store(step + 1, Ordering::Relaxed);
+        let done = self.call(SAVE, step);
+        self.steer.keeping.store(0, Ordering::Relaxed);
+        done
     }
 
     /// Whether Save was called for the state and has taken its snapshot.

@@ -181,6 +181,7 @@ impl StepWriter {
             )));
         }
         let place = core.place();
+        core.may_keep(step, &place)?;
         let taken = core.numbers().judge(step, &place)?;
         let mut open = core.open_step();
         if let Some(OpenStep { step: other, .. }) = *open {

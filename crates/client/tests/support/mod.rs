@@ -126,6 +126,7 @@ fn greet(wire: &mut Wire, script: &Script) -> Segment {
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     let opened = RunOpened {
         begun: None,
+        unfinished: false,
         far: false,
         run_id: "test".into(),
         session: 1,

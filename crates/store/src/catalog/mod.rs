@@ -78,7 +78,8 @@ pub use steps::{
 pub use tables::{fits, insert, open_table, remove, row_number, row_number_of, table, tables, update};
 pub(crate) use together::steps_are;
 pub use together::{
-    begun_on, close_as, comes, forget_together, go_back, go_on_at, heads_of, kept_heads, renew, went_back,
+    begun_on, close_as, comes, forget_together, go_back, go_on_at, heads_of, is_unfinished, kept_heads,
+    renew, went_back,
 };
 pub use unread::put_aside;
 pub use watch::{

@@ -101,6 +101,13 @@ pub fn begun_on(conn: &Connection) -> Result<Option<i64>> {
     Ok(Some(now_fact(conn, "begun_on")? - 1).filter(|step| *step >= 0))
 }
 
+/// Whether a life before this one has not come to its end.
+pub fn is_unfinished(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT count(*) > 0 FROM fb_sessions WHERE session < ?1";
+    let is_later = conn.query_row(sql, [now_fact(conn, "life")?], |r| r.get::<_, bool>(0)).map_err(failed)?;
+    Ok(is_later && !finished(conn)?)
+}
+
 /// Where the run went back to in this life, as a session is to know it: what it was told itself, if it has gone
 /// as often as any, else what the first one was told. `None` before anybody has, `Some(None)` for the beginning.
 pub fn went_back(conn: &Connection, session: u64) -> Result<Option<Option<i64>>> {

@@ -184,6 +184,7 @@ impl Intake {
             created: who.created,
             last_step: catalog::last_step(self.catalog.conn())?,
             begun: catalog::begun_on(self.catalog.conn())?,
+            unfinished: catalog::is_unfinished(self.catalog.conn())?,
             far: false,
             run_id,
         })
