@@ -370,7 +370,7 @@ fn writable(path: &Path) -> Result<Connection> {
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;
-         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096",
+         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 1024",
     )
     .map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(128);
