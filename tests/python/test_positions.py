@@ -263,7 +263,7 @@ def test_numbers_of_snapshots_grow(run_dir: Path) -> None:
 
 
 WATCHED = """
-import sys, forebay as fb
+import sys, time, forebay as fb
 path, bottom = sys.argv[1], sys.argv[2] == "bottom"
 with fb.open(path) as run:
     x = 0.0
@@ -279,6 +279,7 @@ with fb.open(path) as run:
             keep(step)
         if step == 3:
             print("begun", flush=True)
+        time.sleep(0.002)  # the work of a step: a snapshot of each is on disk as fast as they come
         x += rate.value
         if bottom:
             keep(step + 1)
