@@ -19,7 +19,7 @@ struct State {
     producer: Producer,
     last: u64,
     last_kept: u64,
-    has_made: bool,
+    is_at_work: bool,
     puts: Puts,
     buf: Vec<u8>,
 }
@@ -68,7 +68,7 @@ impl Log {
             producer: segment.producer(Direction::Up),
             last: 0,
             last_kept: 0,
-            has_made: false,
+            is_at_work: false,
             puts: Puts::new(segment),
             buf: Vec::new(),
         };
@@ -79,9 +79,14 @@ impl Log {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether a step, a row or a point was made.
-    pub fn has_made(&self) -> bool {
-        self.lock().has_made
+    /// Whether the run went back, or a step, a row or a point was made.
+    pub fn is_at_work(&self) -> bool {
+        self.lock().is_at_work
+    }
+
+    /// The run goes back, which is to go on with it.
+    pub fn begin_work(&self) {
+        self.lock().is_at_work = true;
     }
 
     /// Number of the last record whose effect a reader can see only after it is applied.
@@ -113,7 +118,7 @@ impl Log {
         before(seq);
         producer.push(&[buf])?;
         state.last = seq;
-        state.has_made |=
+        state.is_at_work |=
             matches!(record, Record::StepEnd { .. } | Record::Insert { .. } | Record::Append { .. });
         if matches!(record, Record::Put { .. } | Record::Insert { .. } | Record::Append { .. }) {
             state.last_kept = seq;

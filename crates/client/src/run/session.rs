@@ -262,6 +262,7 @@ impl Session {
     /// Goes back to the last complete step, or to a checkpoint, and restores the parameters.
     /// Damaged steps are passed over; with `strict` they are an error.
     pub fn restart(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restarted>> {
+        self.core.log.begin_work();
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
         let from = self.core.segment.word(word::FROM).load(Ordering::SeqCst);
         self.core.from.store(from, Ordering::Relaxed);
@@ -485,7 +486,7 @@ impl Session {
         core.attentive.lock().unwrap_or_else(|e| e.into_inner()).take();
         let finished = finished.unwrap_or_else(|| match core.looped.load(Ordering::Relaxed) {
             // Who only looked in, or put a note beside it, has not brought another program's work to its end.
-            0 if core.open.size == 1 && !core.log.has_made() => !core.opened.unfinished,
+            0 if core.open.size == 1 && !core.log.is_at_work() => !core.opened.unfinished,
             how => how != LOOPING,
         });
         let done = core.living().and_then(|()| self.ask_to_close(finished)).map_err(|e| core.where_moved(e));
