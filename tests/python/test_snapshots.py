@@ -397,7 +397,6 @@ def test_many_middling_arrays_fit_the_buffer_that_their_bytes_fit(run_dir: Path)
         assert run.stats()["overflow_bytes"] == 0
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 1.0, "1", np.array([1, 2])])
 def test_what_is_no_number_of_a_snapshot_is_refused_with_what_is(run_dir: Path, number: object) -> None:
     with fb.open(run_dir) as run:
@@ -407,7 +406,8 @@ def test_what_is_no_number_of_a_snapshot_is_refused_with_what_is(run_dir: Path, 
             with pytest.raises(fb.BadArgument, match="is no number of a snapshot; give an integer"):
                 ask(number)  # type: ignore[operator]
         assert run.snapshots.at(np.int8(3)).step == 3
-=======
+
+
 class Quantity:
     """A number with a unit that does not become a plain one by itself, as OpenMM has them."""
 
@@ -433,4 +433,3 @@ def test_a_snapshot_without_arrays_is_a_snapshot(run_dir: Path) -> None:
             pass
         back = run.restart()
         assert back and back.step == 3 and len(back) == 0
->>>>>>> d642207 (A loop whose body goes back is refused at its next head; who keeps a state numbers it as that one; who opens a killed program's run for a moment does not bring it to its end; fb_steps_from and fb_steps_with go together; what is no row, time or snapshot is told)
