@@ -146,3 +146,97 @@ def test_a_run_that_goes_back_needs_no_rest_and_the_next_opening_clears_it(
     place.command("recover", agent.url(path))
     assert not place.segments()
     assert "sound" in agent.place.command("verify", str(path))
+
+
+START = """
+import sys, forebay as fb, numpy as np
+place, rank, start, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+run = fb.open(place, "a", rank=rank, size=2, buffer="16MiB")
+rows = run.table("h", {"rank": "i64", "step": "i64"}, history=True)
+found = run.restart()
+print("from", found and found.step, flush=True)
+for step in run.steps(1000, start=found):
+    with run.snapshot(step) as s:
+        s.put("x", np.full(10_000, start), offset=10_000 * rank, shape=20_000)
+    rows.insert((rank, step))
+    if str(step) == pause:
+        print("there", flush=True)
+        sys.stdin.readline()
+        break
+run.close()
+print("closed", flush=True)
+"""
+
+
+def test_all_ranks_go_on_from_one_step_and_no_step_has_parts_of_two_starts(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "starts.fb"
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+
+    def ranks(start: int, pauses: tuple[int, int]) -> list[subprocess.Popen[str]]:
+        places = [(agent.place, str(path)), (place, agent.url(path))]
+        return [
+            where.python(START, name, str(rank), str(start), str(pauses[rank]), stdin=-1)
+            for rank, (where, name) in enumerate(places)
+        ]
+
+    first = ranks(1, (4, 40))
+    for rank in first:
+        hear(rank, "from None")
+        hear(rank, "there")
+    with fb.open(path, "r") as run:
+        until(lambda: run.snapshots.numbers == list(range(5)), what="what both ranks have ended")
+    for rank in first:
+        kill(rank)
+    # Rank 0 is here before anybody knows what became of the far one, which was ahead.
+    second = ranks(2, (60, 60))
+    for rank in second:
+        hear(rank, "from 4")
+        hear(rank, "there")
+    for rank in second:
+        assert rank.communicate("\n", timeout=60)[0] == "closed\n"
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == list(range(61))
+        for step in range(61):
+            x = run.snapshots.at(step)["x"]
+            assert x[0] == x[-1] == (1 if step < 5 else 2), step
+        kept = run.table("h").select()
+        rows = sorted(zip(kept["rank"].tolist(), kept["step"].tolist(), strict=True))
+        assert rows == [(rank, step) for rank in (0, 1) for step in range(61)]
+    assert not place.segments()
+    assert "sound" in agent.place.command("verify", str(path))
+
+
+def test_a_rest_that_comes_when_the_next_start_is_under_way_joins_nothing_of_it(
+    agent: Agent, place: Place
+) -> None:
+    path = agent.runs / "late.fb"
+    other = Place()
+    for where in (place, other):
+        where.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    near = agent.place.python(START, path, "0", "1", "4", stdin=-1)
+    far = place.python(START, agent.url(path), "1", "1", "40", stdin=-1)
+    for rank in (near, far):
+        hear(rank, "from None")
+        hear(rank, "there")
+    with fb.open(path, "r") as run:
+        until(lambda: run.snapshots.numbers == list(range(5)), what="what both ranks have ended")
+    kill(far)
+    kill(near)
+    # The run goes back without it; where it was, the rest is brought by hand, and the rank goes on from another host.
+    near = agent.place.python(START, path, "0", "2", "20", stdin=-1)
+    hear(near, "from 4")
+    assert "the rest of 1 session was sent" in place.command("recover", agent.url(path))
+    far = other.python(START, agent.url(path), "1", "2", "20", stdin=-1)
+    hear(far, "from 4")
+    for rank in (near, far):
+        hear(rank, "there")
+    for rank in (near, far):
+        assert rank.communicate("\n", timeout=60)[0] == "closed\n"
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == list(range(21))
+        assert all(run.snapshots.at(step)["x"][-1] == (1 if step < 5 else 2) for step in range(21))
+        assert len(run.table("h").select()["step"]) == 42
+    other.close()
+    assert not place.segments()

@@ -13,6 +13,7 @@ mod elsewhere;
 mod faults;
 mod golden;
 mod histories;
+mod lives;
 mod many;
 mod model;
 mod old_runs;

@@ -31,6 +31,12 @@ use std::time::{Duration, Instant};
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long who brings the rest of a dead session may take before a rank begins all the same.
 const BRINGING: Duration = Duration::from_secs(60);
+/// How long ranks on other hosts that do not answer are waited for: their deputies give them up before.
+const LINES: Duration = Duration::from_secs(75);
+/// Between two looks at whether they have.
+const ASKED: Duration = Duration::from_millis(5);
+/// After this time an opening says that it waits for them.
+const REMARK: Duration = Duration::from_secs(2);
 /// How long what a lost rank published may take to be applied before its seat counts as free.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -203,15 +209,23 @@ impl Run {
 
     /// A rank opens it: the store is opened for the first one, the others join.
     pub fn open(self: &Arc<Self>, open: &OpenRun, who: &Opener) -> Result<RunOpened> {
-        let began = Instant::now();
+        let (began, mut told) = (Instant::now(), false);
+        let mut since = began;
         let _turn = loop {
-            self.await_seat(open, who, began);
+            self.await_seat(open, who, since);
             let turn = lock(&self.turn);
             // Ranks of a dead owner may have come, and died, while the turn was somebody else's.
             let awaits = lock(&self.state).awaits(open, who);
-            if awaits.is_none_or(|patience| began.elapsed() >= patience) {
+            if awaits.is_some_and(|patience| since.elapsed() < patience) {
+                continue;
+            }
+            if !self.awaits_lines(open, who, began) {
                 break turn;
             }
+            drop(turn);
+            self.say_late(began, &mut told);
+            std::thread::sleep(ASKED);
+            since = Instant::now();
         };
         if self.is_over_for(open, who) {
             self.close_store();
@@ -282,6 +296,25 @@ impl Run {
                 return;
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whether it is not known yet if ranks on other hosts live, and no other one does: whether this one belongs to
+    /// their life of the run, or begins another one, is decided when that is known.
+    fn awaits_lines(&self, open: &OpenRun, who: &Opener, began: Instant) -> bool {
+        let Some(owner) = self.owner().filter(|_| !who.brings() && began.elapsed() < LINES) else {
+            return false;
+        };
+        // A store that is being closed has nobody who lives.
+        !owner.is_sure_for(open.rank, began).unwrap_or(true)
+    }
+
+    /// Says once what an opening waits for that waits long.
+    fn say_late(self: &Arc<Self>, began: Instant, told: &mut bool) {
+        if began.elapsed() >= REMARK && !std::mem::replace(told, true) {
+            self.says()(
+                "a rank on another host does not answer; this start waits until it does, is started again, or its line is given up (10 s; 60 s when nothing says that it is cut)",
+            );
         }
     }
 

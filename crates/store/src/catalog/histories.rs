@@ -10,6 +10,7 @@
 //!  rank 0 comes: the start is whole                    rows and points from step 3 on that were made before it go
 //! ```
 
+use super::partial::RANKS_OWN;
 use super::steps::finished;
 use super::tables::{SESSION_COLUMN, STEP_COLUMN, ensure_column, row_number_of, tables};
 use super::{now_fact, points, quoted, sql_error};
@@ -32,11 +33,11 @@ const BY_NUMBER: [&str; 2] = ["rows_before", "rows_stray"];
 /// The session that strays of then are said to be of.
 const UNKNOWN_STRAY: i64 = -1;
 
-fn kept<T: DeserializeOwned + Default>(conn: &Connection, key: &str) -> T {
+pub(super) fn kept<T: DeserializeOwned + Default>(conn: &Connection, key: &str) -> T {
     super::fact(conn, key).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-fn keep<T: Serialize>(conn: &Connection, key: &str, value: &T) -> Result<()> {
+pub(super) fn keep<T: Serialize>(conn: &Connection, key: &str, value: &T) -> Result<()> {
     let text = serde_json::to_string(value).map_err(|e| Error::internal(e.to_string()))?;
     conn.execute("INSERT OR REPLACE INTO fb_run VALUES(?1, ?2)", (key, text))
         .map(drop)
@@ -76,8 +77,10 @@ pub(super) fn ensure_columns(conn: &Connection) -> Result<()> {
 
 /// Whether all ranks have come in this life of the run.
 fn is_whole(conn: &Connection, life: i64) -> Result<bool> {
-    let sql = "SELECT count(DISTINCT rank) >= max(size) FROM fb_sessions WHERE session >= ?1";
-    conn.prepare_cached(sql)
+    let sql = format!(
+        "SELECT count(DISTINCT rank) >= max(size) FROM fb_sessions WHERE session >= ?1 AND {RANKS_OWN}"
+    );
+    conn.prepare_cached(&sql)
         .and_then(|mut s| s.query_row([life], |r| r.get::<_, Option<bool>>(0)))
         .map(|whole| whole.unwrap_or(true))
         .map_err(failed)
@@ -115,7 +118,7 @@ fn take(conn: &Connection, which: Which, life: i64, is_whole: bool) -> Result<()
     if !is_whole {
         condition += &format!(
             " AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions
-                 WHERE rank IN (SELECT rank FROM fb_sessions WHERE session >= {life}))"
+                 WHERE rank IN (SELECT rank FROM fb_sessions WHERE session >= {life} AND {RANKS_OWN}))"
         );
     }
     for t in tables(conn)?.iter().filter(|t| t.history) {

@@ -55,12 +55,13 @@ pub use histories::{came, doubled};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{
-    PartialRow, add_partial, adopt_partial, away, brought, forsake_partial, life, note_away, partial_files,
-    partial_step, partial_steps,
+    Brings, PAST, PartialRow, add_partial, adopt_partial, away, brings, brought, forget_away,
+    forsake_partial, life, lives, note_away, note_bringing, note_past, partial_files, partial_step,
+    partial_steps,
 };
 pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{
-    Completed, Fate, Giver, Point, add_point, give_point, points, points_between, ranks_that_left,
+    Completed, Fate, Giver, Point, add_point, give_late, give_point, points, points_between, ranks_that_left,
 };
 pub use query::{Rows, read_only, select_rows};
 pub use reading::Opened;

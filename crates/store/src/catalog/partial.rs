@@ -18,7 +18,8 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
              step INTEGER PRIMARY KEY, size INTEGER NOT NULL, missing TEXT NOT NULL, file TEXT NOT NULL,
              manifest TEXT NOT NULL);
          CREATE TABLE IF NOT EXISTS fb_away(
-             session INTEGER PRIMARY KEY, rank INTEGER NOT NULL, life INTEGER NOT NULL)",
+             session INTEGER PRIMARY KEY, rank INTEGER NOT NULL, life INTEGER NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_bringing(session INTEGER PRIMARY KEY, origin INTEGER NOT NULL)",
     )
     .map_err(failed)
 }
@@ -142,26 +143,77 @@ pub(super) fn forsake_behind(conn: &Connection, last: i64) -> Result<bool> {
     Ok(!behind.is_empty())
 }
 
-/// The memory of a session on another host may have more than what came; `life` is that of the run which it was of.
+/// The memory of a session on another host may have more than what came; `life` is that of the run which it was of,
+/// [`PAST`] if the run has gone back since.
 pub fn note_away(conn: &Connection, session: u64, life: u64) -> Result<()> {
+    let life = match life {
+        PAST => past(super::fact(conn, GONE_BACK).ok().and_then(|from| from.parse().ok()).unwrap_or(0)),
+        life => life as i64,
+    };
     conn.execute(
         "INSERT OR REPLACE INTO fb_away SELECT session, rank, ?2 FROM fb_sessions WHERE session = ?1",
-        params![session as i64, life as i64],
+        params![session as i64, life],
     )
     .map(|_| ())
     .map_err(failed)
 }
 
-/// The run went back: what those have of steps is behind it.
-pub(super) fn forget_memories(conn: &Connection) -> Result<()> {
-    conn.execute("UPDATE fb_away SET life = -1", ()).map(|_| ()).map_err(failed)
+/// The life of the run of a session from before the run went back.
+pub const PAST: u64 = u64::MAX;
+/// From which step on things are made again since the run went back in this life.
+const GONE_BACK: &str = "gone_back_from";
+/// The first sessions of lives of the run.
+const LIVES: &str = "lives";
+/// What sessions are that only bring the rest of another one, behind `FROM fb_sessions`.
+pub(super) const RANKS_OWN: &str = "session NOT IN (SELECT session FROM fb_bringing)";
+
+/// What `life` is in `fb_away` of a session from before the run went back, when from that step on all is made again; -1:
+/// also what belongs to no step.
+fn past(from: i64) -> i64 {
+    -2 - from.clamp(-1, i64::MAX - 2)
+}
+
+/// The run went back, and all is made again from that step on (-1: also what belongs to no step): what those have of
+/// that is of nothing that will ever be.
+pub(super) fn forget_memories(conn: &Connection, from: i64) -> Result<()> {
+    let sql = "UPDATE fb_away SET life = CASE WHEN life >= 0 THEN ?1 ELSE max(life, ?1) END";
+    conn.execute(sql, [past(from)]).map_err(failed)?;
+    let before: Option<i64> = super::fact(conn, GONE_BACK).ok().and_then(|text| text.parse().ok());
+    super::set_fact(conn, GONE_BACK, before.map_or(from, |before| before.min(from)))
+}
+
+/// A session was over when the run went back, and is not closed.
+pub fn note_past(conn: &Connection, session: u64) -> Result<()> {
+    note_away(conn, session, PAST)
+}
+
+/// A session is closed whose memory has nothing more.
+pub fn forget_away(conn: &Connection, session: u64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM fb_away WHERE session = ?1")
+        .and_then(|mut s| s.execute([session as i64]))
+        .map(drop)
+        .map_err(failed)
+}
+
+/// Another life begins, which has not gone back.
+pub(super) fn begin_life(conn: &Connection, life: u64) -> Result<()> {
+    conn.execute("DELETE FROM fb_run WHERE key = ?1", [GONE_BACK]).map(drop).map_err(failed)?;
+    let mut known = lives(conn)?;
+    known.push(life);
+    // Of those before the oldest session that is not over nothing comes any more.
+    let sql = "SELECT min(session) FROM (SELECT session FROM fb_away UNION SELECT session FROM fb_sessions WHERE closed IS NULL)";
+    let oldest: Option<i64> = conn.query_row(sql, (), |r| r.get(0)).map_err(failed)?;
+    let first = known.iter().rev().find(|life| oldest.is_none_or(|n| **life <= n as u64)).copied();
+    known.retain(|life| first.is_none_or(|first| *life >= first));
+    super::histories::keep(conn, LIVES, &known)
 }
 
 /// Sessions whose memory on another host may have more: their rank, and the life of the run that they were of.
 pub fn away(conn: &Connection) -> Result<Vec<(u64, u32, u64)>> {
     conn.prepare("SELECT session, rank, life FROM fb_away ORDER BY session")
         .and_then(|mut s| {
-            let read = |r: &Row| Ok((r.get::<_, i64>(0)? as u64, r.get(1)?, r.get::<_, i64>(2)? as u64));
+            let life = |n: i64| u64::try_from(n).unwrap_or(PAST);
+            let read = |r: &Row| Ok((r.get::<_, i64>(0)? as u64, r.get(1)?, life(r.get(2)?)));
             s.query_map((), read)?.collect()
         })
         .map_err(failed)
@@ -172,6 +224,52 @@ pub fn brought(conn: &Connection, session: u64) -> Result<Vec<i64>> {
     conn.execute("DELETE FROM fb_away WHERE session = ?1", [session as i64]).map_err(failed)?;
     let lacks = |row: &PartialRow| row.missing.iter().any(|(_, of, _)| *of == session);
     Ok(partial_steps(conn)?.into_iter().filter(lacks).map(|row| row.step).collect())
+}
+
+/// Whose rest a session brings, and what that may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Brings {
+    /// The session whose memory it is.
+    pub origin: u64,
+    /// Another life of the run has begun since.
+    pub is_earlier: bool,
+    /// The run went back since: from that step on all is made again; -1: also what belongs to no step.
+    pub gone_from: Option<i64>,
+}
+
+impl Brings {
+    /// Whether something under that step is made again.
+    pub fn is_gone(&self, step: i64) -> bool {
+        self.gone_from.is_some_and(|from| step >= from)
+    }
+}
+
+/// A session that was admitted brings the rest of another one, and is no rank's own.
+pub fn note_bringing(conn: &Connection, session: u64, origin: u64) -> Result<()> {
+    conn.execute("INSERT OR REPLACE INTO fb_bringing VALUES(?1, ?2)", params![session as i64, origin as i64])
+        .map(drop)
+        .map_err(failed)
+}
+
+/// Whose rest a session brings, if it does.
+pub fn brings(conn: &Connection, session: u64) -> Result<Option<Brings>> {
+    let life = super::now_fact(conn, "life")?;
+    let sql = "SELECT origin, life FROM fb_bringing b LEFT JOIN fb_away a ON a.session = b.origin WHERE b.session = ?1";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| {
+            s.query_row([session as i64], |r| {
+                let (origin, of): (i64, Option<i64>) = (r.get(0)?, r.get(1)?);
+                let gone_from = of.filter(|of| *of < 0).map(|of| -2 - of);
+                Ok(Brings { origin: origin as u64, is_earlier: origin < life, gone_from })
+            })
+            .optional()
+        })
+        .map_err(failed)
+}
+
+/// The first sessions of lives of the run of which something may come yet.
+pub fn lives(conn: &Connection) -> Result<Vec<u64>> {
+    Ok(super::histories::kept::<Vec<u64>>(conn, LIVES))
 }
 
 /// The first session of this life of the run.

@@ -193,6 +193,21 @@ pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, 
     }
 }
 
+/// A point that comes of an earlier life of the run: what that one gave is not matched any more. It is one that is
+/// there already, or a new one.
+pub fn give_late(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, value: f64) -> Result<Fate> {
+    let sql =
+        "SELECT count(*) > 0 FROM fb_points WHERE diagram = ?1 AND curve = ?2 AND step = ?3 AND t IS ?4";
+    let there = conn
+        .prepare_cached(sql)
+        .and_then(|mut s| s.query_row(params![by.diagram, curve, step, t], |r| r.get(0)))
+        .map_err(failed)?;
+    match by.size > 1 && (there || by.reduce.is_some()) {
+        true => Ok(Fate::Unseen),
+        false => Ok(Fate::New(add_point(conn, by.session, (by.diagram, curve), step, t, value)?, value)),
+    }
+}
+
 /// How many points this session has given there before this one.
 fn count(conn: &Connection, by: &Giver, curve: u32, step: i64, t: i64) -> Result<i64> {
     conn.prepare_cached(
@@ -336,11 +351,12 @@ fn is_complete(conn: &Connection, p: &Place, size: u32, left: &BTreeSet<u32>) ->
 /// Ranks that were there in this life of the run and are not any more.
 pub fn ranks_that_left(conn: &Connection) -> Result<BTreeSet<u32>> {
     let life = now_fact(conn, "life")?;
-    conn.prepare_cached(
-        "SELECT rank FROM fb_sessions WHERE session >= ?1
+    let own = super::partial::RANKS_OWN;
+    conn.prepare_cached(&format!(
+        "SELECT rank FROM fb_sessions WHERE session >= ?1 AND {own}
            AND session NOT IN (SELECT session FROM fb_custody WHERE ended = 'unused')
          GROUP BY rank HAVING count(*) = count(closed)",
-    )
+    ))
     .and_then(|mut s| s.query_map([life], |r| r.get(0))?.collect())
     .map_err(failed)
 }

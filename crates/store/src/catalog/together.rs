@@ -4,6 +4,7 @@
 
 use super::histories::{self, begin_anew, take_back, take_back_of};
 use super::marks::damaged_behind;
+use super::partial;
 use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart};
 use super::{now, now_fact, set_fact, sql_error};
 use crate::stepfile::Manifest;
@@ -59,6 +60,7 @@ pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<
     super::points::begin_life(conn)?;
     histories::begin_life(conn, stray, (now_fact(conn, "life")?, session as i64))?;
     set_fact(conn, "life", session as i64)?;
+    partial::begin_life(conn, session)?;
     set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
     conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on").map_err(failed)?;
     super::points::note_left(conn)
@@ -73,6 +75,7 @@ fn is_stray(conn: &Connection, session: u64, last: Option<i64>) -> Result<bool> 
     }
     conn.query_row(
         "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2
+             AND session NOT IN (SELECT session FROM fb_bringing)
              AND NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0)",
         params![now_fact(conn, "life")?, session as i64],
         |r| r.get(0),
@@ -87,7 +90,8 @@ pub fn comes(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
     let (rank, size) = rank_and_size(conn, session)?;
     let is_another: bool = conn
         .query_row(
-            "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2 AND (rank = ?3 OR size <> ?4
+            "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2
+                 AND session NOT IN (SELECT session FROM fb_bringing) AND (rank = ?3 OR size <> ?4
                  OR NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0))",
             params![now_fact(conn, "life")?, session as i64, rank, size],
             |r| r.get(0),
@@ -162,12 +166,14 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             } else {
                 aside = pass_over(conn, strict)?;
             }
-            super::partial::forget_memories(conn)?;
-            match restart(conn)? {
+            let back = match restart(conn)? {
                 // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
                 None if !aside.is_empty() || !finished(conn)? => begin_anew(conn).map(|()| None)?,
                 back => back,
-            }
+            };
+            let from = |b: &Restarted| b.heads.map_or(b.step, |heads| heads.first);
+            partial::forget_memories(conn, back.as_ref().map_or(-1, from))?;
+            back
         }
     };
     match &back {

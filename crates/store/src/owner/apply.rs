@@ -1,7 +1,7 @@
 //! Small records into the catalog: what one record does in the transaction of its group.
 
 use super::machine::{Effect, Item, Tell};
-use crate::catalog::{self, Completed, Fate, PutOutcome, Value, sql_error};
+use crate::catalog::{self, Brings, Completed, Fate, PutOutcome, Value, sql_error};
 use forebay_types::codec::Reader;
 use forebay_types::control::{Ask, Followed};
 use forebay_types::record::{Payload, Record};
@@ -15,12 +15,27 @@ use std::collections::BTreeMap;
 /// Gives the record of a session that begins at a position of its ring.
 pub(super) type Rings<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>> + 'a;
 
+/// Which sessions of a group bring the rest of another one.
+type Bringing = BTreeMap<u64, Option<Brings>>;
+/// With that, and with sessions that are over when ranks go back.
+type Around<'a> = (&'a Rings<'a>, &'a Bringing, &'a [u64]);
+
 /// The effects of a group; how far each session is applied goes into the same transaction.
 pub(super) fn apply_all(conn: &Connection, group: &[Item], rings: &Rings) -> Result<Vec<Effect>> {
     let mut effects = Vec::new();
     let mut applied = BTreeMap::new();
+    let mut bringing = Bringing::new();
+    let mut over = &[][..];
     for item in group {
-        apply(conn, item, rings, &mut effects)?;
+        if let Item::Over { sessions } = item {
+            over = sessions;
+        }
+        if let Some((session, _)) = item.source()
+            && !bringing.contains_key(&session)
+        {
+            bringing.insert(session, catalog::brings(conn, session)?);
+        }
+        apply(conn, item, (rings, &bringing, over), &mut effects)?;
         if let Some((session, seq)) = item.source() {
             let last: &mut u64 = applied.entry(session).or_default();
             *last = seq.max(*last);
@@ -37,7 +52,7 @@ fn is_the_disks(e: &Error) -> bool {
 
 /// Applies one item. A failure that is the record's own fault undoes the record alone and
 /// becomes an effect; a failure of the disk fails the group.
-fn apply(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effect>) -> Result<()> {
+fn apply(conn: &Connection, item: &Item, around: Around, effects: &mut Vec<Effect>) -> Result<()> {
     let point = |sql: &str| {
         conn.prepare_cached(sql)
             .and_then(|mut s| s.execute(()))
@@ -50,7 +65,7 @@ fn apply(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effect
         point("SAVEPOINT fb_record")?;
     }
     let mut made = Vec::new();
-    match perform(conn, item, rings, &mut made) {
+    match perform(conn, item, around, &mut made) {
         Ok(()) => {
             if !whole {
                 point("RELEASE fb_record")?;
@@ -111,7 +126,38 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
     Some(Effect::Late { session, error, record })
 }
 
-fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effect>) -> Result<()> {
+/// What is brought of a session from before the run went back speaks for nobody who is there: it changes nothing that
+/// is there, and adds nothing that is made again.
+fn means_nothing(conn: &Connection, record: &Record, brings: &Brings) -> Result<bool> {
+    Ok(match record {
+        Record::Insert { step, .. } | Record::Append { step, .. } => brings.is_gone(*step),
+        Record::Put { name, set, .. } => {
+            brings.gone_from.is_some() && catalog::data_row(conn, name, *set)?.is_some()
+        }
+        Record::Ask { json } => {
+            let stays = matches!(serde_json::from_str(json), Ok(Ask::Close { .. } | Ask::Table { .. }));
+            brings.gone_from.is_some() && !stays
+        }
+        Record::Declare { .. } => true,
+        _ => false,
+    })
+}
+
+fn perform(
+    conn: &Connection,
+    item: &Item,
+    (rings, bringing, over): Around,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    let brings = item.source().and_then(|(session, _)| *bringing.get(&session)?);
+    if let (Some(brings), Item::Record { bytes, .. } | Item::Stored { bytes, .. }) = (brings, item)
+        && means_nothing(conn, &Record::decode(bytes)?.1, &brings)?
+    {
+        if let Item::Stored { stored, .. } = item {
+            effects.push(Effect::DeleteFile(stored.file.clone()));
+        }
+        return Ok(());
+    }
     match item {
         Item::Pending { session, seq, step, at } => {
             catalog::keep_pending(conn, *session, *seq, *step, &rings(*session, *at)?)
@@ -120,7 +166,7 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
         Item::Unread { session, seq, bytes, why } => catalog::put_aside(conn, *session, *seq, bytes, why),
         Item::Failing(attempt) => catalog::note_attempt(conn, attempt),
         Item::Record { session, seq, bytes } => {
-            record(conn, *session, *seq, Record::decode(bytes)?.1, effects)
+            record(conn, (*session, *seq, brings, over), Record::decode(bytes)?.1, effects)
         }
         Item::Stored { session, seq, bytes, stored } => {
             let value = Value::File { file: &stored.file, offset: stored.offset, crc: stored.crc };
@@ -128,8 +174,9 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
         }
         Item::Failed { error, .. } => Err(error.clone()),
         Item::Closed { session, away, .. } => {
-            if let Some(life) = away {
-                catalog::note_away(conn, *session, *life)?;
+            match away {
+                Some(life) => catalog::note_away(conn, *session, *life)?,
+                None => catalog::forget_away(conn, *session)?,
             }
             for Completed { diagram, curve, row, step, t, value } in catalog::close_session(conn, *session)? {
                 let values = vec![(curve, value)];
@@ -149,6 +196,7 @@ fn perform(conn: &Connection, item: &Item, rings: &Rings, effects: &mut Vec<Effe
             effects.push(Effect::Partial(manifest.clone()));
             Ok(())
         }
+        Item::Over { .. } => Ok(()),
         Item::Brought { session } => {
             let steps = catalog::brought(conn, *session)?;
             steps.into_iter().try_for_each(|step| forsake(conn, step, effects).map(drop))
@@ -194,19 +242,28 @@ fn put(
     Ok(())
 }
 
-fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Vec<Effect>) -> Result<()> {
+fn record(
+    conn: &Connection,
+    (session, seq, brings, over): (u64, u64, Option<Brings>, &[u64]),
+    r: Record,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
+    // What is brought is what that session has made.
+    let maker = brings.map_or(session, |b| b.origin);
     match r {
         Record::Put { .. } => put(conn, session, seq, r, None, effects)?,
         Record::Insert { table, step, rows, cells } => {
-            catalog::insert(conn, table, (session, step), rows, cells)?
+            catalog::insert(conn, table, (maker, step), rows, cells)?
         }
         Record::Append { diagram, step, t, values } => {
-            let by = catalog::giver(conn, session, diagram)?;
+            let by = catalog::Giver { session: maker, ..catalog::giver(conn, session, diagram)? };
+            let is_late = brings.is_some_and(|b| b.is_earlier || b.gone_from.is_some());
+            let give = if is_late { catalog::give_late } else { catalog::give_point };
             let mut first = None;
             let mut fresh = Vec::new();
             for (curve, value) in pairs(values)? {
                 let curve = catalog::kept_curve(conn, session, diagram, curve)?;
-                match catalog::give_point(conn, &by, curve, step, t, value)? {
+                match give(conn, &by, curve, step, t, value)? {
                     // Rows of one record follow each other.
                     Fate::New(row, value) => {
                         first.get_or_insert(row);
@@ -232,6 +289,9 @@ fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Ve
         }
         Record::Applied { id, step, code, text } => {
             catalog::log_applied(conn, id, step, code, text)?;
+            if brings.is_some() {
+                return Ok(());
+            }
             effects.push(Effect::Tell(Tell::Applied { session, id, step, code, text: text.to_owned() }));
         }
         Record::Message { level, step, text } => {
@@ -259,7 +319,7 @@ fn record(conn: &Connection, session: u64, seq: u64, r: Record, effects: &mut Ve
         Record::Ask { json } => {
             let ask = serde_json::from_str(json)
                 .map_err(|e| Error::bad(format!("a request cannot be read: {e}")))?;
-            request(conn, session, seq, ask, effects)?;
+            request(conn, (session, seq, over), ask, effects)?;
         }
         Record::StepBegin { .. }
         | Record::StepBlock(_)
@@ -283,7 +343,12 @@ fn pairs(bytes: &[u8]) -> Result<Vec<(u32, f64)>> {
     }
 }
 
-fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Vec<Effect>) -> Result<()> {
+fn request(
+    conn: &Connection,
+    (session, seq, over): (u64, u64, &[u64]),
+    ask: Ask,
+    effects: &mut Vec<Effect>,
+) -> Result<()> {
     let value = match &ask {
         Ask::Delete { pattern, set } => {
             let (n, files) = catalog::remove_data(conn, pattern, *set)?;
@@ -307,6 +372,9 @@ fn request(conn: &Connection, session: u64, seq: u64, ask: Ask, effects: &mut Ve
         Ask::Restart { tag, strict } => {
             let partial = catalog::partial_files(conn)?;
             let (back, aside, is_first) = catalog::go_back(conn, session, tag.as_deref(), *strict)?;
+            if is_first {
+                over.iter().try_for_each(|n| catalog::note_past(conn, *n))?;
+            }
             if tag.is_none() && !aside.is_empty() {
                 let to = back.as_ref().map_or("the beginning".into(), |b| format!("step {}", b.step));
                 let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));

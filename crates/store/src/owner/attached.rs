@@ -9,6 +9,7 @@ use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 pub(super) struct Attached {
     pub row: SessionRow,
@@ -19,6 +20,8 @@ pub(super) struct Attached {
     pub overflow: Vec<Segment>,
     /// Up to there of its ring requests were looked for, which may be ahead of what is read.
     looked: u64,
+    /// When its rank, on another host, was asked last whether it lives, and the word that answers that.
+    asked: Option<(Instant, u64)>,
     /// Records up to this number took effect under an earlier owner.
     pub applied: u64,
     /// Its records of steps that an earlier owner has put into the catalog, the oldest first: number and bytes.
@@ -35,6 +38,7 @@ impl Attached {
             sink,
             overflow: Vec::new(),
             looked: 0,
+            asked: None,
             applied,
             pending: VecDeque::new(),
         }
@@ -44,6 +48,24 @@ impl Attached {
     /// gone: nothing may leave it that is not listed.
     pub fn is_mirror(&self) -> bool {
         self.segment.word(word::MIRROR).load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether a rank on another host has said since then that it lives; it is asked, if it was not yet. A line that is
+    /// cut, or still brings what a dead rank sent, says nothing of that. Ranks of this host are looked at.
+    pub fn has_answered(&mut self, since: Instant) -> bool {
+        if !self.is_mirror() || self.after().is_some() {
+            return true;
+        }
+        let (_, number) = match self.asked.filter(|(at, _)| *at >= since) {
+            Some(asked) => asked,
+            None => {
+                // A gate that is as it was: the other side sends its number back at once.
+                let number = self.segment.word(word::EPOCH).fetch_add(1, Ordering::SeqCst) + 1;
+                self.segment.bell(Direction::Down).ring();
+                *self.asked.insert((Instant::now(), number))
+            }
+        };
+        self.segment.word(word::ECHO).load(Ordering::SeqCst) >= number
     }
 
     /// The next record that is not read and was not looked at, and the position behind it; it stays to be read.

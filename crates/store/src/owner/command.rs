@@ -2,7 +2,7 @@
 
 use super::adopt::Orphan;
 use super::intake::Intake;
-use super::machine::{Absence, Event};
+use super::machine::{Absence, Event, Session};
 use super::overflow::mark;
 use super::rests::Rests;
 use super::sink::Sink;
@@ -17,6 +17,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 /// A rank that wants to write.
 pub(super) struct Admit {
@@ -70,6 +71,8 @@ pub(super) enum Command {
     ReadUp(Sender<()>),
     Stats(Sender<Json>),
     Sessions(Sender<Vec<(u64, u32)>>),
+    /// Whether it is known of the others, since then, whether a rank comes alone.
+    IsSureFor(u32, Instant, Sender<bool>),
     IsIdle(Sender<bool>),
     /// Takes what earlier owners left.
     TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
@@ -109,6 +112,7 @@ impl Intake {
             Command::Sessions(tell) => {
                 drop(tell.send(self.machine.sessions().map(|s| (s.number, s.rank)).collect()));
             }
+            Command::IsSureFor(rank, since, tell) => drop(tell.send(self.is_sure_for(rank, since))),
             Command::IsIdle(tell) => drop(tell.send(self.machine.is_drained())),
             Command::TakeOver(rests, hears, elsewhere, tell) => {
                 drop(tell.send(self.take_over(rests, hears.as_ref(), elsewhere)));
@@ -161,6 +165,9 @@ impl Intake {
         let (row, is_rid) = self.catalog.transaction(|tx| {
             let row = catalog::open_session(tx, rank, size, &who.program, segment)?;
             catalog::admit(tx, row.session)?;
+            if let Some(origin) = who.after {
+                catalog::note_bringing(tx, row.session, origin)?;
+            }
             if alone && who.after.is_none() {
                 catalog::comes(tx, row.session, last)?;
             }
@@ -172,7 +179,7 @@ impl Intake {
             self.tell_went_back();
         }
         let SessionRow { session, segment, .. } = row;
-        self.admitted.insert(session);
+        self.admitted.insert(session, who.after);
         if alone && who.after.is_none() {
             let life = catalog::life(self.catalog.conn())?;
             self.feed(Event::Alone { session, life });
@@ -194,7 +201,28 @@ impl Intake {
     fn has_living_ranks(&self) -> bool {
         // Who brings the rest of a dead session is no rank that goes on.
         let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean && s.after.is_none());
-        !self.admitted.is_empty() || self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
+        self.admitted.values().any(Option::is_none)
+            || self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
+    }
+
+    /// Whether others live is known, or one of them does for certain. A rank on another host whose line is cut may be
+    /// dead: whoever comes then is one of its life, or begins another one.
+    fn is_sure_for(&mut self, rank: u32, since: Instant) -> bool {
+        if self.admitted.values().any(Option::is_none) {
+            return true;
+        }
+        let mut is_sure = true;
+        for (n, s) in &mut self.attached {
+            let open = |s: &&Session| !s.hung && !s.clean && s.after.is_none() && s.rank != rank;
+            if self.machine.session(*n).filter(open).is_none() || !s.segment.creator_lives() {
+                continue;
+            }
+            if s.has_answered(since) {
+                return true;
+            }
+            is_sure = false;
+        }
+        is_sure
     }
 
     /// Tells the ranks where the run went back to.

@@ -20,7 +20,7 @@ use forebay_types::control::word;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -61,8 +61,8 @@ pub(super) struct Intake {
     pub run_id: String,
     pub machine: Machine,
     pub attached: BTreeMap<u64, Attached>,
-    /// Sessions that were admitted and come in a moment.
-    pub admitted: BTreeSet<u64>,
+    /// Sessions that were admitted and come in a moment, and whose rest they bring.
+    pub admitted: BTreeMap<u64, Option<u64>>,
     pub downs: Arc<Downs>,
     pub ends: Ends,
     /// Bytes that overflow segments may take, and that may be spilt into files.
@@ -96,6 +96,8 @@ pub(super) struct Intake {
     looked: Instant,
     sought: Instant,
     seen: Instant,
+    /// Since when somebody asks who lives.
+    asks: Option<Instant>,
 }
 
 impl Intake {
@@ -115,6 +117,7 @@ impl Intake {
             partial: catalog::partial_steps(catalog.conn())?.into_iter().map(|row| row.manifest).collect(),
             away: catalog::away(catalog.conn())?,
             life: catalog::life(catalog.conn())?,
+            lives: catalog::lives(catalog.conn())?,
             failed: catalog::failed_attempts(catalog.conn())?,
             overflow: options.overflow,
             closing: options.closing,
@@ -132,7 +135,7 @@ impl Intake {
             layout,
             catalog,
             attached: BTreeMap::new(),
-            admitted: BTreeSet::new(),
+            admitted: BTreeMap::new(),
             downs,
             ends,
             overflow_limit: options.overflow,
@@ -154,6 +157,7 @@ impl Intake {
             looked: now,
             sought: now,
             seen: now,
+            asks: None,
         })
     }
 
@@ -383,14 +387,20 @@ impl Intake {
 
     /// Says which ranks are gone without their connection saying so, and which were refused elsewhere.
     fn look_after_ranks(&mut self) {
-        if self.looked.elapsed() >= LOOK || self.machine.asks_who_lives() {
+        let asked = match self.machine.asks_who_lives() {
+            true => Some(*self.asks.get_or_insert_with(Instant::now)),
+            false => None,
+        };
+        self.asks = asked;
+        if self.looked.elapsed() >= LOOK || asked.is_some() {
             self.looked = Instant::now();
             let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung);
-            let look = |(n, s): (&u64, &Attached)| {
+            let look = |(n, s): (&u64, &mut Attached)| {
                 let left = s.segment.word(word::LEFT).load(Ordering::SeqCst) != 0;
-                Event::Seen { session: *n, lives: s.segment.creator_lives(), left }
+                let unsure = asked.is_some_and(|since| !s.has_answered(since));
+                Event::Seen { session: *n, lives: s.segment.creator_lives(), left, unsure }
             };
-            let seen: Vec<Event> = self.attached.iter().filter(|(n, _)| open(**n)).map(look).collect();
+            let seen: Vec<Event> = self.attached.iter_mut().filter(|(n, _)| open(**n)).map(look).collect();
             seen.into_iter().for_each(|event| self.feed(event));
         }
         if self.machine.lacks_ranks() && self.sought.elapsed() >= LOOK {

@@ -60,7 +60,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A session to be attached: as admitted, with the segment the rank made.
 pub struct Attach {
@@ -174,6 +174,12 @@ impl Owner {
             self.ask(|tell| Command::Admit(Admit { rank, size, program, created, after }, tell))?
         };
         open::while_full(self.dir(), self.disk.patience(), says, admit)
+    }
+
+    /// Whether it is known, by what was heard since then, whether other ranks live beside one that comes. Asks those on
+    /// other hosts, and is to be asked again until they have answered, or are given up.
+    pub fn is_sure_for(&self, rank: u32, since: Instant) -> Result<bool> {
+        self.ask(|tell| Command::IsSureFor(rank, since, tell))
     }
 
     /// Takes a rank's segment into custody.

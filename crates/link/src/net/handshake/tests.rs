@@ -124,6 +124,7 @@ fn a_key_of_another_agent_is_refused_by_who_has_it() {
     assert!(e.text().contains("no rendezvous file"), "{e}");
     let e = Wire::connect_net(&house.address, "client", &Keys::default(), SECOND).unwrap_err();
     assert!(e.code() == Code::Refused && e.text().contains("HOST.json"), "{e}");
+    assert!(e.text().contains("forebay up --listen"), "an agent that is gone has taken its file along: {e}");
 }
 
 #[test]

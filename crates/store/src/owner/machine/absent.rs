@@ -247,7 +247,11 @@ impl Machine {
         }
         // Whoever had left before the first of them came may come again.
         let since = if k.sessions().iter().all(|n| *n >= self.since) { self.since } else { 0 };
-        let of_life = || self.sessions.values().filter(|s| (since..=mates).contains(&s.number));
+        let life = self.life_of_step(k);
+        let of_life = || {
+            let all = self.sessions.values().filter(|s| (since..=mates).contains(&s.number));
+            all.filter(|s| self.life_of(s.number) == life)
+        };
         let of_rank = || of_life().filter(|s| s.rank == rank && !s.is_unused());
         let (session, present) = match k.session_of(rank) {
             Some(n) => (self.sessions.get(&n), !is_over(n)),
@@ -289,19 +293,10 @@ impl Machine {
         }
     }
 
-    /// The life of the run that a session was of, as far as anybody knows.
-    fn life_of(&self, session: u64) -> u64 {
-        match self.away.get(&session) {
-            Some((_, life)) => *life,
-            None if session >= self.life => self.life,
-            None => 0,
-        }
-    }
-
     /// The last session of a rank whose memory on another host may have its part of a step.
     fn away_of(&self, k: &Step, rank: u32) -> Option<u64> {
-        let life = self.life_of(k.origins().max()?);
-        let is = |(_, of): &(&u64, &(u32, u64))| **of == (rank, life);
+        let life = self.life_of_step(k);
+        let is = |(n, (of, _)): &(&u64, &(u32, u64))| *of == rank && self.life_of(**n) == life;
         self.away.iter().rev().find(is).map(|(session, _)| *session)
     }
 
@@ -316,6 +311,11 @@ impl Machine {
         (self.since, self.lacking_since, self.remarked) = (session, None, false);
     }
 
+    /// Whether a session of that rank is there that is a rank's own.
+    fn holds(&self, rank: u32) -> bool {
+        self.sessions.values().any(|s| s.rank == rank && s.after.is_none())
+    }
+
     /// A rank was seen to do something else than to open this run.
     pub(super) fn note_absent(&mut self, rank: u32, absence: Absence) {
         if !self.sessions.values().any(|s| s.rank == rank) {
@@ -325,9 +325,16 @@ impl Machine {
 
     /// A rank's session has ended: remembered for the steps to come.
     pub(super) fn note_leaving(&mut self, s: &Session) {
+        // Who brings the rest of a session is none of the ranks.
+        if let Some(origin) = s.after {
+            if self.are_of_this_life(std::iter::once(origin)) && !self.holds(s.rank) {
+                self.left.insert(s.rank, (Absence::left("has not ended it".into()), origin));
+            }
+            return;
+        }
         let of_this_life = s.number >= self.since && (!s.recovered || s.has_living_mates);
         if of_this_life && !s.is_unused() {
-            self.left.insert(s.rank, (Absence::left(how(s)), s.origin()));
+            self.left.insert(s.rank, (Absence::left(how(s)), s.number));
         }
         // A later session of that rank begins its own attempts.
         if !self.sessions.values().any(|other| other.rank == s.rank) {
@@ -535,7 +542,7 @@ mod tests {
         let mut scene = Scene::born(birth());
         let n = of_rank_0.number;
         scene.enter(of_rank_1);
-        scene.feed(Event::Seen { session: 2, lives: true, left: true });
+        scene.feed(Event::Seen { session: 2, lives: true, left: true, unsure: false });
         scene.settle();
         assert_eq!(scene.closed(), [2]);
         scene.enter(of_rank_0);

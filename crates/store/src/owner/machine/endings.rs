@@ -15,11 +15,16 @@ impl Machine {
     pub(super) fn wake_deferred(&mut self) {
         let going_back = |s: &Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
         let settled = !self.sessions.values().any(going_back) || self.dead_are_settled();
+        let sessions: Vec<u64> = self.sessions.values().filter(|s| s.hung).map(|s| s.number).collect();
+        let mut over = Some(Item::Over { sessions }).filter(|_| settled);
         for (n, s) in self.sessions.iter_mut().filter(|(_, s)| s.deferred.is_some()) {
             // A step that this session itself has not ended would be waited for in vain.
             let mut before = self.steps.values().filter(|k| k.has(*n) && !k.is_open_in(*n)).peekable();
             if before.peek().is_none() {
                 if settled || !going_back(s) {
+                    if going_back(s) {
+                        self.group.extend(over.take());
+                    }
                     self.group.extend(s.deferred.take());
                 }
             } else if s.hung && before.all(|k| !k.is_complete()) {
@@ -35,11 +40,22 @@ impl Machine {
         self.sessions.values().any(|s| s.deferred.as_ref().is_some_and(Item::is_restart))
     }
 
+    /// Somebody goes back: ranks count as dead or alive when they have been looked at, those on other hosts when they
+    /// have been asked.
+    pub(super) fn doubt_ranks(&mut self) {
+        let ranks = self.sessions.values_mut().filter(|s| !s.hung && s.after.is_none());
+        ranks.for_each(|s| s.unsure = true);
+    }
+
     /// Whether all that dead ranks left is read and what they completed is listed, or given up: who goes
-    /// back to the last complete step means theirs, too, and begins the steps behind it anew.
+    /// back to the last complete step means theirs, too, and begins the steps behind it anew. Of a rank on another
+    /// host it is to be known first whether it is dead.
     fn dead_are_settled(&self) -> bool {
         let brings = |s: &Session| s.after.is_some() && !s.hung && s.leaving.is_none();
-        let settled = |s: &Session| s.broken || s.settled || !(s.hung || s.dead || brings(s));
+        // Whoever goes back itself has just said so.
+        let unsure = |s: &Session| s.unsure && !s.deferred.as_ref().is_some_and(Item::is_restart);
+        let awaited = |s: &Session| s.hung || s.dead || unsure(s) || brings(s);
+        let settled = |s: &Session| s.broken || s.settled || !awaited(s);
         let goes_on = |k: &Step| k.is_complete() || k.sealing.is_some();
         self.sessions.values().all(settled) && !self.steps.values().any(goes_on)
     }
@@ -172,8 +188,10 @@ impl Machine {
     pub(super) fn remove_session(&mut self, n: u64) {
         let Some(s) = self.sessions.remove(&n) else { return };
         self.note_leaving(&s);
-        if let Some(life) = self.life_when_over(&s) {
-            self.away.insert(n, (s.rank, life));
+        self.note_dropped(&s);
+        match self.life_when_over(&s) {
+            Some(life) => _ = self.away.insert(n, (s.rank, life)),
+            None => _ = self.away.remove(&n),
         }
         if let Some(origin) = s.after.filter(|_| s.clean && !s.refused_some && !s.lacks) {
             self.has_brought_all(origin);

@@ -183,11 +183,12 @@ pub(crate) enum Event<'a> {
     Hung {
         session: u64,
     },
-    /// A look at a rank: whether its process lives, and whether it has left.
+    /// A look at a rank: whether its process lives, whether it has left, and whether that is not known yet.
     Seen {
         session: u64,
         lives: bool,
         left: bool,
+        unsure: bool,
     },
     /// A rank was seen to do something else than to open this run.
     Absent {

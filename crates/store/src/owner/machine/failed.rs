@@ -28,6 +28,12 @@ impl Failed {
         self.all.iter().any(|g| g.step == step)
     }
 
+    /// The last session that has begun an attempt at a step which failed and which not every rank has made.
+    pub fn last_begun(&self, step: i64) -> Option<u64> {
+        let attempt = self.all.iter().rev().find(|g| g.step == step && !g.is_over())?;
+        attempt.begun.keys().next_back().copied()
+    }
+
     /// Why an attempt failed that a rank has begun since, and not ended.
     pub fn unheard(&self, step: i64, rank: u32) -> Option<&Error> {
         self.all.iter().find(|g| g.step == step && g.unheard.contains(&rank)).map(|g| &g.why)
@@ -56,7 +62,7 @@ impl Machine {
         self.failed.last += 1;
         let id = self.failed.last;
         // Ranks of a later life of the run make attempts of their own.
-        let is_past = begun.keys().next_back().is_some_and(|last| *last < self.life);
+        let is_past = !begun.is_empty() && !self.are_of_this_life(begun.keys().copied());
         let ranks = if is_past { (0..size).collect() } else { ranks };
         let attempt = FailedAttempt { id, step, why, size, ranks, unheard, begun };
         if !attempt.is_over() {

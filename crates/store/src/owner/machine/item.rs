@@ -26,6 +26,8 @@ pub(crate) enum Item {
     Step { manifest: Box<Manifest>, file: String },
     /// What is here of a step that lacks ranks is durable under its name.
     Partial { manifest: Box<Manifest>, file: String },
+    /// Sessions that are over when ranks go back: what is behind the step that the run goes back to is none of theirs.
+    Over { sessions: Vec<u64> },
     /// All is here now that the memory of this session on another host had: steps that lack more of it do so for ever.
     Brought { session: u64 },
     /// A record of a step that lacks other ranks goes from its ring into the catalog; it begins at `at` in the ring.
@@ -59,6 +61,7 @@ impl Item {
             | Item::Step { .. }
             | Item::Partial { .. }
             | Item::Brought { .. }
+            | Item::Over { .. }
             | Item::Note { .. }
             | Item::Asked { .. }
             | Item::Ended { .. } => None,

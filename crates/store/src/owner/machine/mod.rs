@@ -43,7 +43,7 @@ pub(super) use figures::Figures;
 pub(super) use item::{Effect, Item, Tell};
 pub(super) use session::{Adopted, Session};
 
-use crate::catalog::FailedAttempt;
+use crate::catalog::{FailedAttempt, PAST};
 use crate::stepfile::Manifest;
 use failed::Failed;
 use files::Files;
@@ -96,6 +96,9 @@ pub(super) struct Birth {
     /// The first session of this life of the run.
     #[serde(default)]
     pub life: u64,
+    /// Those of earlier lives, as far as anything of them may come.
+    #[serde(default)]
+    pub lives: Vec<u64>,
     /// Attempts at steps that failed and that not every rank has made.
     pub failed: Vec<FailedAttempt>,
     /// Bytes of the store's own buffer.
@@ -151,8 +154,9 @@ pub(super) struct Machine {
     /// and those of which all has come that there is.
     away: BTreeMap<u64, (u32, u64)>,
     brought: BTreeSet<u64>,
-    /// The first session of this life of the run.
+    /// The first session of this life of the run, and those of all lives that are known.
     life: u64,
+    lives: BTreeSet<u64>,
     lacking_since: Option<Now>,
     /// How often the run went back.
     times_back: u64,
@@ -173,6 +177,8 @@ pub(super) struct Machine {
 impl Machine {
     pub fn new(birth: Birth) -> Machine {
         let Birth { run_id, dir, last_act, listed: (steps, damaged), overflow, .. } = birth;
+        let of_away = birth.away.iter().map(|(_, _, life)| *life).filter(|life| *life != PAST);
+        let lives = birth.lives.iter().copied().chain(of_away).chain([birth.life]).collect();
         Machine {
             run_id,
             dir,
@@ -201,6 +207,7 @@ impl Machine {
             away: birth.away.into_iter().map(|(session, rank, life)| (session, (rank, life))).collect(),
             brought: BTreeSet::new(),
             life: birth.life,
+            lives,
             lacking_since: None,
             times_back: 0,
             since: 0,
@@ -249,6 +256,7 @@ impl Machine {
                 if std::mem::replace(&mut self.life, life) != life {
                     // Nobody makes the attempts of the one before, whose ranks may not be known to be gone yet.
                     self.pass_attempts(0..MOST_RANKS);
+                    self.lives.insert(life);
                 }
                 self.come_again(session);
             }
@@ -262,7 +270,12 @@ impl Machine {
                 }
             }
             Event::Hung { session } => self.hang(session),
-            Event::Seen { session, lives, left } => self.look_at(session, lives, left),
+            Event::Seen { session, lives, left, unsure } => {
+                if let Some(s) = self.sessions.get_mut(&session) {
+                    s.unsure = unsure;
+                }
+                self.look_at(session, lives, left);
+            }
             Event::Absent { rank, absence } => self.note_absent(rank, absence),
             Event::Request { session, seq, ask } => self.later(session, seq, ask),
             Event::Steer { ticket, who, act } => self.steer(ticket, who, act),
@@ -309,6 +322,7 @@ impl Machine {
     fn enter(&mut self, mut session: Session) {
         // What a predecessor saw lost of it is not in its ring any more.
         session.lacks |= session.far && session.recovered;
+        session.is_past |= self.away.get(&session.number).is_some_and(|(_, life)| *life == PAST);
         let is_new = !session.recovered && session.adopted.is_none();
         if is_new && !self.sessions.values().any(Session::hears) {
             // The first rank of another life of the run: nobody makes the attempts of the one before.

@@ -10,20 +10,22 @@
 //!
 //! Only the rest of the very session that a step lacks makes it whole. It is written anew then, from that file and
 //! from what came, and listed; the file goes when that is durable.
+//!
+//! A step is of one *life* of the run, and so is a session: what is brought of an earlier life joins no step that a
+//! later one has begun, and one that a later life begins is begun anew, whatever had come of that number.
 
 use super::Machine;
 use super::absent::may_come_again;
 use super::event::{Action, Ticket};
 use super::item::Item;
-use super::session::{Refusal, Session};
+use super::session::{Joins, Refusal, Session};
 use super::steps::Step;
+use crate::catalog::PAST;
 use crate::stepfile::Manifest;
+use forebay_types::control::Heads;
 use forebay_types::watch::level::WARNING;
 use forebay_types::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The life of the run of a session from before the run went back.
-const PAST: u64 = u64::MAX;
 
 impl Machine {
     /// The life of the run that a session was of whose memory may have more.
@@ -39,7 +41,84 @@ impl Machine {
     /// The run went back: steps that ranks who are gone have in the memory of other hosts are behind it.
     pub(super) fn forget_memories(&mut self) {
         self.away.values_mut().for_each(|(_, life)| *life = PAST);
-        self.sessions.values_mut().for_each(|s| s.is_past |= s.far && s.hung);
+        self.sessions.values_mut().for_each(|s| s.is_past |= s.hung);
+    }
+
+    /// The session whose memory has what comes by this one.
+    fn origin_of(&self, session: u64) -> u64 {
+        self.sessions.get(&session).map_or(session, Session::origin)
+    }
+
+    /// The life of the run that a session was of, or that whose memory it brings: a later one is the greater number.
+    pub(super) fn life_of(&self, session: u64) -> u64 {
+        let origin = self.origin_of(session);
+        let is_past = self.sessions.get(&origin).is_some_and(|s| s.is_past)
+            || self.away.get(&origin).is_some_and(|(_, life)| *life == PAST);
+        match is_past {
+            true => 0,
+            false => self.lives.range(..=origin).next_back().map_or(1, |life| life + 1),
+        }
+    }
+
+    /// The same of a step.
+    pub(super) fn life_of_step(&self, k: &Step) -> u64 {
+        k.origins().map(|n| self.life_of(n)).max().unwrap_or(0)
+    }
+
+    /// Whether sessions are of this life of the run, and not of what it has gone back behind.
+    pub(super) fn are_of_this_life(&self, mut sessions: impl Iterator<Item = u64>) -> bool {
+        sessions.any(|n| self.life_of(n) > self.life)
+    }
+
+    /// A session begins a step of a number under which something of another life is on its way: the later life has
+    /// it. `Some`: what this session hears, if that is not the later one.
+    pub(super) fn yields(&mut self, n: u64, step: i64) -> Option<Refusal> {
+        let mine = self.life_of(n);
+        if let Some(k) = self.steps.get(&step) {
+            let theirs = self.life_of_step(k);
+            if theirs > mine {
+                return Some(Refusal::Told);
+            }
+            if theirs < mine && !k.finishing {
+                self.withdraw(step);
+            }
+        }
+        // An attempt of a later life is none of an earlier one.
+        let begun = self.failed.last_begun(step).filter(|_| mine <= self.life)?;
+        (self.life_of(begun) > mine).then_some(Refusal::Told)
+    }
+
+    /// The same, carried out; or the session waits until what is being kept of an earlier life is out of the way. Says
+    /// whether one of these is so.
+    pub(super) fn gives_way(&mut self, (n, seq): Ticket, step: i64, time: f64, heads: Option<Heads>) -> bool {
+        let told = self.yields(n, step);
+        let is_sealed =
+            |k: &Step| k.finishing && k.sealing.is_some() && self.life_of_step(k) < self.life_of(n);
+        let waits = told.is_none() && self.steps.get(&step).is_some_and(is_sealed);
+        let Some(s) = self.sessions.get_mut(&n) else { return true };
+        if waits {
+            s.joins = Some(Joins { step, seq, time, heads });
+        }
+        if told.is_some() && s.after.is_some() {
+            s.dropped.insert(step);
+        }
+        let is_told = told.is_some();
+        told.into_iter().for_each(|why| self.refuse(n, step, why));
+        waits || is_told
+    }
+
+    /// What was brought and is not taken is told in the log of the run.
+    pub(super) fn note_dropped(&mut self, s: &Session) {
+        let (Some(first), Some(last)) = (s.dropped.first(), s.dropped.last()) else { return };
+        let steps = match s.dropped.len() {
+            1 => format!("step {first}"),
+            n => format!("{n} steps from {first} to {last}"),
+        };
+        let text = format!(
+            "{steps} of rank {}, which were in the memory of another host, are given up: the run has gone on without them since",
+            s.rank
+        );
+        self.group.push(Item::Note { session: s.number, step: -1, level: WARNING, text });
     }
 
     /// A step lacks ranks whose memory is on another host. It is kept without them when it waits for nobody else.
@@ -162,12 +241,13 @@ impl Machine {
                 })
             }));
         }
-        // The run has gone back since: that is a step of nobody.
-        if is_rest && self.away.get(&origin).is_some_and(|(_, life)| *life == PAST) {
-            return Some(Ok(Some(Refusal::Told)));
+        // The run has gone back since: that is a step of nobody. Or its number is another attempt's by now, and what
+        // it brings belongs to none.
+        let is_nobodys = is_rest && (self.life_of(ticket.0) == 0 || self.known.is_listed(step));
+        if is_nobodys && let Some(s) = self.sessions.get_mut(&ticket.0) {
+            s.dropped.insert(step);
         }
-        // Its number is another attempt's by now, and what it brings belongs to none.
-        (is_rest && self.known.is_listed(step)).then_some(Ok(Some(Refusal::Told)))
+        is_nobodys.then_some(Ok(Some(Refusal::Told)))
     }
 
     /// All of what was left of a session has come: steps that lack more of it lack it for ever.

@@ -85,8 +85,12 @@ impl Machine {
                     When::Group => self.group.push(item),
                     When::AfterSteps { leaves } => {
                         s.leaving = leaves.then_some(self.now).or(s.leaving);
+                        let goes_back = item.is_restart();
                         s.deferred = Some(item);
                         keep = Keep::Deferred(seq);
+                        if goes_back {
+                            self.doubt_ranks();
+                        }
                     }
                     When::AtOnce(_) if s.recovered || seq <= s.looked => {}
                     When::AtOnce(ask) => {
@@ -261,6 +265,9 @@ impl Machine {
                 let known = self.steps.get_mut(&step);
                 return known.map_or(Ok(()), |k| k.begin(rank, ticket, origin, heads));
             }
+        }
+        if self.gives_way(ticket, step, time, heads) {
+            return Ok(());
         }
         let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(n));
         if self.known.is_listed(step) || again {

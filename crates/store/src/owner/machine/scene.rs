@@ -29,6 +29,7 @@ pub fn birth() -> Birth {
         partial: Vec::new(),
         away: Vec::new(),
         life: 0,
+        lives: Vec::new(),
         overflow: 0,
         closing: CLOSING,
         hiccup: HICCUP,
@@ -229,6 +230,12 @@ impl Scene {
     pub fn turn(&mut self) {
         let all: Vec<u64> = self.m.sessions().map(|s| s.number).collect();
         all.into_iter().for_each(|session| self.feed(Event::Empty { session }));
+        if self.m.asks_who_lives() {
+            let ranks: Vec<u64> = self.m.sessions().filter(|s| !s.hung).map(|s| s.number).collect();
+            for session in ranks {
+                self.feed(Event::Seen { session, lives: true, left: false, unsure: false });
+            }
+        }
         self.feed(Event::Turn);
     }
 

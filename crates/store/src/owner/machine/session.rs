@@ -5,7 +5,7 @@ use super::item::Item;
 use forebay_types::control::Heads;
 use forebay_types::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Why a stretch of the ring cannot be given back yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,12 @@ pub(crate) struct Session {
     pub lacks: bool,
     /// The run went back when it was over.
     pub is_past: bool,
+    /// Nobody knows at this moment whether its rank lives: it is on another host, and has not answered yet.
+    #[serde(default)]
+    pub unsure: bool,
+    /// Steps of what it brought that are not taken, as the run has gone on without them.
+    #[serde(default)]
+    pub dropped: BTreeSet<i64>,
     /// The large data set whose bytes have not come: a successor is not to read what is behind it either.
     pub stuck: Option<u64>,
     /// Something of what it brought was refused.

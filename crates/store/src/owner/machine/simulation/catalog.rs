@@ -25,6 +25,7 @@ pub struct Catalog {
     /// Sessions whose memory on another host may have more: rank and life.
     pub away: BTreeMap<u64, (u32, u64)>,
     pub life: u64,
+    pub lives: Vec<u64>,
     /// Records of steps that lack other ranks, with their step.
     pub pending: BTreeMap<Ticket, (i64, Vec<u8>)>,
     pub failed: BTreeMap<u64, FailedAttempt>,
@@ -37,7 +38,11 @@ impl World {
     /// What a group does in the catalog.
     pub fn commit(&mut self, group: &[Item]) -> Vec<Effect> {
         let mut effects = Vec::new();
+        let mut over = &[][..];
         for item in group {
+            if let Item::Over { sessions } = item {
+                over = sessions;
+            }
             if let Some((session, seq)) = item.source() {
                 let applied = self.catalog.applied.entry(session).or_default();
                 law!(
@@ -52,7 +57,9 @@ impl World {
                 }
             }
             match item {
-                Item::Record { session, seq, bytes } => self.record(*session, *seq, bytes, &mut effects),
+                Item::Record { session, seq, bytes } => {
+                    self.record((*session, *seq), bytes, over, &mut effects)
+                }
                 Item::Stored { session, seq, .. } => drop(self.catalog.large.insert((*session, *seq))),
                 Item::Failed { session, error, .. } => {
                     effects.push(Effect::Late { session: *session, error: error.clone(), record: None });
@@ -74,8 +81,11 @@ impl World {
                     self.catalog.pending.retain(|ticket, (of, _)| !goes(ticket, *of));
                 }
                 Item::Closed { session, away, .. } => {
-                    if let Some(life) = away {
-                        self.catalog.away.insert(*session, (self.ranks[session].rank, *life));
+                    match away {
+                        Some(life) => {
+                            _ = self.catalog.away.insert(*session, (self.ranks[session].rank, *life))
+                        }
+                        None => _ = self.catalog.away.remove(session),
                     }
                     self.catalog.pending.retain(|(of, _), _| of != session);
                     self.catalog.sessions.remove(session);
@@ -100,13 +110,13 @@ impl World {
                     effects.push(Effect::Listed { step: manifest.step, time: None });
                 }
                 Item::Asked { id, .. } => self.catalog.last_act = *id,
-                Item::Note { .. } | Item::Unread { .. } | Item::Ended { .. } => {}
+                Item::Note { .. } | Item::Over { .. } | Item::Unread { .. } | Item::Ended { .. } => {}
             }
         }
         effects
     }
 
-    pub fn record(&mut self, session: u64, seq: u64, bytes: &[u8], effects: &mut Vec<Effect>) {
+    pub fn record(&mut self, (session, seq): Ticket, bytes: &[u8], over: &[u64], effects: &mut Vec<Effect>) {
         let Ok((_, record)) = Record::decode(bytes) else { return };
         match record {
             Record::Put { .. } => {
@@ -129,6 +139,9 @@ impl World {
                     effects.push(Effect::WentBack { session, aside: Vec::new(), is_first });
                     if is_first {
                         self.catalog.away.values_mut().for_each(|(_, life)| *life = u64::MAX);
+                        for n in over {
+                            self.catalog.away.insert(*n, (self.ranks[n].rank, u64::MAX));
+                        }
                         let behind: Vec<i64> = self
                             .catalog
                             .partial
@@ -210,6 +223,13 @@ impl World {
             "step {step} is listed with {} of {} ranks",
             of.len(),
             self.size
+        );
+        let lives: BTreeSet<u64> = of.keys().filter_map(|n| Some(self.life_of(*n).next()?.session)).collect();
+        law!(
+            self,
+            lives.len() == 1,
+            "step {step} is listed with parts of several starts, of sessions {:?}",
+            of.keys()
         );
         self.check_parts(step, of);
         self.catalog.partial.remove(&step);

@@ -146,6 +146,7 @@ impl World {
             partial: self.catalog.partial.values().cloned().collect(),
             away: self.catalog.away.iter().map(|(session, (rank, life))| (*session, *rank, *life)).collect(),
             life: self.catalog.life,
+            lives: self.catalog.lives.clone(),
             failed: self.catalog.failed.values().cloned().collect(),
             overflow: 16,
             closing: self.closing,
@@ -215,8 +216,14 @@ impl World {
     pub(super) fn start(&mut self, last_step: i64) {
         let goes_back = self.rng.one_in(2);
         self.last_life = self.sessions + 1;
-        self.catalog.life = self.last_life;
-        self.feed(Event::Alone { session: self.last_life, life: self.last_life });
+        // A rank on another host that has just died may have been taken for a living one: then these are of its life.
+        let may_live = |s: &Session| s.far && !s.hung && !s.clean && s.after.is_none();
+        let joins = goes_back && self.machine.as_ref().is_some_and(|m| m.sessions().any(may_live));
+        if !joins || self.rng.one_in(2) {
+            self.catalog.life = self.last_life;
+            self.catalog.lives.push(self.last_life);
+            self.feed(Event::Alone { session: self.last_life, life: self.last_life });
+        }
         for rank in 0..self.size {
             self.sessions += 1;
             let (session, size) = (self.sessions, self.size);
@@ -637,8 +644,9 @@ impl World {
             rank.gone = true;
             return self.feed(Event::Hung { session });
         }
-        let (lives, left) = (rank.alive, false);
-        self.feed(Event::Seen { session, lives, left });
+        // Of a rank on another host its connection says that it is dead, and before that it does not answer.
+        let (lives, left, unsure) = (rank.alive || rank.far, false, rank.far && !rank.alive);
+        self.feed(Event::Seen { session, lives, left, unsure });
     }
 
     fn arrive(&mut self) {
