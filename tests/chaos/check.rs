@@ -20,7 +20,7 @@ pub fn check(part: &Part, run: &Run, before: &[(char, String)], back: i64, rows:
     if listed != (0..=back).collect::<Vec<i64>>() {
         return Err(lost(format!("steps up to {back} are listed as {listed:?}")));
     }
-    check_history(run, rows)?;
+    check_history(run, rows, back)?;
     for (rank, log) in logs.iter().enumerate() {
         let log = if rank == 0 { before } else { log };
         check_puts(run, rank as u32, log)?;
@@ -28,18 +28,22 @@ pub fn check(part: &Part, run: &Run, before: &[(char, String)], back: i64, rows:
     check_step(run, part.size, back)
 }
 
-/// Every step up to the last one has its row and its point, once.
-fn check_history(run: &Run, last: i64) -> Result<()> {
+/// Every step up to the last one has its row and its point, once. Points behind it, which more ranks than one may have
+/// made, stand until all ranks have come back to where the run goes on.
+fn check_history(run: &Run, last: i64, back: i64) -> Result<()> {
     for (what, query) in [
         ("rows", "SELECT at FROM history ORDER BY at"),
         ("points", "SELECT step FROM fb_points ORDER BY step"),
     ] {
-        let found = match run.sql(query, &[]) {
+        let mut found = match run.sql(query, &[]) {
             Ok(rows) => {
                 rows.rows.iter().map(|r| if let Cell::Int(n) = r[0] { n } else { -9 }).collect::<Vec<_>>()
             }
             Err(e) => return Err(e),
         };
+        if what == "points" && last < back {
+            found.truncate(found.partition_point(|step| *step <= last));
+        }
         if found != (1..=last).collect::<Vec<i64>>() {
             return Err(lost(format!("{what} of the history up to step {last}: {found:?}")));
         }

@@ -16,7 +16,7 @@ pub enum Reads {
     /// On this host.
     Here(Reader),
     /// On another one.
-    There(FarReader),
+    There(Box<FarReader>),
 }
 
 use Reads::{Here, There};

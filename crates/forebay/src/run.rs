@@ -155,7 +155,7 @@ impl Run {
                 let reader = FarReader::open(far.clone())?;
                 let check = self.inner.check.lock().unwrap_or_else(|e| e.into_inner()).clone();
                 check.into_iter().for_each(|check| reader.on_wait(check));
-                Reads::There(reader)
+                Reads::There(Box::new(reader))
             }
             (None, Some(session)) => Reads::Here(Reader::open(&self.inner.dir)?.following(session.commits())),
             (None, None) => Reads::Here(Reader::open(&self.inner.dir)?),
