@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import forebay as fb
-import numpy as np
 import pytest
 from conftest import Place
 from places import ended
+from test_held_readers import write
 
 KILLED = """
 import os, sys, numpy as np, forebay as fb
@@ -23,31 +23,30 @@ os.kill(os.getpid(), 9)
 """
 
 
-def write(path: Path, mode: str, first: int, count: int) -> None:
-    with fb.open(path, mode) as run:
-        run.restart()
-        for step in range(first, first + count):
-            with run.snapshot(step) as s:
-                s.put("E", np.full(3000, float(step)))
-        run.put("last", first + count - 1)
-        run.put("large", np.full(20000, float(first)))
+def copied(run_dir: Path) -> Path:
+    copy = run_dir.with_name("copy.fb")
+    subprocess.run(["cp", "-al", run_dir, copy], check=True)
+    return copy
+
+
+def is_whole(place: Place, path: Path, steps: int) -> None:
+    assert "sound" in place.command("verify", path)
+    with fb.open(path, "r") as run:
+        assert run.snapshots.numbers == list(range(steps)) and run.get("last") == steps - 1
 
 
 def test_a_copy_made_of_hard_links_and_its_run_are_written_each_for_itself(
     place: Place, run_dir: Path
 ) -> None:
-    copy = run_dir.with_name("copy.fb")
     write(run_dir, "w", 0, 4)
-    subprocess.run(["cp", "-al", run_dir, copy], check=True)
+    copy = copied(run_dir)
     mode = (run_dir / "catalog.sqlite").stat().st_mode
     write(copy, "a", 4, 2)
     assert (copy / "catalog.sqlite").stat().st_mode == mode
     write(run_dir, "a", 4, 1)
     write(copy, "a", 6, 1)
     for path, steps in ((run_dir, 5), (copy, 7)):
-        assert "sound" in place.command("verify", path)
-        with fb.open(path, "r") as run:
-            assert run.snapshots.numbers == list(range(steps)) and run.get("last") == steps - 1
+        is_whole(place, path, steps)
         assert place.command("recover", path).strip().endswith(f"complete up to step {steps - 1}")
     assert not [p for p in copy.iterdir() if p.name.endswith(".tmp") or p.name == "LOCK.new"]
 
@@ -56,10 +55,9 @@ def test_a_copy_made_of_hard_links_and_its_run_are_written_each_for_itself(
 def test_a_copy_made_of_hard_links_of_a_killed_run_is_parted_from_it(
     place: Place, run_dir: Path, first: str
 ) -> None:
-    copy = run_dir.with_name("copy.fb")
     ended(place.python(KILLED, run_dir), -9)
     assert (run_dir / "catalog.sqlite-wal").exists()
-    subprocess.run(["cp", "-al", run_dir, copy], check=True)
+    copy = copied(run_dir)
     if first == "run":
         write(run_dir, "a", 4, 2)
         place.forebay("recover", copy).communicate(timeout=60)
@@ -69,17 +67,14 @@ def test_a_copy_made_of_hard_links_of_a_killed_run_is_parted_from_it(
         write(copy, "a", 4, 1)
         write(run_dir, "a", 4, 2)
     for path, steps in ((run_dir, 6), (copy, 5)):
-        assert "sound" in place.command("verify", path)
-        with fb.open(path, "r") as run:
-            assert run.snapshots.numbers == list(range(steps)) and run.get("last") == steps - 1
+        is_whole(place, path, steps)
 
 
 def test_a_run_made_anew_over_a_copy_of_hard_links_leaves_the_other_alone(
     place: Place, run_dir: Path
 ) -> None:
-    copy = run_dir.with_name("copy.fb")
     write(run_dir, "w", 0, 4)
-    subprocess.run(["cp", "-al", run_dir, copy], check=True)
+    copy = copied(run_dir)
     write(copy, "w", 0, 1)
     assert "sound" in place.command("verify", run_dir)
     write(run_dir, "a", 4, 1)

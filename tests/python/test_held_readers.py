@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import sqlite3
 import subprocess
@@ -14,18 +15,6 @@ import pytest
 from conftest import Place, until
 from places import ended
 
-WRITE = """
-import sys, numpy as np, forebay as fb
-place, mode, first, count = *sys.argv[1:3], *map(int, sys.argv[3:5])
-with fb.open(place, mode) as run:
-    run.restart()
-    for step in range(first, first + count):
-        with run.snapshot(step) as s:
-            s.put("E", np.full(3000, float(step)))
-    run.put("last", first + count - 1)
-    run.put("large", np.full(20000, float(first)))
-"""
-
 
 def write(path: Path, mode: str, first: int, count: int) -> None:
     with fb.open(path, mode) as run:
@@ -35,6 +24,15 @@ def write(path: Path, mode: str, first: int, count: int) -> None:
                 s.put("E", np.full(3000, float(step)))
         run.put("last", first + count - 1)
         run.put("large", np.full(20000, float(first)))
+
+
+# The same for another process.
+WRITE = f"""
+from __future__ import annotations
+import sys, numpy as np, forebay as fb
+{inspect.getsource(write)}
+write(*sys.argv[1:3], *map(int, sys.argv[3:5]))
+"""
 
 
 def test_who_holds_a_run_that_is_begun_anew_is_told_to_open_it_again(run_dir: Path, owner: str) -> None:

@@ -31,25 +31,34 @@ with fb.open(path) as run:
 """
 
 
+ALONE = """
+import os, sys, forebay as fb
+path, start, n, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+with fb.open(path) as run:
+    snap = run.restart()
+    rows = run.table("rows", {"start": "i32", "step": "i64"}, history=True)
+    for step in run.steps(n, start=snap):
+        rows.insert((start, step))
+        if step == 0:
+            with run.snapshot(step) as s:
+                s.put("x", step)
+    if end == "kill":
+        run.flush()
+        os.kill(os.getpid(), 9)
+"""
+
+
 @pytest.mark.parametrize("between", ["put", "drop", "open"])
 def test_who_opens_the_run_of_a_killed_program_for_a_moment_does_not_bring_it_to_its_end(
     place: Place, run_dir: Path, between: str
 ) -> None:
-    program = START.replace(
-        "with run.snapshot(step) as s:", "if step == 0:\n              with run.snapshot(step) as s:"
-    )
-    killed = (
-        program.replace("run.flush()", "run.flush() if run.rank == 0 else None")
-        .replace('end != "kill"', "True")
-        .replace("offset=5 * run.rank, shape=10", "")
-    )
-    place.run_python(killed, run_dir, "1", "5", "kill", status=-signal.SIGKILL)
+    place.run_python(ALONE, run_dir, "1", "5", "kill", status=-signal.SIGKILL)
     if between == "put":
         place.command("put", run_dir, "note", "3")
     elif between == "open":
         place.run_python("import sys, forebay as fb; fb.open(sys.argv[1]).close()", run_dir)
     place.command("drop", run_dir, "0")
-    place.run_python(killed, run_dir, "2", "7", "close")
+    place.run_python(ALONE, run_dir, "2", "7", "close")
     with fb.open(run_dir, "r") as run:
         rows = run.table("rows").select()
         assert rows["start"].tolist() == [2] * 7 and rows["step"].tolist() == list(range(7))

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Pages in the log from which on it is moved.
-const MOVED_FROM: u32 = 1024;
+pub(super) const MOVED_FROM: u32 = 1024;
 /// When readers keep a part of the log, it is tried again after so many more.
 const AGAIN: u32 = 1024;
 /// Where the header of a log has what tells it from others.

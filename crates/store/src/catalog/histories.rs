@@ -44,7 +44,7 @@ pub(super) fn keep<T: Serialize>(conn: &Connection, key: &str, value: &T) -> Res
         .map_err(|e| sql_error("what was there before cannot be noted", e))
 }
 
-fn forget(conn: &Connection, key: &str) -> Result<()> {
+pub(super) fn forget(conn: &Connection, key: &str) -> Result<()> {
     conn.execute("DELETE FROM fb_run WHERE key = ?1", [key])
         .map(drop)
         .map_err(|e| sql_error("what was there before cannot be forgotten", e))
@@ -113,7 +113,6 @@ impl Which {
 
 /// Takes back what the ranks have made that are there: all rows, when all ranks are.
 fn take(conn: &Connection, which: Which, life: i64, is_whole: bool) -> Result<()> {
-    let broken = |e| sql_error("cannot take rows of histories back", e);
     let mut condition = which.condition(STEP_COLUMN, SESSION_COLUMN, life);
     if !is_whole {
         condition += &format!(
@@ -121,11 +120,18 @@ fn take(conn: &Connection, which: Which, life: i64, is_whole: bool) -> Result<()
                  WHERE rank IN (SELECT rank FROM fb_sessions WHERE session >= {life} AND {RANKS_OWN}))"
         );
     }
-    for t in tables(conn)?.iter().filter(|t| t.history) {
-        conn.execute(&format!("DELETE FROM {} WHERE {condition}", quoted(&t.name)), ()).map_err(broken)?;
-    }
+    take_rows(conn, &condition)?;
     if is_whole {
         points::take(conn, &which.condition("step", "session", life))?;
+    }
+    Ok(())
+}
+
+/// Rows of histories of which that is true go.
+fn take_rows(conn: &Connection, condition: &str) -> Result<()> {
+    for t in tables(conn)?.iter().filter(|t| t.history) {
+        let sql = format!("DELETE FROM {} WHERE {condition}", quoted(&t.name));
+        conn.execute(&sql, ()).map_err(|e| sql_error("cannot take rows of histories back", e))?;
     }
     Ok(())
 }
@@ -155,16 +161,12 @@ fn go(conn: &Connection, which: Which, step: i64) -> Result<()> {
 
 /// A rank goes back as others did before it: it makes again what it has made.
 pub(super) fn take_back_of(conn: &Connection, rank: u32, step: i64) -> Result<()> {
-    for t in tables(conn)?.iter().filter(|t| t.history) {
-        let sql = format!(
-            "DELETE FROM {} WHERE {STEP_COLUMN} >= ?1
-                 AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions WHERE rank = ?2)",
-            quoted(&t.name)
-        );
-        let broken = |e| sql_error("cannot take rows of histories back", e);
-        conn.execute(&sql, (step, rank)).map_err(broken)?;
-    }
-    Ok(())
+    take_rows(
+        conn,
+        &format!(
+            "{STEP_COLUMN} >= {step} AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions WHERE rank = {rank})"
+        ),
+    )
 }
 
 /// From which step on rows and points of ranks that have not come are still to go.

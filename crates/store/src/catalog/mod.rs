@@ -369,10 +369,11 @@ fn writable(path: &Path) -> Result<Connection> {
     damaged::spare_log(path)?;
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
-    conn.execute_batch(
+    conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;
-         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 1024",
-    )
+         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = {}",
+        generation::MOVED_FROM
+    ))
     .map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(128);
     Ok(conn)

@@ -147,7 +147,7 @@ pub(super) fn forsake_behind(conn: &Connection, last: i64) -> Result<bool> {
 /// [`PAST`] if the run has gone back since.
 pub fn note_away(conn: &Connection, session: u64, life: u64) -> Result<()> {
     let life = match life {
-        PAST => past(super::fact(conn, GONE_BACK).ok().and_then(|from| from.parse().ok()).unwrap_or(0)),
+        PAST => past(gone_back(conn).unwrap_or(0)),
         life => life as i64,
     };
     conn.execute(
@@ -173,13 +173,16 @@ fn past(from: i64) -> i64 {
     -2 - from.clamp(-1, i64::MAX - 2)
 }
 
+fn gone_back(conn: &Connection) -> Option<i64> {
+    super::fact(conn, GONE_BACK).ok()?.parse().ok()
+}
+
 /// The run went back, and all is made again from that step on (-1: also what belongs to no step): what those have of
 /// that is of nothing that will ever be.
 pub(super) fn forget_memories(conn: &Connection, from: i64) -> Result<()> {
     let sql = "UPDATE fb_away SET life = CASE WHEN life >= 0 THEN ?1 ELSE max(life, ?1) END";
     conn.execute(sql, [past(from)]).map_err(failed)?;
-    let before: Option<i64> = super::fact(conn, GONE_BACK).ok().and_then(|text| text.parse().ok());
-    super::set_fact(conn, GONE_BACK, before.map_or(from, |before| before.min(from)))
+    super::set_fact(conn, GONE_BACK, gone_back(conn).map_or(from, |before| before.min(from)))
 }
 
 /// A session was over when the run went back, and is not closed.
@@ -197,7 +200,7 @@ pub fn forget_away(conn: &Connection, session: u64) -> Result<()> {
 
 /// Another life begins, which has not gone back.
 pub(super) fn begin_life(conn: &Connection, life: u64) -> Result<()> {
-    conn.execute("DELETE FROM fb_run WHERE key = ?1", [GONE_BACK]).map(drop).map_err(failed)?;
+    super::histories::forget(conn, GONE_BACK)?;
     let mut known = lives(conn)?;
     known.push(life);
     // Of those before the oldest session that is not over nothing comes any more.

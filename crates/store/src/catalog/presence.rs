@@ -170,18 +170,21 @@ pub(super) fn log_taken(path: &Path) -> Error {
     )
 }
 
+/// A descriptor that only names a file: closing one of another kind would take SQLite's locks away.
+pub(super) fn named(path: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
 fn id_of(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|m| (m.dev(), m.ino()))
 }
 
-/// The run's directory and the catalog in it, held by descriptors that only name them: closing one of another kind
-/// would take SQLite's locks away.
+/// The run's directory and the catalog in it, held by descriptors that only name them.
 pub(super) struct Held([OwnedFd; 2]);
 
 impl Held {
     pub fn of(path: &Path) -> Option<Held> {
-        let hold = |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-        Some(Held([hold(path.parent()?)?, hold(path)?]))
+        Some(Held([named(path.parent()?)?, named(path)?]))
     }
 
     /// Whether nothing has a name any more: what was only moved has one.

@@ -4,12 +4,11 @@
 //! system calls, and now and then whether they are those at the path: of a directory that was moved the files keep
 //! their names.
 
-use super::presence::{Kept, Presence, log_taken};
+use super::presence::{Kept, Presence, log_taken, named};
 use super::{TRIES, being_made, fact, open_to_read};
 use crate::layout::with_end;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
-use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,8 +30,7 @@ struct OpenFile {
     presence: Presence,
     /// What tells whether a file was written that is read as one that nobody writes: SQLite does not look.
     stamp: Option<Stamp>,
-    /// The file and its log, by descriptors that only name them: closing one of another kind would take SQLite's locks
-    /// away.
+    /// The file and its log, by descriptors that only name them.
     named: [Option<OwnedFd>; 2],
     /// When the path was looked at.
     looked: Instant,
@@ -80,8 +78,7 @@ impl OpenFile {
         let (before, stamp) = (Presence::of(path).file(), Stamp::of(path));
         let (conn, is_fixed) = open_to_read(path)?;
         let kept = Kept::of(path);
-        let name = |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-        let named = [name(path), name(&with_end(path, "-wal"))];
+        let named = [named(path), named(&with_end(path, "-wal"))];
         let (presence, stamp) = (Presence::of(path), stamp.filter(|_| is_fixed));
         Ok((OpenFile { conn, presence, stamp, named, looked: Instant::now(), kept }, before))
     }

@@ -4,7 +4,7 @@
 
 use super::histories::{self, begin_anew, take_back, take_back_of};
 use super::marks::damaged_behind;
-use super::partial;
+use super::partial::{self, RANKS_OWN};
 use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart};
 use super::{now, now_fact, set_fact, sql_error};
 use crate::stepfile::Manifest;
@@ -73,14 +73,11 @@ fn is_stray(conn: &Connection, session: u64, last: Option<i64>) -> Result<bool> 
     if on.is_none() || last != on || last_round(conn)? > 0 {
         return Ok(false);
     }
-    conn.query_row(
-        "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2
-             AND session NOT IN (SELECT session FROM fb_bringing)
-             AND NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0)",
-        params![now_fact(conn, "life")?, session as i64],
-        |r| r.get(0),
-    )
-    .map_err(failed)
+    let sql = format!(
+        "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2 AND {RANKS_OWN}
+             AND NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0)"
+    );
+    conn.query_row(&sql, params![now_fact(conn, "life")?, session as i64], |r| r.get(0)).map_err(failed)
 }
 
 /// A session comes while no rank lives. It is a rank of the same life that comes late if all others have finished
@@ -88,15 +85,13 @@ fn is_stray(conn: &Connection, session: u64, last: Option<i64>) -> Result<bool> 
 /// one, and if one of them was lost or did not come to its end: that program was started again.
 pub fn comes(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
     let (rank, size) = rank_and_size(conn, session)?;
-    let is_another: bool = conn
-        .query_row(
-            "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2
-                 AND session NOT IN (SELECT session FROM fb_bringing) AND (rank = ?3 OR size <> ?4
-                 OR NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0))",
-            params![now_fact(conn, "life")?, session as i64, rank, size],
-            |r| r.get(0),
-        )
-        .map_err(failed)?;
+    let sql = format!(
+        "SELECT count(*) > 0 FROM fb_sessions s WHERE session >= ?1 AND session < ?2 AND {RANKS_OWN}
+             AND (rank = ?3 OR size <> ?4
+             OR NOT EXISTS (SELECT 1 FROM fb_together t WHERE t.session = s.session AND t.round = 0))"
+    );
+    let key = params![now_fact(conn, "life")?, session as i64, rank, size];
+    let is_another: bool = conn.query_row(&sql, key, |r| r.get(0)).map_err(failed)?;
     if is_another { begin_life(conn, session, last) } else { Ok(()) }
 }
 
