@@ -3,7 +3,7 @@
 //! | a rank that has not ended a step | the step |
 //! | --- | --- |
 //! | lives | waits for it, however long; a rank that closes the run waits only for the time given, and the owner keeps its part |
-//! | lives, and has ended a later one since others began this one | is given up at once: numbers grow, so that rank never takes it |
+//! | lives, and has ended a later one | is given up at once: numbers grow, so that rank never takes it |
 //! | has closed the run, asks to close it, or is gone | is given up at once |
 //! | is on another host, and its line is lost | is kept without it when the others have ended it ([`super::partial`]) |
 //! | never opened the run | waits for it for the time given, once in the life of the run |
@@ -452,6 +452,25 @@ mod tests {
         scene.turn();
         let late = scene.late();
         assert!(late.len() == 1 && late[0].1.contains("rank 1 of 2 is gone (process 101)"), "{late:?}");
+    }
+
+    #[test]
+    fn a_step_that_is_begun_when_another_rank_has_ended_a_later_one_is_given_up_when_it_is_ended() {
+        let mut scene = Scene::of(2);
+        scene.begin(2, 5);
+        scene.end(2, 5, 0);
+        ends(&mut scene, 4);
+        let late = scene.late();
+        assert!(
+            late.len() == 1 && late[0].1.contains("rank 1 of 2 has taken step 5 and not this one"),
+            "{late:?}"
+        );
+        // That one goes on waiting, and comes to its end.
+        ends(&mut scene, 5);
+        scene.settle();
+        let asked = scene.ask(2, &Ask::Flush);
+        scene.settle();
+        assert!(scene.late().is_empty() && scene.answer(2, asked).is_some());
     }
 
     #[test]

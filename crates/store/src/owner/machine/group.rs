@@ -331,7 +331,7 @@ impl Machine {
     /// What a rank ends from here on is behind the step that the run went back to.
     fn goes_along(&mut self, session: u64) {
         if let Some(s) = self.sessions.get_mut(&session) {
-            s.times_back = self.times_back;
+            (s.times_back, s.ended) = (self.times_back, None);
         }
     }
 

@@ -287,8 +287,12 @@ impl Machine {
             self.refuse(n, step, if is_rest && is_discarded { Refusal::Told } else { why });
             return Ok(());
         }
-        let known =
-            self.steps.entry(step).or_insert_with(|| Step::new(step, time, size).begun_after(times_back));
+        if !self.steps.contains_key(&step) {
+            let passed = self.who_passed(step, times_back);
+            let begun = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
+            (begun.times_back, begun.passed) = (times_back, passed);
+        }
+        let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
         if let Err(e) = known.begin(rank, ticket, origin, heads) {
             self.refuse(n, step, Refusal::Because(e));
         }
@@ -323,16 +327,27 @@ impl Machine {
         Ok(())
     }
 
-    /// A rank has ended a step: it takes none before it any more that others have begun, for numbers grow. (One that
-    /// failed before is free, and may be taken once more.)
+    /// A rank has ended a step: it takes none before it any more, for numbers grow. (One that failed before is free, and
+    /// may be taken once more.)
     fn passes(&mut self, session: u64, step: i64) {
-        let Some(s) = self.sessions.get(&session).filter(|s| s.after.is_none()) else { return };
+        let Some(s) = self.sessions.get_mut(&session).filter(|s| s.after.is_none()) else { return };
+        s.ended = s.ended.max(Some(step));
         let (rank, times_back) = (s.rank, s.times_back);
         for (number, k) in self.steps.range_mut(..step) {
             let is_left_out = !k.finishing && k.times_back == times_back && k.session_of(rank).is_none();
             if is_left_out && !self.failed.has(*number) {
                 k.passed.entry(rank).or_insert(step);
             }
+        }
+    }
+
+    /// Ranks that have ended a later step than this one, which somebody begins only now.
+    fn who_passed(&self, step: i64, times_back: u64) -> BTreeMap<u32, i64> {
+        let are_on = |s: &&Session| s.after.is_none() && !s.hung && s.times_back == times_back;
+        let later = |s: &Session| Some((s.rank, s.ended.filter(|ended| *ended > step)?));
+        match self.failed.has(step) {
+            true => BTreeMap::new(),
+            false => self.sessions.values().filter(are_on).filter_map(later).collect(),
         }
     }
 

@@ -117,6 +117,9 @@ pub(crate) struct Session {
     pub pending: u64,
     /// How often the run had gone back when this rank went along last.
     pub times_back: u64,
+    /// The last step that its rank has ended since.
+    #[serde(default)]
+    pub ended: Option<i64>,
     /// Steps this session may not write.
     pub refused: BTreeMap<i64, Refusal>,
     /// What conditional puts did.

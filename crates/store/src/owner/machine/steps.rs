@@ -143,11 +143,6 @@ impl Step {
         }
     }
 
-    /// The same, when the run had gone back so often.
-    pub fn begun_after(self, times_back: u64) -> Step {
-        Step { times_back, ..self }
-    }
-
     /// A rank begins it.
     pub fn begin(
         &mut self,
