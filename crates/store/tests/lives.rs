@@ -10,7 +10,7 @@ use forebay_types::control::{Ask, Column, TableInfo, word};
 use forebay_types::record::{Cell, Place, Record};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const ARENA: u64 = 1 << 20;
 /// Values of a rank's piece.
@@ -20,16 +20,20 @@ const N: u64 = 10;
 struct Starter {
     rank: Rank,
     start: u64,
-    table: u32,
+    history: u32,
+    plain: u32,
 }
 
 impl Starter {
     fn new(mut rank: Rank, start: u64) -> Starter {
         let columns =
             ["rank", "start"].map(|name| Column { name: name.into(), dtype: "i64".into(), unit: "".into() });
-        let made =
-            rank.ask(&Ask::Table { name: "h".into(), columns: columns.into(), history: true }).unwrap();
-        Starter { rank, start, table: serde_json::from_value::<TableInfo>(made).unwrap().id }
+        let mut made = |name: &str, history| {
+            let made = rank.ask(&Ask::Table { name: name.into(), columns: columns.clone().into(), history });
+            serde_json::from_value::<TableInfo>(made.unwrap()).unwrap().id
+        };
+        let (history, plain) = (made("h", true), made("p", false));
+        Starter { rank, start, history, plain }
     }
 
     fn near(owner: &Owner, start: u64) -> Starter {
@@ -53,8 +57,17 @@ impl Starter {
         let mut w = Writer::new();
         Cell::Int(rank as i64).encode(&mut w);
         Cell::Int(self.start as i64).encode(&mut w);
-        self.rank.publish(&Record::Insert { table: self.table, step, rows: 1, cells: &w.finish() });
+        let cells = w.finish();
+        for table in [self.history, self.plain] {
+            self.rank.publish(&Record::Insert { table, step, rows: 1, cells: &cells });
+        }
         self.rank.end(step, n);
+    }
+
+    /// Asks where the run goes on, and waits for no answer.
+    fn asks_to_restart(&mut self) -> u64 {
+        let json = serde_json::to_string(&Ask::Restart { tag: None, strict: false }).unwrap();
+        self.rank.publish(&Record::Ask { json: &json })
     }
 
     /// Where the run goes on.
@@ -96,8 +109,8 @@ fn starts(run: &Path) -> Vec<(i64, u64, u64)> {
     reader.steps().unwrap().iter().map(|s| of(s.step)).collect()
 }
 
-fn rows(run: &Path) -> usize {
-    Reader::open(run).unwrap().select("h", "", &[]).unwrap().rows.len()
+fn rows(run: &Path, table: &str) -> usize {
+    Reader::open(run).unwrap().select(table, "", &[]).unwrap().rows.len()
 }
 
 /// Both ranks have put step 0, and the far one is ahead; gives them.
@@ -113,13 +126,13 @@ fn begun(owner: &Owner) -> (Starter, Starter) {
 fn what_a_dead_far_rank_was_ahead_joins_no_step_of_the_next_start_that_went_back_before_it_was_brought() {
     let dir = scratch();
     let run = dir.path().join("r.fb");
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let late_ranks = Duration::from_millis(200);
+    let owner = Owner::open(&run, Options { size: 2, late_ranks, ..Options::default() }).unwrap();
     let (near, far) = begun(&owner);
     near.dies(&owner);
     // Its line says nothing yet of its death: the next start of rank 0 takes it for a living rank.
     let mut near = Starter::near(&owner, 2);
-    let json = serde_json::to_string(&Ask::Restart { tag: None, strict: false }).unwrap();
-    let asked = near.rank.publish(&Record::Ask { json: &json });
+    let asked = near.asks_to_restart();
     wait_for("the far rank to be asked whether it lives", || {
         (far.rank.segment.word(word::EPOCH).load(Ordering::SeqCst) > 0).then_some(())
     });
@@ -140,10 +153,77 @@ fn what_a_dead_far_rank_was_ahead_joins_no_step_of_the_next_start_that_went_back
     far.closes();
     owner.close().unwrap();
     assert_eq!(starts(&run), [(0, 1, 1), (1, 2, 2), (2, 2, 2)]);
-    assert_eq!(rows(&run), 4, "no row stands twice");
+    assert_eq!(rows(&run, "h"), 4, "no row of a history stands twice");
+    assert_eq!(rows(&run, "p"), 10, "rows of other tables are never dropped");
     let said = Reader::open(&run).unwrap().messages(100).unwrap();
     assert!(said.iter().any(|m| m.2.contains("4 steps from 1 to 4 of rank 1")), "{said:?}");
     assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
+}
+
+#[test]
+fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole() {
+    let dir = scratch();
+    let run = dir.path().join("r.fb");
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let (mut near, far) = begun(&owner);
+    (1..4).for_each(|step| near.step(step));
+    near.dies(&owner);
+    let session = far.dies(&owner);
+    let mut near = Starter::near(&owner, 2);
+    let asked = near.asks_to_restart();
+    // All is read and told that there is; nothing of the other host has come.
+    for _ in 0..3 {
+        owner.read_up().unwrap();
+        assert!(near.rank.notice(asked).is_none());
+    }
+    let mut rest = Starter::rest(&owner, session, 1);
+    (1..4).for_each(|step| rest.step(step));
+    assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
+    assert!(near.rank.notice(asked).is_none(), "that host may have more");
+    let mut far = Starter::far(&owner, 2);
+    assert_eq!(near.rank.answer(asked).unwrap()["step"], 3);
+    assert_eq!(far.restarts(), 3);
+    near.closes();
+    far.closes();
+    owner.close().unwrap();
+    assert_eq!(starts(&run), (0..4).map(|step| (step, 1, 1)).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_of_a_start_whose_steps_are_made_whole_after_its_death_stay_whoever_owns_the_run_then() {
+    let dir = scratch();
+    let run = dir.path().join("r.fb");
+    let open = || Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = open();
+    let (near, far) = begun(&owner);
+    near.closes();
+    far.closes();
+    owner.close().unwrap();
+    // The second start goes on there, and none of its steps is whole when all of it dies.
+    let owner = open();
+    let (mut near, mut far) = (Starter::near(&owner, 2), Starter::far(&owner, 2));
+    let asked = [near.asks_to_restart(), far.asks_to_restart()];
+    for (of, asked) in [&mut near, &mut far].into_iter().zip(asked) {
+        assert_eq!(of.rank.answer(asked).unwrap()["step"], 0);
+    }
+    (1..4).for_each(|step| near.step(step));
+    near.dies(&owner);
+    let session = far.dies(&owner);
+    owner.close().unwrap();
+    let owner = open();
+    let mut near = Starter::near(&owner, 3);
+    let asked = near.asks_to_restart();
+    let mut rest = Starter::rest(&owner, session, 2);
+    (1..4).for_each(|step| rest.step(step));
+    assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
+    let mut far = Starter::far(&owner, 3);
+    assert_eq!(near.rank.answer(asked).unwrap()["step"], 3);
+    assert_eq!(far.restarts(), 3);
+    near.closes();
+    far.closes();
+    owner.close().unwrap();
+    // The second start had taken those under step 0 back, to make them again, and the third one those under step 3.
+    assert_eq!((rows(&run, "h"), rows(&run, "p")), (4, 8));
 }
 
 #[test]
@@ -185,16 +265,17 @@ fn a_far_rank_that_answers_lives_and_one_that_does_not_is_neither_dead_nor_alive
     let owner = Owner::open(&dir.path().join("r.fb"), Options { size: 2, ..Options::default() }).unwrap();
     let far = Starter::far(&owner, 1);
     let began = Instant::now();
-    assert!(!owner.is_sure_for(0, began).unwrap());
-    assert!(owner.is_sure_for(1, began).unwrap(), "it comes in its own place");
+    assert!(!owner.is_sure_for(0, 2, began).unwrap());
+    assert!(owner.is_sure_for(1, 2, began).unwrap(), "it comes in its own place");
+    assert!(!owner.is_sure_for(1, 3, began).unwrap(), "a start of another size has no place that is its own");
     let word = |n| far.rank.segment.word(n);
     word(word::ECHO).store(word(word::EPOCH).load(Ordering::SeqCst), Ordering::SeqCst);
-    assert!(owner.is_sure_for(0, began).unwrap());
-    assert!(!owner.is_sure_for(0, Instant::now()).unwrap(), "that was before");
+    assert!(owner.is_sure_for(0, 2, began).unwrap());
+    assert!(!owner.is_sure_for(0, 2, Instant::now()).unwrap(), "that was before");
     let near = Starter::near(&owner, 1);
-    assert!(owner.is_sure_for(1, Instant::now()).unwrap(), "one on this host is looked at");
+    assert!(owner.is_sure_for(1, 2, Instant::now()).unwrap(), "one on this host is looked at");
     near.dies(&owner);
     far.dies(&owner);
-    wait_for("it to be known", || owner.is_sure_for(0, Instant::now()).unwrap().then_some(()));
+    wait_for("it to be known", || owner.is_sure_for(0, 2, Instant::now()).unwrap().then_some(()));
     owner.close().unwrap();
 }

@@ -306,7 +306,7 @@ impl Run {
             return false;
         };
         // A store that is being closed has nobody who lives.
-        !owner.is_sure_for(open.rank, began).unwrap_or(true)
+        !owner.is_sure_for(open.rank, open.size, began).unwrap_or(true)
     }
 
     /// Says once what an opening waits for that waits long.

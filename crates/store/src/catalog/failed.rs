@@ -31,9 +31,14 @@ impl FailedAttempt {
         self.unheard.is_empty() && (0..self.size).all(|rank| self.ranks.contains(&rank))
     }
 
+    /// Whether a rank is yet to make it. Those of a later start, which may be more, make none of an earlier one.
+    pub fn is_yet_made_by(&self, rank: u32) -> bool {
+        rank < self.size && !self.ranks.contains(&rank)
+    }
+
     /// Whether a rank is yet to make it, or to hear of it.
     pub fn concerns(&self, rank: u32) -> bool {
-        !self.ranks.contains(&rank) || self.unheard.contains(&rank)
+        self.is_yet_made_by(rank) || self.unheard.contains(&rank)
     }
 }
 

@@ -76,7 +76,9 @@ pub use steps::{
     step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps, steps_of_file,
     stray_data,
 };
-pub use tables::{fits, insert, open_table, remove, row_number, row_number_of, table, tables, update};
+pub use tables::{
+    fits, insert, open_table, remove, row_number, row_number_of, table, table_of, tables, update,
+};
 pub(crate) use together::steps_are;
 pub use together::{
     begun_on, close_as, comes, forget_together, go_back, go_on_at, heads_of, is_unfinished, kept_heads,

@@ -209,6 +209,13 @@ pub fn table(conn: &Connection, name: &str) -> Result<Option<TableInfo>> {
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
+/// The table of that number.
+pub fn table_of(conn: &Connection, id: u32) -> Result<Option<TableInfo>> {
+    conn.prepare_cached("SELECT id, name, columns, history FROM fb_tables WHERE id = ?1")
+        .and_then(|mut s| s.query_row([id], read).optional())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
 /// All tables, in order of name.
 pub fn tables(conn: &Connection) -> Result<Vec<TableInfo>> {
     conn.prepare_cached("SELECT id, name, columns, history FROM fb_tables ORDER BY name")
@@ -228,10 +235,7 @@ pub fn insert(
     rows: u32,
     cells: &[u8],
 ) -> Result<()> {
-    let t = conn
-        .prepare_cached("SELECT id, name, columns, history FROM fb_tables WHERE id = ?1")
-        .and_then(|mut s| s.query_row([id], read).optional())
-        .map_err(|e| sql_error("the catalog cannot be read", e))?
+    let t = table_of(conn, id)?
         .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table of number {id}")))?;
     let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
     let own = t.columns.len();

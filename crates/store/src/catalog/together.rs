@@ -49,6 +49,9 @@ pub(super) fn renewed(conn: &Connection, step: i64) -> Option<Map<String, Value>
     serde_json::from_str(&text).ok()
 }
 
+/// The last life in which the run went back; not what an owner forgets that finds none of its ranks.
+const WENT_BACK: &str = "life_gone_back";
+
 /// Nobody has gone back.
 pub fn forget_together(conn: &Connection) -> Result<()> {
     conn.execute_batch("DELETE FROM fb_together WHERE round > 0; DELETE FROM fb_gone_on").map_err(failed)
@@ -70,7 +73,8 @@ pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<
 /// none, and did not come to its end either. Its rows are those of a start that was refused, or died before that.
 fn is_stray(conn: &Connection, session: u64, last: Option<i64>) -> Result<bool> {
     let on = begun_on(conn)?;
-    if on.is_none() || last != on || last_round(conn)? > 0 {
+    let went_back = last_round(conn)? > 0 || now_fact(conn, WENT_BACK)? == now_fact(conn, "life")?;
+    if on.is_none() || last != on || went_back {
         return Ok(false);
     }
     let sql = format!(
@@ -168,6 +172,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             };
             let from = |b: &Restarted| b.heads.map_or(b.step, |heads| heads.first);
             partial::forget_memories(conn, back.as_ref().map_or(-1, from))?;
+            set_fact(conn, WENT_BACK, now_fact(conn, "life")?)?;
             back
         }
     };

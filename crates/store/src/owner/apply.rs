@@ -130,7 +130,11 @@ fn fault(item: &Item, error: Error) -> Option<Effect> {
 /// is there, and adds nothing that is made again.
 fn means_nothing(conn: &Connection, record: &Record, brings: &Brings) -> Result<bool> {
     Ok(match record {
-        Record::Insert { step, .. } | Record::Append { step, .. } => brings.is_gone(*step),
+        // Rows of other tables than histories stay, whatever step they were inserted at.
+        Record::Insert { table, step, .. } => {
+            brings.is_gone(*step) && catalog::table_of(conn, *table)?.is_none_or(|t| t.history)
+        }
+        Record::Append { step, .. } => brings.is_gone(*step),
         Record::Put { name, set, .. } => {
             brings.gone_from.is_some() && catalog::data_row(conn, name, *set)?.is_some()
         }

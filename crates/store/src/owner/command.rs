@@ -72,7 +72,7 @@ pub(super) enum Command {
     Stats(Sender<Json>),
     Sessions(Sender<Vec<(u64, u32)>>),
     /// Whether it is known of the others, since then, whether a rank comes alone.
-    IsSureFor(u32, Instant, Sender<bool>),
+    IsSureFor(u32, u32, Instant, Sender<bool>),
     IsIdle(Sender<bool>),
     /// Takes what earlier owners left.
     TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
@@ -112,7 +112,9 @@ impl Intake {
             Command::Sessions(tell) => {
                 drop(tell.send(self.machine.sessions().map(|s| (s.number, s.rank)).collect()));
             }
-            Command::IsSureFor(rank, since, tell) => drop(tell.send(self.is_sure_for(rank, since))),
+            Command::IsSureFor(rank, size, since, tell) => {
+                let _ = tell.send(self.is_sure_for(rank, size, since));
+            }
             Command::IsIdle(tell) => drop(tell.send(self.machine.is_drained())),
             Command::TakeOver(rests, hears, elsewhere, tell) => {
                 drop(tell.send(self.take_over(rests, hears.as_ref(), elsewhere)));
@@ -207,13 +209,15 @@ impl Intake {
 
     /// Whether others live is known, or one of them does for certain. A rank on another host whose line is cut may be
     /// dead: whoever comes then is one of its life, or begins another one.
-    fn is_sure_for(&mut self, rank: u32, since: Instant) -> bool {
+    fn is_sure_for(&mut self, rank: u32, size: u32, since: Instant) -> bool {
         if self.admitted.values().any(Option::is_none) {
             return true;
         }
         let mut is_sure = true;
         for (n, s) in &mut self.attached {
-            let open = |s: &&Session| !s.hung && !s.clean && s.after.is_none() && s.rank != rank;
+            // Of a start of the same size its seat is looked at.
+            let is_other = |s: &Session| s.rank != rank || s.size != size;
+            let open = |s: &&Session| !s.hung && !s.clean && s.after.is_none() && is_other(s);
             if self.machine.session(*n).filter(open).is_none() || !s.segment.creator_lives() {
                 continue;
             }

@@ -178,8 +178,8 @@ impl Owner {
 
     /// Whether it is known, by what was heard since then, whether other ranks live beside one that comes. Asks those on
     /// other hosts, and is to be asked again until they have answered, or are given up.
-    pub fn is_sure_for(&self, rank: u32, since: Instant) -> Result<bool> {
-        self.ask(|tell| Command::IsSureFor(rank, since, tell))
+    pub fn is_sure_for(&self, rank: u32, size: u32, since: Instant) -> Result<bool> {
+        self.ask(|tell| Command::IsSureFor(rank, size, since, tell))
     }
 
     /// Takes a rank's segment into custody.

@@ -10,11 +10,11 @@
 //!
 //! A step that is given up is so as a whole; all ranks that took part hear of it, with what was missing.
 
-use super::Machine;
 use super::event::Action;
 use super::item::Item;
 use super::session::Session;
 use super::steps::Step;
+use super::{Machine, PAST};
 use forebay_types::{Code, Error};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,6 +156,39 @@ impl Machine {
                 self.answer(session, seq, Err(why));
             }
         }
+    }
+
+    /// Whether somebody goes back while the memory of another host may have what makes steps whole, and not all ranks of
+    /// this start have come: each brings what is left on its host before it opens the run. Ranks are waited for as by
+    /// a step.
+    pub(super) fn awaits_memories(&mut self) -> bool {
+        let has_more = |s: &Session| self.life_when_over(s).is_some_and(|life| life != PAST);
+        let is_away =
+            self.away.values().any(|(_, life)| *life != PAST) || self.sessions.values().any(has_more);
+        let goes_back = |s: &&Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
+        let Some(s) = self.sessions.values().find(goes_back).filter(|_| is_away) else { return false };
+        let (life, size) = (self.life_of(s.number), s.size);
+        let mates = self.sessions.values().filter(|s| s.after.is_none() && self.life_of(s.number) == life);
+        let came: BTreeSet<u32> = mates.map(|s| s.rank).chain(self.left.keys().copied()).collect();
+        let lacking: Vec<u32> = (0..size).filter(|rank| !came.contains(rank)).collect();
+        let (since, said) = *self.memories_since.get_or_insert((self.now, false));
+        let waited = self.now.saturating_sub(since);
+        if lacking.is_empty() || waited >= self.late_ranks {
+            return false;
+        }
+        if !said && waited >= REMARK.min(self.late_ranks / 2) {
+            self.memories_since = Some((since, true));
+            let text = format!(
+                "{}: {} of {size} did not open this run yet, and a restart waits for it ({} s at most, FOREBAY_LATE_RANKS): the memory of another host may have what makes later steps whole, and a rank that opens the run there brings it",
+                self.dir,
+                named(&lacking),
+                self.late_ranks.as_secs_f64()
+            );
+            for s in self.sessions.values().filter(|s| s.hears()) {
+                self.out.push(Action::Remark { session: s.number, text: text.clone() });
+            }
+        }
+        true
     }
 
     fn still_awaited(&self, k: &Step) -> Error {

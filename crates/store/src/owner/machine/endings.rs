@@ -14,7 +14,11 @@ impl Machine {
     /// Requests that had to wait for steps before them go into a group when those are done.
     pub(super) fn wake_deferred(&mut self) {
         let going_back = |s: &Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
-        let settled = !self.sessions.values().any(going_back) || self.dead_are_settled();
+        let goes_back = self.sessions.values().any(going_back);
+        let settled = !goes_back || self.dead_are_settled() && !self.awaits_memories();
+        if settled {
+            self.memories_since = None;
+        }
         let sessions: Vec<u64> = self.sessions.values().filter(|s| s.hung).map(|s| s.number).collect();
         let mut over = Some(Item::Over { sessions }).filter(|_| settled);
         for (n, s) in self.sessions.iter_mut().filter(|(_, s)| s.deferred.is_some()) {

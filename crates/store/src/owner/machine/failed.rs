@@ -90,7 +90,7 @@ impl Machine {
                 false => Refusal::Told,
             });
         }
-        let attempt = self.failed.all.iter_mut().find(|g| g.step == step && !g.ranks.contains(&rank))?;
+        let attempt = self.failed.all.iter_mut().find(|g| g.step == step && g.is_yet_made_by(rank))?;
         attempt.ranks.insert(rank);
         attempt.unheard.insert(rank);
         attempt.begun.insert(n, seq);
@@ -211,6 +211,25 @@ mod tests {
             let is_told = told.iter().any(|(_, text)| text.contains("discarded by rank 1"));
             assert_eq!(is_told, hears, "step {step}: {told:?}");
         }
+    }
+
+    #[test]
+    fn a_later_start_of_more_ranks_makes_no_attempt_of_the_one_before() {
+        let mut scene = Scene::of(2);
+        scene.begin(1, 5);
+        scene.end(1, 5, 0);
+        scene.hang(2);
+        scene.settle();
+        assert_eq!(scene.late().len(), 1);
+        scene.hang(1);
+        scene.settle();
+        (3..6).for_each(|n| scene.enter(session(n, n as u32 - 3, 3)));
+        for n in 3..6 {
+            scene.begin(n, 5);
+            scene.end(n, 5, 0);
+        }
+        scene.settle();
+        assert!(scene.late().is_empty() && scene.catalog.iter().any(|i| matches!(i, Item::Step { .. })));
     }
 
     #[test]

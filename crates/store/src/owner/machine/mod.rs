@@ -158,6 +158,8 @@ pub(super) struct Machine {
     life: u64,
     lives: BTreeSet<u64>,
     lacking_since: Option<Now>,
+    /// Since when who goes back waits for ranks whose hosts may have more, and whether that was said.
+    memories_since: Option<(Now, bool)>,
     /// How often the run went back.
     times_back: u64,
     /// The first session that came when nobody else was there: whoever had left before may come again.
@@ -209,6 +211,7 @@ impl Machine {
             life: birth.life,
             lives,
             lacking_since: None,
+            memories_since: None,
             times_back: 0,
             since: 0,
             remarked: false,
@@ -326,7 +329,7 @@ impl Machine {
         let is_new = !session.recovered && session.adopted.is_none();
         if is_new && !self.sessions.values().any(Session::hears) {
             // The first rank of another life of the run: nobody makes the attempts of the one before.
-            self.pass_attempts(0..session.size.max(1));
+            self.pass_attempts(0..MOST_RANKS);
         } else if is_new && self.sessions.values().any(|s| s.rank == session.rank) {
             self.pass_attempts(std::iter::once(session.rank));
         }

@@ -288,7 +288,7 @@ impl Machine {
             return Ok(());
         }
         if !self.steps.contains_key(&step) {
-            let passed = self.who_passed(step, times_back);
+            let passed = self.who_passed(step, n);
             let begun = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
             (begun.times_back, begun.passed) = (times_back, passed);
         }
@@ -332,18 +332,23 @@ impl Machine {
     fn passes(&mut self, session: u64, step: i64) {
         let Some(s) = self.sessions.get_mut(&session).filter(|s| s.after.is_none()) else { return };
         s.ended = s.ended.max(Some(step));
-        let (rank, times_back) = (s.rank, s.times_back);
-        for (number, k) in self.steps.range_mut(..step) {
-            let is_left_out = !k.finishing && k.times_back == times_back && k.session_of(rank).is_none();
-            if is_left_out && !self.failed.has(*number) {
-                k.passed.entry(rank).or_insert(step);
-            }
+        let (rank, times_back, life) = (s.rank, s.times_back, self.life_of(session));
+        let is_left_out = |k: &&Step| {
+            let is_of_it = k.times_back == times_back && self.life_of_step(k) == life;
+            is_of_it && !k.finishing && k.session_of(rank).is_none() && !self.failed.has(k.step)
+        };
+        let left_out: Vec<i64> =
+            self.steps.range(..step).map(|(_, k)| k).filter(is_left_out).map(|k| k.step).collect();
+        for number in left_out {
+            self.steps.get_mut(&number).map(|k| k.passed.entry(rank).or_insert(step));
         }
     }
 
-    /// Ranks that have ended a later step than this one, which somebody begins only now.
-    fn who_passed(&self, step: i64, times_back: u64) -> BTreeMap<u32, i64> {
-        let are_on = |s: &&Session| s.after.is_none() && !s.hung && s.times_back == times_back;
+    /// Ranks beside a session that have ended a later step than this one, which it begins only now.
+    fn who_passed(&self, step: i64, session: u64) -> BTreeMap<u32, i64> {
+        let (life, times_back) = (self.life_of(session), self.sessions.get(&session).map(|s| s.times_back));
+        let is_beside = |s: &Session| Some(s.times_back) == times_back && self.life_of(s.number) == life;
+        let are_on = |s: &&Session| s.after.is_none() && !s.hung && is_beside(s);
         let later = |s: &Session| Some((s.rank, s.ended.filter(|ended| *ended > step)?));
         match self.failed.has(step) {
             true => BTreeMap::new(),

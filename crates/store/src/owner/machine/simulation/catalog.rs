@@ -1,7 +1,7 @@
 //! A model of the catalog: what a group does in it.
 
 use super::rank::RECORD;
-use super::world::World;
+use super::world::{SPREAD, World};
 use crate::catalog::{FailedAttempt, SessionRow};
 use crate::layout::partial_file;
 use crate::owner::machine::*;
@@ -134,7 +134,7 @@ impl World {
             {
                 Ask::Restart { .. } => {
                     let back = self.catalog.steps.last().copied();
-                    let life = (session - 1) / u64::from(self.size);
+                    let life = (session - 1) / SPREAD;
                     let is_first = self.catalog.went_back.insert(life);
                     effects.push(Effect::WentBack { session, aside: Vec::new(), is_first });
                     if is_first {
@@ -217,13 +217,8 @@ impl World {
     /// A step gets its row: it must be whole.
     pub fn list(&mut self, step: i64) {
         let of = self.parts_of(Key::Step(step));
-        law!(
-            self,
-            of.len() == self.size as usize,
-            "step {step} is listed with {} of {} ranks",
-            of.len(),
-            self.size
-        );
+        let size = of.keys().map(|n| self.ranks[n].size).max().unwrap_or(0);
+        law!(self, of.len() == size as usize, "step {step} is listed with {} of {size} ranks", of.len());
         let lives: BTreeSet<u64> = of.keys().filter_map(|n| Some(self.life_of(*n).next()?.session)).collect();
         law!(
             self,

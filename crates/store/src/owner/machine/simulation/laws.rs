@@ -1,7 +1,7 @@
 //! The promises: what holds when bytes are named, when a block or a ring is given back, when a step is listed.
 
 use super::rank::{Attempt, Rank};
-use super::world::{Order, World};
+use super::world::{Order, SPREAD, World};
 use crate::owner::machine::*;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use std::collections::BTreeSet;
@@ -176,8 +176,8 @@ impl World {
     /// The ranks of the program that a session is of.
     pub fn life_of(&self, session: u64) -> impl Iterator<Item = &Rank> {
         let session = self.origin(session);
-        let first = (session - 1) / u64::from(self.size) * u64::from(self.size) + 1;
-        self.ranks.range(first..first + u64::from(self.size)).map(|(_, r)| r)
+        let first = (session - 1) / SPREAD * SPREAD + 1;
+        self.ranks.range(first..first + SPREAD).map(|(_, r)| r)
     }
 
     /// Whether all ranks of a program have ended a step.

@@ -1,7 +1,7 @@
 //! Ranks of other hosts whose line is lost: what is in files without them, and what somebody brings of theirs.
 
 use super::rank::{PIECE, RECORD, RING, Rank};
-use super::world::World;
+use super::world::{SPREAD, World};
 use crate::catalog::SessionRow;
 use crate::owner::machine::*;
 use crate::stepfile::{Entry, Facts, Manifest, Partial};
@@ -32,8 +32,8 @@ impl World {
         };
         steps.extend(self.catalog.partial.iter().filter_map(given));
         let Some(rest) = self.ranks[&of].rest(session, applied, &steps, &mut self.rng) else { return };
-        self.sessions += u64::from(self.size);
-        let (rank, size) = (rest.rank, self.size);
+        self.sessions += SPREAD;
+        let (rank, size) = (rest.rank, rest.size);
         let row = SessionRow { session, rank, size, segment: String::new() };
         self.catalog.sessions.insert(session, row.clone());
         self.durable.sessions.insert(session, row);

@@ -30,6 +30,9 @@ pub enum Order {
     Discard(Key),
 }
 
+/// Most ranks of a program; each one has so many numbers of sessions.
+pub const SPREAD: u64 = 3;
+
 pub struct World {
     pub rng: Rng,
     pub story: Vec<String>,
@@ -54,6 +57,7 @@ pub struct World {
     pub trouble: bool,
     /// How long who closes waits for the disk.
     pub closing: Duration,
+    /// Ranks of most programs.
     pub size: u32,
     pub sessions: u64,
     /// The first session of the last program that was started.
@@ -79,7 +83,7 @@ fn fails(what: &str, disk: Disk) -> Error {
 impl World {
     pub fn new(seed: u64) -> World {
         let mut rng = Rng(seed);
-        let size = 1 + rng.below(3) as u32;
+        let size = 1 + rng.below(SPREAD) as u32;
         let mut world = World {
             rng,
             story: Vec::new(),
@@ -224,9 +228,14 @@ impl World {
             self.catalog.lives.push(self.last_life);
             self.feed(Event::Alone { session: self.last_life, life: self.last_life });
         }
-        for rank in 0..self.size {
-            self.sessions += 1;
-            let (session, size) = (self.sessions, self.size);
+        // Each start may be of another number of ranks.
+        let size = match self.sessions == 0 || self.rng.one_in(2) {
+            true => self.size,
+            false => 1 + self.rng.below(SPREAD) as u32,
+        };
+        self.sessions += SPREAD;
+        for rank in 0..size {
+            let session = self.last_life + u64::from(rank);
             let row = SessionRow { session, rank, size, segment: String::new() };
             self.catalog.sessions.insert(session, row.clone());
             self.durable.sessions.insert(session, row);
@@ -238,7 +247,7 @@ impl World {
             let s = Session { number: session, rank, size, pid, ring, far, ..Session::default() };
             self.feed(Event::Enter(Box::new(s)));
         }
-        self.tell(format!("a program of {} ranks starts", self.size));
+        self.tell(format!("a program of {size} ranks starts"));
     }
 
     pub(super) fn kill_owner(&mut self) {
@@ -468,7 +477,12 @@ impl World {
             self.check_block(part.ticket, &block);
         }
         if let Key::Step(_) = key {
-            let (at, whole) = (u64::from(part.rank) * PIECE, u64::from(self.size) * PIECE);
+            // What lies in a file already is of the session that put it.
+            let of = match part.bytes {
+                Bytes::Sealed(at) => self.lies[&at][0].0,
+                _ => part.ticket.0,
+            };
+            let (at, whole) = (u64::from(part.rank) * PIECE, u64::from(self.ranks[&of].size) * PIECE);
             let fits = part.offset.extents() == [at] && part.meta.shape.extents() == [whole];
             law!(
                 self,
