@@ -173,6 +173,28 @@ def test_a_program_that_calls_back_goes_on_at_the_step_of_its_snapshot_or_behind
     assert rows(run_dir) == list(range(60))
 
 
+def test_what_keeps_states_is_called_again_where_the_program_goes_on(run_dir: Path) -> None:
+    def attempt(start: int | None, until: int) -> None:
+        with fb.open(run_dir) as run:
+            history = run.table("history", {"x": "i64"}, history=True)
+            back = run.restart()
+            assert (back is None) == (start is None)
+
+            @run.saves(every=20)
+            def keep(step: int) -> None:
+                with run.snapshot(2 * (step // 20) + (step % 20 > 0)) as s:
+                    s.put("x", float(step))
+                history.insert((step,))
+
+            for step in run.steps(60, start=start):
+                if step == until:
+                    run.finish()
+
+    attempt(None, 30)
+    attempt(31, 60)
+    assert rows(run_dir) == [0, 20, 31, 40, 60]
+
+
 def test_ranks_that_go_on_at_different_steps_are_told(tmp_path: Path, place: Place) -> None:
     run_dir = tmp_path / "run.fb"
     run_all(place, 2, run_dir, "top", "first", "all", stop=37)

@@ -81,6 +81,48 @@ def test_a_code_with_a_loop_of_its_own_goes_back_and_reaches_the_step_again(run_
         assert run.reach(5) and run.reach(6)
 
 
+def noted(run_dir: Path) -> tuple[list[int], list[float]]:
+    with fb.open(run_dir, "r") as run:
+        points = run.sql("select t from fb_points order by rowid")["t"].tolist()
+        return run.table("history").select()["step"].tolist(), points
+
+
+def note(run: fb.Run, step: int) -> None:
+    run.table("history", {"step": "i64"}, history=True).insert((step,))
+    run.diagram("kept", "history").append(float(step), w=1.0)
+
+
+def test_what_was_noted_of_the_last_state_stays_until_a_program_makes_it_again(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        for step in run.steps(3):
+            keep(run, step, float(step))
+            note(run, step)
+        keep(run, 3, 3.0)
+        note(run, 3)
+    for again in (False, True, False):
+        with fb.open(run_dir) as run:
+            back = run.restart()
+            assert back is not None and back.step == 3
+            if again:
+                note(run, 3)
+        assert noted(run_dir) == ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0]), f"again: {again}"
+
+
+def test_a_code_that_is_not_called_at_the_state_it_goes_on_from_keeps_what_was_noted_there(
+    run_dir: Path,
+) -> None:
+    for first, last in ((0, 6), (6, 10), (9, 12)):
+        with fb.open(run_dir) as run:
+            back = run.restart()
+            assert back is None or back.step == {6: 5, 9: 9}[first]
+            for step in range(first, last):
+                run.reach(step)
+                if step in (5, 9):
+                    keep(run, step, float(step))
+                note(run, step)
+    assert noted(run_dir) == (list(range(12)), [float(step) for step in range(12)])
+
+
 def test_what_is_called_to_keep_a_state_does_not_number_it_as_the_next_one(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
 

@@ -138,7 +138,7 @@ fn what_a_dead_far_rank_was_ahead_joins_no_step_of_the_next_start_that_went_back
     });
     assert!(near.rank.notice(asked).is_none(), "who is dead is not known");
     let session = far.dies(&owner);
-    assert_eq!(near.rank.answer(asked).unwrap()["step"], 0);
+    assert_eq!(near.rank.went_back(asked).unwrap()["step"], 0);
     let mut rest = Starter::rest(&owner, session, 1);
     (1..5).for_each(|step| rest.step(step));
     assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
@@ -180,7 +180,7 @@ fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole
     (1..4).for_each(|step| rest.step(step));
     assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
     // It had no more.
-    assert_eq!(near.rank.answer(asked).unwrap()["step"], 3);
+    assert_eq!(near.rank.went_back(asked).unwrap()["step"], 3);
     let mut far = Starter::far(&owner, 2);
     assert_eq!(far.restarts(), 3);
     near.closes();
@@ -204,7 +204,7 @@ fn rows_of_a_start_whose_steps_are_made_whole_after_its_death_stay_whoever_owns_
     let (mut near, mut far) = (Starter::near(&owner, 2), Starter::far(&owner, 2));
     let asked = [near.asks_to_restart(), far.asks_to_restart()];
     for (of, asked) in [&mut near, &mut far].into_iter().zip(asked) {
-        assert_eq!(of.rank.answer(asked).unwrap()["step"], 0);
+        assert_eq!(of.rank.went_back(asked).unwrap()["step"], 0);
     }
     (1..4).for_each(|step| near.step(step));
     near.dies(&owner);
@@ -216,7 +216,7 @@ fn rows_of_a_start_whose_steps_are_made_whole_after_its_death_stay_whoever_owns_
     let mut rest = Starter::rest(&owner, session, 2);
     (1..4).for_each(|step| rest.step(step));
     assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
-    assert_eq!(near.rank.answer(asked).unwrap()["step"], 3);
+    assert_eq!(near.rank.went_back(asked).unwrap()["step"], 3);
     let mut far = Starter::far(&owner, 3);
     assert_eq!(far.restarts(), 3);
     near.closes();

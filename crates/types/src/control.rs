@@ -425,8 +425,8 @@ pub enum Ask {
         /// The step that another one went back to.
         step: Option<i64>,
     },
-    /// The run went back to a snapshot whose number does not say where the loop goes on, and this rank goes on
-    /// there: rows and points from that step on are removed, once for all ranks. Answer: null.
+    /// The run went back, and this rank goes on at that step, and makes again what belongs to it: rows and points from
+    /// that step on are removed, once for all ranks. Answer: null.
     GoOn {
         /// Its first head.
         start: i64,

@@ -81,6 +81,8 @@ pub struct Core {
     pub standing: AtomicBool,
     /// [`word::FROM`] as it was seen last.
     pub from: AtomicU64,
+    /// One more than the state that the run went back to, while what an earlier start put under it stands; 0 for none.
+    pub stands: AtomicI64,
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
@@ -195,20 +197,41 @@ impl Core {
         // A number of the program's own says nothing of the state.
         let position = to.filter(|back| back.heads.is_none()).map_or(-1, |back| back.step);
         self.position.store(position, Ordering::Relaxed);
+        self.stands.store(position + 1, Ordering::Relaxed);
         self.phase.store(0, Ordering::Relaxed);
         self.steer.kept.store(-1, Ordering::Relaxed);
     }
 
     /// A loop begins where the program says, which may be the only one who knows: what it computes again goes.
     pub fn go_on(&self, start: i64) -> Result<()> {
-        let says = self.numbers().is_back_without_saying_where();
-        if says {
+        let (is_own, is_back_at) = {
+            let numbers = self.numbers();
+            (numbers.is_back_without_saying_where(), numbers.is_back_at(start))
+        };
+        if is_own {
             let () = self.ask(&Ask::GoOn { start })?;
+        } else if is_back_at {
+            self.makes_again()?;
         }
-        let again = if self.numbers().is_back_at(start) { start + 1 } else { 0 };
-        self.steer.again.store(again, Ordering::Relaxed);
+        // Who goes on behind that state makes nothing under it.
+        self.stands.store(0, Ordering::Relaxed);
+        self.steer.again.store(if is_back_at { start + 1 } else { 0 }, Ordering::Relaxed);
         self.numbers().begun();
         Ok(())
+    }
+
+    /// What the program puts now belongs to the state that the run went back to, or comes of it: what an earlier start
+    /// put under that state is made again, and goes. A program that only looks at the state leaves it as it was.
+    pub fn makes_again(&self) -> Result<()> {
+        if self.stands.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let start = self.stands.swap(0, Ordering::Relaxed) - 1;
+        if start < 0 {
+            return Ok(());
+        }
+        let gone_on: Result<()> = self.ask(&Ask::GoOn { start });
+        gone_on.inspect_err(|_| self.stands.store(start + 1, Ordering::Relaxed))
     }
 
     /// What Save keeps is the state of the head that it is called for. A number of the program's own is its affair.

@@ -93,6 +93,7 @@ impl Diagram {
     /// Replaces the points of a curve (`""`: the only one). Thinned while nobody watches.
     pub fn update(&self, curve: &str, x: &[f64], y: &[f64]) -> Result<()> {
         let inner = &*self.inner;
+        inner.core.makes_again()?;
         let mut curves = self.curves();
         if let Some(known) = curves.iter().find(|c| c.name == curve)
             && !known.wants()

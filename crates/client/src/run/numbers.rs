@@ -169,9 +169,10 @@ impl Numbers {
         self.back = None;
     }
 
-    /// Whether it went back to the state of that number, whose snapshot says so, and no loop has begun since.
+    /// Whether it went back to the state of that number, and no loop has begun since. (A snapshot with a number of its
+    /// own was taken at the head that it names first, or behind the step of that head.)
     pub fn is_back_at(&self, step: i64) -> bool {
-        self.back.is_some_and(|back| back.heads.is_none() && back.step == step)
+        self.back.is_some_and(|back| back.heads.map_or(back.step, |heads| heads.first) == step)
     }
 
     /// Whether the run went back and no loop has begun since.

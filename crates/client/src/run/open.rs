@@ -104,6 +104,7 @@ impl Session {
             looped: AtomicU8::new(0),
             standing: AtomicBool::new(true),
             from: AtomicU64::new(0),
+            stands: AtomicI64::new(0),
             closing: AtomicU64::new(0),
             check: RwLock::new(None),
             finish: AtomicBool::default(),

@@ -194,6 +194,9 @@ impl Session {
                 table.columns.len()
             )));
         }
+        if table.history {
+            self.core.makes_again()?;
+        }
         let mut batch = codec::Writer::new();
         let (mut held, mut bytes) = (0u32, 0);
         for row in rows {

@@ -183,6 +183,9 @@ impl StepWriter {
         let place = core.place();
         core.may_keep(step, &place)?;
         let taken = core.numbers().judge(step, &place)?;
+        if taken {
+            core.makes_again()?;
+        }
         let mut open = core.open_step();
         if let Some(OpenStep { step: other, .. }) = *open {
             return Err(Error::new(

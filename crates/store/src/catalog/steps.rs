@@ -272,8 +272,9 @@ fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
 pub(super) fn restart(conn: &Connection) -> Result<Option<Restarted>> {
     let Some(back) = newest(conn)? else { return Ok(None) };
     let broken = |e| sql_error("cannot go back to the last step", e);
+    // What belongs to its state goes when the program makes it again.
     if back.heads.is_none() {
-        take_back(conn, back.step)?;
+        take_back(conn, back.step + 1)?;
     }
     for (name, value) in &back.parameters {
         conn.execute(
@@ -502,7 +503,8 @@ mod tests {
             let count = |t: &str| -> i64 {
                 tx.query_row(&format!("SELECT count(*) FROM {t}"), (), |r| r.get(0)).unwrap()
             };
-            assert_eq!((count("history"), count("plain"), count("fb_points")), (20, 30, 20));
+            // Those under step 20 go when the program comes to it.
+            assert_eq!((count("history"), count("plain"), count("fb_points")), (21, 30, 21));
             assert_eq!(parameter_values(tx)?["e0"], 21.0);
             assert_eq!(add_checkpoint(tx, Some("here"))?, 20);
             assert_eq!(add_checkpoint(tx, None)?, 20);

@@ -180,11 +180,12 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
         // Where it goes on the loop will say.
         Some(back) if back.heads.is_some() => {}
         back => {
-            let step = back.as_ref().map(|b| b.step);
-            super::points::give_again(conn, session, step.unwrap_or(i64::MIN))?;
+            // What belongs to the state of that step goes when the program makes it again.
+            let behind = back.as_ref().map(|b| b.step + 1);
+            super::points::give_again(conn, session, behind.unwrap_or(i64::MIN))?;
             // Nothing is made again of a finished run that has no step: what it has is added to.
-            if !is_first && (step.is_some() || !finished(conn)?) {
-                take_back_of(conn, rank, step.unwrap_or(0))?;
+            if !is_first && (behind.is_some() || !finished(conn)?) {
+                take_back_of(conn, rank, behind.unwrap_or(0))?;
             }
         }
     }
@@ -215,8 +216,8 @@ fn last_round(conn: &Connection) -> Result<i64> {
     conn.query_row("SELECT coalesce(max(round), 0) FROM fb_together", (), |r| r.get(0)).map_err(failed)
 }
 
-/// A rank goes on at a step, for the snapshot that the run went back to does not say where: what the program makes
-/// again goes. Says whether it is the first one of those that went back together.
+/// A rank goes on at a step, as the snapshot that the run went back to says or, where that does not, the program: what
+/// it makes again goes. Says whether it is the first one of those that went back together.
 pub fn go_on_at(conn: &Connection, session: u64, start: i64) -> Result<bool> {
     let to = went_back(conn, session)?
         .ok_or_else(|| Error::bad(format!("the run went back to no step, and is to go on at {start}")))?;

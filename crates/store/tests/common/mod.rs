@@ -9,7 +9,7 @@ pub mod script;
 use forebay_arena::{Allocator, Bell, Consumer, Direction, Producer, Segment, SegmentSpec};
 use forebay_store::{Attach, Deaf, Options, Owner, Reader, Sink};
 use forebay_types::codec::Writer;
-use forebay_types::control::{Ask, Mode, OpenRun, WhenFull, word};
+use forebay_types::control::{Ask, Mode, OpenRun, Restarted, WhenFull, word};
 use forebay_types::record::{HeldBlock, Notice, Payload, Place, Record, StepBlock};
 use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
 use std::path::Path;
@@ -226,7 +226,20 @@ impl Rank {
     pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value> {
         let json = serde_json::to_string(ask).unwrap();
         let seq = self.publish(&Record::Ask { json: &json });
-        self.answer(seq)
+        match ask {
+            Ask::Restart { .. } => self.went_back(seq),
+            _ => self.answer(seq),
+        }
+    }
+
+    /// The answer to who asked to go back; it goes on there at once, where the number of the step says where.
+    pub fn went_back(&mut self, asked: u64) -> Result<serde_json::Value> {
+        let back = self.answer(asked)?;
+        let to = serde_json::from_value::<Option<Restarted>>(back.clone()).unwrap();
+        if let Some(to) = to.filter(|to| to.heads.is_none()) {
+            self.ask(&Ask::GoOn { start: to.step })?;
+        }
+        Ok(back)
     }
 
     pub fn answer(&mut self, wanted: u64) -> Result<serde_json::Value> {
