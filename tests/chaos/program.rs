@@ -123,7 +123,7 @@ fn simulate(part: &Part, log: &mut Log) -> Result<()> {
     ];
     let table = run.table("history", TableOptions { columns, history: true })?;
     if part.rank == 0 {
-        // A restart takes the step's rows away: the loop begins with it once more.
+        // The step's row goes when the loop begins with it once more.
         check(part, &run, &before, back, back - 1)?;
     }
     log.line('o', back);

@@ -171,7 +171,8 @@ fn snapshots_appear_whole_and_a_run_goes_on_where_it_stopped() {
             .iter()
             .map(|r| if let Cell::Real(v) = r[0] { v } else { f64::NAN })
             .collect();
-        assert_eq!(before, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "the row of step 6 is made again");
+        let to_6 = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        assert_eq!(before, to_6, "the row of step 6 goes when the loop makes it again");
         for step in [0, 3, 6] {
             check(&run, step, 100_000);
         }

@@ -338,6 +338,35 @@ impl Machine {
         self.sessions.values().any(|s| s.after == Some(origin) && !s.is_over())
     }
 
+    /// A rank has ended a step: it takes none before it any more, for numbers grow. (One that failed before is free, and
+    /// may be taken once more.)
+    pub(super) fn passes(&mut self, session: u64, step: i64) {
+        let Some(s) = self.sessions.get_mut(&session).filter(|s| s.after.is_none()) else { return };
+        s.ended = s.ended.max(Some(step));
+        let (rank, times_back, life) = (s.rank, s.times_back, self.life_of(session));
+        let is_left_out = |k: &&Step| {
+            let lacks = !k.finishing && k.session_of(rank).is_none() && !self.failed.has(k.step);
+            lacks && k.times_back == times_back && self.life_of_step(k) == life
+        };
+        let left_out: Vec<i64> =
+            self.steps.range(..step).map(|(_, k)| k).filter(is_left_out).map(|k| k.step).collect();
+        for number in left_out {
+            self.steps.get_mut(&number).map(|k| k.passed.entry(rank).or_insert(step));
+        }
+    }
+
+    /// Ranks beside a session that have ended a later step than this one, which it begins only now.
+    pub(super) fn who_passed(&self, step: i64, session: u64) -> BTreeMap<u32, i64> {
+        let (life, times_back) = (self.life_of(session), self.sessions.get(&session).map(|s| s.times_back));
+        let is_beside = |s: &Session| Some(s.times_back) == times_back && self.life_of(s.number) == life;
+        let are_on = |s: &&Session| s.after.is_none() && !s.hung && is_beside(s);
+        let later = |s: &Session| Some((s.rank, s.ended.filter(|ended| *ended > step)?));
+        match self.failed.has(step) {
+            true => BTreeMap::new(),
+            false => self.sessions.values().filter(are_on).filter_map(later).collect(),
+        }
+    }
+
     /// A rank is about to come, and no other one lives: who has left before is awaited as if it had never come.
     pub(super) fn come_again(&mut self, session: u64) {
         self.left.clear();
