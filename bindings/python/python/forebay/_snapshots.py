@@ -119,8 +119,8 @@ class Snapshot:
         """Whether it is taken. It is not when this state is kept already, by Save, by the bottom of the body before,
         or since the run went back to it: then nothing is done, and everything is right.
 
-        Insert rows of histories without asking for it. A restart takes the rows of its head back, and the snapshot of
-        that head stands: behind ``if s.taken`` they would not be made again.
+        Insert rows of histories without asking for it. Behind a restart the rows of its head go when the program comes
+        there, and the snapshot of that head stands: behind ``if s.taken`` they would not be made again.
         """
         return self._native.taken
 
