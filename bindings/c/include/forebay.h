@@ -466,8 +466,8 @@ fb_status fb_snapshot_begin(fb_run *run,
 
 /* Whether the snapshot is taken; 0 in `taken` when its state is kept already, and nothing is to be done.
 
-   Insert rows of histories without asking for it: fb_restart takes the rows of its head back, the snapshot of that head
-   stands, and rows that wait for a snapshot that is taken would not be made again. */
+   Insert rows of histories without asking for it: behind fb_restart the rows of its head go when the program comes to
+   that head, where the snapshot stands: rows that wait for a snapshot that is taken would not be made again. */
 fb_status fb_snapshot_taken(fb_snapshot *snapshot,
                             int *taken);
 
