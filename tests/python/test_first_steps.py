@@ -389,3 +389,8 @@ def test_a_run_is_read_as_people_read_files_of_hdf5(run_dir: Path) -> None:
 
 def test_the_package_and_the_command_say_their_version(place: Place) -> None:
     assert place.command("--version").split()[-1] == fb.__version__
+
+
+def test_what_is_no_name_of_a_run_is_refused_with_what_is() -> None:
+    with pytest.raises(fb.BadArgument, match="3 is no name of a run; give its directory"):
+        fb.open(3)  # type: ignore[call-overload]

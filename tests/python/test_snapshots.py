@@ -404,7 +404,7 @@ def test_what_is_no_number_of_a_snapshot_is_refused_with_what_is(run_dir: Path, 
         with run.snapshot(np.int32(3)) as s:
             s.put("x", 1.0)
         for ask in (run.snapshot, run.snapshots.at, run.drop, run.steps):
-            with pytest.raises(fb.BadArgument, match="is no number of a snapshot; give an integer"):
+            with pytest.raises(fb.BadArgument, match="is no number of a s(napshot|tep); give an integer"):
                 ask(number)  # type: ignore[operator]
         assert run.snapshots.at(np.int8(3)).step == 3
 
@@ -417,6 +417,21 @@ class Quantity:
 
     def __repr__(self) -> str:
         return "2.0 ps"
+
+
+def test_numbers_of_other_kinds_are_refused_with_what_they_are_for(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        diagram = run.diagram("kept", "history")
+        for refused, says in (
+            (lambda: run.saves(every=1.5), r"1\.5 is no number of steps between two states \(every\)"),  # type: ignore[call-overload]
+            (lambda: run.steps(12.0), r"12\.0 is no number of a step; give an integer"),  # type: ignore[arg-type]
+            (lambda: run.steps(12, stride=1.5), r"1\.5 is no stride of a loop"),  # type: ignore[arg-type]
+            (lambda: run.reach("2"), "'2' is no number of a step"),  # type: ignore[arg-type]
+            (lambda: diagram.append(0.0, W="a"), "'a' is no value of 'W' in the diagram 'kept'"),  # type: ignore[arg-type]
+            (lambda: diagram.append("now", W=1.0), "'now' is no value of 't'"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(fb.BadArgument, match=says):
+                refused()
 
 
 def test_a_time_that_is_no_number_is_refused_with_what_to_give(run_dir: Path) -> None:

@@ -45,6 +45,10 @@ static int go(fb::run &run)
     const auto back = run.restart();
     CHECK(back && back->step() == 2 && back->passed() == std::vector<std::int64_t>{ 3 });
     take(run, 3);
+    const auto to = run.restart();
+    std::vector<std::int64_t> heads;
+    for (std::int64_t step : run.steps(6, *to)) heads.push_back(step);
+    CHECK(heads == std::vector<std::int64_t>({ 3, 4, 5 }) && run.position() == 6);
     CHECK(run.drop(1) && !run.drop(1) && run.drop(0));
     take(run, 1);
     CHECK(run.last()->read<double>("E").values[7] == 3.25 && run.last()->passed().empty());

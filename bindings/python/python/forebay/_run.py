@@ -367,7 +367,8 @@ class Run:
         is_kept = isinstance(start, StoredSnapshot)
         first = start.step if isinstance(start, StoredSnapshot) else start
         limit = None if time_limit is None else str(time_limit)
-        n, first = (None if number is None else step_number(number) for number in (n, first))
+        n, first = (None if i is None else step_number(i, "number of a step") for i in (n, first))
+        stride = step_number(stride, "stride of a loop")
         return self._native.steps(n, None if first is None else (first, is_kept), stride, limit, sigterm)
 
     def reach(self, step: int) -> bool:
@@ -378,7 +379,7 @@ class Run:
         False, from then on, once somebody pressed Quit, the time was over, or :meth:`finish` was called: the program ends.
         :class:`Conflict` when numbers do not grow, or lie below the step that :meth:`restart` went back to.
         """
-        return self._native.reach(step)
+        return self._native.reach(step_number(step, "number of a step"))
 
     def finish(self) -> None:
         """The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has
@@ -454,6 +455,8 @@ class Run:
         Its exception at a Save is shown to whoever pressed the button, and the run goes on; at the other heads it is
         that of the loop.
         """
+        if every is not None:
+            every = step_number(every, "number of steps between two states (every)")
         if fn is None:
             return functools.partial(self.saves, every=every)
         _takes_a_step(fn, "what Save does")
@@ -551,7 +554,12 @@ def open(
     lie elsewhere: the text names process and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
     """
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
-    place, room = os.fspath(path_or_url), str(buffer or 0)
+    try:
+        place, room = os.fspath(path_or_url), str(buffer or 0)
+    except TypeError:
+        raise BadArgument(
+            f"{path_or_url!r} is no name of a run; give its directory, as text or a path, or its address fb://HOST:PORT/NAME"
+        ) from None
     return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere))
 
 

@@ -57,18 +57,16 @@ def described(row: _forebay.Described) -> DataSet:
     return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, from_json(attrs), version, nbytes)
 
 
-def step_number(step: object) -> int:
-    """The number of a snapshot or step; refuses what is none."""
+def step_number(step: object, what: str = "number of a snapshot") -> int:
+    """The number of a snapshot, or of what is said; refuses what is none."""
     try:
         number = operator.index(step)  # type: ignore[arg-type]
     except TypeError:
         raise _forebay.BadArgument(
-            f"{step!r} is no number of a snapshot; give an integer, as int() makes one of a float"
+            f"{step!r} is no {what}; give an integer, as int() makes one of a float"
         ) from None
     if not -(2**63) <= number < 2**63:
-        raise _forebay.BadArgument(
-            f"{number} is no number of a snapshot; give an integer from -2^63 to 2^63 - 1"
-        )
+        raise _forebay.BadArgument(f"{number} is no {what}; give an integer from -2^63 to 2^63 - 1")
     return number
 
 

@@ -39,7 +39,17 @@ class Diagram:
 
     def append(self, t: float, **values: float) -> None:
         """Adds a point at ``t`` to each curve named: ``append(t, electrons=w1, ions=w2)``. Always recorded."""
-        self._append(t, values)
+        try:
+            self._append(t, values)
+        except TypeError:
+            for name, value in {"t": t, **values}.items():
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    raise _forebay.BadArgument(
+                        f"{value!r} is no value of {name!r} in the diagram {self.title!r}; give a real number"
+                    ) from None
+            raise
 
     def __repr__(self) -> str:
         return f"<forebay.Diagram {self.title!r}>"
