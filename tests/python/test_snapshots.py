@@ -404,7 +404,7 @@ def test_what_is_no_number_of_a_snapshot_is_refused_with_what_is(run_dir: Path, 
         with run.snapshot(np.int32(3)) as s:
             s.put("x", 1.0)
         for ask in (run.snapshot, run.snapshots.at, run.drop, run.steps):
-            with pytest.raises(fb.BadArgument, match="is no number of a s(napshot|tep); give an integer"):
+            with pytest.raises(fb.BadArgument, match=r"is no number of a s(napshot|tep); give an integer"):
                 ask(number)  # type: ignore[operator]
         assert run.snapshots.at(np.int8(3)).step == 3
 
