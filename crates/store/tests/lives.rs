@@ -160,6 +160,21 @@ fn what_a_dead_far_rank_was_ahead_joins_no_step_of_the_next_start_that_went_back
     assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new());
 }
 
+/// Steps 1 to 3 of the start before are made whole by what the other host has of that session; then all ranks of this
+/// one go on from there.
+fn goes_on_with_what_is_brought(owner: Owner, mut near: Starter, asked: u64, session: u64) {
+    let mut rest = Starter::rest(&owner, session, near.start - 1);
+    (1..4).for_each(|step| rest.step(step));
+    assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
+    // It had no more.
+    assert_eq!(near.rank.went_back(asked).unwrap()["step"], 3);
+    let mut far = Starter::far(&owner, near.start);
+    assert_eq!(far.restarts(), 3);
+    near.closes();
+    far.closes();
+    owner.close().unwrap();
+}
+
 #[test]
 fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole() {
     let dir = scratch();
@@ -176,16 +191,7 @@ fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole
         owner.read_up().unwrap();
         assert!(near.rank.notice(asked).is_none());
     }
-    let mut rest = Starter::rest(&owner, session, 1);
-    (1..4).for_each(|step| rest.step(step));
-    assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
-    // It had no more.
-    assert_eq!(near.rank.went_back(asked).unwrap()["step"], 3);
-    let mut far = Starter::far(&owner, 2);
-    assert_eq!(far.restarts(), 3);
-    near.closes();
-    far.closes();
-    owner.close().unwrap();
+    goes_on_with_what_is_brought(owner, near, asked, session);
     assert_eq!(starts(&run), (0..4).map(|step| (step, 1, 1)).collect::<Vec<_>>());
 }
 
@@ -213,15 +219,7 @@ fn rows_of_a_start_whose_steps_are_made_whole_after_its_death_stay_whoever_owns_
     let owner = open();
     let mut near = Starter::near(&owner, 3);
     let asked = near.asks_to_restart();
-    let mut rest = Starter::rest(&owner, session, 2);
-    (1..4).for_each(|step| rest.step(step));
-    assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
-    assert_eq!(near.rank.went_back(asked).unwrap()["step"], 3);
-    let mut far = Starter::far(&owner, 3);
-    assert_eq!(far.restarts(), 3);
-    near.closes();
-    far.closes();
-    owner.close().unwrap();
+    goes_on_with_what_is_brought(owner, near, asked, session);
     // The second start had taken those under step 0 back, to make them again, and the third one those under step 3.
     assert_eq!((rows(&run, "h"), rows(&run, "p")), (4, 8));
 }

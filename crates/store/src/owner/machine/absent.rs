@@ -70,6 +70,9 @@ pub const OVER_THE_NETWORK: &str = "ranks on several hosts write one run over th
 /// For runs that fewer ranks write than the launcher has started.
 const ALONE: &str = "a step needs every rank: start them all, or, if only one of them writes this run, open it there with rank=0, size=1 (rank and ranks of fb_open_opts)";
 
+/// What a restart waits for ranks for.
+const ELSEWHERE: &str = ": the memory of another host may have what makes later steps whole, and a rank that opens the run there brings it";
+
 impl Machine {
     /// Gives up the steps that lack a rank which cannot end them any more.
     pub(super) fn tear_steps(&mut self) {
@@ -109,7 +112,7 @@ impl Machine {
                 self.lacking_since = Some(self.now);
                 self.remarked = false;
             }
-            (true, Some(since)) if self.now.saturating_sub(since) >= REMARK.min(self.late_ranks / 2) => {
+            (true, Some(since)) if self.now.saturating_sub(since) >= self.remarks_after() => {
                 let lacking: BTreeSet<u32> = self.steps.values().flat_map(Step::lacking).collect();
                 self.remark_absence(lacking.into_iter().filter(never_came).collect());
             }
@@ -126,10 +129,20 @@ impl Machine {
             return;
         }
         let size = self.sessions.values().map(|s| s.size).max().unwrap_or_default();
+        self.remark(&ranks, size, "a step", &format!("; {ALONE}"));
+    }
+
+    /// After this time without a word ranks are told whom they wait for.
+    fn remarks_after(&self) -> Duration {
+        REMARK.min(self.late_ranks / 2)
+    }
+
+    /// Tells the ranks that are there what waits for whom, and what more there is to it.
+    fn remark(&mut self, ranks: &[u32], size: u32, what: &str, more: &str) {
         let text = format!(
-            "{}: {} of {size} did not open this run yet, and a step waits for it ({} s at most, FOREBAY_LATE_RANKS); {ALONE}",
+            "{}: {} of {size} did not open this run yet, and {what} waits for it ({} s at most, FOREBAY_LATE_RANKS){more}",
             self.dir,
-            named(&ranks),
+            named(ranks),
             self.late_ranks.as_secs_f64()
         );
         for s in self.sessions.values().filter(|s| s.hears()) {
@@ -165,8 +178,8 @@ impl Machine {
         let has_more = |s: &Session| self.life_when_over(s).is_some_and(|life| life != PAST);
         let is_away =
             self.away.values().any(|(_, life)| *life != PAST) || self.sessions.values().any(has_more);
-        let goes_back = |s: &&Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
-        let Some(s) = self.sessions.values().find(goes_back).filter(|_| is_away) else { return false };
+        let goes_back = self.sessions.values().find(|s| !s.hung && s.goes_back());
+        let Some(s) = goes_back.filter(|_| is_away) else { return false };
         let (life, size) = (self.life_of(s.number), s.size);
         let mates = self.sessions.values().filter(|s| s.after.is_none() && self.life_of(s.number) == life);
         let came: BTreeSet<u32> = mates.map(|s| s.rank).chain(self.left.keys().copied()).collect();
@@ -176,17 +189,9 @@ impl Machine {
         if lacking.is_empty() || waited >= self.late_ranks {
             return false;
         }
-        if !said && waited >= REMARK.min(self.late_ranks / 2) {
+        if !said && waited >= self.remarks_after() {
             self.memories_since = Some((since, true));
-            let text = format!(
-                "{}: {} of {size} did not open this run yet, and a restart waits for it ({} s at most, FOREBAY_LATE_RANKS): the memory of another host may have what makes later steps whole, and a rank that opens the run there brings it",
-                self.dir,
-                named(&lacking),
-                self.late_ranks.as_secs_f64()
-            );
-            for s in self.sessions.values().filter(|s| s.hears()) {
-                self.out.push(Action::Remark { session: s.number, text: text.clone() });
-            }
+            self.remark(&lacking, size, "a restart", ELSEWHERE);
         }
         true
     }
@@ -343,10 +348,10 @@ impl Machine {
     pub(super) fn passes(&mut self, session: u64, step: i64) {
         let Some(s) = self.sessions.get_mut(&session).filter(|s| s.after.is_none()) else { return };
         s.ended = s.ended.max(Some(step));
-        let (rank, times_back, life) = (s.rank, s.times_back, self.life_of(session));
+        let (rank, times_back) = (s.rank, s.times_back);
         let is_left_out = |k: &&Step| {
             let lacks = !k.finishing && k.session_of(rank).is_none() && !self.failed.has(k.step);
-            lacks && k.times_back == times_back && self.life_of_step(k) == life
+            lacks && k.times_back == times_back && self.life_of_step(k) == self.life_of(session)
         };
         let left_out: Vec<i64> =
             self.steps.range(..step).map(|(_, k)| k).filter(is_left_out).map(|k| k.step).collect();

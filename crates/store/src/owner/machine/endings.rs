@@ -13,7 +13,7 @@ use forebay_types::{Code, Error, Result};
 impl Machine {
     /// Requests that had to wait for steps before them go into a group when those are done.
     pub(super) fn wake_deferred(&mut self) {
-        let going_back = |s: &Session| !s.hung && s.deferred.as_ref().is_some_and(Item::is_restart);
+        let going_back = |s: &Session| !s.hung && s.goes_back();
         let goes_back = self.sessions.values().any(going_back);
         let settled = !goes_back || self.dead_are_settled() && !self.awaits_memories();
         if settled {
@@ -41,7 +41,7 @@ impl Machine {
     /// Whether a rank goes back to the last complete step, and waits for those before it: then it counts
     /// which ranks live at this moment.
     pub fn asks_who_lives(&self) -> bool {
-        self.sessions.values().any(|s| s.deferred.as_ref().is_some_and(Item::is_restart))
+        self.sessions.values().any(Session::goes_back)
     }
 
     /// Somebody goes back: ranks count as dead or alive when they have been looked at, those on other hosts when they
@@ -57,7 +57,7 @@ impl Machine {
     fn dead_are_settled(&self) -> bool {
         let brings = |s: &Session| s.after.is_some() && !s.hung && s.leaving.is_none();
         // Whoever goes back itself has just said so.
-        let unsure = |s: &Session| s.unsure && !s.deferred.as_ref().is_some_and(Item::is_restart);
+        let unsure = |s: &Session| s.unsure && !s.goes_back();
         let awaited = |s: &Session| s.hung || s.dead || unsure(s) || brings(s);
         let settled = |s: &Session| s.broken || s.settled || !awaited(s);
         let goes_on = |k: &Step| k.is_complete() || k.sealing.is_some();

@@ -169,6 +169,11 @@ impl Session {
         self.after.unwrap_or(self.number)
     }
 
+    /// Whether its rank waits to be told where the run goes back to.
+    pub fn goes_back(&self) -> bool {
+        self.deferred.as_ref().is_some_and(Item::is_restart)
+    }
+
     /// Whether it can end no step any more.
     pub fn is_over(&self) -> bool {
         self.leaving.is_some() || (self.hung || self.clean) && self.is_read()
