@@ -88,8 +88,8 @@ def noted(run_dir: Path) -> tuple[list[int], list[float]]:
 
 
 def note(run: fb.Run, step: int) -> None:
-    run.table("history", {"step": "i64"}, history=True).insert((step,))
     run.diagram("kept", "history").append(float(step), w=1.0)
+    run.table("history", {"step": "i64"}, history=True).insert((step,))
 
 
 def test_what_was_noted_of_the_last_state_stays_until_a_program_makes_it_again(run_dir: Path) -> None:

@@ -93,7 +93,6 @@ impl Diagram {
     /// Replaces the points of a curve (`""`: the only one). Thinned while nobody watches.
     pub fn update(&self, curve: &str, x: &[f64], y: &[f64]) -> Result<()> {
         let inner = &*self.inner;
-        inner.core.makes_again()?;
         let mut curves = self.curves();
         if let Some(known) = curves.iter().find(|c| c.name == curve)
             && !known.wants()
@@ -148,6 +147,7 @@ impl Diagram {
                 inner.declared.title
             )));
         }
+        inner.core.makes_again()?;
         let mut curves = self.curves();
         let mut w = Writer::new();
         for (name, value) in values {
