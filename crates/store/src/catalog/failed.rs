@@ -56,20 +56,21 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
     .map_err(failed)
 }
 
-/// Keeps an attempt, or the ranks that have made it since; forgets it when every rank has.
+/// Keeps an attempt, or the ranks that have made it since.
 pub fn note_attempt(conn: &Connection, attempt: &FailedAttempt) -> Result<()> {
     let FailedAttempt { id, step, why, size, ranks, unheard, begun } = attempt;
-    let done = if attempt.is_over() {
-        conn.prepare_cached("DELETE FROM fb_failed WHERE id = ?1").and_then(|mut s| s.execute([*id as i64]))
-    } else {
-        let ranks =
-            serde_json::to_string(&(ranks, unheard, begun)).map_err(|e| Error::internal(e.to_string()))?;
-        let sql = "INSERT OR REPLACE INTO fb_failed(id, step, code, text, size, ranks) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-        conn.prepare_cached(sql).and_then(|mut s| {
-            s.execute(params![*id as i64, step, why.code() as u32, why.text(), size, ranks])
-        })
-    };
-    done.map(|_| ()).map_err(failed)
+    let ranks =
+        serde_json::to_string(&(ranks, unheard, begun)).map_err(|e| Error::internal(e.to_string()))?;
+    let sql =
+        "INSERT OR REPLACE INTO fb_failed(id, step, code, text, size, ranks) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+    let row = params![*id as i64, step, why.code() as u32, why.text(), size, ranks];
+    conn.prepare_cached(sql).and_then(|mut s| s.execute(row)).map(|_| ()).map_err(failed)
+}
+
+/// Forgets an attempt.
+pub fn forget_attempt(conn: &Connection, id: u64) -> Result<()> {
+    let sql = "DELETE FROM fb_failed WHERE id = ?1";
+    conn.prepare_cached(sql).and_then(|mut s| s.execute([id as i64])).map(|_| ()).map_err(failed)
 }
 
 /// All of them, the oldest first.

@@ -46,7 +46,7 @@ pub use data::{
 };
 pub(crate) use data::{adopt_set, data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
-pub use failed::{FailedAttempt, failed_attempts, note_attempt};
+pub use failed::{FailedAttempt, failed_attempts, forget_attempt, note_attempt};
 pub use generation::Noted;
 pub(crate) use generation::{
     BadLog, LogFault, bad_log, behind, generation, is_log_gone, keep_broken, part, set_generation,
@@ -56,8 +56,8 @@ pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{
     Brings, PAST, PartialRow, add_partial, adopt_partial, away, brings, brought, forget_away,
-    forsake_partial, life, lives, note_away, note_bringing, note_past, partial_files, partial_step,
-    partial_steps,
+    forsake_partial, has_all_of, life, lives, note_away, note_bringing, note_past, partial_files,
+    partial_step, partial_steps,
 };
 pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{

@@ -198,6 +198,17 @@ pub fn forget_away(conn: &Connection, session: u64) -> Result<()> {
         .map_err(failed)
 }
 
+/// Whether a session was closed with all that the memory of its host had: what comes of it again is none that anybody
+/// lacks.
+pub fn has_all_of(conn: &Connection, session: u64) -> Result<bool> {
+    let sql = "SELECT count(*) > 0 FROM fb_away WHERE session = ?1";
+    let is_away: bool = conn
+        .prepare_cached(sql)
+        .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)))
+        .map_err(failed)?;
+    Ok(!is_away && super::custody::ended(conn, session)? == Some(super::custody::Ended::Read))
+}
+
 /// Another life begins, which has not gone back.
 pub(super) fn begin_life(conn: &Connection, life: u64) -> Result<()> {
     super::histories::forget(conn, GONE_BACK)?;

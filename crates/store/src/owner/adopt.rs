@@ -99,6 +99,9 @@ impl Intake {
             released: s.consumer.released(),
             ..Session::default()
         };
+        // What cannot be read now is asked of the catalog again by each record that it brings.
+        let is_here = |origin: u64| catalog::has_all_of(self.catalog.conn(), origin).unwrap_or_default();
+        session.is_past = session.after.is_some_and(is_here);
         with(&mut session);
         self.attached.insert(s.row.session, s);
         self.feed(Event::Enter(Box::new(session)));

@@ -169,6 +169,7 @@ fn perform(
         Item::Settled { session, step, last } => catalog::settle_pending(conn, *session, *step, *last),
         Item::Unread { session, seq, bytes, why } => catalog::put_aside(conn, *session, *seq, bytes, why),
         Item::Failing(attempt) => catalog::note_attempt(conn, attempt),
+        Item::Forgotten { attempt } => catalog::forget_attempt(conn, *attempt),
         Item::Record { session, seq, bytes } => {
             record(conn, (*session, *seq, brings, over), Record::decode(bytes)?.1, effects)
         }

@@ -1,11 +1,12 @@
 //! Attempts at steps that failed. A step that is given up is so for all ranks: one that comes to it later
 //! makes the same attempt, and is refused; a rank that has made it and begins the step once more begins another
-//! one. So an attempt is remembered until every rank has made it, also by the owner's successor.
+//! one. So an attempt is remembered until every rank has made it, and until nothing of it is in a ring any more: the
+//! owner's successor reads that again, and must not take it for another attempt.
 
 use super::Machine;
 use super::event::Ticket;
 use super::item::Item;
-use super::session::Refusal;
+use super::session::{Refusal, Session};
 use crate::catalog::FailedAttempt;
 use forebay_types::Error;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,11 +18,16 @@ const MOST: usize = 256;
 pub(super) struct Failed {
     all: VecDeque<FailedAttempt>,
     last: u64,
+    /// Attempts that all ranks have made, with the rings that may hold something of them; up to where, as far as that
+    /// is known.
+    held: BTreeMap<u64, BTreeMap<u64, Option<u64>>>,
 }
 
 impl Failed {
     pub fn new(known: Vec<FailedAttempt>) -> Failed {
-        Failed { last: known.iter().map(|g| g.id).max().unwrap_or(0), all: known.into() }
+        let rings = |g: &FailedAttempt| g.begun.keys().map(|session| (*session, None)).collect();
+        let held = known.iter().filter(|g| g.is_over()).map(|g| (g.id, rings(g))).collect();
+        Failed { last: known.iter().map(|g| g.id).max().unwrap_or(0), held, all: known.into() }
     }
 
     pub fn has(&self, step: i64) -> bool {
@@ -65,18 +71,39 @@ impl Machine {
         let is_past = !begun.is_empty() && !self.are_of_this_life(begun.keys().copied());
         let ranks = if is_past { (0..size).collect() } else { ranks };
         let attempt = FailedAttempt { id, step, why, size, ranks, unheard, begun };
-        if !attempt.is_over() {
-            self.group.push(Item::Failing(Box::new(attempt.clone())));
-        }
+        self.note_attempt(&attempt);
         self.failed.all.push_back(attempt);
         if self.failed.all.len() > MOST
-            && let Some(mut oldest) = self.failed.all.pop_front()
-            && !oldest.is_over()
+            && let Some(oldest) = self.failed.all.pop_front()
+            && (!oldest.is_over() || self.failed.held.remove(&oldest.id).is_some())
         {
-            oldest.ranks.extend(0..oldest.size);
-            oldest.unheard.clear();
-            self.group.push(Item::Failing(Box::new(oldest)));
+            self.group.push(Item::Forgotten { attempt: oldest.id });
         }
+    }
+
+    /// The catalog is to know an attempt as it is now.
+    fn note_attempt(&mut self, attempt: &FailedAttempt) {
+        if attempt.is_over() {
+            let read = |n: &u64| Some((*n, Some(self.sessions.get(n)?.read_up_to())));
+            self.failed.held.insert(attempt.id, attempt.begun.keys().filter_map(read).collect());
+        }
+        self.group.push(Item::Failing(Box::new(attempt.clone())));
+    }
+
+    /// Attempts that all ranks have made are forgotten when no ring holds anything of them.
+    pub(super) fn forget_attempts(&mut self) {
+        let sessions = &self.sessions;
+        self.failed.held.retain(|id, rings| {
+            rings.retain(|n, up_to| {
+                let holds =
+                    |s: &Session| s.recovered || s.released < *up_to.get_or_insert_with(|| s.read_up_to());
+                sessions.get(n).is_some_and(holds)
+            });
+            if rings.is_empty() {
+                self.group.push(Item::Forgotten { attempt: *id });
+            }
+            !rings.is_empty()
+        });
     }
 
     /// A rank begins a step. If an attempt at it has failed meanwhile that this rank has not made, it makes
@@ -94,8 +121,9 @@ impl Machine {
         attempt.ranks.insert(rank);
         attempt.unheard.insert(rank);
         attempt.begun.insert(n, seq);
-        self.group.push(Item::Failing(Box::new(attempt.clone())));
-        Some(Refusal::Because(attempt.why.clone()))
+        let attempt = attempt.clone();
+        self.note_attempt(&attempt);
+        Some(Refusal::Because(attempt.why))
     }
 
     /// A rank ends a step that it began when an attempt at it had failed, or discards it.
@@ -103,21 +131,24 @@ impl Machine {
         let unheard = |g: &&mut FailedAttempt| g.step == step && g.unheard.contains(&rank);
         if let Some(attempt) = self.failed.all.iter_mut().find(unheard) {
             attempt.unheard.remove(&rank);
-            self.group.push(Item::Failing(Box::new(attempt.clone())));
+            let attempt = attempt.clone();
+            self.note_attempt(&attempt);
         }
     }
 
     /// These ranks make none of the attempts any more that they have not made.
     pub(super) fn pass_attempts(&mut self, ranks: impl Iterator<Item = u32> + Clone) {
+        let mut passed = Vec::new();
         for attempt in &mut self.failed.all {
             let size = attempt.size;
             let ranks = ranks.clone().filter(|rank| *rank < size);
             if ranks.clone().any(|rank| attempt.concerns(rank)) {
                 attempt.ranks.extend(ranks.clone());
                 attempt.unheard.retain(|rank| !ranks.clone().any(|r| r == *rank));
-                self.group.push(Item::Failing(Box::new(attempt.clone())));
+                passed.push(attempt.clone());
             }
         }
+        passed.iter().for_each(|attempt| self.note_attempt(attempt));
     }
 }
 
@@ -210,6 +241,36 @@ mod tests {
             };
             let is_told = told.iter().any(|(_, text)| text.contains("discarded by rank 1"));
             assert_eq!(is_told, hears, "step {step}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_all_have_made_is_not_begun_again_by_who_reads_a_ring_once_more() {
+        let mut scene = Scene::of(2);
+        scene.whole(1, 5);
+        scene.turn();
+        let reading = scene.work();
+        scene.begin(2, 5);
+        scene.discard(2, 5);
+        scene.settle();
+        assert_eq!((scene.late().len(), scene.released()), (1, vec![2]), "a block of rank 0 is being read");
+        let is_over = |item: &Item| match item {
+            Item::Failing(attempt) if attempt.is_over() => Some((**attempt).clone()),
+            _ => None,
+        };
+        let failed: Vec<FailedAttempt> = scene.catalog.iter().filter_map(is_over).collect();
+        let mut successor = Scene::born(super::super::Birth { failed, ..birth() });
+        successor.enter(adopted(1, 0, 2, 30));
+        successor.enter(adopted(2, 1, 2, 0));
+        successor.whole(1, 5);
+        let asked = successor.ask(2, &Ask::WaitStep { step: 5 });
+        successor.settle();
+        assert!(successor.refusal(2, asked).contains("discarded by rank 1"));
+        for scene in [&mut scene, &mut successor] {
+            scene.done(&reading);
+            (0..2).for_each(|_| scene.settle());
+            assert!(scene.catalog.iter().any(|item| matches!(item, Item::Forgotten { .. })));
+            assert!(scene.late().is_empty());
         }
     }
 

@@ -705,6 +705,7 @@ mod tests {
         scene.begin(1, 1);
         scene.block(1, 1, "x");
         scene.turn();
+        scene.commit();
         let new = scene.work();
         scene.feed(Event::Written { id: old.id, ticket: (1, block) });
         scene.fails(&new, Code::Io, FileState::Lost);

@@ -36,6 +36,8 @@ pub(crate) enum Item {
     Settled { session: u64, step: i64, last: u64 },
     /// An attempt at a step has failed, or another rank has made it since.
     Failing(Box<FailedAttempt>),
+    /// Every rank has made an attempt, and nothing of it is in a ring any more.
+    Forgotten { attempt: u64 },
     /// A record that a dead program left means nothing to this catalog.
     Unread { session: u64, seq: u64, bytes: Vec<u8>, why: String },
     /// What became of something that was acknowledged, for the log of the run.
@@ -58,6 +60,7 @@ impl Item {
             | Item::Unread { .. }
             | Item::Settled { .. }
             | Item::Failing(_)
+            | Item::Forgotten { .. }
             | Item::Step { .. }
             | Item::Partial { .. }
             | Item::Brought { .. }
@@ -110,7 +113,7 @@ impl Item {
     pub fn may_wait(&self) -> bool {
         match self {
             Item::Record { bytes, .. } => Record::only_adds(bytes),
-            Item::Failing(_) | Item::Settled { .. } => true,
+            Item::Failing(_) | Item::Forgotten { .. } | Item::Settled { .. } => true,
             _ => false,
         }
     }

@@ -307,6 +307,7 @@ impl Machine {
         self.wake_joining();
         self.wake_deferred();
         self.make_room();
+        self.forget_attempts();
         if !self.commit() {
             self.get_on();
         }

@@ -52,7 +52,7 @@ impl Machine {
     /// The life of the run that a session was of, or that whose memory it brings: a later one is the greater number.
     pub(super) fn life_of(&self, session: u64) -> u64 {
         let origin = self.origin_of(session);
-        let is_past = self.sessions.get(&origin).is_some_and(|s| s.is_past)
+        let is_past = [session, origin].iter().filter_map(|n| self.sessions.get(n)).any(|s| s.is_past)
             || self.away.get(&origin).is_some_and(|(_, life)| *life == PAST);
         match is_past {
             true => 0,
@@ -79,7 +79,7 @@ impl Machine {
             if theirs > mine {
                 return Some(Refusal::Told);
             }
-            if theirs < mine && !k.finishing {
+            if theirs < mine && !k.finishing && !k.is_complete() {
                 self.withdraw(step);
             }
         }
@@ -88,13 +88,23 @@ impl Machine {
         (self.life_of(begun) > mine).then_some(Refusal::Told)
     }
 
-    /// The same, carried out; or the session waits until what is being kept of an earlier life is out of the way. Says
-    /// whether one of these is so.
+    /// Whether it is not known yet what an earlier life has of a step that this session begins: dead ranks may have
+    /// ended it in what is not read of them, behind something that waits for the disk, or it is just being kept.
+    fn comes_first(&self, n: u64, step: i64) -> bool {
+        let mine = self.life_of(n);
+        // Of a rank on another host that may be alive, that host has it.
+        let is_unread =
+            |s: &Session| (s.hung || !s.far) && !s.settled && !s.clean && !s.broken && s.after.is_none();
+        let is_sealed = |k: &Step| k.finishing && k.sealing.is_some() && self.life_of_step(k) < mine;
+        self.sessions.values().any(|s| is_unread(s) && self.life_of(s.number) < mine)
+            || self.steps.get(&step).is_some_and(is_sealed)
+    }
+
+    /// The same, carried out; or the session waits until it is known what an earlier life has. Says whether one of
+    /// these is so.
     pub(super) fn gives_way(&mut self, (n, seq): Ticket, step: i64, time: f64, heads: Option<Heads>) -> bool {
-        let told = self.yields(n, step);
-        let is_sealed =
-            |k: &Step| k.finishing && k.sealing.is_some() && self.life_of_step(k) < self.life_of(n);
-        let waits = told.is_none() && self.steps.get(&step).is_some_and(is_sealed);
+        let waits = self.comes_first(n, step);
+        let told = if waits { None } else { self.yields(n, step) };
         let Some(s) = self.sessions.get_mut(&n) else { return true };
         if waits {
             s.joins = Some(Joins { step, seq, time, heads });
@@ -259,5 +269,56 @@ impl Machine {
             let text = format!("step {step} is given up: a rank that it lacked had not ended it");
             self.group.push(Item::Note { session: origin, step, level: WARNING, text });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::*;
+    use super::super::{Event, Item, Session};
+
+    #[test]
+    fn a_step_that_all_ranks_had_ended_behind_a_put_that_waits_is_kept_from_the_next_program() {
+        let mut scene = Scene::of(2);
+        scene.whole(1, 0);
+        scene.large_put(2);
+        scene.turn();
+        let put = scene.works();
+        // The disk takes nothing, both ranks die, and the program is begun again, not gone on with.
+        scene.hang(1);
+        scene.turn();
+        scene.feed(Event::Alone { session: 3, life: 3 });
+        (3..=4).for_each(|n| scene.enter(session(n, n as u32 - 3, 2)));
+        scene.begin(3, 0);
+        scene.turn();
+        assert!(!scene.m.reads(3), "rank 1 may have ended the step, too");
+        scene.hang(2);
+        put.iter().for_each(|work| scene.done(work));
+        scene.commit();
+        scene.begin(2, 0);
+        scene.end(2, 0, 0);
+        scene.settle();
+        assert!(scene.catalog.iter().any(|i| matches!(i, Item::Step { manifest, .. } if manifest.step == 0)));
+        scene.end(3, 0, 0);
+        let late = scene.late();
+        assert!(late.iter().any(|(n, text)| *n == 3 && text.contains("step 0 exists already")), "{late:?}");
+        assert_eq!(late.len(), 1);
+    }
+    #[test]
+    fn what_was_here_already_and_is_brought_again_joins_no_later_step_of_its_number() {
+        let mut scene = Scene::born(birth());
+        scene.enter(session(3, 0, 2));
+        scene.whole(3, 8);
+        scene.enter(Session { far: true, after: Some(2), is_past: true, ..session(4, 1, 2) });
+        scene.begin(4, 8);
+        scene.end(4, 8, 0);
+        scene.settle();
+        let lists = |item: &Item| matches!(item, Item::Step { .. });
+        assert!(scene.late().is_empty() && !scene.catalog.iter().any(lists));
+        scene.enter(session(5, 1, 2));
+        scene.begin(5, 8);
+        scene.end(5, 8, 0);
+        scene.settle();
+        assert!(scene.catalog.iter().any(lists));
     }
 }

@@ -269,7 +269,7 @@ impl Machine {
         if self.gives_way(ticket, step, time, heads) {
             return Ok(());
         }
-        let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.has(n));
+        let again = self.steps.get(&step).is_some_and(|k| k.finishing || k.is_complete() || k.has(n));
         if self.known.is_listed(step) || again {
             let text = match self.known.is_damaged(step) {
                 true => format!(

@@ -45,7 +45,7 @@ pub(crate) struct Session {
     pub after: Option<u64>,
     /// The line was lost before all was here that it put.
     pub lacks: bool,
-    /// The run went back when it was over.
+    /// The run went back when it was over; or all that it brings was here already.
     pub is_past: bool,
     /// Nobody knows at this moment whether its rank lives: it is on another host, and has not answered yet.
     #[serde(default)]
@@ -106,7 +106,8 @@ pub(crate) struct Session {
     pub put: Option<Item>,
     /// Nothing is read until the steps before this request are durable.
     pub deferred: Option<Item>,
-    /// Nothing is read until the step that it begins by this record is kept without it.
+    /// Nothing is read until the step that it begins by this record is kept without it, or until it is known what an
+    /// earlier life has of it.
     pub joins: Option<Joins>,
     /// Bytes of its ring, and up to where that was given back.
     pub ring: u64,
@@ -126,7 +127,7 @@ pub(crate) struct Session {
     pub versions: VecDeque<(u64, Result<u64>)>,
 }
 
-/// A rank comes with its part of a step that is just being kept without it.
+/// A rank begins a step and has to wait.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Joins {
     pub step: i64,
@@ -205,6 +206,12 @@ impl Session {
         }
         self.released = up_to.unwrap_or(self.released);
         up_to
+    }
+
+    /// Up to where its ring was read, by a predecessor, too.
+    pub fn read_up_to(&self) -> u64 {
+        let replayed = self.adopted.as_ref().map_or(0, |a| a.replay_end);
+        self.kept.back().map_or(self.released, |(position, _)| *position).max(replayed)
     }
 
     /// Bytes of the ring that are read and not given back.

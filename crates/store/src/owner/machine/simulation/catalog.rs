@@ -74,8 +74,8 @@ impl World {
                         "record {seq} of session {session}, of step {step}, goes into the catalog"
                     ));
                 }
-                Item::Failing(g) if g.is_over() => drop(self.catalog.failed.remove(&g.id)),
                 Item::Failing(g) => drop(self.catalog.failed.insert(g.id, (**g).clone())),
+                Item::Forgotten { attempt } => drop(self.catalog.failed.remove(attempt)),
                 Item::Settled { session, step, last } => {
                     let goes = |t: &Ticket, of: i64| t.0 == *session && t.1 <= *last && of == *step;
                     self.catalog.pending.retain(|ticket, (of, _)| !goes(ticket, *of));

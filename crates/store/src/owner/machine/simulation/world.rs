@@ -192,6 +192,7 @@ impl World {
                 released: rank.released,
                 far: rank.far,
                 after: rank.after,
+                is_past: rank.after.is_some_and(|of| !self.catalog.away.contains_key(&of)),
                 refused_ask: rank.refused_up_to,
                 ..Session::default()
             };
