@@ -168,6 +168,45 @@ fn the_first_of_several_calls_is_found_and_a_cancelled_one_is_told_so() {
 }
 
 #[test]
+fn of_many_calls_that_are_cancelled_before_they_begin_none_is_run() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let work = |tag, ms: i64| client.call_async("work", vec![Arg::Str(tag), ms.into()], None).unwrap();
+    for round in 0..2 {
+        let mut first = work("first", 60_000);
+        until("it began", || world.log().iter().filter(|l| l.ends_with("first")).count() > round);
+        let mut queued: Vec<Future> = (0..1_000).map(|_| work("queued", 0)).collect();
+        queued.iter_mut().for_each(Future::cancel);
+        first.cancel();
+        assert!(queued.iter_mut().all(|f| f.wait(None).unwrap_err().code() == Code::Cancelled));
+        client.call("work", vec!["last".into(), 0i64.into()], None).unwrap();
+        assert!(!world.log().iter().any(|line| line.ends_with("queued")), "round {round}");
+    }
+}
+
+#[test]
+fn calls_that_are_complete_hold_up_no_others_whoever_has_their_results_to_take() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let x = vec![1.0; 1_000];
+    let mut ys = vec![vec![0.0; 1_000]; 10_000];
+    let mut all: Vec<Future> = Vec::new();
+    for (i, y) in ys.iter_mut().enumerate() {
+        y[999] = i as f64;
+        let args = vec![2i64.into(), x[..].into(), Arg::from(&mut y[..])];
+        all.push(client.call_async("axpy", args, None).unwrap());
+        // No more than there is room for is under way, and nothing is taken.
+        let last = all.len() - 1;
+        until("it is complete", || last % 1_000 > 0 || all[last].done());
+    }
+    all.iter_mut().for_each(|f| drop(f.wait(None).unwrap()));
+    drop(all);
+    assert!(ys.iter().enumerate().all(|(i, y)| y[0] == 2.0 && y[999] == 2.0 + i as f64));
+}
+
+#[test]
 fn a_timeout_ends_the_waiting_and_the_work() {
     let world = World::new();
     let _server = world.server("one", 1);

@@ -71,7 +71,7 @@ kept = []
 @fb.service("in x:f64[n], out total:f64")
 def keep(x):
     kept.append(x)
-    return float(sum(k.sum() for k in kept))
+    return float(np.sum([k.sum() for k in kept]))
 
 held = []
 
@@ -79,6 +79,28 @@ held = []
 def hold(y):
     held.append(y)
     y += 1
+
+parts = []
+
+@fb.service("inout y:f64[n]")
+def hold_part(y):
+    parts.append(y[1:])
+
+@fb.service("out refused:i64")
+def write_the_part():
+    parts[-1][:] = -1.0
+    return 0
+
+@fb.service("in x:f64[n], out total:f64")
+def sum(x):
+    return float(np.sum(x))
+
+@fb.service("out n:i64")
+def forget():
+    n = len(kept)
+    kept.clear()
+    parts.clear()
+    return n
 
 @fb.service("out refused:i64")
 def write_what_is_held():
@@ -273,6 +295,17 @@ def test_a_view_that_a_service_keeps_stays_readable(client: fb.Client) -> None:
     for n in (10, 100_000, 200_000):
         client.call("keep", np.ones(n))
     assert client.call("keep", np.zeros(0)) > 0
+
+
+def test_a_view_that_a_service_keeps_shows_no_later_call_and_changes_none(client: fb.Client) -> None:
+    for n in (100, 100_000):
+        for round_ in range(3):
+            # What it keeps of each round is what came with it.
+            assert client.call("keep", np.full(n, 1.0)) == pytest.approx(client.call("keep", np.zeros(0)))
+            client.call("hold_part", np.full(n, 5.0))
+            assert client.call("write_the_part") == 0
+            assert client.call("sum", np.ones(n)) == n, f"{n} numbers, round {round_}"
+        assert client.call("forget") >= 3
 
 
 def test_a_view_that_a_service_keeps_is_not_written_after_the_call(client: fb.Client) -> None:

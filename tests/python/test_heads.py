@@ -176,6 +176,22 @@ def test_a_program_that_calls_back_reaches_its_steps(run_dir: Path) -> None:
             break
 
 
+def test_a_program_that_calls_back_hears_that_its_last_state_is_not_kept(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for last, finishes in ((30, False), (35, True), (44, False)):
+        with fb.open(run_dir) as run:
+            run.restart()
+            keeper(run, 10)
+            for step in range(run.position or 0, last, 5):
+                assert run.reach(step)
+            if finishes:
+                run.finish()
+            run.reach(last)
+        said = capfd.readouterr().err
+        assert ("the last state that was reached, 44, is not kept" in said) == (last == 44), said
+
+
 CALLS_BACK = """
 import sys, time, forebay as fb
 with fb.open(sys.argv[1]) as run:

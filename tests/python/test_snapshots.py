@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import forebay as fb
@@ -101,6 +104,55 @@ def test_an_allocated_array_is_read_only_once_its_snapshot_is_over(run_dir: Path
                 a.flags.writeable = True
         assert run.snapshots.numbers == [0, 1]
         assert (run.snapshots[1]["x"] == 1.0).all()
+
+
+def test_an_allocated_array_that_the_program_keeps_is_its_own(run_dir: Path) -> None:
+    with fb.open(run_dir, buffer="8MiB") as run:
+        kept = []
+        for step in range(3):
+            with run.snapshot(step) as s:
+                a = s.allocate("x", 200_000)
+                a[:] = step
+                kept.append((a, a[1:]))
+                del a
+            run.flush()
+            for old, (whole, part) in enumerate(kept):
+                assert (whole == old).all()
+                part[:] = old  # a view that was made before the end: it writes into no later snapshot
+        for step in range(3, 40):
+            with run.snapshot(step) as s:
+                s.put("x", np.full(200_000, float(step)))
+        assert all((whole == old).all() for old, (whole, _) in enumerate(kept))
+        assert [s["x"][-1] for s in run.snapshots] == list(range(40))
+
+
+STRAY = """
+import sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    with run.snapshot(0) as s:
+        view = s.allocate("x", 100_000)[1:]
+        view[:] = 1.0
+    print("over", flush=True)
+    view[:] = 2.0
+    print("written", flush=True)
+"""
+
+
+def test_who_writes_into_an_array_of_a_snapshot_that_is_over_is_found(run_dir: Path, tmp_path: Path) -> None:
+    script = tmp_path / "stray.py"
+    script.write_text(STRAY)
+    for check, status in (("0", 0), ("1", -signal.SIGSEGV)):
+        done = subprocess.run(
+            [sys.executable, str(script), f"{run_dir}{check}"],
+            env={**os.environ, "FOREBAY_CHECK": check},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, "over" in done.stdout) == (status, True), done
+        with fb.open(f"{run_dir}{check}") as run:  # what the dead one left is taken in
+            assert run.snapshots.numbers == [0]
 
 
 def test_an_allocated_array_of_a_snapshot_that_stands_already_is_read_only_behind_it_too(

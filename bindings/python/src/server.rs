@@ -4,7 +4,7 @@
 //! request in the client's segment -> Call -> arguments for Python -> the function -> results into Call
 //! ```
 //! A large array arrives as a view of the client's segment, and what the function writes is in
-//! place; the view keeps the segment mapped however long the function's friends hold on to it. A
+//! place; that memory is not used again while the function's friends hold on to the view. A
 //! small array lies in a buffer of the call, which ends with it: Python gets a copy and the
 //! results are copied back. Whoever returns an array that the caller has made room for, instead of
 //! filling it, has it copied there; what is returned and has no place is an error.
@@ -28,7 +28,7 @@ pub struct Server {
     host: Arc<Host>,
 }
 
-/// Keeps a client's segment mapped, as the owner of arrays over it.
+/// Keeps the memory of arrays over it, as their owner.
 #[pyclass(frozen)]
 struct Segment {
     // Held for its life only.
@@ -159,7 +159,7 @@ fn answer(py: Python<'_>, function: &Py<PyAny>, call: &mut Call) -> PyResult<()>
     }
     let lent = arguments.clone();
     let outcome = outcome_of(py, function, call, arguments, copies);
-    // The memory serves other calls from now on, which a function that has kept an array would damage.
+    // The results are the caller's from now on: a function that has kept an array does not change them any more.
     lent.iter().for_each(ffi::make_read_only);
     outcome
 }
@@ -181,7 +181,7 @@ fn outcome_of(
 }
 
 /// A parameter as Python sees it, and whether it is a copy whose content must go back.
-fn argument<'py>(py: Python<'py>, arg: Arg<'_>) -> PyResult<(Bound<'py, PyAny>, bool)> {
+fn argument<'py>(py: Python<'py>, mut arg: Arg<'_>) -> PyResult<(Bound<'py, PyAny>, bool)> {
     let raise = |e| errors::raise(py, &e);
     let param = arg.param();
     let comes = param.way.comes();

@@ -5,7 +5,6 @@ use crate::books::Books;
 use crate::layout::SegmentSpec;
 use crate::segment::{Inner, Segment};
 use forebay_types::Result;
-use std::sync::Arc;
 
 /// Hands out blocks; one a segment.
 pub struct Allocator {
@@ -28,7 +27,8 @@ impl Allocator {
         Some(self.segment.handle(index, offset, bytes))
     }
 
-    /// Takes back a block that was never published.
+    /// Takes back a block that was never published, or only lent: one that the other side keeps comes back when it
+    /// releases it.
     pub fn free(&mut self, block: Block) {
         if block.belongs_to(&self.segment) {
             self.books.free(&self.segment.table(), block.index());
@@ -38,7 +38,18 @@ impl Allocator {
     /// Takes back what the other side released; returns how many blocks.
     #[inline]
     pub fn reap(&mut self) -> usize {
-        self.books.reap(&self.segment.table())
+        self.reap_but(|_| false)
+    }
+
+    /// The same, but for blocks of these numbers, which this side holds: they come back when it holds them no more.
+    #[inline]
+    pub fn reap_but(&mut self, holds: impl Fn(u32) -> bool) -> usize {
+        self.books.reap(&self.segment.table(), holds)
+    }
+
+    /// How many blocks the other side has released and this one holds, and how many bytes.
+    pub fn held(&self) -> (usize, u64) {
+        self.books.held()
     }
 
     /// Largest block that could be handed out now. While the system has no more pages, only those
@@ -100,6 +111,11 @@ impl OwnAllocator {
         self.0.alloc(bytes).map(OwnBlock)
     }
 
+    /// Whether it has handed out as many blocks as it can, whatever their length.
+    pub fn is_out_of_blocks(&self) -> bool {
+        self.0.live() as u64 >= u64::from(self.0.segment.blocks())
+    }
+
     /// Takes one back.
     pub fn free(&mut self, block: OwnBlock) {
         self.0.free(block.0);
@@ -121,10 +137,5 @@ impl OwnBlock {
         // SAFETY: the memory is this process's alone, and this the only handle to this part of it; the
         // mapping lives as long as the handle.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.len() as usize) }
-    }
-
-    /// A handle that keeps the memory mapped, for those who hold a pointer into it.
-    pub fn keeper(&self) -> Arc<dyn std::any::Any + Send + Sync> {
-        self.0.keeper()
     }
 }

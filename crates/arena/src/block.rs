@@ -7,11 +7,11 @@
 //! system; one side may have any number of handles to a block.
 
 use crate::copy::copy_streaming;
-use crate::layout::Layout;
+use crate::layout::{Layout, PAGE};
 use crate::lent::Lent;
 use crate::map::Map;
 use crate::segment::Segment;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use crate::table::{COMING, STATE, state_of};
 use crate::view::View;
 use forebay_types::{Error, Result};
@@ -116,6 +116,25 @@ impl Block {
         }
         self.map.load(self.offset + at, out);
         Ok(())
+    }
+
+    /// A word of the block that both sides read and write at any time; nothing beyond its end.
+    #[inline]
+    pub fn word(&self, i: usize) -> Option<&AtomicU64> {
+        let at = (i as u64)
+            .checked_mul(8)
+            .filter(|at| self.offset % 8 == 0 && self.len >= 8 && *at <= self.len - 8)?;
+        Some(self.map.atomic_u64(self.offset + at))
+    }
+
+    /// Makes the block's pages read-only in this process, or writable again: who writes there then ends by SIGSEGV at
+    /// that line. Blocks of less than a page stay as they are, since others share their page.
+    pub fn protect(&self, is_read_only: bool) -> Result<()> {
+        if self.offset % PAGE != 0 || self.len < PAGE {
+            return Ok(());
+        }
+        let done = self.map.protect(self.offset, self.len.next_multiple_of(PAGE), is_read_only);
+        done.map_err(|e| Error::io("cannot protect memory of a snapshot that is over", e))
     }
 
     /// The bytes for a call of the system that writes or sends them, or for copies of them. By the protocol

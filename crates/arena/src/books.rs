@@ -22,6 +22,8 @@ pub(crate) struct Books {
     by_offset: BTreeMap<u64, u64>,
     by_len: BTreeSet<(u64, u64)>,
     live: BTreeMap<u32, (u64, u64)>,
+    /// Those of them that the other side has released and this one holds.
+    held: Vec<u32>,
     indices: Vec<u32>,
     used: u64,
     high_water: u64,
@@ -37,6 +39,7 @@ impl Books {
             by_offset: BTreeMap::new(),
             by_len: BTreeSet::new(),
             live: BTreeMap::new(),
+            held: Vec::new(),
             indices: (0..table.0.blocks()).rev().collect(),
             used: 0,
             high_water: 0,
@@ -104,20 +107,30 @@ impl Books {
         })
     }
 
-    /// Takes back a block that was never published.
+    /// Takes back a block that was never published, or only lent: one that the other side keeps comes back when it
+    /// releases it.
     pub fn free<M: TableMemory>(&mut self, table: &Table<M>, index: u32) {
-        if self.live.contains_key(&index) {
+        if self.live.contains_key(&index) && !table.is_held(index) {
             table.retire(index);
             self.take_back(index);
         }
     }
 
-    /// Takes back what the other side released; returns how many blocks.
+    /// Takes back what the other side released, but for blocks that this side holds: those follow when it holds them
+    /// no more. Returns how many came back.
     #[inline]
-    pub fn reap<M: TableMemory>(&mut self, table: &Table<M>) -> usize {
-        let back = table.reap(&mut self.releases_seen, self.live.keys().copied());
+    pub fn reap<M: TableMemory>(&mut self, table: &Table<M>, holds: impl Fn(u32) -> bool) -> usize {
+        let released = table.reap(&mut self.releases_seen, self.live.keys().copied());
+        self.held.extend(released);
+        let back: Vec<u32> = self.held.extract_if(.., |index| !holds(*index)).collect();
         back.iter().for_each(|index| self.take_back(*index));
         back.len()
+    }
+
+    /// How many blocks this side alone holds, and how many bytes.
+    pub fn held(&self) -> (usize, u64) {
+        let bytes = self.held.iter().filter_map(|index| self.live.get(index)).map(|(_, len)| len).sum();
+        (self.held.len(), bytes)
     }
 
     fn take_back(&mut self, index: u32) {

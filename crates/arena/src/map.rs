@@ -6,7 +6,7 @@
 use crate::sync::{AtomicU32, AtomicU64};
 use forebay_types::{Error, Result};
 use rustix::fs::FallocateFlags;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -118,6 +118,16 @@ impl Map {
             }
         }
         Ok(())
+    }
+
+    /// Makes pages read-only in this process, or writable again.
+    pub fn protect(&self, offset: u64, len: u64, is_read_only: bool) -> rustix::io::Result<()> {
+        let from = self.at(offset, len).as_ptr();
+        let flags =
+            if is_read_only { MprotectFlags::READ } else { MprotectFlags::READ | MprotectFlags::WRITE };
+        // SAFETY: the range is a part of the mapping, which stays mapped; no reference to its bytes exists, and who
+        // writes through a pointer into what is over is meant to be stopped.
+        unsafe { rustix::mm::mprotect(from.cast(), len as usize, flags) }
     }
 
     /// Enters taken pages into this process's page table, so that first touch is fast. Best

@@ -366,6 +366,11 @@ impl Segment {
         self.inner.layout.kind
     }
 
+    /// Most blocks at a time.
+    pub fn blocks(&self) -> u32 {
+        self.inner.layout.blocks
+    }
+
     /// Bytes of the block area.
     pub fn block_bytes(&self) -> u64 {
         self.inner.layout.block_bytes
@@ -484,7 +489,13 @@ impl Segment {
         self.table().release(index)
     }
 
-    /// The same, but only when the entry still has the use that a record spoke of
+    /// Keeps a block that this side was lent, until it releases it: for whoever looks at it longer than the other side
+    /// knows. To be said before that side hears that it may have it back. False: it has it back already.
+    pub fn hold(&self, index: u32, made: u32) -> Result<bool> {
+        self.table().hold(index, made)
+    }
+
+    /// Gives back a block, but only when the entry still has the use that a record spoke of
     /// ([`Block::made`]): for a successor that does not know how far its predecessor came.
     pub fn release_made(&self, index: u32, made: u32) -> Result<()> {
         self.table().release_made(index, made)

@@ -7,7 +7,8 @@
 //! The creating side writes offset and length, then the state `LIVE` with the count of the entry's uses in
 //! one store with release order; the other side turns `LIVE` into `RELEASED` by one atomic exchange of
 //! the word, so that no release meets another use than it was meant for, and only the creating side
-//! turns that into `EMPTY`. In the mirror of a segment of another host a block is
+//! turns that into `EMPTY`. A block that the other side only borrowed, and somebody there still looks at, it marks
+//! `HELD` before it says that it is done: the creating side then waits for the release. In the mirror of a segment of another host a block is
 //! `COMING` until its last byte is there. What the creator needs to know it keeps to itself, so
 //! a table scribbled over by a broken peer harms no other block.
 
@@ -20,6 +21,7 @@ const EMPTY: u32 = 0;
 const LIVE: u32 = 1;
 const RELEASED: u32 = 2;
 pub(crate) const COMING: u32 = 3;
+const HELD: u32 = 4;
 
 /// Where a table lives. The real one is a part of a segment; the model checker has its own.
 pub(crate) trait TableMemory {
@@ -87,6 +89,18 @@ impl<M: TableMemory> Table<M> {
     /// The creating side takes an entry back: one that was released, or never published.
     pub fn retire(&self, index: u32) {
         self.state(index).store(packed(EMPTY, self.made(index)), Ordering::Release);
+    }
+
+    /// The other side keeps a live block beyond what it was given for; says whether it does.
+    pub fn hold(&self, index: u32, made: u32) -> Result<bool> {
+        self.check(index)?;
+        let (live, held) = (packed(LIVE, made), packed(HELD, made));
+        Ok(self.state(index).compare_exchange(live, held, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
+
+    /// Whether the other side keeps it so.
+    pub fn is_held(&self, index: u32) -> bool {
+        state_of(self.state(index).load(Ordering::Acquire)) == HELD
     }
 
     /// The last byte of a block is there; false when the other side has let go of it meanwhile.
@@ -157,7 +171,7 @@ fn made_of(word: u64) -> u32 {
 
 /// Whether a block is the other side's.
 fn is_out(word: u64) -> bool {
-    matches!(state_of(word), LIVE | COMING)
+    matches!(state_of(word), LIVE | COMING | HELD)
 }
 
 fn corrupt(what: String) -> Error {

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Most pieces of a pool in use at a time.
+/// Most pieces of a pool that are used again; more of them are ordinary memory.
 const BLOCKS: u32 = 4_096;
 const PAGE: u64 = 4_096;
 
@@ -35,11 +35,23 @@ struct Memory {
     allocator: Mutex<OwnAllocator>,
 }
 
-/// A piece of a pool; dropped, it is used again.
+/// A piece of a pool; dropped, it is used again, when nobody else [keeps](Lease::keeper) it.
 pub struct Lease {
-    block: Option<OwnBlock>,
-    bytes: u64,
+    piece: Option<Piece>,
+    home: Arc<Home>,
+}
+
+/// Memory, aligned for every type of element.
+enum Piece {
+    Block(OwnBlock),
+    Ordinary(Vec<u128>),
+}
+
+/// Where a piece goes back to at the end of its lease and of all that keep it.
+struct Home {
     pool: Arc<Inner>,
+    bytes: u64,
+    back: Mutex<Option<Piece>>,
 }
 
 impl Budget {
@@ -100,10 +112,15 @@ impl Pool {
             )
         })?;
         // From here on the lease gives the budget back.
-        let mut lease = Lease { block: None, bytes, pool: self.inner.clone() };
+        let home = Home { pool: self.inner.clone(), bytes, back: Mutex::default() };
+        let mut lease = Lease { piece: None, home: Arc::new(home) };
         let memory = memory.get_or_init(|| Memory::new(budget.limit)).as_ref().map_err(Error::clone)?;
-        lease.block = lock(&memory.allocator).alloc(bytes);
-        match lease.block {
+        let mut allocator = lock(&memory.allocator);
+        lease.piece = allocator.alloc(bytes).map(Piece::Block).or_else(|| {
+            let words = || Some(vec![0; usize::try_from(bytes).ok()?.div_ceil(16)]);
+            allocator.is_out_of_blocks().then(words).flatten().map(Piece::Ordinary)
+        });
+        match lease.piece {
             Some(_) => Ok(lease),
             None => Err(Error::new(
                 Code::Full,
@@ -118,18 +135,27 @@ impl Pool {
 impl Lease {
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
-        self.block.as_ref().map_or(&[], |b| &b.bytes()[..self.bytes as usize])
+        let bytes = self.home.bytes as usize;
+        match &self.piece {
+            Some(Piece::Block(block)) => &block.bytes()[..bytes],
+            Some(Piece::Ordinary(words)) => &bytemuck::cast_slice(words)[..bytes],
+            None => &[],
+        }
     }
 
     /// Its bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let bytes = self.bytes as usize;
-        self.block.as_mut().map_or(&mut [], |b| &mut b.bytes_mut()[..bytes])
+        let bytes = self.home.bytes as usize;
+        match &mut self.piece {
+            Some(Piece::Block(block)) => &mut block.bytes_mut()[..bytes],
+            Some(Piece::Ordinary(words)) => &mut bytemuck::cast_slice_mut(words)[..bytes],
+            None => &mut [],
+        }
     }
 
-    /// What keeps its memory mapped; its content is another's once the lease is dropped.
-    pub fn keeper(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.block.as_ref().map(OwnBlock::keeper)
+    /// What keeps its memory beyond the lease: it is not used again before this is dropped.
+    pub fn keeper(&self) -> Arc<dyn Any + Send + Sync> {
+        self.home.clone()
     }
 }
 
@@ -141,7 +167,15 @@ impl AsRef<[u8]> for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let (Some(block), Some(Ok(memory))) = (self.block.take(), self.pool.memory.get()) {
+        *lock(&self.home.back) = self.piece.take();
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let (Some(Piece::Block(block)), Some(Ok(memory))) =
+            (lock(&self.back).take(), self.pool.memory.get())
+        {
             lock(&memory.allocator).free(block);
         }
         self.pool.budget.give(self.bytes);
@@ -150,7 +184,7 @@ impl Drop for Lease {
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lease({} bytes)", self.bytes)
+        write!(f, "Lease({} bytes)", self.home.bytes)
     }
 }
 
@@ -172,5 +206,15 @@ mod tests {
         assert_eq!(budget.used(), 0);
         assert!(other.take(0).unwrap().bytes().is_empty());
         assert!(one.take(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn there_may_be_more_pieces_than_are_used_again() {
+        let pool = Pool::new(&Budget::new(1 << 30));
+        let mut all: Vec<Lease> = (0..2 * BLOCKS).map(|_| pool.take(100).unwrap()).collect();
+        for (i, lease) in all.iter_mut().enumerate() {
+            lease.bytes_mut().fill(i as u8);
+        }
+        assert!(all.iter().enumerate().all(|(i, lease)| *lease.bytes() == [i as u8; 100]));
     }
 }

@@ -23,23 +23,48 @@
 //!
 //! A binding goes parameter by parameter: [`Call::param`] says what it is, [`Call::arg`] gives it.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
 
-use forebay_arena::{Block, Plain, View};
+use forebay_arena::{Block, Plain, Segment, View};
 use forebay_link::pool::Lease;
+use forebay_types::call::RequestId;
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
 use crate::held::Turn;
-use crate::peer::Peer;
+use crate::peer::{Peer, lock};
 
 /// Where the bytes of an array are.
 pub(crate) enum Store {
     /// In a buffer of this process, aligned for every element type; so many bytes of it count.
     Own(Vec<u128>, usize),
     /// In the client's segment or in memory that this server holds for it; so many bytes count.
-    Block(Block, usize),
+    Block(Block, usize, Lent),
     /// In memory of this process, where it came from the network or goes there.
     Lease(Lease),
+}
+
+/// Whose a block is, and who looks at it longer than the call.
+pub(crate) enum Lent {
+    /// The client's, which uses it again when the call is over.
+    Client(Option<Arc<Kept>>),
+    /// Of an array that this server holds.
+    Server,
+}
+
+/// A block of the client's that somebody looks at.
+pub(crate) struct Kept {
+    _map: Arc<dyn Any + Send + Sync>,
+    /// Set when the call is over and it goes on: the client gets it back at the end of this.
+    back: Mutex<Option<(Segment, u32, u32)>>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some((segment, index, made)) = lock(&self.back).take() {
+            let _ = segment.release_made(index, made);
+        }
+    }
 }
 
 impl Store {
@@ -57,7 +82,7 @@ impl Store {
 
     pub fn len(&self) -> usize {
         match self {
-            Store::Own(_, len) | Store::Block(_, len) => *len,
+            Store::Own(_, len) | Store::Block(_, len, _) => *len,
             Store::Lease(lease) => lease.bytes().len(),
         }
     }
@@ -66,7 +91,7 @@ impl Store {
     pub fn view(&mut self) -> View<'_> {
         match self {
             Store::Own(buffer, len) => View::of(&mut bytemuck::cast_slice_mut(buffer)[..*len]),
-            Store::Block(block, len) => block.view().part(0, *len).expect("its length was checked"),
+            Store::Block(block, len, _) => block.view().part(0, *len).expect("its length was checked"),
             Store::Lease(lease) => View::of(lease.bytes_mut()),
         }
     }
@@ -96,7 +121,7 @@ pub(crate) enum Slot {
 /// Whose call it is.
 pub(crate) struct Caller {
     pub peer: Arc<Peer>,
-    pub request: u64,
+    pub request: RequestId,
     /// The arrays that the call refers to, each of them its own for now.
     pub turns: Vec<Turn>,
 }
@@ -163,6 +188,19 @@ impl Call {
     /// All parameters at once.
     pub fn all(&mut self) -> Vec<Arg<'_>> {
         self.signature.params().iter().zip(&mut self.slots).map(|(param, slot)| Arg { param, slot }).collect()
+    }
+
+    /// Before the caller hears of it: what somebody looks at longer than the call is not used again meanwhile.
+    pub(crate) fn keep_what_is_looked_at(&mut self) {
+        let Some(segment) = self.caller.as_ref().and_then(|c| c.peer.segment()) else { return };
+        for slot in &self.slots {
+            if let Slot::Array(_, Store::Block(block, _, Lent::Client(Some(kept)))) = slot
+                && Arc::strong_count(kept) > 1
+                && segment.hold(block.index(), block.made()).is_ok_and(|held| held)
+            {
+                *lock(&kept.back) = Some((segment.clone(), block.index(), block.made()));
+            }
+        }
     }
 
     /// Whether the caller gave up: long services look now and then, and stop.
@@ -280,12 +318,16 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// What keeps an array's memory mapped when somebody looks at it after the call: a handle to the
-    /// client's segment. A small array lies in a buffer of the call and has none.
-    pub fn keeper(&self) -> Option<Arc<dyn std::any::Any + Send + Sync>> {
-        match &*self.slot {
-            Slot::Array(_, Store::Block(block, _)) => Some(block.keeper()),
-            Slot::Array(_, Store::Lease(lease)) => lease.keeper(),
+    /// What keeps an array's memory when somebody looks at it after the call: while he has it the memory is not used
+    /// again. A small array lies in a buffer of the call and has none.
+    pub fn keeper(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
+        match self.slot {
+            Slot::Array(_, Store::Block(block, _, Lent::Client(kept))) => {
+                let new = || Arc::new(Kept { _map: block.keeper(), back: Mutex::default() });
+                Some(kept.get_or_insert_with(new).clone())
+            }
+            Slot::Array(_, Store::Block(block, ..)) => Some(block.keeper()),
+            Slot::Array(_, Store::Lease(lease)) => Some(lease.keeper()),
             _ => None,
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use forebay_arena::Segment;
 use forebay_link::net::Part;
 use forebay_link::pool::{Budget, Pool};
-use forebay_types::call::REPLY_BYTES;
+use forebay_types::call::{REPLY_BYTES, RequestId};
 
 use crate::held::Arrays;
 
@@ -107,7 +107,7 @@ impl Peer {
     }
 
     /// Whether it still wants the result of a request.
-    pub fn wants(&self, request: u64) -> bool {
+    pub fn wants(&self, request: RequestId) -> bool {
         !self.is_gone()
             && match &self.way {
                 Way::Memory(memory) => memory.wants(request),

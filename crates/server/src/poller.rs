@@ -12,7 +12,7 @@ use forebay_link::net::{NetReceiver, Received};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, QuickMap, ShmReceiver};
 use forebay_types::Error;
-use forebay_types::call::kind;
+use forebay_types::call::{RequestId, kind};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::parked::{PARKED, Taken};
@@ -118,6 +118,10 @@ impl Entry {
 
     /// Takes one frame that is there; anything but a request or the taking back of one cuts the client off.
     fn take(&mut self, frame: &mut Frame) -> Option<Found> {
+        if matches!(&self.receiver, Receiver::Network(receiver) if receiver.waiting() > 1) {
+            // Behind requests that wait there may stand that they are not wanted any more.
+            self.collect();
+        }
         let found = |parts, fault| Some(Found { peer: self.peer.clone(), parts, fault });
         match &mut self.receiver {
             Receiver::Memory(receiver) => match receiver.try_recv(frame) {
@@ -136,7 +140,7 @@ impl Entry {
                         return found(parts, fault);
                     }
                     Ok(Some(r)) if r.header.kind == kind::CANCEL => {
-                        remote.cancel(r.header.id);
+                        remote.cancel(RequestId::of(r.header.id, r.header.flags));
                         return None;
                     }
                     Ok(None) => return None,
@@ -156,7 +160,8 @@ impl Entry {
         if receiver.collect(usize::MAX).is_err() && receiver.waiting() == 0 {
             self.peer.cut_off();
         }
-        receiver.taken_back(kind::CANCEL).for_each(|request| remote.cancel(request));
+        let cancelled = receiver.taken_back(kind::CANCEL);
+        cancelled.for_each(|header| remote.cancel(RequestId::of(header.id, header.flags)));
         remote.note(receiver);
     }
 }

@@ -16,7 +16,7 @@ use forebay_link::frame::SHORT_BYTES;
 use forebay_link::net::Part;
 use forebay_link::pool::Lease;
 use forebay_link::standing::{self, Post};
-use forebay_types::call::{self, Item, Outcome};
+use forebay_types::call::{self, Item, Outcome, RequestId};
 use forebay_types::codec::Writer;
 use forebay_types::{Code, Error, Result};
 
@@ -53,7 +53,7 @@ pub(crate) fn works_for(shared: &Arc<Shared>) -> bool {
 struct Place {
     shared: Arc<Shared>,
     /// Whose request it runs.
-    serves: RefCell<Option<(Arc<Peer>, u64)>>,
+    serves: RefCell<Option<(Arc<Peer>, RequestId)>>,
 }
 
 impl Post for Place {
@@ -91,7 +91,7 @@ struct Worker<'s> {
 
 /// What was found in a request.
 pub(crate) struct Request {
-    id: u64,
+    id: RequestId,
     sent_ns: u64,
     service: Arc<Service>,
     timed: bool,
@@ -125,15 +125,15 @@ impl Worker<'_> {
         let Some(mut poller) = shared.crew.lead() else { return shared.crew.rest() };
         match poller.next(shared, &mut self.frame) {
             Next::Found(Found { peer, parts, fault }) => {
-                let id = self.frame.header.id;
+                let id = RequestId::of(self.frame.header.id, self.frame.header.flags);
                 let request = match fault {
-                    None => self.read(&peer, |client, issue| poller.is_new(client, id, issue)),
+                    None => self.read(&peer, |client, issue| poller.is_new(client, id.id, issue)),
                     Some(fault) => Err(fault),
                 };
                 drop(poller);
                 match request {
                     Ok(request) => self.serve_in_turn(peer, request, parts),
-                    Err(e) => self.fail(&peer, id, &e, 0, 0),
+                    Err(e) => self.fail(&peer, id.id, &e, 0, 0),
                 }
             }
             Next::Ready(taken) => {
@@ -174,14 +174,14 @@ impl Worker<'_> {
             false => {
                 let id = request.id;
                 drop(request);
-                self.fail(&peer, id, &unwanted(), 0, 0);
+                self.fail(&peer, id.id, &unwanted(), 0, 0);
             }
         }
     }
 
     /// Reads the words of the request and refuses what is late, unwanted or was served before.
     fn read(&mut self, peer: &Peer, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
-        let id = self.frame.header.id;
+        let id = RequestId::of(self.frame.header.id, self.frame.header.flags);
         let (call, data) = call::get_call(self.frame.body(), SHORT_BYTES, &mut self.items)?;
         if !peer.wants(id) {
             return Err(unwanted());
@@ -223,11 +223,12 @@ impl Worker<'_> {
         let data = (self.frame.header.flags, data);
         let mut call = match decode::call(&service, &self.items, data, parts, caller) {
             Ok(call) => call,
-            Err(e) => return self.fail(peer, id, &e, waited, 0),
+            Err(e) => return self.fail(peer, id.id, &e, waited, 0),
         };
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
         let result = run_body(&service, &mut call);
         *self.place.serves.borrow_mut() = None;
+        call.keep_what_is_looked_at();
         let ran = if timed { now_ns().saturating_sub(begin) } else { 0 };
         if timed {
             service.took(ran);
@@ -247,10 +248,10 @@ impl Worker<'_> {
         drop(call);
         match reply {
             Ok(bytes) => {
-                self.send(peer, id, &bytes, parts);
+                self.send(peer, id.id, &bytes, parts);
                 self.reply = bytes;
             }
-            Err(e) => self.fail(peer, id, &e, waited, ran),
+            Err(e) => self.fail(peer, id.id, &e, waited, ran),
         }
     }
 

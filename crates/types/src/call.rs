@@ -28,13 +28,13 @@ use crate::{ArrayMeta, Code, DType, Error, Result, Scalar, limits};
 
 /// Kinds of frames between a client and a server.
 pub mod kind {
-    /// A request; the header carries its id.
+    /// A request; the header carries its [`RequestId`](super::RequestId).
     pub const REQUEST: u16 = 0x10;
     /// A reply, or the last part of one.
     pub const REPLY: u16 = 0x11;
     /// A part of a reply that is larger than a record.
     pub const REPLY_PART: u16 = 0x12;
-    /// Over the network: the request of that id is not wanted any more.
+    /// Over the network: the request of that [`RequestId`](super::RequestId) is not wanted any more.
     pub const CANCEL: u16 = 0x13;
 }
 
@@ -64,11 +64,34 @@ pub mod word {
     pub const HEARTBEAT: usize = 0;
     /// Client: 1 when it has given the server up; nothing of this segment is executed any more.
     pub const ABANDONED: usize = 1;
-    /// Client: first of [`CANCELS`] words; request `id` is not wanted any more if word
-    /// `CANCEL + id % CANCELS` holds it.
-    pub const CANCEL: usize = 16;
-    /// Number of those words.
-    pub const CANCELS: usize = 32;
+    /// Client: 0, or one more than the index of a block of [`SLOTS`](super::SLOTS) words, one for each slot: a request
+    /// is not wanted any more if the word of its slot holds its id.
+    pub const CANCELLED: usize = 2;
+}
+
+/// Most requests of a client that are under way at one server.
+pub const SLOTS: usize = 1 << 16;
+
+/// Which request it is. The id is the client's own for ever; the slot is the request's while it is under way, so that
+/// one word for each slot says exactly which ones are not wanted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    /// Its number.
+    pub id: u64,
+    /// Its slot.
+    pub slot: u16,
+}
+
+impl RequestId {
+    /// The flags of its header: the upper half is the slot.
+    pub fn flags(self) -> u32 {
+        u32::from(self.slot) << 16
+    }
+
+    /// From a header.
+    pub fn of(id: u64, flags: u32) -> RequestId {
+        RequestId { id, slot: (flags >> 16) as u16 }
+    }
 }
 
 /// What a client says to a server over its socket.

@@ -157,7 +157,7 @@ class Snapshot:
     ) -> NDArray[Any]:
         """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
         and the snapshot costs nothing to copy. Its contents are undefined at first. It is yours until the end of
-        the snapshot: then its memory is used again, so it is read-only from there on and no longer holds your values.
+        the snapshot: from there on it is read-only. It keeps its values, and its place in the buffer, as long as you keep it.
         Views that you made of it before that NumPy leaves writable: let go of them.
 
         ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`. Raises ``Full`` when

@@ -6,7 +6,7 @@ mod remote;
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Block, Doorbell, limits, place};
@@ -14,14 +14,15 @@ use forebay_link::net::{Address, Fingerprint, Key, Received};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, PeerState, QuickMap, Transport, standing};
 use forebay_types::call::{
-    ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, kind, put_outcome,
+    ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, RequestId, SLOTS, kind,
+    put_outcome,
 };
 use forebay_types::codec::Writer;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 
-use super::transfer::Large;
+use super::transfer::{Copies, Large};
 use super::{lock, spare};
 use memory::Memory;
 use remote::Remote;
@@ -30,8 +31,9 @@ use remote::Remote;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Less room for large arguments is of no use.
 const LEAST_ROOM: u64 = 16 << 20;
-/// Most calls under way at a time.
-const UNDER_WAY: usize = 65_536;
+
+/// Complete calls that are noted before those that were taken are struck out: more than there are blocks.
+const COMPLETE: usize = 2 * memory::BLOCKS as usize;
 
 /// What a client needs to reach servers.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +66,10 @@ struct PendingState {
 
 /// Where a large argument or result lies.
 pub(super) enum Chunk {
-    /// In the segment, by argument.
-    Block(Block),
+    /// In the segment, by argument, and whether a result comes in it.
+    Block(Block, bool),
+    /// A result that has made room in the segment for other arguments.
+    Copied(Vec<u8>),
     /// Where it came from the network, by its number in the reply.
     Lease(Lease),
 }
@@ -107,9 +111,38 @@ pub(super) struct Connection {
     way: Way,
     /// Parts of replies whose end has not come.
     parts: Mutex<QuickMap<u64, Vec<u8>>>,
-    under_way: Mutex<QuickMap<u64, Arc<Pending>>>,
+    under_way: Mutex<UnderWay>,
     count: AtomicUsize,
+    /// Calls that are complete and whose results may lie in the segment still.
+    complete: Mutex<Vec<Weak<Pending>>>,
     lost: OnceLock<Error>,
+}
+
+/// Requests that were sent and not answered, by id, each with a slot of its own.
+#[derive(Default)]
+struct UnderWay {
+    requests: QuickMap<u64, (Arc<Pending>, u16)>,
+    /// Slots that were used before and are free; all from `next` on are, too.
+    free: Vec<u16>,
+    next: usize,
+}
+
+impl UnderWay {
+    fn insert(&mut self, id: u64, pending: &Arc<Pending>) -> Option<RequestId> {
+        let slot = self.free.pop().or_else(|| {
+            let next = (self.next < SLOTS).then_some(self.next as u16);
+            self.next += usize::from(next.is_some());
+            next
+        })?;
+        self.requests.insert(id, (pending.clone(), slot));
+        Some(RequestId { id, slot })
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Arc<Pending>> {
+        let (pending, slot) = self.requests.remove(&id)?;
+        self.free.push(slot);
+        Some(pending)
+    }
 }
 
 enum Way {
@@ -187,6 +220,7 @@ impl Connection {
             parts: Mutex::default(),
             under_way: Mutex::default(),
             count: AtomicUsize::new(0),
+            complete: Mutex::default(),
             lost: OnceLock::new(),
         })
     }
@@ -240,17 +274,41 @@ impl Connection {
     /// A block for an argument; none over the network, where it is sent from where it lies.
     pub fn block(&self, bytes: u64) -> Result<Option<Block>> {
         match &self.way {
-            Way::Memory(memory) => memory.block(bytes).map(Some),
+            Way::Memory(memory) => match memory.block(bytes) {
+                Err(e) if e.code() == Code::Full && self.make_room() => memory.block(bytes).map(Some),
+                found => found.map(Some),
+            },
             Way::Network(_) => Ok(None),
         }
+    }
+
+    /// Results that nobody has taken yet leave the segment; says whether there were any.
+    fn make_room(&self) -> bool {
+        while self.drain() {}
+        let complete = std::mem::take(&mut *lock(&self.complete));
+        let mut blocks = Vec::new();
+        for pending in complete.iter().filter_map(Weak::upgrade) {
+            for (_, chunk) in &mut lock(&pending.state).chunks {
+                let Chunk::Block(block, _) = chunk else { continue };
+                let copy = Chunk::Copied(block.view().to_vec());
+                if let Chunk::Block(block, _) = std::mem::replace(chunk, copy) {
+                    blocks.push(block);
+                }
+            }
+        }
+        let any = !blocks.is_empty();
+        if let Way::Memory(memory) = &self.way {
+            memory.free(blocks);
+        }
+        any
     }
 
     /// Gives chunks back that no call uses.
     pub fn free(&self, chunks: Vec<(usize, Chunk)>) {
         if let Way::Memory(memory) = &self.way {
             memory.free(chunks.into_iter().filter_map(|(_, chunk)| match chunk {
-                Chunk::Block(block) => Some(block),
-                Chunk::Lease(_) => None,
+                Chunk::Block(block, _) => Some(block),
+                Chunk::Copied(_) | Chunk::Lease(_) => None,
             }));
         }
     }
@@ -269,18 +327,18 @@ impl Connection {
         if !chunks.is_empty() {
             lock(&pending.state).chunks = chunks;
         }
-        {
+        let request = {
             let mut under_way = lock(&self.under_way);
-            if under_way.len() < UNDER_WAY {
-                under_way.insert(id, pending.clone());
-                self.count.store(under_way.len(), Ordering::Relaxed);
-            } else {
-                return Err((None, std::mem::take(&mut lock(&pending.state).chunks)));
-            }
-        }
+            let request = under_way.insert(id, &pending);
+            self.count.store(under_way.requests.len(), Ordering::Relaxed);
+            request
+        };
+        let Some(request) = request else {
+            return Err((None, std::mem::take(&mut lock(&pending.state).chunks)));
+        };
         let sent = match &self.way {
-            Way::Memory(memory) => memory.send(id, body),
-            Way::Network(remote) => remote.send(id, body, large, wait).map_err(Some),
+            Way::Memory(memory) => memory.send(request, body),
+            Way::Network(remote) => remote.send(request, body, large, wait).map_err(Some),
         };
         match sent {
             Ok(()) => Ok(pending),
@@ -298,16 +356,24 @@ impl Connection {
 
     fn forget(&self, id: u64) -> Option<Arc<Pending>> {
         let mut under_way = lock(&self.under_way);
-        let pending = under_way.remove(&id);
-        self.count.store(under_way.len(), Ordering::Relaxed);
+        let pending = under_way.remove(id);
+        self.count.store(under_way.requests.len(), Ordering::Relaxed);
         pending
     }
 
-    /// Nobody waits for a call any more. If it has not begun it will not be run.
-    pub fn abandon(&self, id: u64, pending: &Pending) {
-        match &self.way {
-            Way::Memory(memory) => memory.cancel(id),
-            Way::Network(remote) => remote.cancel(id),
+    /// Nobody waits for a call any more. If it has not begun it will not be run. Over the network that is so from the
+    /// moment at which the server hears it.
+    pub fn abandon(&self, id: u64, pending: &Pending, copies: &Copies) {
+        {
+            // Its slot is nobody else's meanwhile.
+            let under_way = lock(&self.under_way);
+            if let Some((_, slot)) = under_way.requests.get(&id) {
+                let request = RequestId { id, slot: *slot };
+                match &self.way {
+                    Way::Memory(memory) => memory.cancel(request),
+                    Way::Network(remote) => remote.cancel(request, copies),
+                }
+            }
         }
         self.forsake(pending);
     }
@@ -375,7 +441,7 @@ impl Connection {
     }
 
     fn take_part(&self, id: u64, body: &[u8]) -> Result<()> {
-        if !lock(&self.under_way).contains_key(&id) {
+        if !lock(&self.under_way).requests.contains_key(&id) {
             return Err(unasked(id));
         }
         let mut parts = lock(&self.parts);
@@ -396,7 +462,7 @@ impl Connection {
         }
     }
 
-    fn deliver(&self, pending: &Pending, reply: Vec<u8>, came: Vec<(usize, Chunk)>) {
+    fn deliver(&self, pending: &Arc<Pending>, reply: Vec<u8>, came: Vec<(usize, Chunk)>) {
         let mut state = lock(&pending.state);
         if state.abandoned {
             let chunks = std::mem::take(&mut state.chunks);
@@ -404,10 +470,25 @@ impl Connection {
             self.free(chunks);
             return;
         }
+        // What only went there is needed no more, whenever its results are taken.
+        let went: Vec<_> =
+            state.chunks.extract_if(.., |(_, chunk)| matches!(chunk, Chunk::Block(_, false))).collect();
+        if !state.chunks.is_empty() {
+            self.note_complete(pending);
+        }
         state.chunks.extend(came);
         state.reply = Some(reply);
         drop(state);
         pending.done.store(true, Ordering::Release);
+        self.free(went);
+    }
+
+    fn note_complete(&self, pending: &Arc<Pending>) {
+        let mut complete = lock(&self.complete);
+        if complete.len() == COMPLETE {
+            complete.retain(|pending| pending.strong_count() > 0);
+        }
+        complete.push(Arc::downgrade(pending));
     }
 
     /// Whether a reply is there, without waiting for anything.

@@ -447,9 +447,12 @@ impl<'a> Future<'a> {
             Place::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
             Place::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
             Place::None { .. } => {
-                let ours = |(i, chunk): &&(usize, Chunk)| *i == index && matches!(chunk, Chunk::Block(_));
-                let (_, Chunk::Block(block)) = came.chunks.iter().find(ours)? else { return None };
-                return arg.take_view(meta, block.view().part(0, arg.len())?);
+                let ours = came.chunks.iter().filter(|(i, _)| *i == index);
+                return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
+                    Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
+                    Chunk::Copied(bytes) => arg.take(meta, bytes.get(..arg.len())?),
+                    Chunk::Lease(_) => None,
+                });
             }
             Place::Block(at) => {
                 let came_with = |(i, chunk): &&(usize, Chunk)| {
@@ -552,7 +555,7 @@ impl<'a> Future<'a> {
 
     fn abandon(&mut self) {
         if let State::Sent { connection, pending } = &self.state {
-            connection.abandon(self.id, pending);
+            connection.abandon(self.id, pending, &self.inner.copies);
         }
     }
 

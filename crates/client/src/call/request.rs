@@ -257,7 +257,7 @@ impl<'r> Placed<'r> {
                     from.fill(&mut block);
                 }
                 let number = block.index();
-                self.chunks.push((index, Chunk::Block(block)));
+                self.chunks.push((index, Chunk::Block(block, param.way.comes())));
                 number
             }
             None if !goes => return Ok(Place::None { bytes: len }),

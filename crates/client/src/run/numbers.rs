@@ -96,8 +96,13 @@ impl Numbers {
             ));
         }
         if taken || self.standing.contains(&step) {
+            // Who counts its snapshots looks for the step.
+            let holds = at
+                .position
+                .filter(|k| *k != step)
+                .map_or_else(String::new, |k| format!(", and the program is at step {k}"));
             return refused(format!(
-                "step {step} is in the run already; go on behind the last one after a restart, or open the run with mode \"w\""
+                "step {step} is in the run already{holds}; go on behind the last one after a restart, or open the run with mode \"w\""
             ));
         }
         match self.last.filter(|last| step < *last) {
@@ -301,7 +306,8 @@ mod tests {
         numbers.take(5, None);
         assert!(!numbers.judge(5, &body(5)).unwrap(), "the top of the next one");
         assert!(!numbers.judge(5, &behind(5)).unwrap(), "the loop's end");
-        assert!(conflict(numbers.judge(4, &body(6))).contains("step 4 is in the run already"));
+        let text = conflict(numbers.judge(4, &body(6)));
+        assert!(text.contains("step 4 is in the run already, and the program is at step 6"), "{text}");
         numbers.lose(5);
         assert!(numbers.judge(5, &body(5)).unwrap());
     }

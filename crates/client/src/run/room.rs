@@ -14,12 +14,14 @@ use forebay_types::control::{Ask, WhenFull, word};
 use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
 
-use super::core::Core;
+use super::core::{Core, say};
 
 /// A refusal of more room by the store holds for so long.
 const REFUSAL: Duration = Duration::from_millis(500);
 /// Most overflow segments of a session.
 const OVERFLOWS: usize = 64;
+/// 1: who writes into an array of a snapshot that is over is stopped there.
+const CHECK: &str = "FOREBAY_CHECK";
 
 /// A block with the room it came from.
 #[derive(Debug)]
@@ -45,6 +47,10 @@ pub struct Rooms {
     refused: Option<Instant>,
     /// Places of discarded snapshots that the user still holds.
     held: Vec<Arc<Placed>>,
+    /// Places of ended snapshots over which the user still has arrays: they are not used again while he has.
+    lent: Vec<Arc<Placed>>,
+    /// Whether nobody may write into them.
+    checks: bool,
     /// Blocks that are never released: triple buffers.
     pub fixed: usize,
     /// Blocks the user fills in place.
@@ -61,6 +67,8 @@ impl Rooms {
             overflow: Vec::new(),
             refused: None,
             held: Vec::new(),
+            lent: Vec::new(),
+            checks: std::env::var(CHECK).is_ok_and(|value| value == "1"),
             fixed: 0,
             unpublished: 0,
             of_step: 0,
@@ -75,16 +83,49 @@ impl Rooms {
     /// A block of that length, if there is one.
     pub fn alloc(&mut self, bytes: u64) -> Option<Placed> {
         self.take_back_held();
-        self.all().find_map(|(segment, a)| {
-            a.reap();
-            a.alloc(bytes).map(|block| Placed { block, segment })
-        })
+        self.reap();
+        let found = self.all().find_map(|(segment, a)| a.alloc(bytes).map(|block| Placed { block, segment }));
+        found.inspect(|placed| self.unprotect(&placed.block))
+    }
+
+    fn reap(&mut self) {
+        self.lent.retain(|placed| Arc::strong_count(placed) > 1);
+        let lent = std::mem::take(&mut self.lent);
+        for (segment, a) in self.all() {
+            a.reap_but(|index| lent.iter().any(|p| (p.segment, p.block.index()) == (segment, index)));
+        }
+        self.lent = lent;
+    }
+
+    fn unprotect(&self, block: &Block) {
+        if self.checks {
+            block.protect(false).unwrap_or_else(|e| say(e.text()));
+        }
+    }
+
+    /// A place is the owner's from here on, which releases it when it is on disk. It is used again when the user has no
+    /// array over it any more.
+    pub fn publish(&mut self, placed: Arc<Placed>) {
+        self.unpublished -= 1;
+        if self.checks {
+            placed.block.protect(true).unwrap_or_else(|e| say(e.text()));
+        }
+        if Arc::strong_count(&placed) > 1 {
+            self.lent.push(placed);
+        }
+    }
+
+    /// Blocks that are on disk and stay since the user has arrays over them, and their bytes.
+    fn kept_by_user(&mut self) -> (usize, u64) {
+        let all = self.all().map(|(_, a)| a.held());
+        all.fold((0, 0), |(n, bytes), (more, and)| (n + more, bytes + and))
     }
 
     /// A block of the rank's own segment, which the monitor can see.
     pub fn alloc_own(&mut self, bytes: u64) -> Option<Block> {
-        self.own.reap();
-        self.own.alloc(bytes)
+        self.reap();
+        let found = self.own.alloc(bytes);
+        found.inspect(|block| self.unprotect(block))
     }
 
     /// The largest block that may be had now.
@@ -112,8 +153,8 @@ impl Rooms {
     }
 
     /// Blocks that wait for nobody but this process.
-    fn mine(&self) -> usize {
-        self.fixed + self.unpublished + self.held.len()
+    fn mine(&mut self) -> usize {
+        self.fixed + self.unpublished + self.held.len() + self.kept_by_user().0
     }
 
     fn live(&mut self) -> usize {
@@ -221,6 +262,14 @@ impl Core {
                 format!(
                     "{what} needs {bytes} bytes in one piece and {dir} has no more room for the buffer of this rank: {} of its {capacity} bytes could be taken; clear {dir}, make it larger (`mount -o remount,size=...`, `docker run --shm-size=...`), or open the run with a smaller buffer",
                     self.segment.taken(),
+                ),
+            );
+        }
+        if let (1.., kept) = rooms.kept_by_user() {
+            return Error::new(
+                Code::Full,
+                format!(
+                    "{what} needs {bytes} bytes in one piece and the buffer of this rank has {capacity}, of which the program keeps {kept} by arrays that it allocated in snapshots which are over (allocate); let go of them, or open the run with a larger buffer"
                 ),
             );
         }

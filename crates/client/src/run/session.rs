@@ -492,6 +492,9 @@ impl Session {
             0 if core.open.size == 1 && !core.log.is_at_work() => !core.opened.unfinished,
             how => how != LOOPING,
         });
+        if finished {
+            self.remark_last_state();
+        }
         let done = core.living().and_then(|()| self.ask_to_close(finished)).map_err(|e| core.where_moved(e));
         if let Err(e) = &done
             && core.life.good()
@@ -505,6 +508,22 @@ impl Session {
         core.life.close();
         self.leave(done.is_ok());
         done.and(late)
+    }
+
+    /// A code that owns its loop ends without a word, and what Save keeps every so often may not be its last state.
+    fn remark_last_state(&self) {
+        let core = &*self.core;
+        let reaches = self.reached.try_lock().is_ok_and(|head| head.as_ref().is_some_and(LoopHead::is_last));
+        let every = core.steer.every.load(Ordering::Relaxed);
+        if !reaches || every == 0 || core.open.rank != 0 || core.phase.load(Ordering::Relaxed) != BODY {
+            return;
+        }
+        if let Some(step) = core.place().position.filter(|step| !core.numbers().is_taken(*step)) {
+            say(&format!(
+                "{}: the last state that was reached, {step}, is not kept; say finish (fb_finish) before the last reach, and it is",
+                core.open.path
+            ));
+        }
     }
 
     /// Where the data are when a closing was interrupted.

@@ -457,7 +457,7 @@ impl StepWriter {
             });
             self.core.publish(&record)?;
             state.records += 1;
-            self.core.rooms().unpublished -= 1;
+            self.core.rooms().publish(r.placed);
         }
         self.core.publish(&Record::StepEnd { step: self.step, blocks: state.records })?;
         self.core.counts.steps.fetch_add(1, Ordering::Relaxed);

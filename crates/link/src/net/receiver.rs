@@ -105,18 +105,18 @@ impl NetReceiver {
         self.ready.len()
     }
 
-    /// Takes the frames of that kind, which have a header only, out of those that wait; their ids.
-    pub fn taken_back(&mut self, kind: u16) -> impl Iterator<Item = u64> {
-        let mut ids = Vec::new();
+    /// Takes the frames of that kind, which have a header only, out of those that wait.
+    pub fn taken_back(&mut self, kind: u16) -> impl Iterator<Item = Header> {
+        let mut headers = Vec::new();
         self.ready.retain(|r| {
             let keep = r.header.kind != kind;
             if !keep {
-                ids.push(r.header.id);
+                headers.push(r.header);
                 self.ready_bytes -= r.body.len();
             }
             keep
         });
-        ids.into_iter()
+        headers.into_iter()
     }
 
     /// The next frame that is there, in the order in which they were complete. `ServerLost` at the

@@ -1,12 +1,12 @@
 //! A client on the same host: its segment.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-use forebay_arena::{Direction, Segment};
+use forebay_arena::{Block, Direction, Segment};
 use forebay_link::{Header, ShmSender, Wire};
-use forebay_types::call::{self, word};
+use forebay_types::call::{self, RequestId, word};
 
 use super::lock;
 
@@ -14,6 +14,8 @@ pub(crate) struct Memory {
     pub segment: Segment,
     down: Mutex<Down>,
     wire: Mutex<Wire>,
+    /// By slot, the requests that are not wanted any more; `None`: the client said something else.
+    cancelled: OnceLock<Option<Block>>,
 }
 
 struct Down {
@@ -25,7 +27,7 @@ struct Down {
 impl Memory {
     pub fn new(segment: Segment, sender: ShmSender, wire: Wire) -> Memory {
         let down = Mutex::new(Down { sender, waiting: VecDeque::new(), bytes: 0 });
-        Memory { segment, down, wire: Mutex::new(wire) }
+        Memory { segment, down, wire: Mutex::new(wire), cancelled: OnceLock::new() }
     }
 
     pub fn waiting(&self) -> u64 {
@@ -40,9 +42,17 @@ impl Memory {
         self.segment.word(word::ABANDONED).load(Ordering::Relaxed) != 0
     }
 
-    pub fn wants(&self, request: u64) -> bool {
-        let cancel = self.segment.word(word::CANCEL + (request % word::CANCELS as u64) as usize);
-        !self.given_up() && cancel.load(Ordering::Relaxed) != request
+    pub fn wants(&self, request: RequestId) -> bool {
+        !self.given_up() && !self.is_cancelled(request)
+    }
+
+    fn is_cancelled(&self, RequestId { id, slot }: RequestId) -> bool {
+        let Some(index) = self.segment.word(word::CANCELLED).load(Ordering::Acquire).checked_sub(1) else {
+            return false;
+        };
+        let found = || self.segment.block(u32::try_from(index).ok()?).ok();
+        let word = self.cancelled.get_or_init(found).as_ref().and_then(|block| block.word(slot.into()));
+        word.is_some_and(|word| word.load(Ordering::SeqCst) == id)
     }
 
     pub fn beat(&self) {

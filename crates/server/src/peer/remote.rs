@@ -3,14 +3,14 @@
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_link::frame::kind::BEAT;
 use forebay_link::net::{Flusher, NetReceiver, NetSender, Part};
 use forebay_link::pool::Pool;
 use forebay_link::{Header, watch};
-use forebay_types::call::{self, word::CANCELS};
+use forebay_types::call::{self, RequestId, SLOTS};
 
 use super::lock;
 
@@ -22,7 +22,8 @@ pub(crate) struct Remote {
     /// Memory for large arguments and results.
     pub pool: Pool,
     flusher: Arc<Flusher>,
-    cancels: [AtomicU64; CANCELS],
+    /// By slot, the id of the last request that is not wanted any more; made when the first one is.
+    cancelled: OnceLock<Box<[AtomicU64]>>,
     /// Requests that were taken and not answered.
     open: AtomicU64,
     /// Requests that have come and were not taken.
@@ -38,7 +39,7 @@ impl Remote {
             sender,
             pool,
             flusher,
-            cancels: [const { AtomicU64::new(0) }; CANCELS],
+            cancelled: OnceLock::new(),
             open: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             amid: AtomicBool::new(false),
@@ -58,16 +59,18 @@ impl Remote {
     }
 
     /// A request is not wanted any more.
-    pub fn cancel(&self, request: u64) {
-        self.cancels[(request % CANCELS as u64) as usize].store(request, Ordering::Relaxed);
+    pub fn cancel(&self, RequestId { id, slot }: RequestId) {
+        let none = || (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        self.cancelled.get_or_init(none)[usize::from(slot)].store(id, Ordering::Relaxed);
     }
 
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    pub fn wants(&self, request: u64) -> bool {
-        self.cancels[(request % CANCELS as u64) as usize].load(Ordering::Relaxed) != request
+    pub fn wants(&self, RequestId { id, slot }: RequestId) -> bool {
+        let last = self.cancelled.get().map(|all| all[usize::from(slot)].load(Ordering::Relaxed));
+        last != Some(id)
     }
 
     pub fn gone(&self) -> bool {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use forebay_arena::{Allocator, Block, Direction, Doorbell, Segment};
 use forebay_link::frame::Header;
 use forebay_link::{Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
-use forebay_types::call::{ServerRequest, kind, word};
+use forebay_types::call::{RequestId, SLOTS, ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 
@@ -19,7 +19,7 @@ use super::super::lock;
 use super::{LEAST_ROOM, agree, room};
 
 /// Most large arguments under way at a time.
-const BLOCKS: u32 = 4_096;
+pub(super) const BLOCKS: u32 = 4_096;
 
 /// Between two attempts at a server that closed the connection before a word.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -37,11 +37,22 @@ pub(in crate::call) struct Memory {
 struct Sending {
     sender: ShmSender,
     allocator: Allocator,
+    /// By slot, the requests that are not wanted any more; made when the first one is.
+    cancelled: Option<Block>,
+    /// Those that the server cannot be told of yet, for want of memory.
+    untold: Vec<RequestId>,
 }
 
 struct Receiving {
     receiver: ShmReceiver,
     frame: Frame,
+}
+
+impl Sending {
+    /// How many large arguments are under way.
+    fn arguments(&self) -> usize {
+        self.allocator.live() - usize::from(self.cancelled.is_some())
+    }
 }
 
 /// A segment with so much room, or with as much of it as this process can map.
@@ -92,7 +103,7 @@ impl Memory {
             segment,
             wire,
             watch: Mutex::new(watch),
-            sending: Mutex::new(Sending { sender, allocator }),
+            sending: Mutex::new(Sending { sender, allocator, cancelled: None, untold: Vec::new() }),
             receiving: Mutex::new(Receiving { receiver, frame: Frame::default() }),
             taken: AtomicU64::new(0),
         })
@@ -114,7 +125,12 @@ impl Memory {
 
     /// A block for an argument.
     pub fn block(&self, bytes: u64) -> Result<Block> {
-        let found = lock(&self.sending).allocator.alloc(bytes);
+        let found = {
+            let allocator = &mut lock(&self.sending).allocator;
+            // What a service has kept longer than its call.
+            allocator.reap();
+            allocator.alloc(bytes)
+        };
         found.ok_or_else(|| self.no_room(bytes))
     }
 
@@ -122,7 +138,7 @@ impl Memory {
     fn no_room(&self, bytes: u64) -> Error {
         let sending = lock(&self.sending);
         let (room, used, live) =
-            (sending.allocator.capacity(), sending.allocator.used(), sending.allocator.live());
+            (sending.allocator.capacity(), sending.allocator.used(), sending.arguments());
         Error::new(
             Code::Full,
             format!(
@@ -138,18 +154,40 @@ impl Memory {
         if blocks.peek().is_some() {
             let mut sending = lock(&self.sending);
             blocks.for_each(|b| sending.allocator.free(b));
+            self.tell_cancelled(&mut sending);
         }
     }
 
     /// Sends a request. Without an error there is only no room in the ring just now.
-    pub fn send(&self, id: u64, body: &[u8]) -> Result<(), Option<Error>> {
-        let sent = lock(&self.sending).sender.send(&Header::new(kind::REQUEST, id), &[body]);
+    pub fn send(&self, request: RequestId, body: &[u8]) -> Result<(), Option<Error>> {
+        let header = Header { flags: request.flags(), ..Header::new(kind::REQUEST, request.id) };
+        let sent = lock(&self.sending).sender.send(&header, &[body]);
         sent.map_err(|full| full.for_ever().then(|| full.into()))
     }
 
-    pub fn cancel(&self, id: u64) {
-        let cancel = self.segment.word(word::CANCEL + (id % word::CANCELS as u64) as usize);
-        cancel.store(id, Ordering::SeqCst);
+    /// A request under way is not wanted any more.
+    pub fn cancel(&self, request: RequestId) {
+        let mut sending = lock(&self.sending);
+        sending.untold.push(request);
+        self.tell_cancelled(&mut sending);
+    }
+
+    fn tell_cancelled(&self, sending: &mut Sending) {
+        let Sending { allocator, cancelled, untold, .. } = sending;
+        if untold.is_empty() {
+            return;
+        }
+        if cancelled.is_none() {
+            let Some(block) = allocator.alloc(8 * SLOTS as u64) else { return };
+            (0..SLOTS).filter_map(|slot| block.word(slot)).for_each(|word| word.store(0, Ordering::Relaxed));
+            self.segment.word(word::CANCELLED).store(u64::from(block.index()) + 1, Ordering::Release);
+            *cancelled = Some(block);
+        }
+        for RequestId { id, slot } in untold.drain(..) {
+            if let Some(word) = cancelled.as_ref().and_then(|block| block.word(slot.into())) {
+                word.store(id, Ordering::SeqCst);
+            }
+        }
     }
 
     /// Takes the replies that are there, while `each` wants more; says what is wrong with one.

@@ -10,14 +10,14 @@ use forebay_link::frame::Header;
 use forebay_link::net::{Address, Key, Keys, NetReceiver, NetSender, Received};
 use forebay_link::pool::{Budget, Pool};
 use forebay_link::{PeerState, Wire, standing, watch};
-use forebay_types::call::{ServerRequest, kind};
+use forebay_types::call::{RequestId, ServerRequest, kind};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::attach::Knock;
 use super::super::lock;
-use super::super::transfer::Large;
+use super::super::transfer::{Copies, Large};
 use super::{PATIENCE, agree, room};
 
 /// Who waits for room looks up so often.
@@ -123,20 +123,24 @@ impl Remote {
         self.sender.close();
     }
 
-    pub fn cancel(&self, id: u64) {
-        let _ = self.sender.try_send(&Header::new(kind::CANCEL, id), &[]);
+    /// A request under way is not wanted any more. What does not go at once leaves behind the caller's back.
+    pub fn cancel(&self, request: RequestId, copies: &Copies) {
+        let header = Header { flags: request.flags(), ..Header::new(kind::CANCEL, request.id) };
+        if let Ok(true) = self.sender.post(&header, &[], Vec::new()) {
+            let _ = copies.see_to(&self.sender);
+        }
     }
 
     /// Sends a request with its large arguments; `wait` is called when nothing goes. Copies are
     /// handed over, and leave while the caller does something else.
     pub fn send(
         &self,
-        id: u64,
+        request: RequestId,
         body: &[u8],
         large: Large,
         mut wait: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let header = Header::new(kind::REQUEST, id);
+        let header = Header { flags: request.flags(), ..Header::new(kind::REQUEST, request.id) };
         let parts = match large {
             Large::Here(parts) => parts,
             Large::Kept(kept, copies) => {
