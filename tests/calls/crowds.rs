@@ -1,6 +1,7 @@
 //! Many that come at one moment, to a server that is well.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_client::call::Client;
@@ -106,4 +107,35 @@ fn a_server_of_little_address_space_says_whose_limit_that_is() {
         assert!(e.text().contains(says), "{e}");
     }
     is_announced_still(&world, &server);
+}
+
+#[test]
+fn clients_that_have_long_asked_for_nothing_are_served_beside_one_that_never_stops() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let clients: Vec<Client> = (0..40).map(|_| world.client()).collect();
+    let void = |client: &Client| client.call("void", vec![], Some(Duration::from_secs(10))).unwrap();
+    clients.iter().for_each(|client| drop(void(client)));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let client = world.client();
+            let mut calls = 0;
+            while !over.load(Ordering::Relaxed) {
+                void(&client);
+                calls += 1;
+            }
+            calls
+        });
+        for _ in 0..5 {
+            // In a thousand of the other one's calls everybody else is taken for one who asks for nothing.
+            let client = world.client();
+            (0..3_000).for_each(|_| drop(void(&client)));
+            clients.iter().for_each(|client| drop(void(client)));
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(busy.join().unwrap() > 0);
+    });
+    // And when nobody else asks.
+    clients.iter().for_each(|client| drop(void(client)));
 }

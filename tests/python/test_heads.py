@@ -176,6 +176,37 @@ def test_a_program_that_calls_back_reaches_its_steps(run_dir: Path) -> None:
             break
 
 
+def test_a_loop_that_is_finished_before_it_begins_ends_at_its_first_head(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        called = keeper(run, 100)
+        for step in (0, 25, 50):
+            assert run.reach(step)
+    with fb.open(run_dir) as run:
+        assert run.restart() is not None
+        called = keeper(run, 100)
+        run.finish()
+        assert not run.reach(75)
+        assert called == [75]
+        assert run.snapshots[-1].step == 75
+    with fb.open(run_dir) as run:
+        run.restart()
+        run.finish()
+        assert list(run.steps(100, start=75)) == []
+        with pytest.raises(fb.Conflict, match="no loop is under way"):
+            run.finish()
+
+
+def test_what_is_to_be_kept_every_so_often_may_be_said_in_the_body(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        called: list[int] = []
+        for step in run.steps(25):
+            if step == 3:
+                called = keeper(run, 5)
+            if step == 12:
+                run.saves(called.append, every=4)
+        assert called == [5, 10, 16, 20, 24, 25]
+
+
 def test_a_program_that_calls_back_hears_that_its_last_state_is_not_kept(
     run_dir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

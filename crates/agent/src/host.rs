@@ -6,7 +6,7 @@ use crate::network;
 use crate::rendezvous::Address;
 use crate::service::{Options, Service, Shared};
 use crate::start::{Gate, Reign};
-use forebay_arena::{place, process};
+use forebay_arena::{limits, place, process};
 use forebay_types::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +38,7 @@ pub fn host(options: HostOptions) -> Result<()> {
         process::detach_from_parent()?;
     }
     process::work_behind();
+    limits::raise_files();
     let dir = place::runtime_dir()?;
     let _reign = Reign::take(&dir)?;
     let diary = Diary { on: true };

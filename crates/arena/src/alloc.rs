@@ -52,6 +52,11 @@ impl Allocator {
         self.books.held()
     }
 
+    /// Gives the pages behind the last block back to the system; how many bytes. They are taken again when needed.
+    pub fn trim(&mut self) -> u64 {
+        self.segment.inner().give_back_behind(self.books.end())
+    }
+
     /// Largest block that could be handed out now. While the system has no more pages, only those
     /// that are taken count.
     pub fn largest_free(&self) -> u64 {
@@ -109,6 +114,16 @@ impl OwnAllocator {
     /// A block of that length, with whatever was in it before; nothing when there is no room.
     pub fn alloc(&mut self, bytes: u64) -> Option<OwnBlock> {
         self.0.alloc(bytes).map(OwnBlock)
+    }
+
+    /// Gives the pages behind the last block back to the system; how many bytes.
+    pub fn trim(&mut self) -> u64 {
+        self.0.trim()
+    }
+
+    /// Bytes handed out.
+    pub fn used(&self) -> u64 {
+        self.0.used()
     }
 
     /// Whether it has handed out as many blocks as it can, whatever their length.

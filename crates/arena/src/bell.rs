@@ -161,5 +161,11 @@ mod real {
         pub fn cancel_sleep(&self) {
             withdraw(self.flag());
         }
+
+        /// Whether this side has said that it sleeps, and nobody has woken it since.
+        #[inline]
+        pub fn is_asleep(&self) -> bool {
+            self.flag().load(Ordering::Acquire) != AWAKE
+        }
     }
 }

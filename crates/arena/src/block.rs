@@ -123,14 +123,14 @@ impl Block {
     pub fn word(&self, i: usize) -> Option<&AtomicU64> {
         let at = (i as u64)
             .checked_mul(8)
-            .filter(|at| self.offset % 8 == 0 && self.len >= 8 && *at <= self.len - 8)?;
+            .filter(|at| self.offset.is_multiple_of(8) && self.len >= 8 && *at <= self.len - 8)?;
         Some(self.map.atomic_u64(self.offset + at))
     }
 
     /// Makes the block's pages read-only in this process, or writable again: who writes there then ends by SIGSEGV at
     /// that line. Blocks of less than a page stay as they are, since others share their page.
     pub fn protect(&self, is_read_only: bool) -> Result<()> {
-        if self.offset % PAGE != 0 || self.len < PAGE {
+        if !self.offset.is_multiple_of(PAGE) || self.len < PAGE {
             return Ok(());
         }
         let done = self.map.protect(self.offset, self.len.next_multiple_of(PAGE), is_read_only);

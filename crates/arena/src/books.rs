@@ -174,6 +174,12 @@ impl Books {
         self.short
     }
 
+    /// Bytes of the area up to the end of the last block.
+    pub fn end(&self) -> u64 {
+        let end = self.live.values().map(|(offset, len)| offset + len).max();
+        end.map_or(0, |end| end - self.area.0)
+    }
+
     /// Bytes handed out.
     pub fn used(&self) -> u64 {
         self.used
@@ -191,7 +197,7 @@ impl Books {
 }
 
 /// Pages of the block area are taken from the system by whoever needs them first: the allocator, or the
-/// thread that takes them ahead. One at a time does it; the mark of what is taken only grows.
+/// thread that takes them ahead. One at a time does it; the mark of what is taken grows, but where pages behind all blocks are given back.
 pub(crate) struct Growth {
     one: Mutex<()>,
     piece: u64,
@@ -201,6 +207,28 @@ impl Growth {
     /// In pieces of so many bytes.
     pub fn by(piece: u64) -> Growth {
         Growth { one: Mutex::new(()), piece }
+    }
+
+    /// Gives back what is taken behind the first `bytes` of the block area, by `give` with a range of the area; no
+    /// block may lie there. Says how much that was.
+    pub fn give_back<M: TableMemory>(
+        &self,
+        table: &Table<M>,
+        bytes: u64,
+        give: impl FnOnce(u64, u64) -> bool,
+    ) -> u64 {
+        let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
+        let (keeps, taken) = (bytes.next_multiple_of(PAGE), table.taken().load(Ordering::Acquire));
+        if keeps >= taken {
+            return 0;
+        }
+        // In this order: what counts as taken has pages.
+        table.taken().store(keeps, Ordering::Release);
+        if give(keeps, taken - keeps) {
+            return taken - keeps;
+        }
+        table.taken().store(taken, Ordering::Release);
+        0
     }
 
     /// Sees to it that the first `bytes` of the block area are taken, by `take` with a range of the area; says

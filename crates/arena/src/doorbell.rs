@@ -60,6 +60,13 @@ impl Doorbell {
         let _ = rustix::io::write(&self.pipe, &[1]);
     }
 
+    /// Whether it was rung since it was cleared.
+    pub fn is_rung(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+    }
+
     /// Forgets past rings; call it on waking, before looking for news.
     pub fn clear(&self) {
         let mut rings = [0; 256];

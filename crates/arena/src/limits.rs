@@ -5,7 +5,7 @@ use std::io;
 
 use forebay_types::{Code, Error};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A failed system call, as [`Error::io`] tells it; the limits of this process by name.
 pub fn cannot(what: impl std::fmt::Display, cause: impl Into<io::Error>) -> Error {
@@ -41,6 +41,18 @@ pub fn no_thread(what: impl std::fmt::Display, cause: io::Error) -> Error {
     )
 }
 
+/// Lets this process open as many files as its hard limit says, within reason. Servers and agents have some for each
+/// client, and the usual soft limit of 1024 is there for programs that use `select`.
+pub fn raise_files() {
+    const ENOUGH: u64 = 1 << 20;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let most = maximum.map_or(ENOUGH, |most| most.min(ENOUGH));
+    if current.is_some_and(|now| now < most) {
+        // Who may not keeps what there is, and says so when it does not do.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum });
+    }
+}
+
 /// How many bytes of address space this process may still take, if that is limited (`ulimit -v`).
 pub fn address_space_left() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
@@ -53,6 +65,13 @@ pub fn address_space_left() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_soft_limit_of_files_goes_up_to_the_hard_one() {
+        raise_files();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert!(current.is_none_or(|now| now >= maximum.unwrap_or(1 << 20).min(1 << 20)));
+    }
 
     #[test]
     fn who_may_open_no_more_files_is_told_the_limit_and_how_it_is_raised() {

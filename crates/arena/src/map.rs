@@ -13,7 +13,8 @@ use std::ptr::NonNull;
 pub(crate) struct Map {
     start: NonNull<u8>,
     len: u64,
-    file: OwnedFd,
+    /// Nothing, where nobody needs it any more.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: the mapping lives as long as the value, and everything in it is reached through
@@ -44,11 +45,17 @@ impl Map {
             Error::io(format!("cannot map a segment of {len} bytes"), e).caused_by(kind)
         })?;
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::internal("mmap gave a null pointer"))?;
-        Ok(Map { start, len, file })
+        Ok(Map { start, len, file: Some(file) })
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    /// The same without the descriptor, for whoever neither takes pages nor hands it on.
+    pub fn without_file(mut self) -> Map {
+        self.file = None;
+        self
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Address of a range; the range must lie in the mapping.
@@ -96,12 +103,20 @@ impl Map {
     /// Takes pages from the system, so that touching them cannot fail later.
     pub fn take(&self, offset: u64, len: u64) -> rustix::io::Result<()> {
         loop {
-            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, len) {
+            let file = self.fd().ok_or(rustix::io::Errno::BADF)?;
+            match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(rustix::io::Errno::OPNOTSUPP) => return self.take_by_writing(offset, len),
                 done => return done,
             }
         }
+    }
+
+    /// Gives pages back to the system: what was in them is gone, and who touches them takes them again.
+    pub fn give_back(&self, offset: u64, len: u64) -> rustix::io::Result<()> {
+        let file = self.fd().ok_or(rustix::io::Errno::BADF)?;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(file, flags, offset, len)
     }
 
     /// For file systems without `fallocate`; used on pages that hold nothing yet.
@@ -110,7 +125,8 @@ impl Map {
         let mut done = 0;
         while done < len {
             let n = (len - done).min(zeros.len() as u64);
-            match rustix::io::pwrite(&self.file, &zeros[..n as usize], offset + done) {
+            let file = self.fd().ok_or(rustix::io::Errno::BADF)?;
+            match rustix::io::pwrite(file, &zeros[..n as usize], offset + done) {
                 Ok(0) => return Err(rustix::io::Errno::NOSPC),
                 Ok(written) => done += written as u64,
                 Err(rustix::io::Errno::INTR) => {}

@@ -215,7 +215,7 @@ impl Segment {
         map.populate(0, layout.blocks_at);
         let header = layout.encode();
         map.store(8, &header[8..]);
-        let lock = path.is_some().then(|| lock(map.fd())).transpose()?;
+        let lock = map.fd().filter(|_| path.is_some()).map(lock).transpose()?;
         map.atomic_u64(0).store(MAGIC, Ordering::Release);
         Ok(Segment::over(map, layout, path, Some(lock)))
     }
@@ -255,7 +255,9 @@ impl Segment {
                 "the segment could be cut short while it is used; hand over a memory file with the seal F_SEAL_SHRINK",
             ));
         }
-        Segment::adopt(fd, None)
+        // Whoever has many of them has descriptors for other things.
+        let (map, layout) = Segment::map_checked(fd)?;
+        Ok(Segment::over(map.without_file(), layout, None, None))
     }
 
     /// Uses a segment that has a name and whose descriptor came over a socket. A file with a name cannot be
@@ -265,6 +267,11 @@ impl Segment {
     }
 
     fn adopt(file: OwnedFd, path: Option<PathBuf>) -> Result<Segment> {
+        let (map, layout) = Segment::map_checked(file)?;
+        Ok(Segment::over(map, layout, path, None))
+    }
+
+    fn map_checked(file: OwnedFd) -> Result<(Map, Layout)> {
         let stat = rustix::fs::fstat(&file).map_err(|e| Error::io("cannot look at a segment", e))?;
         if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
             return Err(Error::new(Code::Corrupt, "not a segment of Forebay: not a plain file"));
@@ -286,8 +293,7 @@ impl Segment {
             return Err(Error::new(Code::Corrupt, format!("not a segment of Forebay: it has {bytes} bytes")));
         }
         let layout = Layout::decode(&header, bytes)?;
-        let map = Map::new(file, layout.total)?;
-        Ok(Segment::over(map, layout, path, None))
+        Ok((Map::new(file, layout.total)?, layout))
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -316,8 +322,11 @@ impl Segment {
     }
 
     /// The descriptor, to be sent over a socket.
+    ///
+    /// # Panics
+    /// When the segment came over a socket itself: who made it hands it on.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.inner.map.fd()
+        self.inner.map.fd().expect("a segment is handed on by whoever made it")
     }
 
     /// Removes the name; the memory stays until the last user lets go. A name that is gone
@@ -356,7 +365,7 @@ impl Segment {
     /// here; it lives as long as it, or a child of it, keeps its segment locked.
     pub fn creator_lives(&self) -> bool {
         match self.creator().state() {
-            ProcessState::Hidden => is_locked(self.fd()),
+            ProcessState::Hidden => self.inner.map.fd().is_some_and(is_locked),
             state => state != ProcessState::Gone,
         }
     }
@@ -576,6 +585,18 @@ impl Inner {
     pub fn take_up_to(&self, bytes: u64) -> bool {
         let first = self.layout.blocks_at;
         self.growth.take_up_to(&self.table(), bytes, |at, len| self.map.take(first + at, len).is_ok())
+    }
+
+    /// Gives back the pages behind the first `bytes` of the block area, where no block is.
+    pub fn give_back_behind(&self, bytes: u64) -> u64 {
+        // Who enters pages ahead begins there again.
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if ahead.busy {
+            return 0;
+        }
+        (ahead.done, ahead.wanted) = (ahead.done.min(bytes), ahead.wanted.min(bytes));
+        let first = self.layout.blocks_at;
+        self.growth.give_back(&self.table(), bytes, |at, len| self.map.give_back(first + at, len).is_ok())
     }
 
     pub fn give_back_allocator(inner: &Arc<Inner>) {

@@ -350,3 +350,22 @@ fn a_reader_never_sees_half_an_update_of_a_busy_writer() {
     done.store(true, std::sync::atomic::Ordering::Relaxed);
     thread.join().unwrap();
 }
+
+#[test]
+fn pages_behind_the_last_block_go_back_to_the_system_and_are_taken_again() {
+    let (ours, _) = pair();
+    let mut allocator = ours.allocator();
+    let taken = || rustix::fs::fstat(ours.fd()).unwrap().st_blocks as u64 * 512;
+    let first = allocator.alloc(10_000).unwrap();
+    first.write_from(0, &[7; 10_000]);
+    let large = allocator.alloc(8 << 20).unwrap();
+    large.write_from(0, &vec![1; 8 << 20]);
+    allocator.trim();
+    assert!(taken() >= 8 << 20, "all of it is in use");
+    allocator.free(large);
+    assert!(allocator.trim() >= 8 << 20 && taken() < 1 << 20);
+    assert!(first.view().iter().all(|byte| byte == 7));
+    let again = allocator.alloc(8 << 20).unwrap();
+    again.write_from(0, &vec![2; 8 << 20]);
+    assert!(taken() >= 8 << 20 && again.view().get((8 << 20) - 1) == 2);
+}

@@ -21,6 +21,7 @@ mod fair;
 pub mod frame;
 mod greeting;
 pub mod hash;
+pub mod idle;
 pub mod line;
 pub mod link;
 mod listener;

@@ -1,16 +1,20 @@
 //! Recycled memory for what comes over the network: pages are taken from the system once and used
 //! again for what comes next, as in the segments of a host.
 
+use crate::idle::{Trims, trim_when_idle};
 use crate::lock;
 use forebay_arena::{OwnAllocator, OwnBlock};
 use forebay_types::{Code, Error, Result};
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Most pieces of a pool that are used again; more of them are ordinary memory.
 const BLOCKS: u32 = 4_096;
 const PAGE: u64 = 4_096;
+/// Pieces from this size on are given back to the system some seconds after the last one.
+const LARGE: u64 = 1 << 20;
 
 /// A limit that pools share.
 #[derive(Debug)]
@@ -29,6 +33,9 @@ struct Inner {
     budget: Arc<Budget>,
     /// Made when it is first needed: address space only, pages come by and by.
     memory: OnceLock<Result<Memory>>,
+    /// When the last large piece was wanted.
+    large: Mutex<Instant>,
+    watched: AtomicBool,
 }
 
 struct Memory {
@@ -95,12 +102,17 @@ impl Memory {
 impl Pool {
     /// A pool within a budget.
     pub fn new(budget: &Arc<Budget>) -> Pool {
-        Pool { inner: Arc::new(Inner { budget: budget.clone(), memory: OnceLock::new() }) }
+        let (budget, memory, large) = (budget.clone(), OnceLock::new(), Mutex::new(Instant::now()));
+        Pool { inner: Arc::new(Inner { budget, memory, large, watched: AtomicBool::new(false) }) }
     }
 
     /// So many bytes, with whatever was in them before.
     pub fn take(&self, bytes: u64) -> Result<Lease> {
-        let Inner { budget, memory } = &*self.inner;
+        let Inner { budget, memory, large, .. } = &*self.inner;
+        if bytes >= LARGE {
+            *lock(large) = Instant::now();
+            trim_when_idle(&self.inner);
+        }
         budget.take(bytes).map_err(|used| {
             let limit = budget.limit;
             Error::new(
@@ -129,6 +141,23 @@ impl Pool {
                 ),
             )),
         }
+    }
+}
+
+impl Trims for Inner {
+    fn watched(&self) -> &AtomicBool {
+        &self.watched
+    }
+
+    fn idle(&self) -> Duration {
+        lock(&self.large).elapsed()
+    }
+
+    fn trim(&self) -> bool {
+        let Some(Ok(memory)) = self.memory.get() else { return true };
+        let mut allocator = lock(&memory.allocator);
+        allocator.trim();
+        allocator.used() < LARGE
     }
 }
 

@@ -143,6 +143,12 @@ impl ShmReceiver {
     pub fn cancel_sleep(&self) {
         self.bell.cancel_sleep();
     }
+
+    /// Whether this side has said that it sleeps, and nobody has woken it since.
+    #[inline]
+    pub fn is_asleep(&self) -> bool {
+        self.bell.is_asleep()
+    }
 }
 
 impl ShmLink {

@@ -109,7 +109,7 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
     let peer = Arc::new(Peer::new(client, way, shared.budget.clone()));
     peer.beat();
     lock(&shared.peers).push(peer.clone());
-    lock(&shared.newcomers).push(Entry { peer, receiver });
+    lock(&shared.newcomers).push(Entry::new(peer, receiver));
     shared.touch();
     Ok(())
 }

@@ -37,6 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// How it is reached.
+#[expect(clippy::large_enum_variant, reason = "one for each client, which lies in a box of its own")]
 pub(crate) enum Way {
     Memory(Memory),
     Network(Remote),

@@ -1,6 +1,14 @@
 //! Finds the next request. One worker at a time is the *leader* and holds the poller: it looks
 //! into the rings and sockets of all clients in turn, polls a little, then sleeps on the server's
 //! doorbell and those sockets.
+//!
+//! Of a crowd of clients those that ask for nothing cost nothing: they are told that nobody looks into
+//! their rings, and ring the doorbell before they are looked at again.
+//!
+//! ```text
+//! looked at --asked for nothing in many looks--> told so, and looked at once more --> resting
+//!     ^------------------------ its word says that it has rung ------------------------|
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +31,14 @@ use crate::shared::Shared;
 const REMEMBERED: usize = 4_096;
 /// Clients whose ids are kept after they left.
 const CLIENTS: usize = 256;
+/// So few clients are all looked at.
+const FEW: usize = 8;
+/// A client rests that has asked for nothing in so many looks.
+const LOOKS: u32 = 1_000;
+/// The doorbell is looked at after so many requests, and at most a tick of the coarse clock after the last look.
+const REQUESTS: u32 = 16;
+/// While nothing comes it is looked at so often: once in so many looks into rings.
+const POLLS: u32 = 64;
 
 /// The requests of one client that ran here: a ring of ids.
 #[derive(Default)]
@@ -48,8 +64,10 @@ impl Seen {
 }
 
 pub(crate) struct Entry {
-    pub peer: Arc<Peer>,
-    pub receiver: Receiver,
+    peer: Arc<Peer>,
+    receiver: Receiver,
+    /// Looks since it asked for something.
+    looks: u32,
 }
 
 /// Where the requests of a client come.
@@ -82,7 +100,16 @@ pub(crate) enum Next {
 /// What the leader holds.
 #[derive(Default)]
 pub(crate) struct Poller {
+    /// Clients that are looked at, and those that rest.
     entries: Vec<Entry>,
+    resting: Vec<Entry>,
+    /// The doorbell was rung, by one of those perhaps.
+    rung: bool,
+    /// Nobody is kept waiting: it has just slept.
+    slept: bool,
+    requests: u32,
+    /// Tick of the coarse clock at the last look at the doorbell.
+    tick: i64,
     turn: usize,
     spin: Spin,
     seen: QuickMap<u64, Seen>,
@@ -105,6 +132,26 @@ impl Receiver {
 }
 
 impl Entry {
+    pub fn new(peer: Arc<Peer>, receiver: Receiver) -> Entry {
+        Entry { peer, receiver, looks: 0 }
+    }
+
+    /// Whether it rests now: from then on it rings the doorbell.
+    fn rests(&mut self) -> bool {
+        let Receiver::Memory(receiver) = &mut self.receiver else { return false };
+        receiver.prepare_sleep();
+        let rests = !receiver.pending();
+        if !rests {
+            receiver.cancel_sleep();
+        }
+        rests
+    }
+
+    /// Whether one that rests has rung.
+    fn has_rung(&self) -> bool {
+        matches!(&self.receiver, Receiver::Memory(receiver) if !receiver.is_asleep())
+    }
+
     /// Whether there is something to take.
     fn pending(&mut self) -> bool {
         let parked = self.peer.parked.load(Ordering::Relaxed);
@@ -171,13 +218,64 @@ impl Poller {
     pub fn next(&mut self, shared: &Shared, frame: &mut Frame) -> Next {
         loop {
             self.renew(shared);
+            if self.entries.len() > FEW || !self.resting.is_empty() {
+                self.look_at_doorbell(shared);
+            }
             if let Some(next) = self.ready(shared).or_else(|| self.scan(shared, frame)) {
                 return next;
             }
             if shared.is_over() {
                 return Next::Over;
             }
-            self.wait(shared);
+            match self.rung {
+                true => self.wake_resting(),
+                false => self.wait(shared),
+            }
+        }
+    }
+
+    /// Those that rest are not kept waiting by those that are looked at.
+    fn look_at_doorbell(&mut self, shared: &Shared) {
+        self.requests = self.requests.wrapping_add(1);
+        if self.requests.is_multiple_of(LOOKS) {
+            self.let_rest();
+        }
+        // What has woken it comes first.
+        if std::mem::take(&mut self.slept) || self.resting.is_empty() {
+            return;
+        }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+        let tick = now.tv_sec * 1_000 + now.tv_nsec / 1_000_000;
+        if self.requests.is_multiple_of(REQUESTS) || tick != self.tick {
+            self.tick = tick;
+            if self.rung || shared.doorbell.is_rung() {
+                shared.doorbell.clear();
+                self.wake_resting();
+            }
+        }
+    }
+
+    /// Of a crowd, clients that have asked for nothing in many looks are looked at no more.
+    fn let_rest(&mut self) {
+        if self.entries.len() <= FEW {
+            return;
+        }
+        for i in (0..self.entries.len()).rev() {
+            if self.entries[i].looks >= LOOKS && self.entries[i].rests() {
+                self.resting.push(self.entries.swap_remove(i));
+            }
+        }
+    }
+
+    /// Whoever has rung is looked at again.
+    fn wake_resting(&mut self) {
+        self.rung = false;
+        for i in (0..self.resting.len()).rev() {
+            if self.resting[i].has_rung() {
+                let mut entry = self.resting.swap_remove(i);
+                entry.looks = 0;
+                self.entries.push(entry);
+            }
         }
     }
 
@@ -215,8 +313,10 @@ impl Poller {
         shared.changed.store(false, Ordering::Release);
         self.entries.append(&mut crate::peer::lock(&shared.newcomers));
         self.entries.retain(|e| !e.peer.is_gone());
+        self.resting.retain(|e| !e.peer.is_gone());
         if self.seen.len() > CLIENTS {
-            let here: Vec<u64> = self.entries.iter().map(|e| e.peer.client).collect();
+            let all = self.entries.iter().chain(&self.resting);
+            let here: Vec<u64> = all.map(|e| e.peer.client).collect();
             self.seen.retain(|client, _| here.contains(client));
         }
     }
@@ -228,8 +328,10 @@ impl Poller {
             self.turn = (self.turn + 1) % self.entries.len();
             let entry = &mut self.entries[self.turn];
             if !entry.pending() {
+                entry.looks = entry.looks.saturating_add(1);
                 continue;
             }
+            entry.looks = 0;
             has_place = has_place || shared.crew.begin();
             if !has_place {
                 return Some(Next::NoPlace);
@@ -245,6 +347,7 @@ impl Poller {
     }
 
     fn wait(&mut self, shared: &Shared) {
+        self.let_rest();
         let entries = &mut self.entries;
         let mut ready = || {
             shared.changed.load(Ordering::Acquire)
@@ -252,14 +355,30 @@ impl Poller {
                 || shared.ready.is_any()
                 || entries.iter_mut().any(Entry::pending)
         };
-        let Some(start) = self.spin.poll(&mut ready) else { return };
+        let waited = match self.resting.is_empty() {
+            true => self.spin.poll(&mut ready),
+            false => {
+                let mut polls = 0u32;
+                let waited = self.spin.poll(&mut || {
+                    polls = polls.wrapping_add(1);
+                    self.rung = polls.is_multiple_of(POLLS) && shared.doorbell.is_rung();
+                    self.rung || ready()
+                });
+                if self.rung {
+                    shared.doorbell.clear();
+                }
+                waited
+            }
+        };
+        let Some(start) = waited else { return };
         self.prepare_sleep(true);
         let work = shared.changed.load(Ordering::SeqCst)
             || shared.is_over()
             || shared.ready.is_any()
             || self.entries.iter_mut().any(Entry::pending);
-        if !work {
-            self.sleep(shared);
+        if !work && !self.rung {
+            self.rung = self.sleep(shared);
+            self.slept = true;
         }
         self.prepare_sleep(false);
         self.spin.slept(start.elapsed());
@@ -275,15 +394,17 @@ impl Poller {
         }
     }
 
-    /// Sleeps until the doorbell rings or something comes over the network.
-    fn sleep(&self, shared: &Shared) {
+    /// Sleeps until the doorbell rings or something comes over the network; says whether it has rung.
+    fn sleep(&self, shared: &Shared) -> bool {
         let mut fds = vec![PollFd::new(&shared.doorbell, PollFlags::IN)];
         let sockets = self.entries.iter().filter(|e| !e.peer.is_gone()).filter_map(|e| e.receiver.socket());
         fds.extend(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let _ = poll(&mut fds, None);
-        if !fds[0].revents().is_empty() {
+        let rung = !fds[0].revents().is_empty();
+        if rung {
             shared.doorbell.clear();
         }
+        rung
     }
 }
 

@@ -5,7 +5,7 @@ mod memory;
 mod remote;
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,7 @@ use forebay_link::net::{Address, Fingerprint, Key, Received};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, PeerState, QuickMap, Transport, standing};
 use forebay_types::call::{
-    ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, RequestId, SLOTS, kind,
-    put_outcome,
+    ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, RequestId, kind, put_outcome,
 };
 use forebay_types::codec::Writer;
 use forebay_types::directory::ServerInfo;
@@ -51,6 +50,8 @@ pub(super) struct Reach {
 #[derive(Default)]
 pub(super) struct Pending {
     done: AtomicBool,
+    /// Its slot while it is under way.
+    slot: AtomicU16,
     state: Mutex<PendingState>,
 }
 
@@ -121,26 +122,30 @@ pub(super) struct Connection {
 /// Requests that were sent and not answered, by id, each with a slot of its own.
 #[derive(Default)]
 struct UnderWay {
-    requests: QuickMap<u64, (Arc<Pending>, u16)>,
+    requests: QuickMap<u64, Arc<Pending>>,
     /// Slots that were used before and are free; all from `next` on are, too.
     free: Vec<u16>,
-    next: usize,
+    next: u32,
 }
 
 impl UnderWay {
     fn insert(&mut self, id: u64, pending: &Arc<Pending>) -> Option<RequestId> {
-        let slot = self.free.pop().or_else(|| {
-            let next = (self.next < SLOTS).then_some(self.next as u16);
-            self.next += usize::from(next.is_some());
-            next
-        })?;
-        self.requests.insert(id, (pending.clone(), slot));
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                let slot = u16::try_from(self.next).ok()?;
+                self.next += 1;
+                slot
+            }
+        };
+        pending.slot.store(slot, Ordering::Relaxed);
+        self.requests.insert(id, pending.clone());
         Some(RequestId { id, slot })
     }
 
     fn remove(&mut self, id: u64) -> Option<Arc<Pending>> {
-        let (pending, slot) = self.requests.remove(&id)?;
-        self.free.push(slot);
+        let pending = self.requests.remove(&id)?;
+        self.free.push(pending.slot.load(Ordering::Relaxed));
         Some(pending)
     }
 }
@@ -367,8 +372,8 @@ impl Connection {
         {
             // Its slot is nobody else's meanwhile.
             let under_way = lock(&self.under_way);
-            if let Some((_, slot)) = under_way.requests.get(&id) {
-                let request = RequestId { id, slot: *slot };
+            if under_way.requests.contains_key(&id) {
+                let request = RequestId { id, slot: pending.slot.load(Ordering::Relaxed) };
                 match &self.way {
                     Way::Memory(memory) => memory.cancel(request),
                     Way::Network(remote) => remote.cancel(request, copies),
@@ -471,18 +476,20 @@ impl Connection {
             return;
         }
         // What only went there is needed no more, whenever its results are taken.
-        let went: Vec<_> =
-            state.chunks.extract_if(.., |(_, chunk)| matches!(chunk, Chunk::Block(_, false))).collect();
         if !state.chunks.is_empty() {
-            self.note_complete(pending);
+            let went = |chunk: &mut (usize, Chunk)| matches!(chunk.1, Chunk::Block(_, false));
+            self.free(state.chunks.extract_if(.., went).collect());
+            if !state.chunks.is_empty() {
+                self.note_complete(pending);
+            }
         }
         state.chunks.extend(came);
         state.reply = Some(reply);
         drop(state);
         pending.done.store(true, Ordering::Release);
-        self.free(went);
     }
 
+    /// Results that lie in the segment may have to leave it before they are taken.
     fn note_complete(&self, pending: &Arc<Pending>) {
         let mut complete = lock(&self.complete);
         if complete.len() == COMPLETE {

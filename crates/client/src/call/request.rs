@@ -87,20 +87,7 @@ impl<'r> Request<'r, '_> {
         connection: &Connection,
         until: Option<Instant>,
     ) -> Result<(Arc<Pending>, Option<Instant>), Sent> {
-        let mut placed = Placed {
-            items: Vec::with_capacity(self.args.len()),
-            inline: Vec::new(),
-            at: 0,
-            chunks: Vec::new(),
-            parts: Vec::new(),
-            kept: Vec::new(),
-        };
-        for (index, param) in self.signature.passed().enumerate() {
-            if let Err(e) = self.place(connection, index, param, &mut placed) {
-                connection.free(placed.chunks);
-                return Err(Sent::Not(e));
-            }
-        }
+        let placed = self.place_all(connection, until)?;
         let (sent, sent_ns) = self.timed.then(now).unzip();
         let body = self.encode(&placed, sent_ns.unwrap_or(0));
         let parts: Vec<&[u8]> = placed.parts.iter().map(|p| &p[..]).collect();
@@ -111,6 +98,37 @@ impl<'r> Request<'r, '_> {
         let done = self.push(connection, until, &body, placed.chunks, large);
         spare::keep_buffer(body);
         done.map(|pending| (pending, sent))
+    }
+
+    /// Places all arguments. While others that are under way have taken the room it is waited for.
+    fn place_all(&self, connection: &Connection, until: Option<Instant>) -> Result<Placed<'r>, Sent> {
+        let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
+        loop {
+            let mut placed = Placed {
+                items: Vec::with_capacity(self.args.len()),
+                inline: Vec::new(),
+                at: 0,
+                chunks: Vec::new(),
+                parts: Vec::new(),
+                kept: Vec::new(),
+            };
+            let mut params = self.signature.passed().enumerate();
+            let done = params.try_for_each(|(i, param)| self.place(connection, i, param, &mut placed));
+            let Err(e) = done else { return Ok(placed) };
+            connection.free(placed.chunks);
+            if e.code() != Code::Full || !connection.is_busy() {
+                return Err(Sent::Not(e));
+            }
+            let _wait = standing::Wait::begin();
+            if let Err(e) = wait.once() {
+                self.inner.pump.brought();
+                return Err(match connection.lost() {
+                    Some(lost) => Sent::Lost(lost.clone()),
+                    None => Sent::Not(e),
+                });
+            }
+            breathe(wait.since());
+        }
     }
 
     /// Waits for room while the server lives and time is left.

@@ -86,8 +86,8 @@ pub struct Core {
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
-    /// The program has said that the loop ends at its next head.
-    pub finish: AtomicBool,
+    /// What the next head heeds: [`FINISH`], [`RECKON`].
+    pub heed: AtomicU8,
     /// What becomes of late errors.
     pub late: RwLock<(LateErrors, Option<Warn>)>,
 }
@@ -113,6 +113,11 @@ pub const BODY: u8 = 1;
 pub const BEHIND: u8 = 2;
 /// A loop was left in the body of a step, as by `break`.
 pub const LEFT: u8 = 3;
+
+/// The program has said that the loop ends at its next head.
+pub const FINISH: u8 = 1;
+/// What is kept every so many steps has changed in the body of the loop.
+pub const RECKON: u8 = 2;
 
 /// What a session counts on its own.
 #[derive(Default)]
@@ -199,6 +204,7 @@ impl Core {
         self.position.store(position, Ordering::Relaxed);
         self.stands.store(position + 1, Ordering::Relaxed);
         self.phase.store(0, Ordering::Relaxed);
+        self.heed.store(0, Ordering::Relaxed);
         self.steer.kept.store(-1, Ordering::Relaxed);
     }
 

@@ -10,7 +10,7 @@ use forebay_types::control::{Heads, word};
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result};
 
-use super::core::{BEHIND, BODY, Core, LEFT, LOOPED, LOOPING};
+use super::core::{BEHIND, BODY, Core, FINISH, LEFT, LOOPED, LOOPING, RECKON};
 use super::ending::{Ending, Watch};
 use super::numbers::Place;
 use super::patience::SLICE;
@@ -146,7 +146,6 @@ impl LoopHead {
             (core.loops.load(Ordering::Relaxed) + 1, core.steer.every.load(Ordering::Relaxed));
         let until = n.map(|n| n.max(start));
         core.declare(&Declare::Progress { start, end: until, stride, number, every })?;
-        core.finish.store(false, Ordering::Relaxed);
         core.looped.store(LOOPING, Ordering::Relaxed);
         core.position.store(start, Ordering::Relaxed);
         core.stride
@@ -221,7 +220,7 @@ impl LoopHead {
     #[inline]
     pub fn at_once(&mut self) -> Option<i64> {
         let (core, step) = (&*self.core, self.next);
-        if step >= self.quiet || core.finish.load(Ordering::Relaxed) || self.watch.is_due(core) {
+        if step >= self.quiet || core.heed.load(Ordering::Relaxed) != 0 || self.watch.is_due(core) {
             return None;
         }
         if core.life.is_child() || self.went_back() {
@@ -239,7 +238,7 @@ impl LoopHead {
 
     /// Whether the program has said that the loop ends here.
     fn is_finished(&self) -> bool {
-        self.core.finish.load(Ordering::Relaxed)
+        self.core.heed.load(Ordering::Relaxed) & FINISH != 0
     }
 
     #[cold]
@@ -251,6 +250,7 @@ impl LoopHead {
         if self.went_back() {
             return Err(self.lost_its_place());
         }
+        self.core.heed.fetch_and(!RECKON, Ordering::Relaxed);
         let step = self.next;
         let last = step >= self.end || self.is_finished();
         // What is called here finds the state of this head.
@@ -276,6 +276,7 @@ impl LoopHead {
         self.core.keep_state(step, true)?;
         self.ended = true;
         self.end = step;
+        self.core.heed.store(0, Ordering::Relaxed);
         self.watch.end(&self.core);
         self.core.phase.store(BEHIND, Ordering::Relaxed);
         if !self.core.steer.quitting() {
@@ -333,6 +334,7 @@ impl Drop for LoopHead {
                 // In the body of a step only the program knows whether it is computed.
                 let in_body = self.core.position.load(Ordering::Relaxed) != self.next;
                 self.core.phase.store(if in_body { LEFT } else { 0 }, Ordering::Relaxed);
+                self.core.heed.store(0, Ordering::Relaxed);
             }
             self.core.declare_at_once(&Declare::Over { step: self.next });
         }

@@ -107,7 +107,7 @@ impl Session {
             stands: AtomicI64::new(0),
             closing: AtomicU64::new(0),
             check: RwLock::new(None),
-            finish: AtomicBool::default(),
+            heed: AtomicU8::default(),
             late: RwLock::default(),
             segment,
             opened,

@@ -13,7 +13,7 @@ use forebay_types::{Code, Error, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::core::{BODY, Core, LEFT, LOOPING, Warn, say, to_json};
+use super::core::{BODY, Core, FINISH, LEFT, LOOPING, Warn, say, to_json};
 use super::diagram::Diagram;
 use super::ending::Ending;
 use super::life::Watcher;
@@ -403,16 +403,17 @@ impl Session {
         }
     }
 
-    /// The loop ends at its next head, as if it had come to its last step.
+    /// The loop ends at its next head, as if it had come to its last step; one that is still to begin does so at its
+    /// first.
     pub fn finish(&self) -> Result<()> {
         self.core.enter()?;
-        if self.core.phase.load(Ordering::Relaxed) != BODY {
+        if !matches!(self.core.phase.load(Ordering::Relaxed), 0 | BODY) {
             return Err(Error::new(
                 Code::Conflict,
                 "no loop is under way that could be finished; call finish (fb_finish) in its body",
             ));
         }
-        self.core.finish.store(true, Ordering::Relaxed);
+        self.core.heed.fetch_or(FINISH, Ordering::Relaxed);
         Ok(())
     }
 

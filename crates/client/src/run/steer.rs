@@ -11,7 +11,7 @@ use forebay_types::watch::{Act, Declare, Parameter as Declared};
 use forebay_types::{Code, Error, Name, Result, counted};
 use serde_json::{Map, Value};
 
-use super::core::{Core, say, to_json};
+use super::core::{BODY, Core, RECKON, say, to_json};
 use super::down::Due;
 
 /// Called in the thread of the loop head with the step.
@@ -228,6 +228,9 @@ impl Core {
         }
         self.steer.every.store(every.unwrap_or(0), Ordering::Relaxed);
         self.steer.kept.store(-1, Ordering::Relaxed);
+        if self.phase.load(Ordering::Relaxed) == BODY {
+            self.heed.fetch_or(RECKON, Ordering::Relaxed);
+        }
         // A snapshot may come at any head: as large as the last one in the run, if there is one.
         if let Some(bytes) = self.last_bytes.get() {
             self.expect(*bytes);

@@ -10,6 +10,7 @@ use super::stream::NetStream;
 use crate::frame::{HEADER_BYTES, Header, kind};
 use crate::hash::QuickMap;
 use crate::pool::{Lease, Pool};
+use forebay_types::call::SLOTS;
 use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -17,11 +18,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Most frames whose parts have not all come.
-const UNFINISHED: usize = 1_024;
-/// What has come and was not taken, before no more is read.
-const READY_FRAMES: usize = 4_096;
-const READY_BYTES: usize = 16 << 20;
+/// Most frames whose parts have not all come: the heads of all that a client may have under way go before their parts.
+const UNFINISHED: usize = SLOTS;
+/// What has come and was not taken, before no more is read: all that a client may have under way, and that it does not
+/// want it any more.
+const READY_FRAMES: usize = 2 * SLOTS;
+const READY_BYTES: usize = 64 << 20;
 
 /// A frame that has come, with its large parts.
 #[derive(Debug)]
@@ -34,6 +36,12 @@ pub struct Received {
     pub parts: Vec<Lease>,
     /// Why they could not be taken in, if so; then there are none.
     pub fault: Option<Error>,
+}
+
+impl Received {
+    fn is_bare(&self) -> bool {
+        self.body.is_empty() && self.parts.is_empty()
+    }
 }
 
 /// A frame whose parts have not all come.
@@ -62,6 +70,8 @@ pub struct NetReceiver {
     unfinished: QuickMap<u64, Unfinished>,
     ready: VecDeque<Received>,
     ready_bytes: usize,
+    /// Those of them that have a header only.
+    bare: usize,
     heard: Instant,
     ended: bool,
 }
@@ -85,6 +95,7 @@ impl NetReceiver {
             unfinished: QuickMap::default(),
             ready: VecDeque::new(),
             ready_bytes: 0,
+            bare: 0,
             heard: Instant::now(),
             ended: false,
         }
@@ -108,14 +119,16 @@ impl NetReceiver {
     /// Takes the frames of that kind, which have a header only, out of those that wait.
     pub fn taken_back(&mut self, kind: u16) -> impl Iterator<Item = Header> {
         let mut headers = Vec::new();
-        self.ready.retain(|r| {
-            let keep = r.header.kind != kind;
-            if !keep {
-                headers.push(r.header);
-                self.ready_bytes -= r.body.len();
-            }
-            keep
-        });
+        if self.bare > 0 {
+            self.ready.retain(|r| {
+                let keep = r.header.kind != kind || !r.is_bare();
+                if !keep {
+                    headers.push(r.header);
+                }
+                keep
+            });
+            self.bare -= headers.len();
+        }
         headers.into_iter()
     }
 
@@ -127,6 +140,7 @@ impl NetReceiver {
         }
         let Some(received) = self.ready.pop_front() else { return Ok(None) };
         self.ready_bytes -= received.body.len();
+        self.bare -= usize::from(received.is_bare());
         Ok(Some(received))
     }
 
@@ -219,6 +233,7 @@ impl NetReceiver {
 
     fn deliver(&mut self, frame: Received) {
         self.ready_bytes += frame.body.len();
+        self.bare += usize::from(frame.is_bare());
         self.ready.push_back(frame);
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Memory {
     down: Mutex<Down>,
     wire: Mutex<Wire>,
     /// By slot, the requests that are not wanted any more; `None`: the client said something else.
-    cancelled: OnceLock<Option<Block>>,
+    cancelled: OnceLock<Option<Box<Block>>>,
 }
 
 struct Down {
@@ -50,7 +50,7 @@ impl Memory {
         let Some(index) = self.segment.word(word::CANCELLED).load(Ordering::Acquire).checked_sub(1) else {
             return false;
         };
-        let found = || self.segment.block(u32::try_from(index).ok()?).ok();
+        let found = || self.segment.block(u32::try_from(index).ok()?).ok().map(Box::new);
         let word = self.cancelled.get_or_init(found).as_ref().and_then(|block| block.word(slot.into()));
         word.is_some_and(|word| word.load(Ordering::SeqCst) == id)
     }

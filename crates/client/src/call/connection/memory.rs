@@ -3,12 +3,13 @@
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Direction, Doorbell, Segment};
 use forebay_link::frame::Header;
+use forebay_link::idle::{Trims, trim_when_idle};
 use forebay_link::{Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
 use forebay_types::call::{RequestId, SLOTS, ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
@@ -21,6 +22,9 @@ use super::{LEAST_ROOM, agree, room};
 /// Most large arguments under way at a time.
 pub(super) const BLOCKS: u32 = 4_096;
 
+/// Blocks from this size on are given back to the system some seconds after the last one.
+const LARGE: u64 = 1 << 20;
+
 /// Between two attempts at a server that closed the connection before a word.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -28,15 +32,22 @@ pub(in crate::call) struct Memory {
     segment: Segment,
     wire: Wire,
     watch: Mutex<Watch>,
-    sending: Mutex<Sending>,
+    sending: Arc<Sends>,
     receiving: Mutex<Receiving>,
     /// Position in the ring of replies up to which they were taken.
     taken: AtomicU64,
 }
 
+struct Sends {
+    state: Mutex<Sending>,
+    watched: AtomicBool,
+}
+
 struct Sending {
     sender: ShmSender,
     allocator: Allocator,
+    /// When the last large block was wanted.
+    large: Instant,
     /// By slot, the requests that are not wanted any more; made when the first one is.
     cancelled: Option<Block>,
     /// Those that the server cannot be told of yet, for want of memory.
@@ -46,6 +57,35 @@ struct Sending {
 struct Receiving {
     receiver: ShmReceiver,
     frame: Frame,
+}
+
+impl Sends {
+    fn new(sender: ShmSender, allocator: Allocator) -> Sends {
+        let large = Instant::now();
+        let state = Mutex::new(Sending { sender, allocator, large, cancelled: None, untold: Vec::new() });
+        Sends { state, watched: AtomicBool::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sending> {
+        lock(&self.state)
+    }
+}
+
+impl Trims for Sends {
+    fn watched(&self) -> &AtomicBool {
+        &self.watched
+    }
+
+    fn idle(&self) -> Duration {
+        self.lock().large.elapsed()
+    }
+
+    fn trim(&self) -> bool {
+        let allocator = &mut self.lock().allocator;
+        allocator.reap();
+        allocator.trim();
+        allocator.used() < LARGE
+    }
 }
 
 impl Sending {
@@ -103,7 +143,7 @@ impl Memory {
             segment,
             wire,
             watch: Mutex::new(watch),
-            sending: Mutex::new(Sending { sender, allocator, cancelled: None, untold: Vec::new() }),
+            sending: Arc::new(Sends::new(sender, allocator)),
             receiving: Mutex::new(Receiving { receiver, frame: Frame::default() }),
             taken: AtomicU64::new(0),
         })
@@ -126,17 +166,23 @@ impl Memory {
     /// A block for an argument.
     pub fn block(&self, bytes: u64) -> Result<Block> {
         let found = {
-            let allocator = &mut lock(&self.sending).allocator;
+            let mut sending = self.sending.lock();
             // What a service has kept longer than its call.
-            allocator.reap();
-            allocator.alloc(bytes)
+            sending.allocator.reap();
+            if bytes >= LARGE {
+                sending.large = Instant::now();
+            }
+            sending.allocator.alloc(bytes)
         };
+        if bytes >= LARGE {
+            trim_when_idle(&self.sending);
+        }
         found.ok_or_else(|| self.no_room(bytes))
     }
 
     #[cold]
     fn no_room(&self, bytes: u64) -> Error {
-        let sending = lock(&self.sending);
+        let sending = self.sending.lock();
         let (room, used, live) =
             (sending.allocator.capacity(), sending.allocator.used(), sending.arguments());
         Error::new(
@@ -152,7 +198,7 @@ impl Memory {
     pub fn free(&self, blocks: impl IntoIterator<Item = Block>) {
         let mut blocks = blocks.into_iter().peekable();
         if blocks.peek().is_some() {
-            let mut sending = lock(&self.sending);
+            let mut sending = self.sending.lock();
             blocks.for_each(|b| sending.allocator.free(b));
             self.tell_cancelled(&mut sending);
         }
@@ -161,13 +207,13 @@ impl Memory {
     /// Sends a request. Without an error there is only no room in the ring just now.
     pub fn send(&self, request: RequestId, body: &[u8]) -> Result<(), Option<Error>> {
         let header = Header { flags: request.flags(), ..Header::new(kind::REQUEST, request.id) };
-        let sent = lock(&self.sending).sender.send(&header, &[body]);
+        let sent = self.sending.lock().sender.send(&header, &[body]);
         sent.map_err(|full| full.for_ever().then(|| full.into()))
     }
 
     /// A request under way is not wanted any more.
     pub fn cancel(&self, request: RequestId) {
-        let mut sending = lock(&self.sending);
+        let mut sending = self.sending.lock();
         sending.untold.push(request);
         self.tell_cancelled(&mut sending);
     }
