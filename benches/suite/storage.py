@@ -273,18 +273,19 @@ def steps(bench: Bench) -> list[Figure]:
     """Very many small snapshots: how fast they become durable, beside files that are synced one by one, and what a run
     of so many costs whoever opens it.
     """
-    count = 1000 if bench.quick else 10_000
+    count, many = (1000, 100_000) if bench.quick else (100_000, 1_000_000)
     script = str(VERSUS / "steps_python.py")
 
     def run(who: str, number: int, environment: dict[str, str]) -> Any:
         return alone([sys.executable, script, who, str(bench.fresh()), str(number)], environment)
 
     # The yardstick before and after, for a disk that drifts.
-    raws = [run("raw", count // 10, {})["steps_s"]]
+    raws = [run("raw", 1000, {})["steps_s"]]
     ours = {
         who: run("forebay", count, e) for who, e in (("embedded", bench.embedded), ("agent", bench.agent))
     }
-    raws.append(run("raw", count // 10, {})["steps_s"])
+    raws.append(run("raw", 1000, {})["steps_s"])
+    sets = run("sets", many, bench.embedded)
     bench.over()
     limit, what = statistics.mean(raws), f"{count} snapshots of ten numbers, durable"
     yard = "files synced one by one"
@@ -295,7 +296,11 @@ def steps(bench: Bench) -> list[Figure]:
             Figure("small snapshots", what, name, rate, "1/s", yard, limit / rate),
             Figure("small snapshots", f"opening a run of {count}", name, result["open_ms"], "ms"),
             Figure("small snapshots", f"the last of {count}", name, result["last_ms"], "ms"),
+            Figure("small snapshots", f"recovering a run of {count}", name, result["recover_ms"], "ms"),
         ]
+    for key, does in (("look_ms", "finding"), ("delete_ms", "deleting, durable,")):
+        what = f"{does} one of {many} data sets"
+        figures.append(Figure("small snapshots", what, "Forebay, embedded", sets[key], "ms"))
     return figures
 
 

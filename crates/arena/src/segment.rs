@@ -249,13 +249,13 @@ impl Segment {
     /// Uses a segment without a name whose descriptor came over a socket. One that its maker could cut
     /// short, so that touching it would kill this process, is refused.
     pub fn from_fd(fd: OwnedFd) -> Result<Segment> {
-        if !is_sealed(fd.as_fd()) {
-            return Err(Error::new(
-                Code::Refused,
-                "the segment could be cut short while it is used; hand over a memory file with the seal F_SEAL_SHRINK",
-            ));
-        }
-        // Whoever has many of them has descriptors for other things.
+        is_sealed_or_refused(fd.as_fd())?;
+        Segment::adopt(fd, None)
+    }
+
+    /// The same for whoever has many of them, and needs his descriptors for other things: this one is closed.
+    pub fn from_fd_alone(fd: OwnedFd) -> Result<Segment> {
+        is_sealed_or_refused(fd.as_fd())?;
         let (map, layout) = Segment::map_checked(fd)?;
         Ok(Segment::over(map.without_file(), layout, None, None))
     }
@@ -324,7 +324,7 @@ impl Segment {
     /// The descriptor, to be sent over a socket.
     ///
     /// # Panics
-    /// When the segment came over a socket itself: who made it hands it on.
+    /// When it was closed at once ([`Segment::from_fd_alone`]): who made the segment hands it on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.inner.map.fd().expect("a segment is handed on by whoever made it")
     }
@@ -611,6 +611,17 @@ fn lock(file: BorrowedFd) -> Result<OwnedFd> {
     let own = again(file).map_err(|e| Error::io("cannot open a segment once more", e))?;
     let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
     Ok(own)
+}
+
+/// A segment that could be cut short would end whoever looks at it.
+fn is_sealed_or_refused(fd: BorrowedFd) -> Result<()> {
+    match is_sealed(fd) {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code::Refused,
+            "the segment could be cut short while it is used; hand over a memory file with the seal F_SEAL_SHRINK",
+        )),
+    }
 }
 
 /// Whether nobody can take pages away from a file.

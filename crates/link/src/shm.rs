@@ -167,7 +167,7 @@ impl ShmLink {
 
     /// The server's side: the segment that a client handed over.
     pub fn accept(fd: OwnedFd) -> Result<ShmLink> {
-        let segment = Segment::from_fd(fd)?;
+        let segment = Segment::from_fd_alone(fd)?;
         if segment.kind() != place::kind::CALL {
             return Err(Error::bad(format!("a segment of kind {} is no call link", segment.kind())));
         }
