@@ -273,7 +273,7 @@ def steps(bench: Bench) -> list[Figure]:
     """Very many small snapshots: how fast they become durable, beside files that are synced one by one, and what a run
     of so many costs whoever opens it.
     """
-    count, many = (1000, 100_000) if bench.quick else (100_000, 1_000_000)
+    count, many = (1000, 100_000) if bench.quick else (20_000, 1_000_000)
     script = str(VERSUS / "steps_python.py")
 
     def run(who: str, number: int, environment: dict[str, str]) -> Any:
