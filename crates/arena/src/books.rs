@@ -197,7 +197,8 @@ impl Books {
 }
 
 /// Pages of the block area are taken from the system by whoever needs them first: the allocator, or the
-/// thread that takes them ahead. One at a time does it; the mark of what is taken grows, but where pages behind all blocks are given back.
+/// thread that takes them ahead. One at a time does it; the mark of what is taken grows, but where pages
+/// behind all blocks are given back.
 pub(crate) struct Growth {
     one: Mutex<()>,
     piece: u64,

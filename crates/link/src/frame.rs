@@ -28,6 +28,7 @@
 //! version is told by name. Decoding never panics and believes a length only within the limit
 //! that the transport gives.
 
+use forebay_types::call::RequestId;
 use forebay_types::codec::Reader;
 use forebay_types::control::WIRE_VERSION;
 use forebay_types::{Code, Error, Result};
@@ -96,6 +97,16 @@ impl Header {
     /// A header without sections.
     pub fn new(kind: u16, id: u64) -> Header {
         Header { kind, id, ..Header::default() }
+    }
+
+    /// The header of a frame about a request.
+    pub fn about(kind: u16, request: RequestId) -> Header {
+        Header { flags: request.flags(), ..Header::new(kind, request.id) }
+    }
+
+    /// The request that such a frame is about.
+    pub fn request(&self) -> RequestId {
+        RequestId::of(self.id, self.flags)
     }
 
     /// The bytes of the header.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Arrays from this size on are large.
+pub const LARGE: u64 = 1 << 20;
 /// After this time without a large array.
 const IDLE: Duration = Duration::from_secs(5);
 

@@ -1,7 +1,7 @@
 //! Recycled memory for what comes over the network: pages are taken from the system once and used
 //! again for what comes next, as in the segments of a host.
 
-use crate::idle::{Trims, trim_when_idle};
+use crate::idle::{LARGE, Trims, trim_when_idle};
 use crate::lock;
 use forebay_arena::{OwnAllocator, OwnBlock};
 use forebay_types::{Code, Error, Result};
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 /// Most pieces of a pool that are used again; more of them are ordinary memory.
 const BLOCKS: u32 = 4_096;
 const PAGE: u64 = 4_096;
-/// Pieces from this size on are given back to the system some seconds after the last one.
-const LARGE: u64 = 1 << 20;
 
 /// A limit that pools share.
 #[derive(Debug)]

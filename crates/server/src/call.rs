@@ -39,27 +39,27 @@ pub(crate) enum Store {
     /// In a buffer of this process, aligned for every element type; so many bytes of it count.
     Own(Vec<u128>, usize),
     /// In the client's segment or in memory that this server holds for it; so many bytes count.
-    Block(Block, usize, Lent),
+    Block(Block, usize, Whose),
     /// In memory of this process, where it came from the network or goes there.
     Lease(Lease),
 }
 
 /// Whose a block is, and who looks at it longer than the call.
-pub(crate) enum Lent {
+pub(crate) enum Whose {
     /// The client's, which uses it again when the call is over.
-    Client(Option<Arc<Kept>>),
+    Client(Option<Arc<LookedAt>>),
     /// Of an array that this server holds.
     Server,
 }
 
 /// A block of the client's that somebody looks at.
-pub(crate) struct Kept {
+pub(crate) struct LookedAt {
     _map: Arc<dyn Any + Send + Sync>,
     /// Set when the call is over and it goes on: the client gets it back at the end of this.
     back: Mutex<Option<(Segment, u32, u32)>>,
 }
 
-impl Drop for Kept {
+impl Drop for LookedAt {
     fn drop(&mut self) {
         if let Some((segment, index, made)) = lock(&self.back).take() {
             let _ = segment.release_made(index, made);
@@ -194,7 +194,7 @@ impl Call {
     pub(crate) fn keep_what_is_looked_at(&mut self) {
         let Some(segment) = self.caller.as_ref().and_then(|c| c.peer.segment()) else { return };
         for slot in &self.slots {
-            if let Slot::Array(_, Store::Block(block, _, Lent::Client(Some(kept)))) = slot
+            if let Slot::Array(_, Store::Block(block, _, Whose::Client(Some(kept)))) = slot
                 && Arc::strong_count(kept) > 1
                 && segment.hold(block.index(), block.made()).is_ok_and(|held| held)
             {
@@ -322,8 +322,8 @@ impl<'a> Arg<'a> {
     /// again. A small array lies in a buffer of the call and has none.
     pub fn keeper(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
         match self.slot {
-            Slot::Array(_, Store::Block(block, _, Lent::Client(kept))) => {
-                let new = || Arc::new(Kept { _map: block.keeper(), back: Mutex::default() });
+            Slot::Array(_, Store::Block(block, _, Whose::Client(kept))) => {
+                let new = || Arc::new(LookedAt { _map: block.keeper(), back: Mutex::default() });
                 Some(kept.get_or_insert_with(new).clone())
             }
             Slot::Array(_, Store::Block(block, ..)) => Some(block.keeper()),

@@ -11,7 +11,7 @@ use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar};
 
 use crate::Call;
-use crate::call::{Caller, Lent, Slot, Store};
+use crate::call::{Caller, Slot, Store, Whose};
 use crate::held::Turn;
 use crate::peer::Peer;
 use crate::service::Service;
@@ -134,7 +134,7 @@ fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
     // As long as it is, whatever length the request tells.
     let block = turn.block(meta)?;
     let bytes = block.len() as usize;
-    Ok(Store::Block(block, bytes, Lent::Server))
+    Ok(Store::Block(block, bytes, Whose::Server))
 }
 
 fn store(place: &Place, from: &mut From) -> Result<Store> {
@@ -162,7 +162,7 @@ fn store(place: &Place, from: &mut From) -> Result<Store> {
                     block.len()
                 )));
             }
-            Ok(Store::Block(block, at.bytes as usize, Lent::Client(None)))
+            Ok(Store::Block(block, at.bytes as usize, Whose::Client(None)))
         }
         Place::Block(at) => Err(corrupt(format!("an argument lies in segment {}; there is one", at.segment))),
         Place::None { bytes } if bytes <= INLINE_TOTAL as u64 => Ok(Store::zeroed(bytes as usize)),

@@ -20,7 +20,7 @@ use forebay_link::net::{NetReceiver, Received};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, QuickMap, ShmReceiver};
 use forebay_types::Error;
-use forebay_types::call::{RequestId, kind};
+use forebay_types::call::kind;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::parked::{PARKED, Taken};
@@ -187,7 +187,7 @@ impl Entry {
                         return found(parts, fault);
                     }
                     Ok(Some(r)) if r.header.kind == kind::CANCEL => {
-                        remote.cancel(RequestId::of(r.header.id, r.header.flags));
+                        remote.cancel(r.header.request());
                         return None;
                     }
                     Ok(None) => return None,
@@ -208,7 +208,7 @@ impl Entry {
             self.peer.cut_off();
         }
         let cancelled = receiver.taken_back(kind::CANCEL);
-        cancelled.for_each(|header| remote.cancel(RequestId::of(header.id, header.flags)));
+        cancelled.for_each(|header| remote.cancel(header.request()));
         remote.note(receiver);
     }
 }

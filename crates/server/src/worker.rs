@@ -125,9 +125,9 @@ impl Worker<'_> {
         let Some(mut poller) = shared.crew.lead() else { return shared.crew.rest() };
         match poller.next(shared, &mut self.frame) {
             Next::Found(Found { peer, parts, fault }) => {
-                let id = RequestId::of(self.frame.header.id, self.frame.header.flags);
+                let id = self.frame.header.request();
                 let request = match fault {
-                    None => self.read(&peer, |client, issue| poller.is_new(client, id.id, issue)),
+                    None => self.read(&peer, id, |client, issue| poller.is_new(client, id.id, issue)),
                     Some(fault) => Err(fault),
                 };
                 drop(poller);
@@ -180,8 +180,7 @@ impl Worker<'_> {
     }
 
     /// Reads the words of the request and refuses what is late, unwanted or was served before.
-    fn read(&mut self, peer: &Peer, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
-        let id = RequestId::of(self.frame.header.id, self.frame.header.flags);
+    fn read(&mut self, peer: &Peer, id: RequestId, is_new: impl FnOnce(u64, u32) -> bool) -> Result<Request> {
         let (call, data) = call::get_call(self.frame.body(), SHORT_BYTES, &mut self.items)?;
         if !peer.wants(id) {
             return Err(unwanted());

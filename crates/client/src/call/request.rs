@@ -121,13 +121,19 @@ impl<'r> Request<'r, '_> {
             }
             let _wait = standing::Wait::begin();
             if let Err(e) = wait.once() {
-                self.inner.pump.brought();
-                return Err(match connection.lost() {
-                    Some(lost) => Sent::Lost(lost.clone()),
-                    None => Sent::Not(e),
-                });
+                return Err(self.unsent(connection, e));
             }
             breathe(wait.since());
+        }
+    }
+
+    /// What it says of the server that a request did not go. Replies may have been taken meanwhile.
+    fn unsent(&self, connection: &Connection, e: Error) -> Sent {
+        self.inner.pump.brought();
+        match connection.lost() {
+            Some(lost) => Sent::Lost(lost.clone()),
+            None if e.code() == Code::ServerLost => Sent::Lost(e),
+            None => Sent::Not(e),
         }
     }
 
@@ -151,12 +157,7 @@ impl<'r> Request<'r, '_> {
             let fault = why.or_else(|| wait.once().err());
             if let Some(e) = fault {
                 connection.free(chunks);
-                self.inner.pump.brought();
-                return Err(match connection.lost() {
-                    Some(lost) => Sent::Lost(lost.clone()),
-                    None if e.code() == Code::ServerLost => Sent::Lost(e),
-                    None => Sent::Not(e),
-                });
+                return Err(self.unsent(connection, e));
             }
             breathe(wait.since());
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Direction, Doorbell, Segment};
 use forebay_link::frame::Header;
-use forebay_link::idle::{Trims, trim_when_idle};
+use forebay_link::idle::{LARGE, Trims, trim_when_idle};
 use forebay_link::{Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
 use forebay_types::call::{RequestId, SLOTS, ServerRequest, kind, word};
 use forebay_types::directory::ServerInfo;
@@ -21,9 +21,6 @@ use super::{LEAST_ROOM, agree, room};
 
 /// Most large arguments under way at a time.
 pub(super) const BLOCKS: u32 = 4_096;
-
-/// Blocks from this size on are given back to the system some seconds after the last one.
-const LARGE: u64 = 1 << 20;
 
 /// Between two attempts at a server that closed the connection before a word.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -206,7 +203,7 @@ impl Memory {
 
     /// Sends a request. Without an error there is only no room in the ring just now.
     pub fn send(&self, request: RequestId, body: &[u8]) -> Result<(), Option<Error>> {
-        let header = Header { flags: request.flags(), ..Header::new(kind::REQUEST, request.id) };
+        let header = Header::about(kind::REQUEST, request);
         let sent = self.sending.lock().sender.send(&header, &[body]);
         sent.map_err(|full| full.for_ever().then(|| full.into()))
     }

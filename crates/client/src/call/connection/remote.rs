@@ -125,7 +125,7 @@ impl Remote {
 
     /// A request under way is not wanted any more. What does not go at once leaves behind the caller's back.
     pub fn cancel(&self, request: RequestId, copies: &Copies) {
-        let header = Header { flags: request.flags(), ..Header::new(kind::CANCEL, request.id) };
+        let header = Header::about(kind::CANCEL, request);
         if let Ok(true) = self.sender.post(&header, &[], Vec::new()) {
             let _ = copies.see_to(&self.sender);
         }
@@ -140,7 +140,7 @@ impl Remote {
         large: Large,
         mut wait: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let header = Header { flags: request.flags(), ..Header::new(kind::REQUEST, request.id) };
+        let header = Header::about(kind::REQUEST, request);
         let parts = match large {
             Large::Here(parts) => parts,
             Large::Kept(kept, copies) => {

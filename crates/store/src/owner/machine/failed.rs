@@ -71,7 +71,7 @@ impl Machine {
         let is_past = !begun.is_empty() && !self.are_of_this_life(begun.keys().copied());
         let ranks = if is_past { (0..size).collect() } else { ranks };
         let attempt = FailedAttempt { id, step, why, size, ranks, unheard, begun };
-        self.note_attempt(&attempt);
+        self.note_attempt(attempt.clone());
         self.failed.all.push_back(attempt);
         if self.failed.all.len() > MOST
             && let Some(oldest) = self.failed.all.pop_front()
@@ -82,12 +82,12 @@ impl Machine {
     }
 
     /// The catalog is to know an attempt as it is now.
-    fn note_attempt(&mut self, attempt: &FailedAttempt) {
+    fn note_attempt(&mut self, attempt: FailedAttempt) {
         if attempt.is_over() {
             let read = |n: &u64| Some((*n, Some(self.sessions.get(n)?.read_up_to())));
             self.failed.held.insert(attempt.id, attempt.begun.keys().filter_map(read).collect());
         }
-        self.group.push(Item::Failing(Box::new(attempt.clone())));
+        self.group.push(Item::Failing(Box::new(attempt)));
     }
 
     /// Attempts that all ranks have made are forgotten when no ring holds anything of them.
@@ -122,8 +122,9 @@ impl Machine {
         attempt.unheard.insert(rank);
         attempt.begun.insert(n, seq);
         let attempt = attempt.clone();
-        self.note_attempt(&attempt);
-        Some(Refusal::Because(attempt.why))
+        let why = attempt.why.clone();
+        self.note_attempt(attempt);
+        Some(Refusal::Because(why))
     }
 
     /// A rank ends a step that it began when an attempt at it had failed, or discards it.
@@ -132,7 +133,7 @@ impl Machine {
         if let Some(attempt) = self.failed.all.iter_mut().find(unheard) {
             attempt.unheard.remove(&rank);
             let attempt = attempt.clone();
-            self.note_attempt(&attempt);
+            self.note_attempt(attempt);
         }
     }
 
@@ -148,7 +149,7 @@ impl Machine {
                 passed.push(attempt.clone());
             }
         }
-        passed.iter().for_each(|attempt| self.note_attempt(attempt));
+        passed.into_iter().for_each(|attempt| self.note_attempt(attempt));
     }
 }
 

@@ -96,12 +96,15 @@ impl Machine {
         let is_unread =
             |s: &Session| (s.hung || !s.far) && !s.settled && !s.clean && !s.broken && s.after.is_none();
         let is_sealed = |k: &Step| k.finishing && k.sealing.is_some() && self.life_of_step(k) < mine;
-        self.sessions.values().any(|s| is_unread(s) && self.life_of(s.number) < mine)
-            || self.steps.get(&step).is_some_and(is_sealed)
+        // This is asked at each beginning of each rank: of those that are no earlier by their number the life is not
+        // looked for.
+        let may_be_earlier = |s: &Session| s.is_past || s.number + 1 < mine;
+        let mut earlier = self.sessions.values().filter(|s| may_be_earlier(s) && is_unread(s));
+        earlier.any(|s| self.life_of(s.number) < mine) || self.steps.get(&step).is_some_and(is_sealed)
     }
 
-    /// The same, carried out; or the session waits until it is known what an earlier life has. Says whether one of
-    /// these is so.
+    /// A session that begins a step yields to a later life, or waits until it is known what an earlier one has. Says
+    /// whether one of these is so.
     pub(super) fn gives_way(&mut self, (n, seq): Ticket, step: i64, time: f64, heads: Option<Heads>) -> bool {
         let waits = self.comes_first(n, step);
         let told = if waits { None } else { self.yields(n, step) };
