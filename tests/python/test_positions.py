@@ -108,6 +108,54 @@ def test_what_was_noted_of_the_last_state_stays_until_a_program_makes_it_again(r
         assert noted(run_dir) == ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0]), f"again: {again}"
 
 
+def test_who_adds_to_a_history_of_its_own_takes_nothing_of_the_last_state_from_another_one(
+    run_dir: Path,
+) -> None:
+    with fb.open(run_dir) as run:
+
+        @run.saves(every=10)
+        def _(step: int) -> None:
+            keep(run, step, float(step))
+            note(run, step)
+
+        for _step in run.steps(20):
+            pass
+    means = []
+    for _ in range(2):
+        with fb.open(run_dir) as run:
+            back = run.restart()
+            assert back is not None
+            run.table("means", {"step": "i64"}, history=True).insert((back.step,))
+            run.diagram("means", "history").append(float(back.step) + 0.5, w=2.0)
+        with fb.open(run_dir, "r") as run:
+            means.append(run.table("means").select()["step"].tolist())
+        assert noted(run_dir) == ([0, 10, 20], [0.0, 10.0, 20.0, 20.5])
+    assert means == [[20], [20]]
+
+
+def test_rows_that_are_made_on_the_way_to_a_state_and_rows_of_what_keeps_it_are_all_there_once(
+    run_dir: Path,
+) -> None:
+    for until in (120, 200):
+        with fb.open(run_dir) as run:
+            way, kept = (run.table(name, {"step": "i64"}, history=True) for name in ("way", "kept"))
+            back = run.restart()
+            state = 0 if back is None else back.step
+
+            @run.saves(every=50)
+            def _(step: int) -> None:
+                keep(run, step, float(step))
+                kept.insert((step,))
+
+            while state < until:
+                state += 10
+                way.insert((state,))
+                run.reach(state)
+    with fb.open(run_dir, "r") as run:
+        assert run.table("way").select()["step"].tolist() == list(range(10, 201, 10))
+        assert run.table("kept").select()["step"].tolist() == [50, 100, 150, 200]
+
+
 def test_a_code_that_is_not_called_at_the_state_it_goes_on_from_keeps_what_was_noted_there(
     run_dir: Path,
 ) -> None:

@@ -81,7 +81,7 @@ fn a_run_of_version_1_is_read_and_gone_on_with() {
     assert_eq!((&last["step"], &last["finished"]), (&(STEPS - 1).into(), &true.into()));
     // Whether it was taken before its step was computed or behind it only the program knows: a loop says it.
     assert_eq!(last["heads"], serde_json::json!({"first": STEPS - 1, "last": STEPS}));
-    rank.ask(&Ask::GoOn { start: STEPS - 1 }).unwrap();
+    rank.ask(&Ask::GoOn { start: STEPS - 1, only: None }).unwrap();
     rank.step(STEPS, &f64s(100, STEPS as u64));
     rank.ask(&Ask::Close { finished: true }).unwrap();
     owner.close().unwrap();

@@ -5,7 +5,7 @@ use crate::common::{Rank, f64s, shape, wait_for};
 use crate::points::{declare, history};
 use forebay_store::{Options, Owner, Reader, compact};
 use forebay_types::codec::Writer;
-use forebay_types::control::{Ask, Column, Mode, TableInfo};
+use forebay_types::control::{Ask, Column, History, Mode, TableInfo};
 use forebay_types::record::{Cell, Place, Record};
 use forebay_types::watch::{Declare, Reduce};
 use std::path::Path;
@@ -36,6 +36,22 @@ impl Starter {
         self.rank.ask(&BACK).unwrap()["step"].as_i64()
     }
 
+    /// Goes back, and does nothing there yet.
+    fn looks_back(&mut self) {
+        let asked = self.rank.publish(&Record::Ask { json: &serde_json::to_string(&BACK).unwrap() });
+        assert_eq!(self.rank.answer(asked).unwrap()["step"], 3);
+    }
+
+    fn goes_on(&mut self, only: Option<History>) {
+        self.rank.ask(&Ask::GoOn { start: 3, only }).unwrap();
+    }
+
+    fn point(&mut self, diagram: u32, step: i64, start: i64) {
+        let mut w = Writer::new();
+        w.u32(0).f64(value(self.rank.rank, step, start));
+        self.rank.publish(&Record::Append { diagram, step, t: step as f64, values: &w.finish() });
+    }
+
     fn row(&mut self, step: i64, start: i64) {
         let mut w = Writer::new();
         let cells = [i64::from(self.rank.rank), step, start];
@@ -46,12 +62,7 @@ impl Starter {
     /// What a body of the loop does: a row, and a point of each history.
     fn body(&mut self, step: i64, start: i64) {
         self.row(step, start);
-        let mut w = Writer::new();
-        let values = w.u32(0).f64(value(self.rank.rank, step, start));
-        let values = std::mem::take(values).finish();
-        for diagram in 0..2 {
-            self.rank.publish(&Record::Append { diagram, step, t: step as f64, values: &values });
-        }
+        (0..2).for_each(|diagram| self.point(diagram, step, start));
     }
 
     fn keep(&mut self, step: i64) {
@@ -245,6 +256,69 @@ fn a_rank_that_comes_back_into_a_life_that_goes_on_makes_its_rows_again_and_no_o
     let behind: Vec<_> = rows(&run).into_iter().filter(|r| r[1] >= 5).collect();
     assert_eq!(behind, [[0, 5, 1], [0, 6, 1], [1, 5, 2], [1, 6, 2]]);
     assert_eq!(points(&run, "sum")[5..], [sum(5, [Some(1), Some(1)]), sum(6, [Some(1), Some(2)])]);
+    owner.close().unwrap();
+}
+
+#[test]
+fn ranks_that_add_to_a_history_before_their_first_heads_make_that_one_again_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let owner = opened(&run);
+    whole(&owner);
+    let mut ranks = [0, 1].map(|r| Starter::open(&owner, r, 2));
+    let last = |run: &Path| rows(run).into_iter().filter(|r| r[1] == 3).collect::<Vec<_>>();
+    let (was, old) = ([[0, 3, 0], [1, 3, 0]], [sum(3, [Some(0), Some(0)]), (3.0, value(0, 3, 0))]);
+    let points = |run: &Path| [points(run, "sum")[3], points(run, "kept")[3]];
+    for start in 1..3 {
+        ranks.iter_mut().for_each(Starter::looks_back);
+        assert_eq!(
+            (last(&run), points(&run)),
+            (if start == 1 { was } else { [[0, 3, 1], [1, 3, 1]] }.to_vec(), old)
+        );
+        let table = Some(History::Table(ranks[0].table));
+        for r in &mut ranks {
+            r.goes_on(table);
+            r.row(3, start);
+        }
+        ranks.iter_mut().for_each(|r| r.rank.ask(&Ask::Flush).map(drop).unwrap());
+        assert_eq!((last(&run), points(&run)), (vec![[0, 3, start], [1, 3, start]], old));
+    }
+    // One of them comes to its head, the other one is late, and has added to a diagram before.
+    let [a, b] = &mut ranks;
+    b.goes_on(Some(History::Diagram(0)));
+    b.point(0, 3, 2);
+    a.goes_on(None);
+    (0..2).for_each(|diagram| a.point(diagram, 3, 2));
+    b.goes_on(None);
+    b.point(1, 3, 2);
+    ranks.into_iter().for_each(Starter::close);
+    assert_eq!(last(&run), [[0, 3, 2], [1, 3, 2]]);
+    assert_eq!(points(&run), [sum(3, [Some(2), Some(2)]), (3.0, value(0, 3, 2))]);
+    owner.close().unwrap();
+}
+
+#[test]
+fn a_point_that_is_made_again_before_all_ranks_have_come_stands_until_then_and_others_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let owner = opened(&run);
+    whole(&owner);
+    let (before, kept) = (sum(3, [Some(0), Some(0)]), (3.0, value(0, 3, 0)));
+    let found =
+        |run: &Path| (points(run, "sum").split_off(3), points(run, "kept").split_off(3), rows(run).len());
+    let adds = |mut one: Starter| {
+        one.looks_back();
+        one.goes_on(Some(History::Diagram(1)));
+        one.point(1, 3, 1);
+        one.rank.ask(&Ask::Flush).unwrap();
+        one
+    };
+    let early = adds(Starter::open(&owner, 0, 2));
+    assert_eq!(found(&run), (vec![before], vec![kept], 8));
+    let late = adds(Starter::open(&owner, 1, 2));
+    assert_eq!(found(&run), (vec![sum(3, [Some(1), Some(1)])], vec![kept], 8));
+    [early, late].into_iter().for_each(Starter::close);
+    assert_eq!(found(&run), (vec![sum(3, [Some(1), Some(1)])], vec![kept], 8));
     owner.close().unwrap();
 }
 

@@ -430,11 +430,23 @@ pub enum Ask {
     GoOn {
         /// Its first head.
         start: i64,
+        /// Before that head, of a rank that puts something there: this history alone is made again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        only: Option<History>,
     },
     /// Figures. Answer: an object of numbers.
     Stats,
     /// The page. Answer: [`PageLinks`].
     Monitor,
+}
+
+/// What rows or points are added to that belong to a step; by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum History {
+    /// A table whose rows go when the run goes back.
+    Table(u32),
+    /// A diagram, as the rank numbers it.
+    Diagram(u32),
 }
 
 /// What carries attributes.

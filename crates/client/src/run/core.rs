@@ -1,14 +1,15 @@
 //! What all parts of a session share.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
 use forebay_arena::signals::Terminations;
 use forebay_link::Wire;
-use forebay_types::control::{Ask, Followed, Heads, LateErrors, OpenRun, RunOpened, word};
+use forebay_types::control::{Ask, Followed, Heads, History, LateErrors, OpenRun, RunOpened, word};
 use forebay_types::record::Record;
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
@@ -83,6 +84,8 @@ pub struct Core {
     pub from: AtomicU64,
     /// One more than the state that the run went back to, while what an earlier start put under it stands; 0 for none.
     pub stands: AtomicI64,
+    /// Of which histories that does not stand any more.
+    pub made_again: Mutex<HashSet<History>>,
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
     pub check: RwLock<Option<Check>>,
@@ -203,6 +206,7 @@ impl Core {
         let position = to.filter(|back| back.heads.is_none()).map_or(-1, |back| back.step);
         self.position.store(position, Ordering::Relaxed);
         self.stands.store(position + 1, Ordering::Relaxed);
+        self.made_again.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.phase.store(0, Ordering::Relaxed);
         self.heed.store(0, Ordering::Relaxed);
         self.steer.kept.store(-1, Ordering::Relaxed);
@@ -215,7 +219,7 @@ impl Core {
             (numbers.is_back_without_saying_where(), numbers.is_back_at(start))
         };
         if is_own {
-            let () = self.ask(&Ask::GoOn { start })?;
+            let () = self.ask(&Ask::GoOn { start, only: None })?;
         } else if is_back_at {
             self.makes_again()?;
         }
@@ -226,18 +230,37 @@ impl Core {
         Ok(())
     }
 
-    /// What the program puts now belongs to the state that the run went back to, or comes of it: what an earlier start
-    /// put under that state is made again, and goes. A program that only looks at the state leaves it as it was.
+    /// The program is at the state that the run went back to, or takes a snapshot behind it: what an earlier start put
+    /// under that state is made again, and goes. A program that only looks at the state leaves it as it was.
     pub fn makes_again(&self) -> Result<()> {
+        self.again(|start, _| {
+            let () = self.ask(&Ask::GoOn { start, only: None })?;
+            self.stands.store(0, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    /// The program adds to a history before it is at a head: it makes that one again, and perhaps no other.
+    pub fn makes_again_in(&self, history: History) -> Result<()> {
+        self.again(|start, made| {
+            if !made.contains(&history) {
+                let () = self.ask(&Ask::GoOn { start, only: Some(history) })?;
+                made.insert(history);
+            }
+            Ok(())
+        })
+    }
+
+    /// One thread after the other, while what an earlier start put under the state that the run went back to stands.
+    fn again(&self, make: impl FnOnce(i64, &mut HashSet<History>) -> Result<()>) -> Result<()> {
         if self.stands.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        let start = self.stands.swap(0, Ordering::Relaxed) - 1;
-        if start < 0 {
-            return Ok(());
+        let mut made = self.made_again.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.stands.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            stands => make(stands - 1, &mut made),
         }
-        let gone_on: Result<()> = self.ask(&Ask::GoOn { start });
-        gone_on.inspect_err(|_| self.stands.store(start + 1, Ordering::Relaxed))
     }
 
     /// What Save keeps is the state of the head that it is called for. A number of the program's own is its affair.

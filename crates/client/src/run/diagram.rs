@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{TripleBuffer, TripleWriter};
 use forebay_types::codec::Writer;
+use forebay_types::control::History;
 use forebay_types::record::Record;
 use forebay_types::watch::{Declare, Diagram as Declared, Kind};
 use forebay_types::{Code, Error, Name, Result, limits};
@@ -147,7 +148,7 @@ impl Diagram {
                 inner.declared.title
             )));
         }
-        inner.core.makes_again()?;
+        inner.core.makes_again_in(History::Diagram(inner.declared.id))?;
         let mut curves = self.curves();
         let mut w = Writer::new();
         for (name, value) in values {

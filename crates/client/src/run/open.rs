@@ -105,6 +105,7 @@ impl Session {
             standing: AtomicBool::new(true),
             from: AtomicU64::new(0),
             stands: AtomicI64::new(0),
+            made_again: Mutex::default(),
             closing: AtomicU64::new(0),
             check: RwLock::new(None),
             heed: AtomicU8::default(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forebay_types::control::{
-    Ask, Column, LateErrors, PageLinks, Restarted, RunOpened, TableInfo, Target, word,
+    Ask, Column, History, LateErrors, PageLinks, Restarted, RunOpened, TableInfo, Target, word,
 };
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
@@ -195,7 +195,7 @@ impl Session {
             )));
         }
         if table.history {
-            self.core.makes_again()?;
+            self.core.makes_again_in(History::Table(table.id))?;
         }
         let mut batch = codec::Writer::new();
         let (mut held, mut bytes) = (0u32, 0);

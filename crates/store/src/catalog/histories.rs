@@ -9,13 +9,17 @@
 //!  rank 1 goes back to step 3; rank 0 is not there     rows of rank 1 from step 3 on go; points stay, see `points`
 //!  rank 0 comes: the start is whole                    rows and points from step 3 on that were made before it go
 //! ```
+//!
+//! What was put under the state itself that a run goes back to stays until the loop comes to it. A rank that adds to a
+//! history before makes that one again, and no other: `fb_made_again` knows who has, and what it has made since stays.
 
 use super::partial::RANKS_OWN;
 use super::steps::finished;
 use super::tables::{SESSION_COLUMN, STEP_COLUMN, ensure_column, row_number_of, tables};
 use super::{now_fact, points, quoted, sql_error};
+use forebay_types::control::History;
 use forebay_types::{Error, Result};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -26,6 +30,11 @@ fn failed(e: rusqlite::Error) -> Error {
 
 /// From which step on, in this life, what ranks have made that have not come is to go when they come.
 const OWED: &str = "rows_owed";
+/// The same of points of diagrams that are made again before others are: by number of the diagram.
+const OWED_POINTS: &str = "points_owed";
+/// Kinds of histories in `fb_made_again`.
+const TABLE: &str = "table";
+const DIAGRAM: &str = "diagram";
 /// Sessions of lives that did not go on where the run was, and came to nothing: from which one to which.
 const STRAY: &str = "strays";
 /// What the two said before rows knew their session, by numbers of rows.
@@ -75,6 +84,10 @@ pub(super) fn ensure_columns(conn: &Connection) -> Result<()> {
     BY_NUMBER.iter().try_for_each(|key| forget(conn, key))
 }
 
+fn forget_owed(conn: &Connection) -> Result<()> {
+    [OWED, OWED_POINTS].iter().try_for_each(|key| forget(conn, key))
+}
+
 /// Whether all ranks have come in this life of the run.
 fn is_whole(conn: &Connection, life: i64) -> Result<bool> {
     let sql = format!(
@@ -101,6 +114,15 @@ enum Which {
 }
 
 impl Which {
+    /// The same of points: those of diagrams that a rank makes again already are as they are to be.
+    fn of_points(self, life: i64) -> String {
+        let condition = self.condition("step", "session", life);
+        match self {
+            Which::From(_) => format!("{condition} AND {}", points::NOT_MADE_AGAIN),
+            _ => condition,
+        }
+    }
+
     fn condition(self, step: &str, session: &str, life: i64) -> String {
         match self {
             Which::From(n) => format!("{step} >= {n}"),
@@ -113,24 +135,34 @@ impl Which {
 
 /// Takes back what the ranks have made that are there: all rows, when all ranks are.
 fn take(conn: &Connection, which: Which, life: i64, is_whole: bool) -> Result<()> {
-    let mut condition = which.condition(STEP_COLUMN, SESSION_COLUMN, life);
-    if !is_whole {
-        condition += &format!(
-            " AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions
-                 WHERE rank IN (SELECT rank FROM fb_sessions WHERE session >= {life} AND {RANKS_OWN}))"
-        );
-    }
-    take_rows(conn, &condition)?;
+    take_rows(conn, &which.condition(STEP_COLUMN, SESSION_COLUMN, life), (life, is_whole), None)?;
     if is_whole {
-        points::take(conn, &which.condition("step", "session", life))?;
+        points::take(conn, &which.of_points(life))?;
     }
     Ok(())
 }
 
-/// Rows of histories of which that is true go.
-fn take_rows(conn: &Connection, condition: &str) -> Result<()> {
-    for t in tables(conn)?.iter().filter(|t| t.history) {
-        let sql = format!("DELETE FROM {} WHERE {condition}", quoted(&t.name));
+/// Rows of histories, or of one table, of which that is true go; those of ranks that have come, when not all have.
+fn take_rows(
+    conn: &Connection,
+    condition: &str,
+    (life, is_whole): (i64, bool),
+    only: Option<u32>,
+) -> Result<()> {
+    let there = match is_whole {
+        true => String::new(),
+        false => format!(
+            " AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions
+                 WHERE rank IN (SELECT rank FROM fb_sessions WHERE session >= {life} AND {RANKS_OWN}))"
+        ),
+    };
+    for t in tables(conn)?.iter().filter(|t| t.history && only.is_none_or(|id| id == t.id)) {
+        let sql = format!(
+            "DELETE FROM {} WHERE {condition}{there} AND {SESSION_COLUMN} NOT IN
+                 (SELECT session FROM fb_made_again WHERE kind = '{TABLE}' AND id = {})",
+            quoted(&t.name),
+            t.id
+        );
         conn.execute(&sql, ()).map_err(|e| sql_error("cannot take rows of histories back", e))?;
     }
     Ok(())
@@ -151,27 +183,68 @@ fn go(conn: &Connection, which: Which, step: i64) -> Result<()> {
     let life = now_fact(conn, "life")?;
     let is_whole = is_whole(conn, life)?;
     take(conn, which, life, is_whole)?;
-    points::forget_from(conn, step.max(0), life)?;
+    points::forget_from(conn, step.max(0), life, points::NOT_MADE_AGAIN)?;
     take_strays(conn, life, is_whole)?;
     match is_whole {
-        true => forget(conn, OWED),
+        true => forget_owed(conn),
         false => keep(conn, OWED, &Some(owed(conn).map_or(step, |n| n.min(step)))),
     }
 }
 
-/// A rank goes back as others did before it: it makes again what it has made.
-pub(super) fn take_back_of(conn: &Connection, rank: u32, step: i64) -> Result<()> {
-    take_rows(
-        conn,
-        &format!(
-            "{STEP_COLUMN} >= {step} AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions WHERE rank = {rank})"
-        ),
-    )
+/// A rank goes back as others did before it: it makes again what it has made, in one table if one is given.
+pub(super) fn take_back_of(conn: &Connection, rank: u32, step: i64, only: Option<u32>) -> Result<()> {
+    let own = format!(
+        "{STEP_COLUMN} >= {step} AND {SESSION_COLUMN} IN (SELECT session FROM fb_sessions WHERE rank = {rank})"
+    );
+    take_rows(conn, &own, (0, true), only)
+}
+
+/// Before any rank has come to its first head, one adds to a history: from that step on it is made again. Says whether
+/// it is the first one that does.
+pub(super) fn take_back_in(conn: &Connection, session: u64, step: i64, history: History) -> Result<bool> {
+    let (kind, id) = named(history);
+    let sql = "SELECT count(*) = 0 FROM fb_made_again WHERE kind = ?1 AND id = ?2 AND session <> ?3";
+    let is_first: bool =
+        conn.query_row(sql, params![kind, id, session as i64], |r| r.get(0)).map_err(failed)?;
+    let life = now_fact(conn, "life")?;
+    let is_whole = is_whole(conn, life)?;
+    match history {
+        History::Table(id) => {
+            take_rows(conn, &format!("{STEP_COLUMN} >= {step}"), (life, is_whole), Some(id))?;
+        }
+        History::Diagram(id) if is_first => {
+            if is_whole {
+                points::take(conn, &format!("step >= {step} AND diagram = {id}"))?;
+            } else {
+                let mut owed: BTreeMap<u32, i64> = kept(conn, OWED_POINTS);
+                owed.entry(id).and_modify(|n| *n = step.min(*n)).or_insert(step);
+                keep(conn, OWED_POINTS, &owed)?;
+            }
+            points::forget_from(conn, step, life, &format!("diagram = {id}"))?;
+        }
+        // What the others have given since is matched.
+        History::Diagram(_) => {}
+    }
+    Ok(is_first)
+}
+
+/// A history as `fb_made_again` names it.
+pub(super) fn named(history: History) -> (&'static str, u32) {
+    match history {
+        History::Table(id) => (TABLE, id),
+        History::Diagram(id) => (DIAGRAM, id),
+    }
 }
 
 /// From which step on rows and points of ranks that have not come are still to go.
 pub(super) fn owed(conn: &Connection) -> Option<i64> {
     kept(conn, OWED)
+}
+
+/// The same of the points of one diagram.
+pub(super) fn owed_in(conn: &Connection, diagram: u32) -> Option<i64> {
+    let of_it = kept::<BTreeMap<u32, i64>>(conn, OWED_POINTS).get(&diagram).copied();
+    [owed(conn), of_it].into_iter().flatten().min()
 }
 
 /// A rank has come: if the run has gone back without it, what it made before goes now. Says whether anything may be
@@ -180,9 +253,17 @@ pub fn came(conn: &Connection) -> Result<bool> {
     let Some(step) = owed(conn) else { return Ok(false) };
     let life = now_fact(conn, "life")?;
     let is_whole = is_whole(conn, life)?;
+    let in_diagrams: BTreeMap<u32, i64> = kept(conn, OWED_POINTS);
     if is_whole {
-        forget(conn, OWED)?;
-        points::renew_standing(conn, step, life)?;
+        forget_owed(conn)?;
+        points::renew_standing(
+            conn,
+            in_diagrams.values().copied().min().map_or(step, |n| n.min(step)),
+            life,
+        )?;
+        for (diagram, step) in in_diagrams {
+            points::take(conn, &format!("{} AND diagram = {diagram}", Which::Owed(step).of_points(life)))?;
+        }
     }
     take(conn, Which::Owed(step), life, is_whole)?;
     take_strays(conn, life, is_whole)?;
@@ -192,7 +273,7 @@ pub fn came(conn: &Connection) -> Result<bool> {
 /// Another life begins: nothing is owed to the one before it, whose rows are strays if it did not go on where the run
 /// was. `life` is its first session, `next` that of the new one.
 pub(super) fn begin_life(conn: &Connection, is_stray: bool, (life, next): (i64, i64)) -> Result<()> {
-    forget(conn, OWED)?;
+    forget_owed(conn)?;
     if !is_stray {
         return Ok(());
     }

@@ -285,7 +285,7 @@ fn forget_shares(conn: &Connection, p: &Place) -> Result<()> {
 
 /// The row of an earlier life's point that stands there until all ranks have come.
 fn standing(conn: &Connection, p: &Place) -> Result<Option<i64>> {
-    if super::histories::owed(conn).is_none_or(|from| p.step < from) {
+    if super::histories::owed_in(conn, p.diagram).is_none_or(|from| p.step < from) {
         return Ok(None);
     }
     let life = now_fact(conn, "life")?;
@@ -418,20 +418,31 @@ pub(super) fn take(conn: &Connection, condition: &str) -> Result<()> {
     conn.execute(&format!("DELETE FROM fb_points WHERE {condition}"), ()).map(drop).map_err(broken)
 }
 
-/// All that are there go back: what this life has given from a step on is given anew, and matched with nothing.
-pub(super) fn forget_from(conn: &Connection, step: i64, life: i64) -> Result<()> {
-    conn.execute("DELETE FROM fb_points WHERE step >= ?1 AND session >= ?2", [step, life]).map_err(broken)?;
+/// Of diagrams that no rank makes again yet.
+pub(super) const NOT_MADE_AGAIN: &str =
+    "diagram NOT IN (SELECT id FROM fb_made_again WHERE kind = 'diagram')";
+
+/// All that are there go back: what this life has given from a step on, in diagrams of which that is true, is given
+/// anew, and matched with nothing.
+pub(super) fn forget_from(conn: &Connection, step: i64, life: i64, of: &str) -> Result<()> {
+    conn.execute(&format!("DELETE FROM fb_points WHERE step >= ?1 AND session >= ?2 AND {of}"), [step, life])
+        .map_err(broken)?;
     for table in ["fb_given", "fb_places", "fb_shares"] {
-        conn.execute(&format!("DELETE FROM {table} WHERE step >= ?1"), [step]).map_err(broken)?;
+        conn.execute(&format!("DELETE FROM {table} WHERE step >= ?1 AND {of}"), [step]).map_err(broken)?;
     }
     Ok(())
 }
 
-/// A rank goes back as others did before it: what it gives from that step on are the points it gave before.
-pub(super) fn give_again(conn: &Connection, session: u64, step: i64) -> Result<()> {
-    conn.execute("DELETE FROM fb_given WHERE session = ?1 AND step >= ?2", params![session as i64, step])
-        .map(|_| ())
-        .map_err(broken)
+/// A rank goes back as others did before it: what it gives from that step on, in one diagram if one is given, are the
+/// points it gave before; not in diagrams that it makes again already.
+pub(super) fn give_again(conn: &Connection, session: u64, step: i64, only: Option<u32>) -> Result<()> {
+    conn.execute(
+        "DELETE FROM fb_given WHERE session = ?1 AND step >= ?2 AND (?3 IS NULL OR diagram = ?3) AND diagram NOT IN
+             (SELECT id FROM fb_made_again WHERE session = ?1 AND kind = 'diagram')",
+        params![session as i64, step, only],
+    )
+    .map(drop)
+    .map_err(broken)
 }
 
 /// Points of a curve in the order they came: abscissa and value.

@@ -190,7 +190,7 @@ fn what_was_cut_by_a_restart_is_given_anew() {
         assert_eq!(values(tx), [3.0, 3.0, 9.0, 9.0, 9.0]);
         // Records of before the restart, read after it: this rank goes back as the other one did.
         give(tx, r[1], 5, 7.0);
-        give_again(tx, r[1], 2)?;
+        give_again(tx, r[1], 2, None)?;
         give(tx, r[1], 5, 8.0);
         give(tx, r[0], 5, 1.0);
         assert_eq!(values(tx), [3.0, 3.0, 9.0, 9.0, 9.0, 9.0]);

@@ -8,7 +8,7 @@ use super::partial::{self, RANKS_OWN};
 use super::steps::{finished, go_back_to, last_step, mark_finished, newest, put_aside, restart};
 use super::{now, now_fact, set_fact, sql_error};
 use crate::stepfile::Manifest;
-use forebay_types::control::{Heads, Restarted};
+use forebay_types::control::{Heads, History, Restarted};
 use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
@@ -27,7 +27,10 @@ pub(super) fn ensure_table(conn: &Connection) -> Result<()> {
              step INTEGER PRIMARY KEY, serial INTEGER NOT NULL, parameters TEXT NOT NULL);
          CREATE TABLE IF NOT EXISTS fb_heads(
              step INTEGER PRIMARY KEY, serial INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL);
-         CREATE TABLE IF NOT EXISTS fb_gone_on(round INTEGER PRIMARY KEY, start INTEGER NOT NULL)",
+         CREATE TABLE IF NOT EXISTS fb_gone_on(round INTEGER PRIMARY KEY, start INTEGER NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_made_again(
+             session INTEGER NOT NULL, kind TEXT NOT NULL, id INTEGER NOT NULL,
+             PRIMARY KEY(session, kind, id)) WITHOUT ROWID",
     )
     .map_err(failed)
 }
@@ -54,7 +57,10 @@ const WENT_BACK: &str = "life_gone_back";
 
 /// Nobody has gone back.
 pub fn forget_together(conn: &Connection) -> Result<()> {
-    conn.execute_batch("DELETE FROM fb_together WHERE round > 0; DELETE FROM fb_gone_on").map_err(failed)
+    conn.execute_batch(
+        "DELETE FROM fb_together WHERE round > 0; DELETE FROM fb_gone_on; DELETE FROM fb_made_again",
+    )
+    .map_err(failed)
 }
 
 /// A new life begins with this session, on complete steps up to `last`.
@@ -65,7 +71,8 @@ pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<
     set_fact(conn, "life", session as i64)?;
     partial::begin_life(conn, session)?;
     set_fact(conn, "begun_on", last.map_or(0, |last| last + 1))?;
-    conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on").map_err(failed)?;
+    conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on; DELETE FROM fb_made_again")
+        .map_err(failed)?;
     super::points::note_left(conn)
 }
 
@@ -160,6 +167,7 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             newest(conn)?
         }
         None => {
+            conn.execute("DELETE FROM fb_made_again", ()).map_err(failed)?;
             if let Some(tag) = tag {
                 aside = go_back_to(conn, tag)?;
             } else {
@@ -176,16 +184,17 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             back
         }
     };
+    conn.execute("DELETE FROM fb_made_again WHERE session = ?1", [session as i64]).map_err(failed)?;
     match &back {
         // Where it goes on the loop will say.
         Some(back) if back.heads.is_some() => {}
         back => {
             // What belongs to the state of that step goes when the program makes it again.
             let behind = back.as_ref().map(|b| b.step + 1);
-            super::points::give_again(conn, session, behind.unwrap_or(i64::MIN))?;
+            super::points::give_again(conn, session, behind.unwrap_or(i64::MIN), None)?;
             // Nothing is made again of a finished run that has no step: what it has is added to.
             if !is_first && (behind.is_some() || !finished(conn)?) {
-                take_back_of(conn, rank, behind.unwrap_or(0))?;
+                take_back_of(conn, rank, behind.unwrap_or(0), None)?;
             }
         }
     }
@@ -222,10 +231,7 @@ pub fn go_on_at(conn: &Connection, session: u64, start: i64) -> Result<bool> {
     let to = went_back(conn, session)?
         .ok_or_else(|| Error::bad(format!("the run went back to no step, and is to go on at {start}")))?;
     let round = last_round(conn)?;
-    let gone_on: Option<i64> = conn
-        .query_row("SELECT start FROM fb_gone_on WHERE round = ?1", [round], |r| r.get(0))
-        .optional()
-        .map_err(failed)?;
+    let gone_on = gone_on(conn, round)?;
     match gone_on.filter(|at| *at != start) {
         None if gone_on.is_none() => {
             take_back(conn, start)?;
@@ -243,11 +249,40 @@ pub fn go_on_at(conn: &Connection, session: u64, start: i64) -> Result<bool> {
         }
         _ => {}
     }
-    super::points::give_again(conn, session, start)?;
+    super::points::give_again(conn, session, start, None)?;
     if gone_on.is_some() {
-        take_back_of(conn, rank_and_size(conn, session)?.0, start)?;
+        take_back_of(conn, rank_and_size(conn, session)?.0, start, None)?;
     }
     Ok(gone_on.is_none())
+}
+
+/// Where the loop began behind the n-th going back, if a rank has begun it.
+fn gone_on(conn: &Connection, round: i64) -> Result<Option<i64>> {
+    conn.query_row("SELECT start FROM fb_gone_on WHERE round = ?1", [round], |r| r.get(0))
+        .optional()
+        .map_err(failed)
+}
+
+/// A rank that has gone back and is before its first head adds to a history, which it makes again by that; it may never
+/// come to that head, and what is in other histories stays till it does. Says whether something of other ranks may
+/// have gone with it.
+pub fn makes_again(conn: &Connection, session: u64, start: i64, history: History) -> Result<bool> {
+    let is_first = match gone_on(conn, last_round(conn)?)? {
+        None => histories::take_back_in(conn, session, start, history)?,
+        Some(_) => {
+            if let History::Table(id) = history {
+                histories::take_back_of(conn, rank_and_size(conn, session)?.0, start, Some(id))?;
+            }
+            false
+        }
+    };
+    if let History::Diagram(id) = history {
+        super::points::give_again(conn, session, start, Some(id))?;
+    }
+    let (kind, id) = histories::named(history);
+    conn.execute("INSERT OR IGNORE INTO fb_made_again VALUES(?1, ?2, ?3)", params![session as i64, kind, id])
+        .map_err(failed)?;
+    Ok(is_first)
 }
 
 /// Where a loop may go on from a listed step, if its number does not say it. The steps of format 1 were taken when

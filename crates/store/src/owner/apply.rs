@@ -3,7 +3,7 @@
 use super::machine::{Effect, Item, Tell};
 use crate::catalog::{self, Brings, Completed, Fate, PutOutcome, Value, sql_error};
 use forebay_types::codec::Reader;
-use forebay_types::control::{Ask, Followed};
+use forebay_types::control::{Ask, Followed, History};
 use forebay_types::record::{Payload, Record};
 use forebay_types::watch::Declare;
 use forebay_types::watch::level::WARNING;
@@ -401,8 +401,16 @@ fn request(
             let heads = step.map(|step| catalog::heads_of(conn, step)).transpose()?.flatten();
             json!(Followed { parameters: catalog::parameter_values(conn)?, heads })
         }
-        Ask::GoOn { start } => {
-            if catalog::go_on_at(conn, session, *start)? {
+        Ask::GoOn { start, only } => {
+            let is_first = match only {
+                None => catalog::go_on_at(conn, session, *start)?,
+                Some(History::Diagram(own)) => {
+                    let diagram = catalog::giver(conn, session, *own)?.diagram;
+                    catalog::makes_again(conn, session, *start, History::Diagram(diagram))?
+                }
+                Some(table) => catalog::makes_again(conn, session, *start, *table)?,
+            };
+            if is_first {
                 effects.push(Effect::WentBack { session, aside: Vec::new(), is_first: false });
             }
             json!(null)

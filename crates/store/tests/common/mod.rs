@@ -237,7 +237,7 @@ impl Rank {
         let back = self.answer(asked)?;
         let to = serde_json::from_value::<Option<Restarted>>(back.clone()).unwrap();
         if let Some(to) = to.filter(|to| to.heads.is_none()) {
-            self.ask(&Ask::GoOn { start: to.step })?;
+            self.ask(&Ask::GoOn { start: to.step, only: None })?;
         }
         Ok(back)
     }
