@@ -5,7 +5,7 @@
 //! ([`seal_all`]), and the machine lists them in one transaction. So the disk is waited for once, not a thousand
 //! times.
 
-use super::machine::{Done, FileState, Key, Part, Sealed, Ticket};
+use super::machine::{Done, FileState, Key, Part, Sealed, TOGETHER, Ticket};
 use crate::disk::Disk;
 use crate::layout::Layout;
 use crate::stepfile::{Facts, Manifest, Writer, seal_all};
@@ -118,7 +118,7 @@ impl<F: Fn(Report)> Drain<F> {
     /// The works that are done with this one, and the order that came behind them.
     fn and_others(&self, job: Job) -> (Vec<Job>, Option<Order>) {
         let mut jobs = vec![job];
-        while jobs.iter().all(|job| job.small) {
+        while jobs.iter().all(|job| job.small) && jobs.len() < TOGETHER {
             match self.orders.try_recv() {
                 Ok(Order::Write(job)) if job.small => jobs.push(*job),
                 other => return (jobs, other.ok()),

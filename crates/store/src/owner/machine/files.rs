@@ -28,6 +28,7 @@ use crate::fault::{Fault, amount};
 use crate::stepfile::Facts;
 use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +37,10 @@ use std::time::Duration;
 const OPEN_FILES: usize = if cfg!(test) { 3 } else { 32 };
 /// Most works that are under way: one that is done, and the next.
 const FLIGHTS: usize = 2;
-/// Most of them when all are of small files, which become durable together.
-const SMALL_FLIGHTS: usize = if cfg!(test) { 4 } else { 32 };
+/// Most works of small files that become durable together.
+pub(in crate::owner) const TOGETHER: usize = if cfg!(test) { 2 } else { 32 };
+/// Most of those that are under way: what is done, and as much behind it, which is written while that is listed.
+const SMALL_FLIGHTS: usize = 2 * TOGETHER;
 /// Bytes up to which a file is small: more take longer than a wait for the disk.
 const SMALL: u64 = 256 << 10;
 /// The pause between two attempts grows up to so many times the first one.
@@ -92,6 +95,8 @@ struct Flight {
 #[derive(Default)]
 pub(crate) struct Files {
     all: BTreeMap<Key, File>,
+    /// Their keys in the order in which they came.
+    by_age: BTreeMap<u64, Key>,
     flights: VecDeque<Flight>,
     /// Works and files, counted.
     works: u64,
@@ -204,9 +209,10 @@ impl File {
 impl Files {
     /// The file, begun by the first part that comes of it.
     fn of(&mut self, key: Key, what: String, name: String) -> &mut File {
-        let count = &mut self.count;
+        let (count, by_age) = (&mut self.count, &mut self.by_age);
         self.all.entry(key).or_insert_with(|| {
             *count += 1;
+            by_age.insert(*count, key);
             File {
                 what,
                 name,
@@ -222,6 +228,12 @@ impl Files {
                 ailing: None,
             }
         })
+    }
+
+    fn remove(&mut self, key: Key) -> Option<File> {
+        let file = self.all.remove(&key)?;
+        self.by_age.remove(&file.order);
+        Some(file)
     }
 
     fn of_step(&mut self, step: i64) -> &mut File {
@@ -330,15 +342,16 @@ impl Files {
 
     /// The file that is written on next.
     fn next(&self, now: Now) -> Option<Key> {
-        let open = self.all.values().filter(|f| f.is_open).count();
-        let may_go_on = |(key, file): &(&Key, &File)| {
+        let open = LazyCell::new(|| self.all.values().filter(|f| f.is_open).count());
+        let may_go_on = |key: &Key| {
+            let Some(file) = self.all.get(key) else { return false };
             let rests = file.ailing.is_some_and(|a| a.next > now);
             let waits = rests
-                || self.waits_for_another(**key, file)
+                || self.waits_for_another(*key, file)
                 || self.catalog_waits && file.facts.is_none() && !file.early;
-            file.is_due() && !waits && !(file.may_wait() && open >= OPEN_FILES)
+            file.is_due() && !waits && !(file.may_wait() && *open >= OPEN_FILES)
         };
-        self.all.iter().filter(may_go_on).min_by_key(|(_, f)| f.order).map(|(key, _)| *key)
+        self.by_age.values().copied().find(may_go_on)
     }
 }
 
@@ -441,7 +454,7 @@ impl Machine {
         match done.result {
             Ok(None) => self.is_well(key),
             Ok(Some(sealed)) => {
-                let file = self.files.all.remove(&key);
+                let file = self.files.remove(key);
                 self.was_ailing(key, file.as_ref().is_some_and(|f| f.ailing.is_some()));
                 self.sealed(key, sealed, file.map(|f| f.name).unwrap_or_default());
             }
@@ -568,7 +581,7 @@ impl Machine {
     /// A file is not needed any more: what is written of it goes.
     pub(super) fn discard(&mut self, key: Key) {
         self.files.flights.iter_mut().filter(|f| f.key == key).for_each(|f| f.cancelled = true);
-        let Some(file) = self.files.all.remove(&key) else { return };
+        let Some(file) = self.files.remove(key) else { return };
         if file.is_open {
             self.act(Action::Discard(key));
         }

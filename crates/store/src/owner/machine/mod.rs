@@ -40,6 +40,7 @@ pub(super) use event::{
     Action, Bytes, Commit, Done, Event, FileState, Key, Now, Part, Sealed, Stored, Ticket, Work,
 };
 pub(super) use figures::Figures;
+pub(super) use files::TOGETHER;
 pub(super) use item::{Effect, Item, Tell};
 pub(super) use session::{Adopted, Session};
 
