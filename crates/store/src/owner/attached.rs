@@ -4,7 +4,7 @@ use super::sink::Sink;
 use crate::catalog::SessionRow;
 use forebay_arena::{Bell, Block, Consumer, Direction, Segment, place};
 use forebay_types::control::word;
-use forebay_types::record::HeldBlock;
+use forebay_types::record::{HeldBlock, Record};
 use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -66,6 +66,25 @@ impl Attached {
             }
         };
         self.segment.word(word::ECHO).load(Ordering::SeqCst) >= number
+    }
+
+    /// The next record, if an earlier owner has put it into the catalog, and whether it is in the ring as well. What is
+    /// only in the ring comes before what was written behind it.
+    pub fn next_pending(&mut self, buffer: &mut Vec<u8>) -> Option<(Vec<u8>, bool)> {
+        let (seq, _) = self.pending.front()?;
+        let next = self.consumer.ahead(self.consumer.position(), buffer);
+        let next = next.and_then(|_| Record::decode(buffer).ok()).map(|(seq, _)| seq);
+        let is_in_ring = match next {
+            Some(next) if next < *seq => return None,
+            next => next == Some(*seq),
+        };
+        let (_, bytes) = self.pending.pop_front()?;
+        Some((bytes, is_in_ring))
+    }
+
+    /// Whether there is something to read.
+    pub fn has_next(&mut self) -> bool {
+        !self.pending.is_empty() || self.consumer.pending()
     }
 
     /// The next record that is not read and was not looked at, and the position behind it; it stays to be read.

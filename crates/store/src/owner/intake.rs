@@ -299,16 +299,18 @@ impl Intake {
                 self.look_ahead(n, buffer);
                 return turn > 0;
             };
+            let (pending, is_in_ring) = s.next_pending(buffer).unzip();
+            if let (Some(bytes), Some(false)) = (&pending, is_in_ring) {
+                let released = s.consumer.released();
+                self.take_record(n, released, bytes, true);
+                continue;
+            }
             match s.consumer.next(buffer) {
                 Ok(Some(position)) => {
                     self.busy = true;
-                    let pending = !s.pending.is_empty() && self.take_pending(n, Some(buffer));
-                    self.take_record(n, position, buffer, pending);
+                    self.take_record(n, position, buffer, pending.is_some());
                 }
                 Ok(None) => {
-                    if !s.pending.is_empty() {
-                        self.take_pending(n, None);
-                    }
                     if self.machine.session(n).is_some_and(|s| !s.empty) {
                         self.feed(Event::Empty { session: n });
                     }
@@ -336,23 +338,6 @@ impl Intake {
             }
         }
         self.busy = true;
-    }
-
-    /// What an earlier owner has put into the catalog comes before what is in the ring. Its last ones may be there, too:
-    /// says whether the record of the ring that comes next is one of those.
-    fn take_pending(&mut self, n: u64, next: Option<&[u8]>) -> bool {
-        let next = next.and_then(|bytes| Record::decode(bytes).ok()).map(|(seq, _)| seq);
-        while let Some(s) = self.attached.get_mut(&n)
-            && s.pending.front().is_some_and(|(seq, _)| next.is_none_or(|next| *seq <= next))
-            && let Some((seq, bytes)) = s.pending.pop_front()
-        {
-            if next == Some(seq) {
-                return true;
-            }
-            let released = s.consumer.released();
-            self.take_record(n, released, &bytes, true);
-        }
-        false
     }
 
     fn take_record(&mut self, session: u64, position: u64, bytes: &[u8], pending: bool) {
@@ -446,7 +431,7 @@ impl Intake {
             let reads = self.machine.reads(*n);
             if reads || self.machine.looks_ahead(*n) {
                 s.bell.prepare_sleep();
-                pending |= if reads { s.consumer.pending() } else { s.can_look_on() };
+                pending |= if reads { s.has_next() } else { s.can_look_on() };
             }
         }
         if !pending {

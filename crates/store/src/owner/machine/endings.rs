@@ -22,11 +22,16 @@ impl Machine {
         let sessions: Vec<u64> = self.sessions.values().filter(|s| s.hung).map(|s| s.number).collect();
         let mut over = Some(Item::Over { sessions }).filter(|_| settled);
         for (n, s) in self.sessions.iter_mut().filter(|(_, s)| s.deferred.is_some()) {
+            // Who died before it heard where to has not gone on there: the run goes back with those who live.
+            if s.hung && s.goes_back() {
+                s.deferred = None;
+                continue;
+            }
             // A step that this session itself has not ended would be waited for in vain.
             let mut before = self.steps.values().filter(|k| k.has(*n) && !k.is_open_in(*n)).peekable();
             if before.peek().is_none() {
-                if settled || !going_back(s) {
-                    if going_back(s) {
+                if settled || !s.goes_back() {
+                    if s.goes_back() {
                         self.group.extend(over.take());
                     }
                     self.group.extend(s.deferred.take());
@@ -285,6 +290,23 @@ mod tests {
         scene.end(1, 1, 0);
         assert!(!asks(&mut scene, 1));
         assert!(asks(&mut scene, 2));
+    }
+
+    #[test]
+    fn a_run_does_not_go_back_with_a_rank_that_died_before_it_heard_where_to() {
+        let mut scene = Scene::of(2);
+        let goes_back = |scene: &mut Scene| {
+            // Nobody says whether the other one lives.
+            scene.feed(Event::Turn);
+            let goes_back = scene.group().iter().any(Item::is_restart);
+            scene.commit();
+            goes_back
+        };
+        let asked = scene.ask(1, &Ask::Restart { tag: None, strict: false });
+        assert!(!goes_back(&mut scene));
+        scene.feed(Event::Hung { session: 1 });
+        assert!(!goes_back(&mut scene));
+        assert!(scene.answer(1, asked).is_none());
     }
 
     #[test]

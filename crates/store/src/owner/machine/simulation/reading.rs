@@ -13,11 +13,11 @@ impl World {
             let Some(rank) = self.ranks.get_mut(&session).filter(|_| reads) else {
                 return self.look_ahead(session);
             };
-            // What is pending in the catalog comes first, and may be in the ring as well.
+            // What is pending in the catalog comes in its order, and may be in the ring as well.
             let next = rank.ring.iter().find(|r| r.0 > rank.read).cloned();
-            let both = next.as_ref().is_some_and(|n| rank.pending.front().is_some_and(|p| p.0 == n.1));
-            let (position, bytes, pending) = match (rank.pending.pop_front(), next) {
-                (Some(_), Some((position, _, bytes))) if both => (position, bytes, true),
+            let comes = |p: &mut (u64, Vec<u8>)| next.as_ref().is_none_or(|next| p.0 <= next.1);
+            let (position, bytes, pending) = match (rank.pending.pop_front_if(comes), next) {
+                (Some((seq, _)), Some((position, next, bytes))) if seq == next => (position, bytes, true),
                 (Some((_, bytes)), _) => (rank.released, bytes, true),
                 (None, Some((position, _, bytes))) => (position, bytes, false),
                 (None, None) => return self.feed(Event::Empty { session }),
