@@ -8,6 +8,7 @@ use forebay_types::control::Ask;
 use forebay_types::record::{Payload, Record};
 use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 
 /// The catalog cannot be written at present.
 #[derive(Clone, Copy)]
@@ -245,9 +246,17 @@ impl Machine {
             return; // what is read and not committed stays
         }
         let (steps, files) = (&self.steps, &self.files);
+        // A successor that finds what ranks gave of a step in the catalog is to find, too, why it was given up.
+        let of_given_up = |item: &Item| match item {
+            Item::Settled { step, .. } if !self.known.is_listed(*step) => Some(*step),
+            _ => None,
+        };
+        let unsettled: BTreeSet<i64> = self.settled.iter().filter_map(of_given_up).collect();
         for (n, s) in &mut self.sessions {
-            let owes = files.owes(*n);
-            let up_to = s.release(|step, seq| owes || steps.get(&step).is_some_and(|k| k.keeps((*n, seq))));
+            let (owes, hears) = (files.owes(*n), s.hears());
+            let keeps = |step, seq| steps.get(&step).is_some_and(|k| k.keeps((*n, seq)));
+            let is_reason = |step| hears && unsettled.contains(&step);
+            let up_to = s.release(|step, seq| owes || is_reason(step) || keeps(step, seq));
             self.out.extend(up_to.map(|position| Action::Release { session: *n, position }));
         }
     }

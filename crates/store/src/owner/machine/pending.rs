@@ -151,6 +151,32 @@ mod tests {
     }
 
     #[test]
+    fn why_a_step_was_given_up_stays_in_its_ring_while_what_others_gave_of_it_is_in_the_catalog() {
+        let mut scene = Scene::born(birth());
+        (1..=2).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 2, 100)));
+        let first = scene.begin_pending(1, 1);
+        scene.block(1, 1, "x");
+        scene.turn();
+        let work = scene.work();
+        scene.released();
+        scene.begin(2, 1);
+        scene.discard(2, 1);
+        scene.turn();
+        scene.commit();
+        assert!(!scene.released().contains(&2), "the file is being written, and what names its blocks stays");
+        scene.done(&work);
+        scene.turn();
+        scene.commit();
+        assert!(
+            scene
+                .catalog
+                .iter()
+                .any(|item| matches!(item, Item::Settled { step: 1, last, .. } if *last == first))
+        );
+        assert!(scene.released().contains(&2));
+    }
+
+    #[test]
     fn what_a_predecessor_had_moved_is_forgotten_when_the_step_is_listed() {
         let mut scene = Scene::born(birth());
         (1..=2).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 2, 100)));

@@ -172,7 +172,7 @@ impl Machine {
             Record::StepBlock(b) => (b.step, self.take_block((n, seq), &b, block)),
             Record::StepEnd { step, blocks } => (step, self.end_step((n, seq), step, blocks)),
             Record::StepDiscard { step } => {
-                self.discard_step(n, step);
+                self.discard_step((n, seq), step);
                 (step, Ok(()))
             }
             Record::StepEarly { step } => (step, self.let_go_early(n, step)),
@@ -203,16 +203,20 @@ impl Machine {
         }
     }
 
-    fn discard_step(&mut self, n: u64, step: i64) {
+    fn discard_step(&mut self, ticket: Ticket, step: i64) {
+        let n = ticket.0;
+        let rank = self.sessions.get(&n).map_or(0, |s| s.rank);
+        let why = || Error::new(Code::Cancelled, format!("step {step} was discarded by rank {rank}"));
+        if !self.steps.get(&step).is_some_and(|k| k.has(n)) {
+            self.miss(ticket, step, Some(why()));
+        }
         let mine = self.refused(n, step).is_none();
         // A part of what was left of a rank is gone; the others are not.
         if self.steps.get(&step).is_some_and(|k| k.lacked && k.has(n)) && self.lose_part(step, n) {
             return;
         }
-        let rank = self.sessions.get(&n).map_or(0, |s| s.rank);
         if mine && self.steps.get(&step).is_some_and(|k| k.has(n)) {
-            let text = format!("step {step} was discarded by rank {rank}");
-            let why = Error::new(Code::Cancelled, text);
+            let why = why();
             // Who has ended it counts on it; who has begun it hears of it when he ends it.
             let known = self.steps.get(&step);
             let ended: BTreeSet<u64> = known.into_iter().flat_map(|k| &k.ends).map(|end| end.0).collect();
@@ -306,7 +310,7 @@ impl Machine {
             return Ok(());
         };
         if !self.steps.get(&step).is_some_and(|k| k.has(n)) {
-            self.miss(ticket, step);
+            self.miss(ticket, step, None);
         }
         if let Some(refusal) = self.refused(n, step) {
             // A step that the predecessor has listed is nobody's error.
@@ -334,7 +338,7 @@ impl Machine {
         let mine = !refused && self.steps.get(&b.step).is_some_and(|k| k.has(n));
         if !mine {
             // The step was refused or given up: its blocks go back at once.
-            self.miss(ticket, b.step);
+            self.miss(ticket, b.step, None);
             if let Payload::Block(block) = b.payload {
                 self.act(Action::Free { session: n, block });
             }
@@ -453,8 +457,8 @@ impl Machine {
     }
 
     /// A record of a step whose beginning is not in the ring any more: blocks of it were let go before
-    /// it was complete, and the owner that had written them is dead.
-    fn miss(&mut self, ticket: Ticket, step: i64) {
+    /// it was complete, and the owner that had written them is dead. Its rank may have `discarded` it.
+    fn miss(&mut self, ticket: Ticket, step: i64, discarded: Option<Error>) {
         let n = ticket.0;
         let Some(s) = self.sessions.get(&n) else { return };
         // Its beginning may have been read by a predecessor, whatever of it comes now.
@@ -481,7 +485,8 @@ impl Machine {
             let text = format!(
                 "step {step} is lost: it was larger than the buffers, or given up, and the owner died before it was on disk; take it again, or open the run with a larger buffer"
             );
-            let why = Error::new(Code::ServerLost, text);
+            let hears = hears && discarded.is_none();
+            let why = discarded.unwrap_or_else(|| Error::new(Code::ServerLost, text));
             self.tear(step, why.clone());
             if self.failed.why_in(step, rank).is_none() {
                 let made = ([rank].into(), BTreeMap::new());
@@ -670,6 +675,25 @@ mod tests {
         let mut scene = Scene::born(Birth { listed: (vec![1], Vec::new()), ..birth() });
         scene.enter(session);
         scene
+    }
+
+    #[test]
+    fn a_rank_discards_a_step_for_all_though_a_predecessor_has_read_that_it_began_it() {
+        for others_first in [true, false] {
+            let mut scene = Scene::born(birth());
+            (1..=2).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 2, 10_000)));
+            if others_first {
+                scene.begin(1, 1);
+                scene.end(1, 1, 0);
+            }
+            scene.discard(2, 1);
+            if !others_first {
+                scene.begin(1, 1);
+                scene.end(1, 1, 0);
+            }
+            scene.settle();
+            assert_eq!(scene.late(), [(1, "step 1 was discarded by rank 1".to_owned())], "{others_first}");
+        }
     }
 
     #[test]
