@@ -66,6 +66,25 @@ def once(seconds):
     time.sleep(seconds)
     return os.getpid()
 
+def order(*arrays):
+    """C or F, as each of them lies."""
+    return "".join("C" if x.flags.c_contiguous else "F" if x.flags.f_contiguous else "?" for x in arrays)
+
+@fb.service("in a:f64[n,m], inout b:f64[n,m], out told:str")
+def as_given(a, b):
+    b += a
+    return order(a, b)
+
+@fb.service("in a:f64[n,m] order F, inout b:f64[n,m] order C, out c:f64[n,m] order F, out told:str")
+def demands(a, b, c):
+    b += a
+    c[:] = 2 * a
+    return order(a, b, c)
+
+@fb.service("in a:f64[n,m], in b:f64[n,m], out told:str")
+def read_both(a, b):
+    return order(a, b)
+
 kept = []
 
 @fb.service("in x:f64[n], out total:f64")
@@ -276,6 +295,66 @@ def test_one_array_for_two_parameters_does_what_numpy_would(client: fb.Client) -
     y = np.arange(4.0)
     client.call("axpy", 2.0, y, y)
     np.testing.assert_array_equal(y, 3 * np.arange(4.0))
+
+
+def orders() -> dict[str, np.ndarray]:
+    """One matrix in every way in which its elements can lie."""
+    values = np.arange(12.0).reshape(3, 4)
+    wide = np.zeros((5, 6))
+    wide[1:4, 1:5] = values
+    return {
+        "C": values,
+        "F": np.asfortranarray(values),
+        "interior C": wide[1:4, 1:5],
+        "interior F": np.asfortranarray(wide)[1:4, 1:5],
+        "turned": np.ascontiguousarray(values.T).T,
+        "backwards F": np.asfortranarray(values[::-1, ::-1])[::-1, ::-1],
+        "other bytes C": values.astype(">f8"),
+        "other bytes F": np.asfortranarray(values).astype(">f8"),
+        "row": np.broadcast_to(np.arange(4.0), (3, 4)),
+    }
+
+
+ORDERS = {"C": "C", "interior C": "C", "other bytes C": "C", "row": "C"}
+
+
+@pytest.mark.parametrize("how", list(orders()))
+def test_an_argument_keeps_its_order_however_its_elements_lie(client: fb.Client, how: str) -> None:
+    a = orders()[how]
+    expected = ORDERS.get(how, "F")
+    assert client.call("read_both", a, a) == 2 * expected
+    b = orders()[how]
+    if how == "row":
+        b = np.array(b, order="C")
+    told = client.call("as_given", a, b)
+    assert told == expected + ("C" if how == "row" else expected)
+    np.testing.assert_array_equal(b, 2 * a)
+
+
+@pytest.mark.parametrize("how", list(orders()))
+def test_the_same_matrix_for_two_parameters_has_one_order(client: fb.Client, how: str) -> None:
+    b = orders()[how]
+    if how != "row":
+        before = np.array(b)
+        assert client.call("as_given", b, b) == 2 * ORDERS.get(how, "F")
+        np.testing.assert_array_equal(b, 2 * before)
+
+
+@pytest.mark.parametrize("how", list(orders()))
+def test_a_service_that_demands_an_order_gets_it(client: fb.Client, how: str) -> None:
+    a = orders()[how]
+    for other in orders():
+        b, c = orders()[other], np.empty_like(orders()[other])
+        if other == "row":
+            b, c = np.array(b, order="C"), np.array(b)
+        assert client.call("demands", a, b, c) == "FCF"
+        np.testing.assert_array_equal(b, a + orders()[other])
+        np.testing.assert_array_equal(c, 2 * a)
+    held = client.put(np.asfortranarray(a))
+    with pytest.raises(
+        fb.BadArgument, match=r"parameter b is f64.n,m. order C: got .* lies in the other order"
+    ):
+        client.call("demands", a, held, np.empty((3, 4)))
 
 
 def test_the_remote_error_arrives_with_its_traceback(client: fb.Client) -> None:

@@ -249,7 +249,7 @@ impl Prepared {
             ));
         }
         let Around { first, bytes, strided } = Around::of(&meta, strides, arg.data.cast())?;
-        let meta = ArrayMeta::new(meta.dtype, meta.shape);
+        let (meta, strided) = strided.as_array(meta.dtype, strided.order());
         self.args.push(match comes {
             true => Arg::StridedMut(meta, strided, given::slice_mut(first, bytes, "data")?),
             false => Arg::Strided(meta, strided, given::slice(first.cast_const(), bytes, "data")?),

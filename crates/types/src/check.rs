@@ -111,6 +111,12 @@ fn check_kind(param: &Param, given: &mut Given) -> Result<()> {
                     extents.len()
                 )));
             }
+            if let Some(order) = param.order
+                && order != meta.order
+                && meta.shape.extents().iter().filter(|n| **n > 1).count() > 1
+            {
+                return Err(Error::bad(format!("got {meta}, which lies in the other order; copy it")));
+            }
             if param.way.comes() && !writable {
                 return Err(Error::bad(format!(
                     "got {meta}, which cannot be written, for a result ({}); pass a writable array",

@@ -6,8 +6,10 @@
 //! log(in text:str, out line:i64) effects
 //! ```
 //!
-//! A parameter is `[in|out|inout] name:dtype[extents]`; without a direction it is `inout`. An
-//! extent is a number, a name, or a product such as `2*n`; a name is an integer scalar of the
+//! A parameter is `[in|out|inout] name:dtype[extents] [order C|F]`; without a direction it is `inout`.
+//! Its elements arrive in the order in which the caller has them; a service that can use one order only
+//! demands it: `order F` (the first index runs fastest) or `order C` (the last one), and an array that
+//! lies otherwise is copied. An extent is a number, a name, or a product such as `2*n`; a name is an integer scalar of the
 //! same signature or a free one, and free names must agree wherever they stand. The mark
 //! `effects` says that running the service twice is not the same as running it once: such calls
 //! are never issued again after a server was lost.
@@ -21,7 +23,7 @@
 
 use std::fmt;
 
-use crate::{DType, Error, Name, Result, limits};
+use crate::{DType, Error, Name, Order, Result, limits};
 
 /// Longest text of a signature, in bytes.
 pub const SIGNATURE_BYTES: usize = 8 * 1024;
@@ -79,6 +81,8 @@ pub struct Param {
     pub dtype: DType,
     /// The extents of an array; a scalar, text or bytes have none.
     pub extents: Option<Vec<Extent>>,
+    /// The order in which the service demands its elements, if it does.
+    pub order: Option<Order>,
 }
 
 impl Param {
@@ -203,7 +207,7 @@ fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
 fn read_param(text: &str) -> Result<Param> {
     let wrong = |why: &str| {
         Error::bad(format!(
-            "the parameter {text:?} {why}; write [in|out|inout] name:dtype or name:dtype[n,m]"
+            "the parameter {text:?} {why}; write [in|out|inout] name:dtype or name:dtype[n,m], and behind that order C or order F if it matters"
         ))
     };
     let (left, kind) = text.split_once(':').ok_or_else(|| wrong("has no \":dtype\""))?;
@@ -219,15 +223,25 @@ fn read_param(text: &str) -> Result<Param> {
         return Err(wrong("has a name that is not letters, digits and underscores"));
     }
     let kind = kind.trim();
-    let (dtype, extents) = match kind.split_once('[') {
-        None => (kind, None),
+    let (dtype, extents, behind) = match kind.split_once('[') {
+        None => (kind, None, ""),
         Some((dtype, rest)) => {
-            let inside = rest.strip_suffix(']').ok_or_else(|| wrong("has no \"]\" at its end"))?;
-            (dtype.trim(), Some(read_extents(inside)?))
+            let (inside, behind) = rest.rsplit_once(']').ok_or_else(|| wrong("has no \"]\" at its end"))?;
+            (dtype.trim(), Some(read_extents(inside)?), behind.trim())
         }
     };
+    let order = match behind.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] => None,
+        ["order", "C"] => Some(Order::C),
+        ["order", "F"] => Some(Order::F),
+        ["order", ..] => return Err(wrong("demands an order that is neither C nor F")),
+        _ => return Err(wrong("has something other than an order behind its \"]\"")),
+    };
+    if order.is_some() && extents.as_ref().is_none_or(|e| e.len() < 2) {
+        return Err(wrong("has less than two extents, so there is one order only; leave it out"));
+    }
     let dtype = DType::parse(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?;
-    Ok(Param { name: name.to_owned(), way, dtype, extents })
+    Ok(Param { name: name.to_owned(), way, dtype, extents, order })
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -316,15 +330,16 @@ impl fmt::Display for Extent {
 }
 
 impl Param {
-    /// Dtype and extents: `f64[n,m]`.
+    /// Dtype, extents and the order demanded: `f64[n,m] order F`.
     pub fn kind(&self) -> String {
-        match &self.extents {
-            None => self.dtype.to_string(),
-            Some(extents) => {
-                let words: Vec<String> = extents.iter().map(Extent::to_string).collect();
-                format!("{}[{}]", self.dtype, words.join(","))
-            }
-        }
+        let Some(extents) = &self.extents else { return self.dtype.to_string() };
+        let words: Vec<String> = extents.iter().map(Extent::to_string).collect();
+        let order = match self.order {
+            None => "",
+            Some(Order::C) => " order C",
+            Some(Order::F) => " order F",
+        };
+        format!("{}[{}]{order}", self.dtype, words.join(","))
     }
 }
 
@@ -355,6 +370,7 @@ mod tests {
             "dgemm(in m:i32, in n:i32, in k:i32, in a:f64[m,k], in b:f64[k,n], inout c:f64[m,n])",
             "log(in text:str, out line:i64) effects",
             "lib/fft(in n:i64, in x:c128[2*n], out y:c128[3,2*n*n])",
+            "lu(inout a:f64[n,n] order F, out p:i32[n], in b:f64[n,m] order C) effects",
         ] {
             assert_eq!(Signature::parse(text).unwrap().to_string(), text);
         }
@@ -372,6 +388,10 @@ mod tests {
             ("f(x:float)", "parameter x: \"float\" is not a dtype"),
             ("f(into x:f64)", "neither a direction nor a name"),
             ("f(in x:f64[n)", "has no \"]\""),
+            ("f(in x:f64[n,m] order)", "neither C nor F"),
+            ("f(in x:f64[n,m] order A)", "neither C nor F"),
+            ("f(in x:f64[n,m] F)", "other than an order behind"),
+            ("f(in x:f64[n] order F)", "one order only"),
             ("f(in x:f64[n+1])", "a product such as 2*n"),
             ("f(in x:f64[1,1,1,1,1,1,1,1,1])", "more than 8 extents"),
             ("f(in x:f64, out x:f64)", "two parameters are called \"x\""),

@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use crate::array::Slice;
-use crate::{ArrayMeta, Error, Order, Result, Shape, limits};
+use crate::{ArrayMeta, DType, Error, Order, Result, Shape, limits};
 
 /// Where the elements of an array lie in some bytes: `strides` bytes apart along each axis, the
 /// first one at `offset`. On the dense side the last index runs fastest.
@@ -74,6 +74,28 @@ impl Strided {
         let item = meta.dtype.size() as i64;
         let strides = meta.shape.strides(meta.order).map(|n| n as i64 * item);
         Strided::new(item as usize, 0, meta.shape, &strides[..meta.shape.rank()], meta.bytes()?)
+    }
+
+    /// The order in which the elements lie: of the first index that runs fastest, or else of the last one.
+    pub fn order(&self) -> Order {
+        let axes = self.shape.extents().iter().zip(&self.strides);
+        let steps: Vec<usize> = axes.filter(|(n, _)| **n > 1).map(|(_, step)| step.unsigned_abs()).collect();
+        match steps.len() > 1 && steps[0] > 0 && steps.is_sorted_by(|a, b| a < b) {
+            true => Order::F,
+            false => Order::C,
+        }
+    }
+
+    /// The same elements as an array of that dtype and shape whose dense side is in `order`.
+    pub fn as_array(&self, dtype: DType, order: Order) -> (ArrayMeta, Strided) {
+        let mut dense = *self;
+        if order == Order::F {
+            let rank = self.shape.rank();
+            dense.shape = Shape::new(&self.shape.extents().iter().rev().copied().collect::<Vec<_>>())
+                .unwrap_or(self.shape);
+            dense.strides[..rank].reverse();
+        }
+        (ArrayMeta { dtype, shape: self.shape, order }, dense)
     }
 
     /// The extents.
@@ -259,6 +281,39 @@ mod tests {
             out.extend_from_slice(&from[at as usize..at as usize + s.item]);
         }
         out
+    }
+
+    #[test]
+    fn an_array_travels_in_the_order_in_which_it_lies_or_in_the_other_one() {
+        let shape = Shape::new(&[2, 3]).unwrap();
+        let from: Vec<u8> = (0..6).collect();
+        let dense = |lies: &Strided, order| {
+            let mut out = [0; 6];
+            let (meta, lies) = lies.as_array(DType::U8, order);
+            lies.gather(&from, &mut out);
+            assert_eq!((meta.shape, meta.order), (shape, order));
+            out
+        };
+        let rows = Strided::new(1, 0, shape, &[3, 1], 6).unwrap();
+        let columns = Strided::new(1, 0, shape, &[1, 2], 6).unwrap();
+        assert_eq!((rows.order(), columns.order()), (Order::C, Order::F));
+        assert_eq!(
+            (dense(&rows, Order::C), dense(&rows, Order::F)),
+            ([0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5])
+        );
+        assert_eq!(
+            (dense(&columns, Order::C), dense(&columns, Order::F)),
+            ([0, 2, 4, 1, 3, 5], [0, 1, 2, 3, 4, 5])
+        );
+        let of = |extents: &[u64], strides: &[i64]| {
+            Strided::new(1, 5, Shape::new(extents).unwrap(), strides, 100).unwrap().order()
+        };
+        assert_eq!(of(&[2, 3], &[-1, 2]), Order::F, "backwards");
+        assert_eq!(
+            (of(&[2, 3], &[0, 1]), of(&[1, 3], &[1, 2]), of(&[7], &[2])),
+            (Order::C, Order::C, Order::C)
+        );
+        assert_eq!((of(&[2, 1, 3], &[1, 90, 2]), of(&[2, 3, 2], &[1, 8, 2])), (Order::F, Order::C));
     }
 
     proptest! {

@@ -21,6 +21,19 @@ static void by_value(fb_client *client)
     CHECK(order == FB_ROW_MAJOR && sum == 91);
     OK(FB_CALL(client, "layout", FB_IN_ARRAY_F(m, FB_F64, 3, 2), FB_OUT_I32(&order), FB_OUT_F64(&sum)));
     CHECK(order == FB_COLUMN_MAJOR && sum == 91);
+    /* The interior of a field with ghost cells, by columns and by rows, and a service that demands columns. */
+    const double field[4][5] = { { 0 }, { 0, 1, 2, 3, 0 }, { 0, 4, 5, 6, 0 }, { 0 } };
+    fb_arg inside[] = { FB_IN_ARRAY(&field[1][1], FB_F64, 3, 2), FB_OUT_I32(&order), FB_OUT_F64(&sum) };
+    inside[0].strides[0] = 1, inside[0].strides[1] = 5;
+    OK(fb_call(client, "layout", inside, 3));
+    CHECK(order == FB_COLUMN_MAJOR && sum == 91);
+    inside[0].shape[0] = 2, inside[0].shape[1] = 3, inside[0].strides[0] = 5, inside[0].strides[1] = 1;
+    OK(fb_call(client, "layout", inside, 3));
+    CHECK(order == FB_ROW_MAJOR && sum == 91);
+    OK(fb_call(client, "columns", inside, 3));
+    CHECK(order == FB_COLUMN_MAJOR && sum == 86);
+    OK(FB_CALL(client, "columns", FB_IN_ARRAY(m, FB_F64, 2, 3), FB_OUT_I32(&order), FB_OUT_F64(&sum)));
+    CHECK(order == FB_COLUMN_MAJOR && sum == 86);
 
     int32_t n = 41;
     double z[2] = { 1, 2 };

@@ -87,6 +87,7 @@ static inline void offer(fb_server *server)
 {
     OK(fb_service_register(server, "axpy(in a:f64, in x:f64[n], inout y:f64[n])", axpy, NULL));
     OK(fb_service_register(server, "layout(in m:f64[r,c], out order:i32, out sum:f64)", layout, NULL));
+    OK(fb_service_register(server, "columns(in m:f64[r,c] order F, out order:i32, out sum:f64)", layout, NULL));
     OK(fb_service_register(
         server, "values(inout n:i32, inout z:c128, in name:str, in raw:bytes, out said:str, out same:bytes)", values,
         NULL));

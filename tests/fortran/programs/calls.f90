@@ -89,7 +89,7 @@ contains
     matrix = 0
     matrix(2:4:2, 1:5:2) = reshape([1d0, 2d0, 3d0, 4d0, 5d0, 6d0], [2, 3])
     call fb_call(client, 'layout', [fb_in(matrix(2:4:2, 1:5:2)), fb_out(order), fb_out(sum)])
-    call expect(abs(sum - merge(91d0, 86d0, order == FB_COLUMN_MAJOR)) <= 0, 'a section of a matrix')
+    call expect(order == FB_COLUMN_MAJOR .and. abs(sum - 91) <= 0, 'a section of a matrix keeps its order')
   end subroutine by_strides
 
   subroutine texts_and_bytes()

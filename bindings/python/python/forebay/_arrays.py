@@ -6,7 +6,7 @@ Dense arrays of numbers never come here; what comes is copied once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def dense(value: Any) -> tuple[Any, str | None]:
     kind, size = array.dtype.kind, array.dtype.itemsize
     if kind in _NATIVE and size in _SIZES[kind]:
         native = array.dtype.newbyteorder("=")
-        return np.array(array, dtype=native, order="C", copy=True), None
+        return np.array(array, dtype=native, order=_order(array), copy=True), None
     if kind == "U":
         try:
             return _bytes_of(np.char.encode(array, "utf-8")), "str"
@@ -40,6 +40,12 @@ def dense(value: Any) -> tuple[Any, str | None]:
     if kind == "S":
         return _bytes_of(array), "bytes"
     raise BadArgument(_refusal(value, array))
+
+
+def _order(array: NDArray[Any]) -> Literal["C", "F"]:
+    """In which order the elements lie: a copy keeps it."""
+    steps = [abs(step) for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
+    return "F" if len(steps) > 1 and steps[0] > 0 and steps == sorted(set(steps)) else "C"
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -96,7 +96,7 @@ impl Held {
         if (write && !once) || !self.claim(bytes, write) {
             return false;
         }
-        let meta = ArrayMeta::new(dtype, shape);
+        let (meta, apart) = apart.as_array(dtype, apart.order());
         let data = bytes.as_ptr().cast_mut();
         // SAFETY: as in `push_array`, with the bytes around the elements, of which only the elements are read
         // and written.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use forebay_arena::{Block, View};
 use forebay_link::pool::Pool;
 use forebay_types::call::INLINE_BYTES;
-use forebay_types::{ArrayMeta, Element, Error, Given, Result, Scalar, Shape, Strided};
+use forebay_types::{ArrayMeta, Element, Error, Given, Order, Result, Scalar, Shape, Strided};
 
 use super::reference::Reference;
 use super::transfer::Kept;
@@ -24,6 +24,7 @@ pub enum Arg<'a> {
     /// An array that may be written; results are copied into it when the call is complete.
     Mut(ArrayMeta, &'a mut [u8]),
     /// An array whose elements lie apart, only read: what it is, where they lie, and the bytes around.
+    /// [`Strided::as_array`] gives the first two.
     Strided(ArrayMeta, Strided, &'a [u8]),
     /// The same, and it may be written; bytes between the elements stay as they are.
     StridedMut(ArrayMeta, Strided, &'a mut [u8]),
@@ -67,6 +68,36 @@ impl<'a> Arg<'a> {
     pub fn strided_mut<T: Element>(data: &'a mut [T], shape: &[u64], strides: &[i64]) -> Result<Arg<'a>> {
         let (meta, strided) = apart::<T>(data.len(), shape, strides)?;
         Ok(Arg::StridedMut(meta, strided, bytemuck::cast_slice_mut(data)))
+    }
+
+    /// Has its elements travel in that order, whatever that is in which they lie.
+    pub(super) fn travel_in(&mut self, order: Order) -> Result<()> {
+        let turned = |meta: &ArrayMeta, lies: &Strided| {
+            // The axes of what is dense in column-major order are those of the array the other way round.
+            let lies = if meta.order == Order::F { lies.as_array(meta.dtype, Order::F).1 } else { *lies };
+            lies.as_array(meta.dtype, order)
+        };
+        let dense = |meta: &ArrayMeta| Ok::<_, Error>(Strided::dense(meta)?.as_array(meta.dtype, order));
+        *self = match std::mem::replace(self, Arg::Bytes(&[])) {
+            Arg::In(meta, bytes) if meta.order != order => {
+                let (meta, lies) = dense(&meta)?;
+                Arg::Strided(meta, lies, bytes)
+            }
+            Arg::Mut(meta, bytes) if meta.order != order => {
+                let (meta, lies) = dense(&meta)?;
+                Arg::StridedMut(meta, lies, bytes)
+            }
+            Arg::Strided(meta, lies, bytes) if meta.order != order => {
+                let (meta, lies) = turned(&meta, &lies);
+                Arg::Strided(meta, lies, bytes)
+            }
+            Arg::StridedMut(meta, lies, bytes) if meta.order != order => {
+                let (meta, lies) = turned(&meta, &lies);
+                Arg::StridedMut(meta, lies, bytes)
+            }
+            as_it_is => as_it_is,
+        };
+        Ok(())
     }
 
     /// Checks that an array has as many bytes as its dtype and shape say.
@@ -193,7 +224,7 @@ fn apart<T: Element>(len: usize, shape: &[u64], strides: &[i64]) -> Result<(Arra
     let back = |(n, s): (&u64, &i64)| (n.saturating_sub(1) as i64).saturating_mul((-*s).max(0));
     let offset: i64 = shape.extents().iter().zip(&bytes).map(back).fold(0, i64::saturating_add);
     let strided = Strided::new(item, offset as u64, shape, &bytes, (len * item) as u64)?;
-    Ok((ArrayMeta::new(T::DTYPE, shape), strided))
+    Ok(strided.as_array(T::DTYPE, strided.order()))
 }
 
 impl<'a> From<&'a Reference> for Arg<'a> {

@@ -100,6 +100,12 @@ impl Canceller {
     }
 }
 
+/// Arrays travel in the order that the service demands.
+fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
+    let mut demanded = signature.passed().zip(args).filter_map(|(param, arg)| Some((param.order?, arg)));
+    demanded.try_for_each(|(order, arg)| arg.travel_in(order))
+}
+
 impl<'a> Future<'a> {
     pub(super) fn send(inner: Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         reference::not_lost(&args).map_err(|e| e.within(name))?;
@@ -116,7 +122,8 @@ impl<'a> Future<'a> {
         let begun = timed.then(Instant::now);
         inner.check_process()?;
         let mut offer = inner.find(name, allowed)?;
-        let args = make(&offer.signature)?;
+        let mut args = make(&offer.signature)?;
+        in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
@@ -129,9 +136,10 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         server: &Arc<Connection>,
         signature: &Signature,
-        args: Vec<Arg<'a>>,
+        mut args: Vec<Arg<'a>>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
+        in_order(signature, &mut args)?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         signature.check(&mut given)?;
         let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));

@@ -106,7 +106,12 @@ impl LoopHead {
             // One that is refused leaves the run unfinished: it has steps that nobody computes.
             let unfinished = |_: &Error| core.looped.store(LOOPING, Ordering::Relaxed);
             let (first, from_snapshot) = core.begin_loop(course, &at).inspect_err(unfinished)?;
-            core.go_on(first)?;
+            // A loop that has no step makes nothing again.
+            if first < n {
+                core.go_on(first)?
+            } else {
+                core.numbers().begun()
+            }
             (first, n, from_snapshot)
         };
         LoopHead::begin(core, course, start, end, from_snapshot)

@@ -194,7 +194,7 @@ impl Session {
                 table.columns.len()
             )));
         }
-        if table.history {
+        if table.history && !rows.is_empty() {
             self.core.makes_again_in(History::Table(table.id))?;
         }
         let mut batch = codec::Writer::new();
