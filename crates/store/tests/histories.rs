@@ -323,6 +323,28 @@ fn a_point_that_is_made_again_before_all_ranks_have_come_stands_until_then_and_o
 }
 
 #[test]
+fn a_rank_that_comes_to_another_owner_when_the_others_have_finished_takes_nothing_from_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let owner = opened(&run);
+    whole(&owner);
+    owner.close().unwrap();
+    // Each of them is all that the owner sees.
+    for rank in [0, 1] {
+        let owner = opened(&run);
+        let mut one = Starter::open(&owner, rank, 2);
+        assert_eq!(one.back(), Some(3));
+        (3..5).for_each(|step| one.body(step, 1));
+        one.close();
+        owner.close().unwrap();
+    }
+    let last: Vec<_> = rows(&run).into_iter().filter(|r| r[1] >= 3).collect();
+    assert_eq!(last, [[0, 3, 1], [0, 4, 1], [1, 3, 1], [1, 4, 1]]);
+    let both = |step| sum(step, [Some(1), Some(1)]);
+    assert_eq!(points(&run, "sum")[3..], [both(3), both(4)]);
+}
+
+#[test]
 fn rows_of_a_start_that_was_refused_go_also_when_the_run_was_made_compact_since() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");

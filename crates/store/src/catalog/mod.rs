@@ -81,8 +81,8 @@ pub use tables::{
 };
 pub(crate) use together::steps_are;
 pub use together::{
-    begun_on, close_as, comes, forget_together, go_back, go_on_at, heads_of, is_unfinished, kept_heads,
-    makes_again, renew, went_back,
+    begun_on, close_as, comes, go_back, go_on_at, heads_of, is_unfinished, kept_heads, makes_again, renew,
+    went_back,
 };
 pub use unread::put_aside;
 pub use watch::{

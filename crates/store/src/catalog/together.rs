@@ -52,16 +52,8 @@ pub(super) fn renewed(conn: &Connection, step: i64) -> Option<Map<String, Value>
     serde_json::from_str(&text).ok()
 }
 
-/// The last life in which the run went back; not what an owner forgets that finds none of its ranks.
+/// The last life in which the run went back.
 const WENT_BACK: &str = "life_gone_back";
-
-/// Nobody has gone back.
-pub fn forget_together(conn: &Connection) -> Result<()> {
-    conn.execute_batch(
-        "DELETE FROM fb_together WHERE round > 0; DELETE FROM fb_gone_on; DELETE FROM fb_made_again",
-    )
-    .map_err(failed)
-}
 
 /// A new life begins with this session, on complete steps up to `last`.
 pub fn begin_life(conn: &Connection, session: u64, last: Option<i64>) -> Result<()> {
@@ -379,7 +371,7 @@ mod tests {
     use crate::catalog::{self, add_checkpoint, add_step, open_session, replace_step, scratch};
 
     fn ranks(conn: &Connection, size: u32) -> Vec<u64> {
-        forget_together(conn).unwrap();
+        conn.execute_batch("DELETE FROM fb_together; DELETE FROM fb_gone_on").unwrap();
         let open = |r| open_session(conn, r, size, "test", |n| Some(format!("s{n}"))).unwrap().session;
         (0..size).map(open).collect()
     }

@@ -78,9 +78,8 @@ pub(super) enum Command {
     TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
     Recovering(Sender<Recovering>),
     NotRecovered(Sender<Vec<Error>>),
-    /// A life of the run begins; files without a row are swept if nothing is being written. What is
-    /// to be told of it.
-    BeginLife(Elsewhere, Sender<Result<Vec<String>>>),
+    /// Files without a row are swept if nothing is being written. What is to be told of it.
+    ClearUp(Elsewhere, Sender<Result<Vec<String>>>),
     Lose(Error),
     Close,
 }
@@ -125,7 +124,7 @@ impl Intake {
                 let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_drained() });
             }
             Command::NotRecovered(tell) => drop(tell.send(self.not_recovered())),
-            Command::BeginLife(elsewhere, tell) => drop(tell.send(self.begin_life(elsewhere))),
+            Command::ClearUp(elsewhere, tell) => drop(tell.send(self.clear_up(elsewhere))),
             Command::Lose(error) => self.feed(Event::Lose(error)),
             Command::Close => self.feed(Event::Close),
         }

@@ -262,7 +262,7 @@ impl Owner {
         if let Some(says) = &options.says {
             self.not_recovered()?.iter().skip(known).for_each(|e| says(e.text()));
         }
-        say(self.ask(|tell| Command::BeginLife(elsewhere, tell))??);
+        say(self.ask(|tell| Command::ClearUp(elsewhere, tell))??);
         Ok(())
     }
 
@@ -309,8 +309,7 @@ impl Intake {
     }
 
     /// What a predecessor left is settled, as far as that could be waited for.
-    pub(super) fn begin_life(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
-        self.catalog.transaction(|tx| catalog::forget_together(tx))?;
+    pub(super) fn clear_up(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         match self.machine.is_drained() {
             true => {
                 let mut told = self.sweep(elsewhere)?;

@@ -477,7 +477,7 @@ impl Machine {
             return self.refuse(n, step, Refusal::Told);
         }
         if inherited && !told && !self.known.is_listed(step) {
-            let (rank, size, hears) = (s.rank, s.size, s.hears());
+            let (rank, size, hears) = (s.rank, s.size, s.hears() && discarded.is_none());
             // Another rank has come to it before.
             if let Some(why) = self.makes_failed_attempt(ticket, step, rank) {
                 return self.refuse(n, step, why);
@@ -485,7 +485,6 @@ impl Machine {
             let text = format!(
                 "step {step} is lost: it was larger than the buffers, or given up, and the owner died before it was on disk; take it again, or open the run with a larger buffer"
             );
-            let hears = hears && discarded.is_none();
             let why = discarded.unwrap_or_else(|| Error::new(Code::ServerLost, text));
             self.tear(step, why.clone());
             if self.failed.why_in(step, rank).is_none() {
@@ -683,13 +682,11 @@ mod tests {
             let mut scene = Scene::born(birth());
             (1..=2).for_each(|n| scene.enter(adopted(n, n as u32 - 1, 2, 10_000)));
             if others_first {
-                scene.begin(1, 1);
-                scene.end(1, 1, 0);
+                scene.whole(1, 1);
             }
             scene.discard(2, 1);
             if !others_first {
-                scene.begin(1, 1);
-                scene.end(1, 1, 0);
+                scene.whole(1, 1);
             }
             scene.settle();
             assert_eq!(scene.late(), [(1, "step 1 was discarded by rank 1".to_owned())], "{others_first}");
