@@ -126,6 +126,35 @@ struct span {
     T &operator[](std::int64_t i) const noexcept { return data[i]; }
 };
 
+// A place in the buffer of a snapshot, row-major. It is empty as soon as that snapshot has ended, was discarded or is gone:
+// the memory is the library's again. A loop over many elements takes data() once.
+template <class T>
+class allocated {
+public:
+    allocated() = default;
+    allocated(T *data, const fb::shape &extents, std::weak_ptr<const void> snapshot)
+        : data_(data), extents_(extents), snapshot_(std::move(snapshot))
+    {
+    }
+    // NULL when it is empty.
+    T *data() const noexcept { return snapshot_.expired() ? nullptr : data_; }
+    explicit operator bool() const noexcept { return !snapshot_.expired(); }
+    std::int64_t size() const noexcept { return *this ? extents_.size() : 0; }
+    const fb::shape &extents() const noexcept { return extents_; }
+    T *begin() const noexcept { return data(); }
+    T *end() const noexcept { return data() + size(); }
+    T &operator[](std::int64_t i) const
+    {
+        if (!*this) throw error(FB_CLOSED, "the snapshot that this place is of has ended; allocate one in the next snapshot");
+        return data_[i];
+    }
+
+private:
+    T *data_ = nullptr;
+    fb::shape extents_;
+    std::weak_ptr<const void> snapshot_;
+};
+
 // An array that was read, row-major.
 template <class T>
 struct array {
@@ -278,14 +307,15 @@ public:
     {
         append(name, values.data(), detail::line(values), unit);
     }
-    // A place in the buffer, to be filled before the end: nothing is copied then. The span is dead after end() and discard().
+    // A place in the buffer, to be filled before the end: nothing is copied then. It is empty behind end() and discard().
     template <class T>
-    span<T> allocate(const char *name, const shape &extents, const char *unit = nullptr)
+    allocated<T> allocate(const char *name, const shape &extents, const char *unit = nullptr)
     {
         void *data = nullptr;
         const fb_piece_opts opts = options(unit);
         check(fb_snapshot_allocate(get(), name, dtype_of<T>(), extents.rank(), extents.data(), nullptr, nullptr, &opts, &data));
-        return { static_cast<T *>(data), extents };
+        if (!open_) open_ = std::make_shared<char>();
+        return { static_cast<T *>(data), extents, open_ };
     }
 
     // Whether it is taken: not when this state is kept already, by Save or since the run went back to it. Then nothing is done.
@@ -296,8 +326,16 @@ public:
         return taken != 0;
     }
     // Buffered when it returns: it survives the death of this process.
-    void end() { check(fb_snapshot_end(get())); }
-    void discard() { check(fb_snapshot_discard(get())); }
+    void end()
+    {
+        open_.reset();
+        check(fb_snapshot_end(get()));
+    }
+    void discard()
+    {
+        open_.reset();
+        check(fb_snapshot_discard(get()));
+    }
     // Waits until it is durable on all ranks; an error of code FB_TIMEOUT when that takes longer.
     void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(get(), timeout)); }
 
@@ -318,6 +356,8 @@ private:
     }
 
     detail::owned<fb_snapshot, fb_snapshot_free> handle_;
+    // Lives while what was allocated may be written.
+    std::shared_ptr<const void> open_;
 };
 
 // The loop head: for (std::int64_t step : run.steps(100)).

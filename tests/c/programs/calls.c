@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     char **signatures = NULL, *signature = NULL;
     int64_t count = 0;
     OK(fb_services(client, &signatures, &count));
-    CHECK(count == 5 && strcmp(signatures[0], "axpy(in a:f64, in x:f64[n], inout y:f64[n])") == 0);
+    CHECK(count == 6 && strcmp(signatures[0], "axpy(in a:f64, in x:f64[n], inout y:f64[n])") == 0);
     OK(fb_free(signatures));
     OK(fb_signature(client, "fails", &signature));
     CHECK(strcmp(signature, "fails()") == 0);

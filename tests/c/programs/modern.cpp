@@ -68,19 +68,28 @@ static void snapshots(fb::run &run)
         snapshot.put("E", field, { 4, 6 }, "V/m");
         snapshot.put_block("whole", field.data(), { 4, 6 }, { 0, 0 }, { 4, 6 });
         snapshot.append("x", field);
-        fb::span<std::int64_t> place = snapshot.allocate<std::int64_t>("n", { 5 });
+        fb::allocated<std::int64_t> place = snapshot.allocate<std::int64_t>("n", { 5 });
+        const fb::allocated<std::int64_t> copy = place;
         std::fill(place.begin(), place.end(), step);
+        CHECK(place.size() == 5 && place.extents() == fb::shape{ 5 } && copy[4] == step);
         snapshot.end();
+        CHECK(!place && !copy && place.data() == nullptr && place.size() == 0 && place.begin() == place.end());
+        CHECK(fails(FB_CLOSED, "next snapshot", [&] { place[0] = 7; }));
         if (step == 1) CHECK(run.checkpoint("one") == 1);
         if (step == 3) snapshot.wait(60);
     }
     // An exception discards what is not ended, and the step may be taken again.
+    fb::allocated<double> of_torn;
+    CHECK(!of_torn);
     try {
         fb::snapshot torn = run.snapshot(4);
+        of_torn = torn.allocate<double>("y", { 2, 2 });
+        CHECK(of_torn);
         torn.put("E", field);
         throw std::runtime_error("diverged");
     } catch (const std::runtime_error &) {
     }
+    CHECK(!of_torn);
     CHECK(fails(FB_NOT_FOUND, "4", [&] { run.at(4); }));
     CHECK(run.position() == 4);
     fb::snapshot again = run.snapshot(4);
