@@ -133,6 +133,7 @@ contains
     character(len=22), target, save :: why = 'the matrix is singular'
     call fb_service_register(server, 'axpy(in a:f64, in x:f64[n], inout y:f64[n])', axpy)
     call fb_service_register(server, 'layout(in m:f64[r,c], out order:i32, out sum:f64)', layout)
+    call fb_service_register(server, 'columns(in m:f64[r,c] order F, out order:i32, out sum:f64)', layout)
     call fb_service_register(server, &
         'values(inout n:i32, inout z:c128, in name:str, in raw:bytes, out said:str, out same:bytes)', values)
     call fb_service_register(server, 'fails()', fails, user=why)
