@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 
 /// How long a rank that leaves may take before another session of its takes the seat.
 const LEAVING: Duration = Duration::from_secs(2);
+/// How long what a dead rank has left may take: a machine that is busy, or its disk, has nobody refused for a seat that
+/// nobody holds.
+const DYING: Duration = Duration::from_secs(30);
 /// How long who brings the rest of a dead session may take before a rank begins all the same.
 const BRINGING: Duration = Duration::from_secs(60);
 /// How long ranks on other hosts that do not answer are waited for: their deputies give them up before.
@@ -57,10 +60,13 @@ impl State {
     /// How long its seat may be awaited that is not free yet.
     fn awaits(&self, open: &OpenRun, who: &Opener) -> Option<Duration> {
         let seats = &self.life.as_ref()?.seats;
-        match seats.is_brought_to(open, who) {
-            true => Some(BRINGING),
-            false => seats.is_taken(open, who, Process::is_gone).then_some(LEAVING),
+        if seats.is_brought_to(open, who) {
+            return Some(BRINGING);
         }
+        if seats.is_held_by_dead(open, Process::is_gone) {
+            return Some(DYING);
+        }
+        seats.is_taken(open, who, Process::is_gone).then_some(LEAVING)
     }
 
     fn has_ranks(&self) -> bool {

@@ -88,6 +88,12 @@ impl Seats {
         self.seats.values().any(|s| is_dead(s, &dead) || !s.who.brings() && !who.brings() && same(s))
     }
 
+    /// Whether nobody but a dead process is in the way: what it has left is still being applied.
+    pub fn is_held_by_dead(&self, open: &OpenRun, dead: impl Fn(u32) -> bool) -> bool {
+        let bars = |s: &Seat| s.rank == open.rank || self.terms.size != open.size;
+        self.seats.values().any(|s| !s.awaited && bars(s) && is_dead(s, &dead))
+    }
+
     /// Whether somebody brings the rest of a dead session that is to be in before this one begins: all rests
     /// where nobody else is there, and that of its own rank.
     pub fn is_brought_to(&self, open: &OpenRun, who: &Opener) -> bool {
@@ -271,6 +277,10 @@ mod tests {
         assert!(seats.is_taken(&open(0, 3), &who(11, 1), lives), "with another number of ranks");
         assert!(!seats.is_taken(&open(1, 2), &who(12, 1), lives), "it is refused at once");
         assert!(seats.is_taken(&open(1, 2), &who(12, 1), |pid| pid == 11));
+        assert!(seats.is_held_by_dead(&open(1, 2), |pid| pid == 11));
+        assert!(seats.is_held_by_dead(&open(0, 3), |pid| pid == 11));
+        assert!(!seats.is_held_by_dead(&open(0, 2), |pid| pid == 11), "it is in nobody's way");
+        assert!(!seats.is_held_by_dead(&open(1, 2), lives));
     }
 
     #[test]
