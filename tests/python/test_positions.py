@@ -108,7 +108,9 @@ def test_what_was_noted_of_the_last_state_stays_until_a_program_makes_it_again(r
         assert noted(run_dir) == ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0]), f"again: {again}"
 
 
-def test_a_loop_of_no_step_and_an_insert_of_no_row_take_nothing_away(run_dir: Path) -> None:
+def test_a_loop_of_no_step_and_an_insert_of_no_row_take_nothing_away(
+    run_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with fb.open(run_dir) as run:
         for step in run.steps(4):
             note(run, step)
@@ -125,6 +127,8 @@ def test_a_loop_of_no_step_and_an_insert_of_no_row_take_nothing_away(run_dir: Pa
         assert noted(run_dir) == ([0, 1, 2, 3, 4], [0.0, 1.0, 2.0, 3.0, 4.0])
     with fb.open(run_dir, "r") as run:
         assert run.table("own").select()["step"].tolist() == [4]
+    said = capfd.readouterr().err
+    assert "is complete already" in said and "adds its own" not in said
 
 
 def test_who_adds_to_a_history_of_its_own_takes_nothing_of_the_last_state_from_another_one(

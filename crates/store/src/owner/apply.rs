@@ -307,7 +307,8 @@ fn record(
             let what: Declare = serde_json::from_str(json)
                 .map_err(|e| Error::bad(format!("a declaration cannot be read: {e}")))?;
             let what = catalog::declare(conn, session, &what)?;
-            if let Declare::Progress { start, .. } = &what
+            if let Declare::Progress { start, end, .. } = &what
+                && end.is_none_or(|end| *start < end)
                 && let Some(text) = catalog::doubled(conn, *start)?
             {
                 catalog::message(conn, session, -1, WARNING, &text)?;
