@@ -72,29 +72,21 @@ impl<'a> Arg<'a> {
 
     /// Has its elements travel in that order, whatever that is in which they lie.
     pub(super) fn travel_in(&mut self, order: Order) -> Result<()> {
-        let turned = |meta: &ArrayMeta, lies: &Strided| {
+        let (meta, lies) = match self {
+            Arg::In(meta, _) | Arg::Mut(meta, _) => (*meta, Strided::dense(meta)?),
             // The axes of what is dense in column-major order are those of the array the other way round.
-            let lies = if meta.order == Order::F { lies.as_array(meta.dtype, Order::F).1 } else { *lies };
-            lies.as_array(meta.dtype, order)
+            Arg::Strided(meta, lies, _) | Arg::StridedMut(meta, lies, _) => {
+                (*meta, lies.as_array(meta.dtype, meta.order).1)
+            }
+            _ => return Ok(()),
         };
-        let dense = |meta: &ArrayMeta| Ok::<_, Error>(Strided::dense(meta)?.as_array(meta.dtype, order));
+        if meta.order == order {
+            return Ok(());
+        }
+        let (meta, lies) = lies.as_array(meta.dtype, order);
         *self = match std::mem::replace(self, Arg::Bytes(&[])) {
-            Arg::In(meta, bytes) if meta.order != order => {
-                let (meta, lies) = dense(&meta)?;
-                Arg::Strided(meta, lies, bytes)
-            }
-            Arg::Mut(meta, bytes) if meta.order != order => {
-                let (meta, lies) = dense(&meta)?;
-                Arg::StridedMut(meta, lies, bytes)
-            }
-            Arg::Strided(meta, lies, bytes) if meta.order != order => {
-                let (meta, lies) = turned(&meta, &lies);
-                Arg::Strided(meta, lies, bytes)
-            }
-            Arg::StridedMut(meta, lies, bytes) if meta.order != order => {
-                let (meta, lies) = turned(&meta, &lies);
-                Arg::StridedMut(meta, lies, bytes)
-            }
+            Arg::In(_, bytes) | Arg::Strided(_, _, bytes) => Arg::Strided(meta, lies, bytes),
+            Arg::Mut(_, bytes) | Arg::StridedMut(_, _, bytes) => Arg::StridedMut(meta, lies, bytes),
             as_it_is => as_it_is,
         };
         Ok(())
