@@ -11,6 +11,7 @@ import fcntl
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,6 +67,18 @@ def ended(process: subprocess.Popen[str], status: int = 0, timeout: float = 60) 
     out, err = process.communicate(timeout=timeout)
     assert process.returncode == status, f"status {process.returncode}\n{out}\n{err}"
     return out, err
+
+
+def stop(pid: int) -> None:
+    """Stops a process. A signal is under way for a while: when this returns, none of its threads runs."""
+
+    def is_still() -> bool:
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in tasks.glob("*/stat")]
+        return set(states) <= {"T"}
+
+    tasks = Path(f"/proc/{pid}/task")
+    os.kill(pid, signal.SIGSTOP)
+    until(is_still, what="the stop of a process")
 
 
 def hear(process: subprocess.Popen[str], word: str) -> None:

@@ -15,6 +15,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
+from places import stop
 
 WRITER = """
 import sys, time, numpy, forebay
@@ -97,7 +98,7 @@ def whole_under_a_new_agent(place: Place, run_dir: Path) -> int:
 def test_a_stopped_agent_is_a_clear_error_within_two_seconds(place: Place, run_dir: Path) -> None:
     agent, process = agent_and_writer(place, run_dir)
     begin = time.monotonic()
-    os.kill(agent, signal.SIGSTOP)
+    stop(agent)
     try:
         assert process.stderr is not None
         err = process.stderr.readline()  # the traceback begins: the program has its error

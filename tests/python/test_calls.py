@@ -17,6 +17,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
+from places import stop
 
 SERVICES = '''
 """Services that the tests call."""
@@ -580,7 +581,7 @@ def alarm() -> Iterator[None]:
 @pytest.mark.usefixtures("alarm")
 def test_a_signal_is_heard_while_a_stopped_server_lets_nobody_in(place: Place, client: fb.Client) -> None:
     server = place.started[0]
-    server.send_signal(signal.SIGSTOP)
+    stop(server.pid)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     with pytest.raises(Enough):
         client.call("void")
@@ -592,7 +593,7 @@ def test_a_signal_is_heard_while_a_stopped_server_lets_nobody_in(place: Place, c
 def test_a_signal_is_heard_while_a_stopped_agent_lets_nobody_in(place: Place) -> None:
     agent = int(re.findall(r"pid (\d+)", place.command("up"))[0])
     broker = Path(place.variables["FOREBAY_RUNTIME_DIR"]) / "agent.sock"
-    os.kill(agent, signal.SIGSTOP)
+    stop(agent)
     try:
         begin = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -611,7 +612,7 @@ def test_a_signal_is_heard_while_a_stopped_server_takes_no_more_requests(
 ) -> None:
     client.call("void")
     server = place.started[0]
-    server.send_signal(signal.SIGSTOP)
+    stop(server.pid)
     calls, text = [], "x" * 4_000
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     with pytest.raises(Enough):

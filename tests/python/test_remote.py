@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import Agent, Place, until
 from lines import Proxy, SlowLine
-from places import ended, hear
+from places import ended, hear, stop
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def write_to_the_stopped(agent: Agent, place: Place, path: Path) -> subprocess.P
     program = place.python(LOST, agent.url(path), stdin=-1)
     assert program.stdin is not None
     hear(program, "ready")
-    os.kill(agent.pid, signal.SIGSTOP)
+    stop(agent.pid)
     program.stdin.write("\n")
     program.stdin.flush()
     hear(program, "written")
@@ -400,7 +400,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_the_wait_for_a_stopped_agent_at_once(agent: Agent, place: Place, where: str) -> None:
     path = agent.runs / "waiting.fb"
     place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
-    os.kill(agent.pid, signal.SIGSTOP)
+    stop(agent.pid)
     try:
         at = (agent.place, path) if where == "here" else (place, agent.url(path))
         program = at[0].python(OPENING, at[1])

@@ -14,7 +14,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
-from places import ended
+from places import ended, stop
 
 
 @pytest.fixture
@@ -395,7 +395,7 @@ def test_a_list_of_services_keeps_no_thread_from_running(here: Place, gate: Gate
 
     ticking = threading.Thread(target=tick)
     ticking.start()
-    os.kill(agent, signal.SIGSTOP)
+    stop(agent)
     try:
         before = ticks[0]
         assert "gate" in client.services
