@@ -228,7 +228,7 @@ fn put(
     stored: Option<Value>,
     effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    let Record::Put { name, set, meta, unit, attrs, if_version, payload } = record else {
+    let Record::Put { name, set, meta, units, attrs, if_version, payload } = record else {
         return Err(Error::internal("a put that is none"));
     };
     let value = match (stored, payload) {
@@ -236,7 +236,7 @@ fn put(
         (None, Payload::Inline(bytes)) => Value::Small(bytes),
         (None, Payload::Block(_)) => return Err(Error::internal("a large put without its file")),
     };
-    let p = catalog::Put { name, set, meta: &meta, unit, attrs, if_version };
+    let p = catalog::Put { name, set, meta: &meta, units, attrs, if_version };
     let PutOutcome { version, replaced } = catalog::put(conn, &p, value)?;
     if let Some(version) = version {
         effects.push(Effect::Version { session, seq, outcome: Ok(version) });
@@ -311,14 +311,7 @@ fn record(
                 && end.is_none_or(|end| *start < end)
                 && let Some(text) = catalog::doubled(conn, *start)?
             {
-                catalog::message(conn, session, -1, WARNING, &text)?;
-                effects.push(Effect::Tell(Tell::Message {
-                    session,
-                    level: WARNING,
-                    step: -1,
-                    text: text.clone(),
-                }));
-                effects.push(Effect::Remark { session, text });
+                remark(conn, session, text, effects)?;
             }
             effects.push(Effect::Tell(Tell::Declare { session, what }));
         }
@@ -333,6 +326,20 @@ fn record(
         | Record::StepDiscard { .. }
         | Record::StepEarly { .. } => return Err(Error::internal("a step's record among the small ones")),
     }
+    Ok(())
+}
+
+/// A warning among the messages of the run.
+fn warn(conn: &Connection, session: u64, text: String, effects: &mut Vec<Effect>) -> Result<()> {
+    catalog::message(conn, session, -1, WARNING, &text)?;
+    effects.push(Effect::Tell(Tell::Message { session, level: WARNING, step: -1, text }));
+    Ok(())
+}
+
+/// A warning that the program says on its standard error, too.
+fn remark(conn: &Connection, session: u64, text: String, effects: &mut Vec<Effect>) -> Result<()> {
+    warn(conn, session, text.clone(), effects)?;
+    effects.push(Effect::Remark { session, text });
     Ok(())
 }
 
@@ -384,8 +391,14 @@ fn request(
             if tag.is_none() && !aside.is_empty() {
                 let to = back.as_ref().map_or("the beginning".into(), |b| format!("step {}", b.step));
                 let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));
-                catalog::message(conn, session, -1, WARNING, &text)?;
-                effects.push(Effect::Tell(Tell::Message { session, level: WARNING, step: -1, text }));
+                warn(conn, session, text, effects)?;
+            }
+            if is_first
+                && tag.is_none()
+                && let Some(back) = back.as_ref().filter(|b| b.heads.is_none())
+                && let Some(text) = catalog::missing(conn, back.step)?
+            {
+                remark(conn, session, text, effects)?;
             }
             effects.push(Effect::WentBack { session, aside, is_first });
             let still = catalog::partial_files(conn)?;
