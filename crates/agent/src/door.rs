@@ -1,5 +1,4 @@
-//! The socket of an owner: who connects is greeted and served on a thread of its own, which
-//! sleeps in `poll` until something comes.
+//! The socket of an owner: who connects is greeted, and served when something comes.
 //!
 //! ```text
 //!  connect -> greet (version, user) -> requests: RunRequest    a rank; the end of the connection
@@ -10,6 +9,7 @@
 
 use crate::lock::lock;
 use crate::owner::{Opener, Session};
+use crate::peers::Peer;
 use crate::service::Shared;
 use crate::words::AdminRequest;
 use forebay_link::{Incoming, Listener, Message, Wire};
@@ -20,7 +20,7 @@ use forebay_types::line::LineRequest;
 use forebay_types::{Code, Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,21 +40,29 @@ enum Request {
     Line(LineRequest),
 }
 
-/// Takes what has arrived. Returns when the owner stops.
+/// Takes what has arrived, and has served who says something. Returns when the owner stops.
 pub fn listen(shared: &Arc<Shared>, listener: &Listener) {
-    while !shared.stop.given() {
-        match shared.stop.wait(listener.as_fd(), None) {
-            Ok(_) => admit(shared, listener),
-            Err(e) => return shared.diary.line(format_args!("stops listening: {e}")),
-        }
+    let peers = &shared.peers;
+    let mut done = peers.hear(listener.as_fd()).and_then(|()| peers.hear(shared.stop.as_fd()));
+    while done.is_ok() && !shared.stop.given() {
+        admit(shared, listener);
+        done = peers.wait();
     }
+    if let Err(e) = done {
+        shared.diary.line(format_args!("stops listening: {e}"));
+    }
+    peers.close();
 }
 
-/// Serves every connection that waits; says whether there was one.
+/// Takes every connection that waits.
 pub fn admit(shared: &Arc<Shared>, listener: &Listener) {
     loop {
         match listener.accept(Some(std::time::Instant::now())) {
-            Ok(Some(incoming)) => admit_one(shared, incoming),
+            Ok(Some(incoming)) => {
+                if let Some(number) = number(shared) {
+                    shared.peers.rest(number, Caller::New(shared.clone(), number, incoming), Some(GREETING));
+                }
+            }
             Ok(None) => return,
             Err(e) => {
                 shared.diary.line(format_args!("a connection was not taken: {e}"));
@@ -68,39 +76,82 @@ pub fn admit(shared: &Arc<Shared>, listener: &Listener) {
     }
 }
 
-fn admit_one(shared: &Arc<Shared>, incoming: Incoming) {
-    admit_by(shared, move |role| incoming.greet(role, GREETING));
-}
-
-/// Serves a connection from another host, which was greeted in the lobby.
+/// Serves a connection from another host, which was greeted in the lobby and may have brought more with that.
 pub fn admit_greeted(shared: &Arc<Shared>, wire: Wire) {
-    admit_by(shared, move |_| Ok(wire));
+    if let Some(number) = number(shared) {
+        let connection = Connection::new(shared, number, wire);
+        shared.peers.serve_at_once(number, Caller::Greeted(Box::new(connection)));
+    }
 }
 
-fn admit_by(shared: &Arc<Shared>, greet: impl FnOnce(&'static str) -> Result<Wire> + Send + 'static) {
-    let number = shared.numbers.fetch_add(1, Ordering::Relaxed);
-    if shared.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS {
-        shared.leave_connection();
-        return shared.diary.line(format_args!("{CONNECTIONS} connections are open; one more was closed"));
+/// The number of one more connection, if there may be one more.
+fn number(shared: &Shared) -> Option<u64> {
+    if shared.connections.fetch_add(1, Ordering::AcqRel) < CONNECTIONS {
+        return Some(shared.numbers.fetch_add(1, Ordering::Relaxed));
     }
-    let theirs = shared.clone();
-    let spawned = std::thread::Builder::new().name("fb-peer".into()).spawn(move || {
-        match greet(theirs.role) {
-            Ok(wire) => {
-                Connection { shared: &theirs, wire, number, opened: None, session: None, line: None }.serve()
-            }
-            Err(e) => theirs.diary.line(format_args!("a connection was not greeted: {e}")),
+    shared.leave_connection();
+    shared.diary.line(format_args!("{CONNECTIONS} connections are open; one more was closed"));
+    None
+}
+
+/// Who has connected.
+pub enum Caller {
+    /// It has to greet.
+    New(Arc<Shared>, u64, Incoming),
+    /// It is served.
+    Greeted(Box<Connection>),
+}
+
+impl AsFd for Caller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Caller::New(.., incoming) => incoming.as_fd(),
+            Caller::Greeted(connection) => connection.wire.as_fd(),
         }
-        theirs.leave_connection();
-    });
-    if let Err(e) = spawned {
-        shared.leave_connection();
-        shared.diary.line(format_args!("a connection was not served: {e}"));
     }
 }
 
-struct Connection<'a> {
-    shared: &'a Arc<Shared>,
+impl Peer for Caller {
+    fn serve(self) -> Option<Caller> {
+        let mut connection = match self {
+            Caller::Greeted(connection) => connection,
+            Caller::New(shared, number, incoming) => match incoming.greet(shared.role, GREETING) {
+                Ok(wire) => Box::new(Connection::new(&shared, number, wire)),
+                Err(e) => {
+                    not_greeted(&shared, &e);
+                    return None;
+                }
+            },
+        };
+        if connection.serve() {
+            return Some(Caller::Greeted(connection));
+        }
+        connection.end();
+        None
+    }
+
+    fn end(self, why: Option<&Error>) {
+        match self {
+            Caller::Greeted(connection) => {
+                why.into_iter().for_each(|e| connection.failed(e));
+                connection.end();
+            }
+            Caller::New(shared, ..) => match why {
+                Some(e) => not_greeted(&shared, e),
+                None => shared.leave_connection(),
+            },
+        }
+    }
+}
+
+fn not_greeted(shared: &Shared, e: &Error) {
+    shared.diary.line(format_args!("a connection was not greeted: {e}"));
+    shared.leave_connection();
+}
+
+/// A connection that is served, and what it has here.
+pub struct Connection {
+    shared: Arc<Shared>,
     wire: Wire,
     number: u64,
     opened: Option<(Session, RunOpened)>,
@@ -109,26 +160,34 @@ struct Connection<'a> {
     line: Option<(u64, LineRequest)>,
 }
 
-impl Connection<'_> {
-    fn serve(mut self) {
+impl Connection {
+    fn new(shared: &Arc<Shared>, number: u64, wire: Wire) -> Connection {
+        Connection { shared: shared.clone(), wire, number, opened: None, session: None, line: None }
+    }
+
+    /// Carries out what has come; says whether more may come.
+    fn serve(&mut self) -> bool {
         while self.line.is_none() {
             match self.wire.try_receive() {
                 Ok(Some(message)) => {
                     if let Err(e) = self.handle(message) {
-                        self.shared.diary.line(format_args!("a connection failed: {e}"));
-                        break;
+                        self.failed(&e);
+                        return false;
                     }
                 }
-                Ok(None) if self.shared.stop.given() => break,
-                Ok(None) => {
-                    if let Err(e) = self.shared.stop.wait(self.wire.as_fd(), None) {
-                        self.shared.diary.line(format_args!("a connection failed: {e}"));
-                        break;
-                    }
-                }
-                Err(_) => break,
+                Ok(None) => return !self.shared.stop.given(),
+                Err(_) => return false,
             }
         }
+        false
+    }
+
+    fn failed(&self, e: &Error) {
+        self.shared.diary.line(format_args!("a connection failed: {e}"));
+    }
+
+    /// What it has here is over; as a line it goes on.
+    fn end(mut self) {
         if let Some(broker) = &self.shared.broker {
             broker.lost(self.number);
         }
@@ -139,12 +198,17 @@ impl Connection<'_> {
         if let Some(session) = self.session.take() {
             session.end();
         }
-        if let Some((id, request)) = self.line.take() {
-            match self.wire.into_stream() {
-                Ok(stream) => crate::far::serve(self.shared, stream, id, request),
-                Err(e) => self.shared.diary.line(format_args!("a line failed: {e}")),
+        let Connection { shared, wire, line, .. } = self;
+        if let Some((id, request)) = line {
+            match wire.into_stream() {
+                Ok(stream) => crate::far::serve(&shared, stream, id, request),
+                Err(e) => shared.diary.line(format_args!("a line failed: {e}")),
             }
+        } else {
+            // The other side hears of its end before anybody counts on that.
+            drop(wire);
         }
+        shared.leave_connection();
     }
 
     fn handle(&mut self, mut message: Message) -> Result<()> {
@@ -183,7 +247,7 @@ impl Connection<'_> {
     fn answer(&mut self, request: Request) -> Result<Value> {
         let value = match request {
             Request::Admin(request) if self.wire.net().is_some() => {
-                return self.shared.admin(crate::far::admin(self.shared, request)?);
+                return self.shared.admin(crate::far::admin(&self.shared, request)?);
             }
             Request::Admin(request) => return self.shared.admin(request),
             Request::Broker(request) => {
@@ -234,7 +298,7 @@ impl Connection<'_> {
             return Err(Error::bad("this connection has a session already; make another connection"));
         }
         let pid = self.wire.process().map_or(0, |p| p.pid);
-        let (session, opened) = way(self.shared, pid)?;
+        let (session, opened) = way(&self.shared, pid)?;
         self.opened = Some((session, opened.clone()));
         Ok(opened)
     }

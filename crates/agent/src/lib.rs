@@ -15,6 +15,7 @@ mod lock;
 mod network;
 mod owner;
 mod page;
+mod peers;
 mod rendezvous;
 mod service;
 mod start;

@@ -10,6 +10,7 @@ use crate::lock::lock;
 use crate::network;
 use crate::owner::{Page, Run, Runs, Site};
 use crate::page;
+use crate::peers::Peers;
 use crate::rendezvous::Address;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
@@ -45,6 +46,7 @@ pub struct Shared {
     pub diary: Diary,
     pub numbers: AtomicU64,
     pub connections: AtomicUsize,
+    pub peers: Arc<Peers<door::Caller>>,
     pub by_need: AtomicBool,
     /// Where runs of other hosts are; none are taken without it.
     pub far_runs: Mutex<Option<PathBuf>>,
@@ -281,6 +283,7 @@ impl Service {
         let listener = Arc::new(Listener::bind(&options.socket)?);
         let inherited = options.rendezvous.as_deref().and_then(Network::read).and_then(|n| n.key().ok());
         let stop = Stop::new()?;
+        let peers = Arc::new(Peers::new()?);
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             role: options.role,
             address: Address::ours(&options.socket),
@@ -292,6 +295,7 @@ impl Service {
             diary: options.diary,
             numbers: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
+            peers,
             by_need: AtomicBool::new(options.by_need),
             far_runs: Mutex::default(),
             deputies: Deputies::default(),

@@ -97,7 +97,7 @@ impl Answering {
         let shape = Selection::shape_of(&wanted.selection.resolve(&found.meta.shape)?)?;
         let part = ArrayMeta { shape, ..found.meta };
         let mut w = Writer::over(std::mem::take(&mut self.body));
-        put_array(&mut w, &part, &found.unit);
+        put_array(&mut w, &part, &found.units);
         self.body = w.finish();
         // Most are small: head and bytes leave together.
         if part.bytes()? <= SLAB {

@@ -230,7 +230,7 @@ fn a_parameter_changes_for_the_viewers_only_when_all_ranks_have_it() {
         value: json!(0.0),
         min: Some(-1.0),
         max: Some(1.0),
-        unit: "V/m".into(),
+        units: "V/m".into(),
         help: String::new(),
         signed: false,
     };
