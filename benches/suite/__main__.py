@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, clients, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -25,7 +25,7 @@ import targets
 from report import ROOT, Figure
 
 # In this order: `burst` keeps the disk busy beyond its end.
-PARTS = ("calls", "remote", "small", "snapshots", "layouts", "processes", "steps", "burst")
+PARTS = ("calls", "clients", "remote", "small", "snapshots", "layouts", "processes", "steps", "burst")
 # What the snapshots of one writer take on the disk, and some.
 NEEDED_GIB = 7
 
@@ -76,6 +76,7 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
         bench = storage.Bench(built, out / "data", embedded, served, quick)
         stack.callback(bench.over)
         rest: dict[str, Callable[[storage.Bench], list[Figure]]] = {
+            "clients": storage.clients,
             "remote": storage.remote,
             "small": storage.small,
             "snapshots": storage.snapshots,

@@ -304,6 +304,14 @@ def steps(bench: Bench) -> list[Figure]:
     return figures
 
 
+def clients(bench: Bench) -> list[Figure]:
+    """Many clients at one server."""
+    less = ["--many", "400", "--idle", "200", "--first", "64", "--seconds", "0.5"] if bench.quick else []
+    command = [sys.executable, str(ROOT / "benches" / "clients.py"), "--json", *less]
+    rows = alone(command, {"FOREBAY_EXE": str(TARGET / "forebay")})["rows"]
+    return [Figure(**row) for row in rows]
+
+
 def remote(bench: Bench) -> list[Figure]:
     """A run on another host beside an embedded one, and Stop over a slow line with a snapshot on it."""
     less = ["--count", "1000", "--rounds", "2"] if bench.quick else []

@@ -55,6 +55,8 @@ TARGETS = (
     Target("small snapshots", "the last of", "Forebay, embedded", 1.0),
     Target("small snapshots", "finding one of", "Forebay, embedded", 1.0),
     Target("small snapshots", "deleting, durable, one of", "Forebay, embedded", 1.0),
+    Target("clients", "shared memory of a client", "Forebay", 256.0),
+    Target("clients", "call from Python beside", "Forebay", 1.5, "ratio"),
     Target("remote", "put of", "Forebay, another host", 4.0, "ratio"),
     Target("remote", "put, until durable", "Forebay, another host", 4.0, "ratio"),
     Target("remote", "get of", "Forebay, another host", 4.0, "ratio"),

@@ -146,12 +146,18 @@ impl Map {
         unsafe { rustix::mm::mprotect(from.cast(), len as usize, flags) }
     }
 
-    /// Enters taken pages into this process's page table, so that first touch is fast. Best
-    /// effort: kernels before 5.14 leave it to the first touch.
-    pub fn populate(&self, offset: u64, len: u64) {
+    /// Enters pages into this process's page table, so that first touch is fast, and takes those that nobody has taken.
+    /// Kernels before 5.14 leave it to the first touch. False when there is no memory for them.
+    pub fn populate(&self, offset: u64, len: u64) -> bool {
+        use rustix::io::Errno;
         let from = self.at(offset, len).as_ptr();
-        // SAFETY: the range is a part of the mapping and populating changes no contents.
-        let _ = unsafe { rustix::mm::madvise(from.cast(), len as usize, Advice::LinuxPopulateWrite) };
+        loop {
+            // SAFETY: the range is a part of the mapping and populating changes no contents.
+            match unsafe { rustix::mm::madvise(from.cast(), len as usize, Advice::LinuxPopulateWrite) } {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                done => return matches!(done, Ok(()) | Err(Errno::INVAL)),
+            }
+        }
     }
 }
 

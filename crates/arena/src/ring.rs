@@ -44,7 +44,18 @@ pub trait RingMemory {
     fn store(&self, at: u64, bytes: &[u8]);
     /// Copies out from an offset; the caller keeps `at + out.len()` within the capacity.
     fn load(&self, at: u64, out: &mut [u8]);
+    /// Whether the pages of the ring are taken as it is written to for the first time.
+    fn grows(&self) -> bool {
+        false
+    }
+    /// Takes the pages of a range; false when there is no memory for them now.
+    fn grow(&self, _from: u64, _to: u64) -> bool {
+        true
+    }
 }
+
+/// A ring that grows takes so many bytes at a time.
+const STEP: u64 = 32 << 10;
 
 /// The ring has no room for a record now, or never has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +157,16 @@ pub struct Producer<M: RingMemory> {
     memory: M,
     tail: u64,
     mark: u64,
+    /// Up to this position it can be written.
+    taken: u64,
 }
 
 impl<M: RingMemory> Producer<M> {
     /// Goes on where the ring ends.
     pub fn new(memory: M) -> Self {
         let (tail, mark) = (told(memory.tail()), told(memory.mark()));
-        let mut producer = Producer { memory, tail, mark };
+        let taken = if memory.grows() && tail < memory.capacity() { 0 } else { u64::MAX };
+        let mut producer = Producer { memory, tail, mark, taken };
         producer.catch_up();
         producer
     }
@@ -183,6 +197,9 @@ impl<M: RingMemory> Producer<M> {
             }
         }
         let begin = self.tail;
+        if begin.saturating_add(needed + LINE) > self.taken && !self.grow(begin + needed + LINE) {
+            return Err(Full { needed: len, free: self.taken.saturating_sub(begin), largest });
+        }
         self.tail = begin.wrapping_add(needed);
         word_at(&self.memory, self.tail).store(0, Ordering::Relaxed);
         let mut at = begin.wrapping_add(HEADER);
@@ -193,6 +210,18 @@ impl<M: RingMemory> Producer<M> {
         word_at(&self.memory, begin).store(head(len as u32, begin), Ordering::Release);
         self.memory.tail().store(self.tail, Ordering::Release);
         Ok(())
+    }
+
+    /// Takes the pages up to a position on the first way around.
+    #[cold]
+    fn grow(&mut self, to: u64) -> bool {
+        let to = to.next_multiple_of(STEP).min(self.capacity());
+        let from = self.taken;
+        if from < to && !self.memory.grow(from, to) {
+            return false;
+        }
+        self.taken = if to == self.capacity() { u64::MAX } else { to };
+        true
     }
 
     #[inline]
@@ -371,5 +400,76 @@ impl<M: RingMemory> Consumer<M> {
     /// Bytes published and not yet released; what a full ring is measured by.
     pub fn backlog(&self) -> u64 {
         self.memory.tail().load(Ordering::Acquire).saturating_sub(self.mark)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// A ring of a page that has no memory for now.
+    struct Poor {
+        cursors: [AtomicU64; 2],
+        words: Vec<AtomicU64>,
+        is_poor: AtomicBool,
+    }
+
+    impl RingMemory for &Poor {
+        fn tail(&self) -> &AtomicU64 {
+            &self.cursors[0]
+        }
+
+        fn mark(&self) -> &AtomicU64 {
+            &self.cursors[1]
+        }
+
+        fn capacity(&self) -> u64 {
+            self.words.len() as u64 * 8
+        }
+
+        fn head(&self, at: u64) -> &AtomicU64 {
+            &self.words[at as usize / 8]
+        }
+
+        fn store(&self, at: u64, bytes: &[u8]) {
+            for (n, byte) in bytes.chunks(8).enumerate() {
+                let mut word = [0; 8];
+                word[..byte.len()].copy_from_slice(byte);
+                self.words[at as usize / 8 + n].store(u64::from_le_bytes(word), Ordering::Relaxed);
+            }
+        }
+
+        fn load(&self, at: u64, out: &mut [u8]) {
+            for (n, byte) in out.chunks_mut(8).enumerate() {
+                let word = self.words[at as usize / 8 + n].load(Ordering::Relaxed).to_le_bytes();
+                byte.copy_from_slice(&word[..byte.len()]);
+            }
+        }
+
+        fn grows(&self) -> bool {
+            true
+        }
+
+        fn grow(&self, _from: u64, _to: u64) -> bool {
+            !self.is_poor.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_ring_that_there_is_no_memory_for_is_full_until_there_is() {
+        let poor = Poor {
+            cursors: Default::default(),
+            words: (0..512).map(|_| AtomicU64::new(0)).collect(),
+            is_poor: AtomicBool::new(true),
+        };
+        let mut producer = Producer::new(&poor);
+        let refused = producer.push(&[b"12345678"]).unwrap_err();
+        assert!(!refused.for_ever() && refused.free == 0, "{refused}");
+        poor.is_poor.store(false, Ordering::Relaxed);
+        producer.push(&[b"12345678"]).unwrap();
+        let mut got = Vec::new();
+        Consumer::new(&poor).next(&mut got).unwrap().unwrap();
+        assert_eq!(got, b"12345678");
     }
 }

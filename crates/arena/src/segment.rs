@@ -46,6 +46,9 @@ pub(crate) struct Inner {
     growth: Growth,
     ahead: Mutex<Ahead>,
     created: bool,
+    /// Whether its rings take their pages when they are written: nobody but its two users needs it, and there may be
+    /// thousands.
+    grows: bool,
     /// Of a named segment, in its creator: another description of the file, which keeps it locked.
     _lock: Option<OwnedFd>,
 }
@@ -87,6 +90,14 @@ impl RingMemory for Mapped {
     #[inline]
     fn load(&self, at: u64, out: &mut [u8]) {
         self.inner.map.load(self.inner.layout.rings[self.which.index()].0 + at, out);
+    }
+
+    fn grows(&self) -> bool {
+        self.inner.grows
+    }
+
+    fn grow(&self, from: u64, to: u64) -> bool {
+        self.inner.map.populate(self.inner.layout.rings[self.which.index()].0 + from, to - from)
     }
 }
 
@@ -206,22 +217,31 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Sizes the file, takes the pages of everything but the blocks, writes the header.
+    /// Sizes the file, takes the pages of everything but the blocks, and of a memory file but the rings; writes the
+    /// header.
     fn fill(file: OwnedFd, layout: Layout, path: Option<PathBuf>) -> Result<Segment> {
         let cannot = |e| Error::io(format!("cannot take {} bytes of shared memory", layout.total), e);
         rustix::fs::ftruncate(&file, layout.total).map_err(cannot)?;
         let map = Map::new(file, layout.total)?;
-        map.take(0, layout.blocks_at).map_err(cannot)?;
-        map.populate(0, layout.blocks_at);
+        let taken = if path.is_some() { layout.blocks_at } else { layout.rings[0].0 };
+        map.take(0, taken).map_err(cannot)?;
+        map.populate(0, taken);
         let header = layout.encode();
         map.store(8, &header[8..]);
         let lock = map.fd().filter(|_| path.is_some()).map(lock).transpose()?;
         map.atomic_u64(0).store(MAGIC, Ordering::Release);
-        Ok(Segment::over(map, layout, path, Some(lock)))
+        let grows = path.is_none();
+        Ok(Segment::over(map, layout, path, grows, Some(lock)))
     }
 
     /// `made`: this process made it, and holds its lock if it has one.
-    fn over(map: Map, layout: Layout, path: Option<PathBuf>, made: Option<Option<OwnedFd>>) -> Segment {
+    fn over(
+        map: Map,
+        layout: Layout,
+        path: Option<PathBuf>,
+        grows: bool,
+        made: Option<Option<OwnedFd>>,
+    ) -> Segment {
         Segment {
             inner: Arc::new(Inner {
                 map: Arc::new(map),
@@ -233,6 +253,7 @@ impl Segment {
                 growth: Growth::by(CHUNK),
                 ahead: Mutex::default(),
                 created: made.is_some(),
+                grows,
                 _lock: made.flatten(),
             }),
         }
@@ -243,32 +264,32 @@ impl Segment {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open the segment {}", path.display()), e))?;
-        Segment::adopt(file, Some(path.to_owned())).map_err(|e| e.within(path.display()))
+        Segment::adopt(file, Some(path.to_owned()), false).map_err(|e| e.within(path.display()))
     }
 
     /// Uses a segment without a name whose descriptor came over a socket. One that its maker could cut
     /// short, so that touching it would kill this process, is refused.
     pub fn from_fd(fd: OwnedFd) -> Result<Segment> {
         is_sealed_or_refused(fd.as_fd())?;
-        Segment::adopt(fd, None)
+        Segment::adopt(fd, None, true)
     }
 
     /// The same for whoever has many of them, and needs his descriptors for other things: this one is closed.
     pub fn from_fd_alone(fd: OwnedFd) -> Result<Segment> {
         is_sealed_or_refused(fd.as_fd())?;
         let (map, layout) = Segment::map_checked(fd)?;
-        Ok(Segment::over(map.without_file(), layout, None, None))
+        Ok(Segment::over(map.without_file(), layout, None, true, None))
     }
 
     /// Uses a segment that has a name and whose descriptor came over a socket. A file with a name cannot be
     /// sealed: who cuts it short ends whoever looks at it.
     pub fn from_named_fd(fd: OwnedFd) -> Result<Segment> {
-        Segment::adopt(fd, None)
+        Segment::adopt(fd, None, false)
     }
 
-    fn adopt(file: OwnedFd, path: Option<PathBuf>) -> Result<Segment> {
+    fn adopt(file: OwnedFd, path: Option<PathBuf>, grows: bool) -> Result<Segment> {
         let (map, layout) = Segment::map_checked(file)?;
-        Ok(Segment::over(map, layout, path, None))
+        Ok(Segment::over(map, layout, path, grows, None))
     }
 
     fn map_checked(file: OwnedFd) -> Result<(Map, Layout)> {

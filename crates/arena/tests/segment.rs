@@ -369,3 +369,42 @@ fn pages_behind_the_last_block_go_back_to_the_system_and_are_taken_again() {
     again.write_from(0, &vec![2; 8 << 20]);
     assert!(taken() >= 8 << 20 && again.view().get((8 << 20) - 1) == 2);
 }
+
+#[test]
+fn the_rings_of_a_memory_file_take_their_pages_as_they_are_written_and_those_of_a_named_segment_at_once() {
+    const RING: u64 = 1 << 20;
+    let rings =
+        SegmentSpec { up_bytes: RING, down_bytes: RING, blocks: 64, block_bytes: 1 << 20, ..spec("") };
+    let taken = |s: &Segment| rustix::fs::fstat(s.fd()).unwrap().st_blocks as u64 * 512;
+    let ours = Segment::create(&rings).unwrap();
+    let theirs = Segment::from_fd(ours.fd().try_clone_to_owned().unwrap()).unwrap();
+    assert!(taken(&ours) < RING / 8, "{}", taken(&ours));
+    // Both ends write, twice around.
+    let mut ends = [
+        (ours.producer(Direction::Up), theirs.consumer(Direction::Up)),
+        (theirs.producer(Direction::Down), ours.consumer(Direction::Down)),
+    ];
+    let (mut bytes, mut before) = (Vec::new(), taken(&ours));
+    for n in 0..2 * RING / 10_000 {
+        for (producer, consumer) in &mut ends {
+            producer.push(&[&[n as u8; 9_990]]).unwrap();
+            let position = consumer.next(&mut bytes).unwrap().unwrap();
+            assert!(bytes.iter().all(|b| *b == n as u8) && bytes.len() == 9_990);
+            consumer.release_to(position);
+        }
+        if n == 0 {
+            assert!(taken(&ours) <= before + 2 * (32 << 10), "{} from {before}", taken(&ours));
+            before = taken(&ours);
+        }
+    }
+    assert!(taken(&ours) >= 2 * RING);
+    // Who takes an end up again goes on there.
+    drop(ends);
+    let (mut producer, mut consumer) = (ours.producer(Direction::Up), theirs.consumer(Direction::Up));
+    producer.push(&[b"again"]).unwrap();
+    consumer.next(&mut bytes).unwrap().unwrap();
+    assert_eq!(bytes, b"again");
+    let dir = tempfile::tempdir().unwrap();
+    let named = Segment::create_in(dir.path(), &SegmentSpec { name: "n".into(), ..rings }).unwrap();
+    assert!(taken(&named) >= 2 * RING);
+}

@@ -17,7 +17,7 @@ use crate::poller::{Entry, Receiver};
 use crate::shared::Shared;
 
 /// Most clients of one server.
-const CLIENTS: usize = 1_024;
+const CLIENTS: usize = 4_096;
 /// Most greetings at a time; who comes then waits in the queue of the socket.
 const GREETINGS: usize = 256;
 /// How long a client may take to introduce itself.
