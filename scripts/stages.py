@@ -30,8 +30,9 @@ STAGES = [
         "cargo test",
         ["cargo", "test", *RELEASE, "--exclude", "forebay-python", "--no-fail-fast"],
         8,
-        # Ranks in C and Python, too, among those that are hurt.
-        env={"CHAOS_LANGUAGES": "1"},
+        # Ranks in C and Python, too, among those that are hurt. Many tests wait: two at a time leave half of two
+        # cores idle.
+        env={"CHAOS_LANGUAGES": "1", "RUST_TEST_THREADS": "4"},
     ),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
     # Many of these wait: two workers leave a third of two cores idle.

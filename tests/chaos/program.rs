@@ -118,8 +118,8 @@ fn simulate(part: &Part, log: &mut Log) -> Result<()> {
     };
     drop(kept);
     let columns = vec![
-        Column { name: "at".into(), dtype: "i64".into(), unit: String::new() },
-        Column { name: "value".into(), dtype: "f64".into(), unit: "J".into() },
+        Column { name: "at".into(), dtype: "i64".into(), units: String::new() },
+        Column { name: "value".into(), dtype: "f64".into(), units: "J".into() },
     ];
     let table = run.table("history", TableOptions { columns, history: true })?;
     if part.rank == 0 {
@@ -239,12 +239,12 @@ fn take(part: &Part, run: &Run, step: i64, state: &[f64]) -> Result<()> {
         let (rank, size) = (u64::from(rank), u64::from(part.size));
         Ok(Place::At { offset: Shape::new(&[rank * n])?, global: Shape::new(&[size * n])? })
     };
-    snapshot.put("electrons/x", View::of(&values, &[n])?, Piece { unit: "m", place: block(n)? })?;
+    snapshot.put("electrons/x", View::of(&values, &[n])?, Piece { units: "m", place: block(n)? })?;
     let n = STATE as u64;
-    snapshot.put("state", View::of(state, &[n])?, Piece { unit: "", place: block(n)? })?;
+    snapshot.put("state", View::of(state, &[n])?, Piece { units: "", place: block(n)? })?;
     let few = 10 + u64::from(rank);
     let some = View::of(&values[..few as usize], &[few])?;
-    snapshot.put("behind", some, Piece { unit: "", place: Place::Append })?;
+    snapshot.put("behind", some, Piece { units: "", place: Place::Append })?;
     if rank == 0 {
         snapshot.put("E", View::of(&values[..64], &[64])?, Piece::default())?;
     }

@@ -41,8 +41,8 @@ def main() -> None:
         time.sleep(pause * (1 + rank))
         history.append(0.5 * step, total=float(step), own=float(rank))
         with run.snapshot(step, time=0.5 * step) as s:
-            s.put("E", cells + step, unit="V/m", offset=low, shape=CELLS)
-            s.put("x", particles + step, unit="m", offset="append")
+            s.put("E", cells + step, units="V/m", offset=low, shape=CELLS)
+            s.put("x", particles + step, units="m", offset="append")
         os.pwrite(acknowledged, step.to_bytes(8, "little"), 0)
         done += 1
     run.close()

@@ -43,7 +43,7 @@ def forms(path: Path) -> dict[str, Any]:
     """Everything a run keeps but the numbers themselves: names, steps, types, shapes, units."""
     with fb.open(path, "r") as run:
         out: dict[str, Any] = {
-            f"{kept.step}/{name}": (kept.time, info.dtype, info.shape, info.unit)
+            f"{kept.step}/{name}": (kept.time, info.dtype, info.shape, info.units)
             for kept in run.snapshots
             for name in kept.names()
             for info in [kept.dataset(name)]

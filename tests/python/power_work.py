@@ -128,7 +128,7 @@ def play(
                     part = FIELD // size
                     whole = values(("E", step, generation), FIELD)[rank * part : (rank + 1) * part]
                     s.put("E", whole, offset=(rank * part,), shape=(FIELD,))
-                    s.put(f"r{rank}/n", values(("n", step, generation), SPARSE + rank), unit="m")
+                    s.put(f"r{rank}/n", values(("n", step, generation), SPARSE + rank), units="m")
                     if step % 3 == 2 and rank == 0:
                         s.put("large", values(("large", step, generation), LARGE))
             case ("wait", step):

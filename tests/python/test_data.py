@@ -22,7 +22,7 @@ def test_a_run_is_a_directory_that_is_there_again(run_dir: Path) -> None:
         run.put(
             "E",
             np.arange(4.0),
-            unit="V/m",
+            units="V/m",
             attrs={"where": "grid", "n": np.int64(3), "box": np.array([1.0, 2.0])},
         )
         run.attrs["title"] = "test"
@@ -32,7 +32,7 @@ def test_a_run_is_a_directory_that_is_there_again(run_dir: Path) -> None:
     with fb.open(run_dir, "r") as run:
         assert run.read_only
         (found,) = run.list()
-        assert (found.name, found.set, found.shape, found.unit, found.version) == ("E", 0, (4,), "V/m", 1)
+        assert (found.name, found.set, found.shape, found.units, found.version) == ("E", 0, (4,), "V/m", 1)
         assert found.dtype == np.float64
         assert found.nbytes == 32
         assert found.attrs == {"where": "grid", "n": 3, "box": [1.0, 2.0]}
@@ -42,14 +42,14 @@ def test_a_run_is_a_directory_that_is_there_again(run_dir: Path) -> None:
 def test_a_set_that_is_put_again_is_what_the_new_put_says(run_dir: Path) -> None:
     for elements in (3, 100_000):
         with fb.open(run_dir, "w") as run:
-            run.put("x", np.ones(elements), unit="m", attrs={"kind": "laser"})
+            run.put("x", np.ones(elements), units="m", attrs={"kind": "laser"})
             run["x"] = np.zeros(elements)
             [found] = run.list("x")
-            assert (found.unit, found.attrs, found.version) == ("", {}, 2)
-            run.put("x", np.ones(elements), unit="cm", attrs={"n": 1})
+            assert (found.units, found.attrs, found.version) == ("", {}, 2)
+            run.put("x", np.ones(elements), units="cm", attrs={"n": 1})
         with fb.open(run_dir, "r") as run:
             [found] = run.list("x")
-            assert (found.unit, found.attrs) == ("cm", {"n": 1})
+            assert (found.units, found.attrs) == ("cm", {"n": 1})
 
 
 def test_sets_of_one_name_are_apart(run_dir: Path) -> None:
@@ -258,7 +258,7 @@ def test_the_run_opens_without_us(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         run.table("history", {"t": "f64"}, {"t": "s"}).insert([(0.5,), (1.5,)])
         with run.snapshot(20, time=2.0) as s:
-            s.put("electrons/x", np.arange(5000.0), unit="m")
+            s.put("electrons/x", np.arange(5000.0), units="m")
     with h5py.File(run_dir / "steps" / "0000000020.h5") as file:
         (found,) = [v for v in _datasets(file) if v.name.endswith("electrons/x")]
         np.testing.assert_array_equal(found[:], np.arange(5000.0))

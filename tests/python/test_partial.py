@@ -22,7 +22,7 @@ try:
         run.parameter("k", 7)
         for step in range(12):
             with run.snapshot(step, time=0.5 * step) as s:
-                s.put("x", np.full(40_000, 100.0 * step + rank), offset=[rank * 40_000], shape=[size * 40_000], unit="m")
+                s.put("x", np.full(40_000, 100.0 * step + rank), offset=[rank * 40_000], shape=[size * 40_000], units="m")
                 s.put("p", np.full((rank + 1) * 10, float(step)), offset="append")
                 if rank == 0:
                     s.put("whole/n", np.arange(3.0))

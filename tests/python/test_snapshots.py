@@ -24,7 +24,7 @@ def test_a_snapshot_is_read_as_it_was_taken(run_dir: Path) -> None:
     x, f = rng.random(200_000), np.asfortranarray(rng.random((30, 40)))
     with fb.open(run_dir) as run:
         with run.snapshot(20, time=2.0) as s:
-            s.put("electrons/x", x, unit="m")
+            s.put("electrons/x", x, units="m")
             s.put("F", f)
             s.put("note", "first")
             s.put("n", 3)
@@ -36,7 +36,7 @@ def test_a_snapshot_is_read_as_it_was_taken(run_dir: Path) -> None:
         np.testing.assert_array_equal(kept["F"], f)
         assert kept["note"] == "first"
         assert int(kept["n"]) == 3
-        assert kept.dataset("electrons/x").unit == "m"
+        assert kept.dataset("electrons/x").units == "m"
         assert "F" in kept
         with pytest.raises(fb.NotFound):
             kept["nothing"]
@@ -54,13 +54,13 @@ def test_the_array_is_the_callers_again_when_put_returns(run_dir: Path) -> None:
 def test_an_allocated_array_is_filled_in_place(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         with run.snapshot(5) as s:
-            a = s.allocate("x", (300, 400), np.float32, unit="V")
+            a = s.allocate("x", (300, 400), np.float32, units="V")
             b = s.allocate("y", 1000, "i64", order="F")
             a[:] = np.arange(120_000).reshape(300, 400)
             b[:] = 7
         kept = run.snapshots.at(5)
         np.testing.assert_array_equal(kept["x"], np.arange(120_000, dtype=np.float32).reshape(300, 400))
-        assert kept.dataset("x").unit == "V"
+        assert kept.dataset("x").units == "V"
         assert (kept["y"] == 7).all()
 
 

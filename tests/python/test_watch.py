@@ -54,7 +54,7 @@ def test_points_that_do_not_fit_together_are_refused(run_dir: Path) -> None:
 
 def test_a_parameter_has_its_value_and_its_limits(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
-        p = run.parameter("amplitude", 0.25, min=-1, max=1, unit="V/m", help="of the wave")
+        p = run.parameter("amplitude", 0.25, min=-1, max=1, units="V/m", help="of the wave")
         assert p.name == "amplitude"
         assert p.value == 0.25
         assert run.parameter("n", 3).value == 3
@@ -62,10 +62,10 @@ def test_a_parameter_has_its_value_and_its_limits(run_dir: Path) -> None:
         assert run.parameter("word", "a").value == "a"
         assert run.parameter("numpy", np.float32(0.5)).value == 0.5
         assert run.parameter("top", 2**64 - 1).value == 2**64 - 1
-        again = run.parameter("amplitude", 0.25, min=-1, max=1, unit="V/m", help="of the wave")
+        again = run.parameter("amplitude", 0.25, min=-1, max=1, units="V/m", help="of the wave")
         assert again.value == 0.25, "a cell of a notebook that is run again"
         with pytest.raises(fb.Conflict, match="declared already, and otherwise"):
-            run.parameter("amplitude", 0.5, min=-1, max=1, unit="V/m", help="of the wave")
+            run.parameter("amplitude", 0.5, min=-1, max=1, units="V/m", help="of the wave")
         with pytest.raises(fb.BadArgument):
             run.parameter("beyond", 2.0, max=1.0)
         with pytest.raises(fb.BadArgument):

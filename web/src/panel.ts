@@ -77,7 +77,7 @@ export class Parameters {
       void this.submit(row);
     } },
       el("label", { for: id, title: p.help }, p.name),
-      el("span", { class: "current" }, shown, p.unit ? el("span", { class: "unit" }, p.unit) : null),
+      el("span", { class: "current" }, shown, p.units ? el("span", { class: "unit" }, p.units) : null),
       input, set,
       el("p", { class: "limits" }, [limits(p), p.help].filter(Boolean).join(" · ")), note);
     const row: Row = { node, shown, input, set, note, about: p, asked: null };
@@ -126,7 +126,7 @@ function words(v: Value): string {
 }
 
 function limits(p: Parameter): string {
-  const unit = p.unit ? ` ${p.unit}` : "";
+  const unit = p.units ? ` ${p.units}` : "";
   if (p.min !== null && p.max !== null) return `${value(p.min, 6)} to ${value(p.max, 6)}${unit}`;
   if (p.min !== null) return `at least ${value(p.min, 6)}${unit}`;
   if (p.max !== null) return `at most ${value(p.max, 6)}${unit}`;

@@ -35,7 +35,7 @@ export interface Parameter {
   value: Value;
   min: number | null;
   max: number | null;
-  unit: string;
+  units: string;
   help: string;
 }
 

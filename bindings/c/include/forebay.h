@@ -112,6 +112,8 @@ typedef enum fb_dtype {
     FB_STR = 14,
     /* bytes, 1 bytes. */
     FB_BYTES = 15,
+    /* f16, 2 bytes. */
+    FB_F16 = 16,
 } fb_dtype;
 
 /* Which index runs fastest in memory: the last (C) or the first (Fortran). */
@@ -301,7 +303,7 @@ typedef struct {
     /* sizeof(fb_put_opts). */
     size_t size;
     /* Unit, such as "V/m"; NULL: none, also where an earlier version had one. */
-    const char *unit;
+    const char *units;
     /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
     fb_order order;
     /* Attributes as a JSON object; NULL: none, also where an earlier version had some. */
@@ -313,7 +315,7 @@ typedef struct {
     /* Its name. */
     char name[FB_NAME_ROOM];
     /* Its unit, or "". */
-    char unit[FB_UNIT_ROOM];
+    char units[FB_UNIT_ROOM];
     /* Its fb_dtype. */
     fb_dtype dtype;
     /* FB_ROW_MAJOR or FB_COLUMN_MAJOR, as it was put. */
@@ -446,7 +448,7 @@ typedef struct {
     /* sizeof(fb_piece_opts). */
     size_t size;
     /* Unit, such as "V/m"; NULL: none. */
-    const char *unit;
+    const char *units;
     /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
     fb_order order;
 } fb_piece_opts;
@@ -647,6 +649,8 @@ typedef union {
     uint32_t u32;
     /* FB_U64. */
     uint64_t u64;
+    /* FB_F16: its bits. */
+    uint16_t f16;
     /* FB_F32. */
     float f32;
     /* FB_F64. */
@@ -695,7 +699,7 @@ typedef struct {
     /* Type of its values: any but the complex ones. */
     fb_dtype dtype;
     /* Unit, such as "kg"; NULL: none. */
-    const char *unit;
+    const char *units;
 } fb_column;
 
 /* How a table is made. Zero is the default of every member. */
@@ -711,7 +715,7 @@ typedef struct {
     /* Its name. */
     char name[FB_NAME_ROOM];
     /* Its unit, or "". */
-    char unit[FB_UNIT_ROOM];
+    char units[FB_UNIT_ROOM];
     /* Type of its values. */
     fb_dtype dtype;
 } fb_column_info;
@@ -980,7 +984,7 @@ typedef struct {
     /* Greatest value; NULL: none. */
     const double *max;
     /* Unit; NULL: none. */
-    const char *unit;
+    const char *units;
     /* A sentence of explanation; NULL: none. */
     const char *help;
 } fb_parameter_opts;

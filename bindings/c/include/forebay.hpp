@@ -273,46 +273,46 @@ public:
 
     // The whole array, of one rank.
     template <class T>
-    void put(const char *name, const T *data, const shape &extents, const char *unit = nullptr)
+    void put(const char *name, const T *data, const shape &extents, const char *units = nullptr)
     {
-        put_at(name, data, extents, nullptr, nullptr, unit);
+        put_at(name, data, extents, nullptr, nullptr, units);
     }
     template <class T>
-    void put(const char *name, const std::vector<T> &values, const char *unit = nullptr)
+    void put(const char *name, const std::vector<T> &values, const char *units = nullptr)
     {
-        put(name, values, detail::line(values), unit);
+        put(name, values, detail::line(values), units);
     }
     template <class T>
-    void put(const char *name, const std::vector<T> &values, const shape &extents, const char *unit = nullptr)
+    void put(const char *name, const std::vector<T> &values, const shape &extents, const char *units = nullptr)
     {
-        put(name, detail::whole(values, extents).data, extents, unit);
+        put(name, detail::whole(values, extents).data, extents, units);
     }
     // This rank's block of an array of shape `global`.
     template <class T>
     void put_block(const char *name, const T *data, const shape &local, const shape &offset, const shape &global,
-                   const char *unit = nullptr)
+                   const char *units = nullptr)
     {
         if (offset.rank() != local.rank() || global.rank() != local.rank())
             throw error(FB_BAD_ARGUMENT, "local shape, offset and global shape are of different rank; give one of each axis");
-        put_at(name, data, local, offset.data(), global.data(), unit);
+        put_at(name, data, local, offset.data(), global.data(), units);
     }
     // Behind the arrays of lower ranks, along axis 0.
     template <class T>
-    void append(const char *name, const T *data, const shape &extents, const char *unit = nullptr)
+    void append(const char *name, const T *data, const shape &extents, const char *units = nullptr)
     {
-        put_at(name, data, extents, FB_APPEND, nullptr, unit);
+        put_at(name, data, extents, FB_APPEND, nullptr, units);
     }
     template <class T>
-    void append(const char *name, const std::vector<T> &values, const char *unit = nullptr)
+    void append(const char *name, const std::vector<T> &values, const char *units = nullptr)
     {
-        append(name, values.data(), detail::line(values), unit);
+        append(name, values.data(), detail::line(values), units);
     }
     // A place in the buffer, to be filled before the end: nothing is copied then. It is empty behind end() and discard().
     template <class T>
-    allocated<T> allocate(const char *name, const shape &extents, const char *unit = nullptr)
+    allocated<T> allocate(const char *name, const shape &extents, const char *units = nullptr)
     {
         void *data = nullptr;
-        const fb_piece_opts opts = options(unit);
+        const fb_piece_opts opts = options(units);
         check(fb_snapshot_allocate(get(), name, dtype_of<T>(), extents.rank(), extents.data(), nullptr, nullptr, &opts, &data));
         if (!open_) open_ = std::make_shared<char>();
         return { static_cast<T *>(data), extents, open_ };
@@ -340,18 +340,18 @@ public:
     void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(get(), timeout)); }
 
 private:
-    static fb_piece_opts options(const char *unit)
+    static fb_piece_opts options(const char *units)
     {
         fb_piece_opts opts = {};
         opts.size = sizeof opts;
-        opts.unit = unit;
+        opts.units = units;
         return opts;
     }
     template <class T>
     void put_at(const char *name, const T *data, const shape &local, const std::int64_t *offset, const std::int64_t *global,
-                const char *unit)
+                const char *units)
     {
-        const fb_piece_opts opts = options(unit);
+        const fb_piece_opts opts = options(units);
         check(fb_snapshot_put_with(get(), name, dtype_of<T>(), local.rank(), local.data(), offset, global, data, &opts));
     }
 
@@ -447,29 +447,29 @@ public:
     void flush() { check(fb_flush(get())); }
 
     template <class T>
-    void put(const char *name, const T *data, const shape &extents, const char *unit = nullptr, std::int64_t set = 0)
+    void put(const char *name, const T *data, const shape &extents, const char *units = nullptr, std::int64_t set = 0)
     {
         fb_put_opts opts = {};
         opts.size = sizeof opts;
-        opts.unit = unit;
+        opts.units = units;
         check(fb_put_with(get(), name, set, dtype_of<T>(), extents.rank(), extents.data(), data, &opts));
     }
     template <class T>
-    void put(const char *name, const std::vector<T> &values, const char *unit = nullptr, std::int64_t set = 0)
+    void put(const char *name, const std::vector<T> &values, const char *units = nullptr, std::int64_t set = 0)
     {
-        put(name, values, detail::line(values), unit, set);
+        put(name, values, detail::line(values), units, set);
     }
     template <class T>
-    void put(const char *name, const std::vector<T> &values, const shape &extents, const char *unit = nullptr,
+    void put(const char *name, const std::vector<T> &values, const shape &extents, const char *units = nullptr,
              std::int64_t set = 0)
     {
-        put(name, detail::whole(values, extents).data, extents, unit, set);
+        put(name, detail::whole(values, extents).data, extents, units, set);
     }
     // One number.
     template <class T, class = std::enable_if_t<is_element<T>>>
-    void put(const char *name, T value, const char *unit = nullptr, std::int64_t set = 0)
+    void put(const char *name, T value, const char *units = nullptr, std::int64_t set = 0)
     {
-        put(name, &value, shape(), unit, set);
+        put(name, &value, shape(), units, set);
     }
     void put_text(const char *name, std::string_view text, std::int64_t set = 0)
     {

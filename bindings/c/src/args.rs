@@ -48,6 +48,8 @@ pub union fb_scalar {
     pub u32: u32,
     /// FB_U64.
     pub u64: u64,
+    /// FB_F16: its bits.
+    pub f16: u16,
     /// FB_F32.
     pub f32: f32,
     /// FB_F64.

@@ -25,7 +25,7 @@ pub struct fb_put_opts {
     /// sizeof(fb_put_opts).
     pub size: usize,
     /// Unit, such as "V/m"; NULL: none, also where an earlier version had one.
-    pub unit: *const c_char,
+    pub units: *const c_char,
     /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory.
     pub order: fb_order,
     /// Attributes as a JSON object; NULL: none, also where an earlier version had some.
@@ -42,7 +42,7 @@ pub struct fb_info {
     /// Its name.
     pub name: [c_char; NAME],
     /// Its unit, or "".
-    pub unit: [c_char; UNIT],
+    pub units: [c_char; UNIT],
     /// Its fb_dtype.
     pub dtype: fb_dtype,
     /// FB_ROW_MAJOR or FB_COLUMN_MAJOR, as it was put.
@@ -66,7 +66,7 @@ pub fn describe(found: &DataSet) -> fb_info {
     shape.iter_mut().zip(extents).for_each(|(own, extent)| *own = *extent as i64);
     fb_info {
         name: letters(&found.name),
-        unit: letters(&found.unit),
+        units: letters(&found.units),
         dtype: found.meta.dtype as c_int,
         order: found.meta.order as c_int,
         ndim: extents.len() as c_int,
@@ -83,7 +83,7 @@ pub fn describe_array(meta: &ArrayMeta) -> Result<fb_info> {
         name: String::new(),
         set: 0,
         meta: *meta,
-        unit: String::new(),
+        units: String::new(),
         attrs: Map::new(),
         version: 0,
         nbytes: meta.bytes()?,
@@ -149,8 +149,8 @@ pub extern "C" fn fb_put_with(
         let opts = given::options(opts, "fb_put_opts")?;
         let view = view(dtype, opts.order, ndim, shape, data)?;
         let attrs = given::optional_text(opts.attrs, "attrs")?.map(forebay::attributes).transpose()?;
-        let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
-        object.run.put(name, view, PutOptions { set, unit, attrs: attrs.as_ref() })
+        let units = given::optional_text(opts.units, "units")?.unwrap_or("");
+        object.run.put(name, view, PutOptions { set, units, attrs: attrs.as_ref() })
     })
 }
 
@@ -176,8 +176,8 @@ pub extern "C" fn fb_put_if_version(
         let opts = given::options(opts, "fb_put_opts")?;
         let view = view(dtype, opts.order, ndim, shape, data)?;
         let attrs = given::optional_text(opts.attrs, "attrs")?.map(forebay::attributes).transpose()?;
-        let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
-        let options = PutOptions { set, unit, attrs: attrs.as_ref() };
+        let units = given::optional_text(opts.units, "units")?.unwrap_or("");
+        let options = PutOptions { set, units, attrs: attrs.as_ref() };
         out.set(object.run.put_if_version(name, view, options, version)?);
         Ok(())
     })

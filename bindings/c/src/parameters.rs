@@ -25,7 +25,7 @@ pub struct fb_parameter_opts {
     /// Greatest value; NULL: none.
     pub max: *const f64,
     /// Unit; NULL: none.
-    pub unit: *const c_char,
+    pub units: *const c_char,
     /// A sentence of explanation; NULL: none.
     pub help: *const c_char,
 }
@@ -102,7 +102,7 @@ impl RunObject {
         let options = ParameterOptions {
             min: given::optional(opts.min, "min")?,
             max: given::optional(opts.max, "max")?,
-            unit: text(opts.unit, "unit")?,
+            units: text(opts.units, "units")?,
             help: text(opts.help, "help")?,
             signed: matches!(variable, Variable::Whole(_)),
         };

@@ -66,7 +66,7 @@ pub struct fb_piece_opts {
     /// sizeof(fb_piece_opts).
     pub size: usize,
     /// Unit, such as "V/m"; NULL: none.
-    pub unit: *const c_char,
+    pub units: *const c_char,
     /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory.
     pub order: fb_order,
 }
@@ -167,9 +167,9 @@ pub extern "C" fn fb_snapshot_put_with(
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
         let opts = given::options(opts, "fb_piece_opts")?;
-        let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
+        let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let view = view(dtype, opts.order, ndim, local, data)?;
-        object.taken()?.0.put(name, view, Piece { unit, place: place(ndim, offset, global)? })
+        object.taken()?.0.put(name, view, Piece { units, place: place(ndim, offset, global)? })
     })
 }
 
@@ -194,10 +194,10 @@ pub extern "C" fn fb_snapshot_allocate(
         let name = given::text(name, "name")?;
         let out = given::out(data, "data")?;
         let opts = given::options(opts, "fb_piece_opts")?;
-        let unit = given::optional_text(opts.unit, "unit")?.unwrap_or("");
+        let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let meta = given::meta(dtype, opts.order, ndim, local, "the shape")?;
         let (snapshot, rooms) = object.taken()?;
-        let room = snapshot.allocate(name, meta, Piece { unit, place: place(ndim, offset, global)? })?;
+        let room = snapshot.allocate(name, meta, Piece { units, place: place(ndim, offset, global)? })?;
         out.set(room.as_mut_ptr().cast());
         rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         Ok(())

@@ -26,7 +26,7 @@ pub struct fb_column {
     /// Type of its values: any but the complex ones.
     pub dtype: fb_dtype,
     /// Unit, such as "kg"; NULL: none.
-    pub unit: *const c_char,
+    pub units: *const c_char,
 }
 
 /// Values of one column.
@@ -74,9 +74,9 @@ pub extern "C" fn fb_table_open(
         let columns = given::slice(columns, ncolumns.into(), "columns")?
             .iter()
             .map(|c| {
-                let unit = given::optional_text(c.unit, "the unit of a column")?.unwrap_or("").to_owned();
+                let units = given::optional_text(c.units, "the units of a column")?.unwrap_or("").to_owned();
                 let dtype = given::dtype(c.dtype)?.name().to_owned();
-                Ok(Column { name: given::text(c.name, "the name of a column")?.to_owned(), dtype, unit })
+                Ok(Column { name: given::text(c.name, "the name of a column")?.to_owned(), dtype, units })
             })
             .collect::<Result<Vec<Column>>>()?;
         let table = object.run.table(name, TableOptions { columns, history: opts.history != 0 })?;
@@ -128,7 +128,7 @@ pub struct fb_column_info {
     /// Its name.
     pub name: [c_char; crate::data::NAME],
     /// Its unit, or "".
-    pub unit: [c_char; crate::data::UNIT],
+    pub units: [c_char; crate::data::UNIT],
     /// Type of its values.
     pub dtype: fb_dtype,
 }
@@ -137,7 +137,7 @@ impl fb_column_info {
     fn of(column: &Column) -> Result<fb_column_info> {
         Ok(fb_column_info {
             name: crate::data::letters(&column.name),
-            unit: crate::data::letters(&column.unit),
+            units: crate::data::letters(&column.units),
             dtype: DType::parse(&column.dtype)? as fb_dtype,
         })
     }
@@ -212,6 +212,7 @@ fn cells(values: &fb_values, count: i64, column: &str) -> Result<Vec<Cell>> {
         DType::U16 => each(values, count, column, |v: u16| int(v.into())),
         DType::U32 => each(values, count, column, |v: u32| int(v.into())),
         DType::U64 => each(values, count, column, Cell::unsigned),
+        DType::F16 => each(values, count, column, |v: u16| Cell::Real(half::f16::from_bits(v).into())),
         DType::F32 => each(values, count, column, |v: f32| Cell::Real(v.into())),
         DType::F64 => each(values, count, column, Cell::Real),
         DType::Str => given::slice(values.data.cast::<*const c_char>(), count, column)?

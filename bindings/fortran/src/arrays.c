@@ -34,15 +34,15 @@ const char *fbf_said(void)
 /* Bytes of an element as it is kept. */
 static int64_t size_of(fb_dtype dtype)
 {
-    static const char SIZES[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1};
-    return dtype >= FB_I8 && dtype <= FB_BYTES ? SIZES[dtype] : 0;
+    static const char SIZES[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 2};
+    return dtype >= FB_I8 && dtype <= FB_F16 ? SIZES[dtype] : 0;
 }
 
 const char *dtype_name(fb_dtype dtype)
 {
     static const char *const NAMES[] = {"?",   "i8",  "i16", "i32", "i64",  "u8",   "u16", "u32",
-                                        "u64", "f32", "f64", "c64", "c128", "bool", "str", "bytes"};
-    return NAMES[dtype >= FB_I8 && dtype <= FB_BYTES ? dtype : 0];
+                                        "u64", "f32", "f64", "c64", "c128", "bool", "str", "bytes", "f16"};
+    return NAMES[dtype >= FB_I8 && dtype <= FB_F16 ? dtype : 0];
 }
 
 /* Notes an error that a Fortran module found. */

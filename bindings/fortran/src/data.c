@@ -12,7 +12,7 @@
 enum { WHOLE = 0, BLOCK = 1, BEHIND = 2 };
 
 fb_status fbf_put(fb_run *run, const char *name, int64_t set, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
-                  const char *unit, const char *attrs, const int64_t *version, uint64_t *new_version)
+                  const char *units, const char *attrs, const int64_t *version, uint64_t *new_version)
 {
     struct elements e;
     struct dense d = {0};
@@ -23,7 +23,7 @@ fb_status fbf_put(fb_run *run, const char *name, int64_t set, fb_dtype dtype, in
         status = dense_in(&e, &d);
     if (status != FB_OK)
         return status;
-    const fb_put_opts opts = {.size = sizeof opts, .unit = unit, .order = d.order, .attrs = attrs};
+    const fb_put_opts opts = {.size = sizeof opts, .units = units, .order = d.order, .attrs = attrs};
     if (version)
         status = fb_put_if_version(run, name, set, dtype, d.ndim, d.shape, d.data, (uint64_t)*version, &opts, new_version);
     else
@@ -181,12 +181,12 @@ static const int64_t *offset_of(int where, const int64_t *offset)
 }
 
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
-                           int where, const int64_t *offset, const int64_t *global, const char *unit)
+                           int where, const int64_t *offset, const int64_t *global, const char *units)
 {
     struct elements e;
     struct dense d = {0};
     fb_status status = elements_of(array, dtype, truth, &e);
-    fb_piece_opts opts = {.size = sizeof opts, .unit = unit, .order = e.ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR};
+    fb_piece_opts opts = {.size = sizeof opts, .units = units, .order = e.ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR};
     if (status != FB_OK)
         return status;
     offset = offset_of(where, offset);
@@ -209,9 +209,9 @@ fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dty
 
 fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtype dtype, CFI_cdesc_t *pointer, int ndim,
                                 const int64_t *local, int where, const int64_t *offset, const int64_t *global,
-                                const char *unit)
+                                const char *units)
 {
-    const fb_piece_opts opts = {.size = sizeof opts, .unit = unit, .order = ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR};
+    const fb_piece_opts opts = {.size = sizeof opts, .units = units, .order = ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR};
     void *place = NULL;
     if (ndim != pointer->rank)
         return refuse(FB_BAD_ARGUMENT, "shape has %d extents, the pointer rank %d", ndim, pointer->rank);

@@ -3,7 +3,7 @@
 !     call fb_run_open('two_stream', 'a', run)
 !     do while (fb_step(run, step, nsteps))
 !       call fb_snapshot_begin(run, step, snapshot)
-!       call fb_snapshot_put(snapshot, 'E', e, unit='V/m')
+!       call fb_snapshot_put(snapshot, 'E', e, units='V/m')
 !       call fb_snapshot_end(snapshot)
 !     end do
 !     call fb_run_close(run)

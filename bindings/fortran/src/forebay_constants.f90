@@ -38,6 +38,7 @@ module forebay_constants
   integer, parameter, public :: FB_BOOL = 13
   integer, parameter, public :: FB_STR = 14
   integer, parameter, public :: FB_BYTES = 15
+  integer, parameter, public :: FB_F16 = 16
   integer, parameter, public :: FB_ROW_MAJOR = 0
   integer, parameter, public :: FB_COLUMN_MAJOR = 1
   integer, parameter, public :: FB_DEBUG = 0

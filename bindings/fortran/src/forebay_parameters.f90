@@ -43,15 +43,15 @@ contains
   end subroutine bring
 
   !> The options, as C has them; a limit that is not allocated is none.
-  subroutine describe(opts, least, most, unit, help, c_unit, c_help)
+  subroutine describe(opts, least, most, units, help, c_unit, c_help)
     type(lib_parameter_opts_struct), intent(inout) :: opts
     real(c_double), intent(in), optional, target :: least, most
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     character(kind=c_char), allocatable, target, intent(inout) :: c_unit(:), c_help(:)
     opts%size = c_sizeof(opts)
     if (present(least)) opts%min = c_loc(least)
     if (present(most)) opts%max = c_loc(most)
-    opts%unit = text(unit, c_unit)
+    opts%units = text(units, c_unit)
     opts%help = text(help, c_help)
   end subroutine describe
 
@@ -70,26 +70,26 @@ contains
     end if
   end subroutine keep
 
-  subroutine parameter_f64(run, name, value, min, max, unit, help, stat, errmsg)
+  subroutine parameter_f64(run, name, value, min, max, units, help, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     real(c_double), pointer, intent(in) :: value
     real(c_double), intent(in), optional, target :: min, max
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
     type(lib_parameter_opts_struct), target :: opts
-    call describe(opts, min, max, unit, help, c_unit, c_help)
+    call describe(opts, min, max, units, help, c_unit, c_help)
     call settle(lib_parameter_f64(id(run%at), text(name, c_name), c_loc(value), c_loc(opts)), stat, errmsg)
   end subroutine parameter_f64
 
-  subroutine parameter_f32(run, name, value, min, max, unit, help, stat, errmsg)
+  subroutine parameter_f32(run, name, value, min, max, units, help, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     real(c_float), pointer, intent(in) :: value
     real(c_float), intent(in), optional :: min, max
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
@@ -102,18 +102,18 @@ contains
     one%f64 = value
     if (present(min)) least = min
     if (present(max)) most = max
-    call describe(opts, least, most, unit, help, c_unit, c_help)
+    call describe(opts, least, most, units, help, c_unit, c_help)
     status = lib_parameter_f64(id(run%at), text(name, c_name), c_loc(one%f64), c_loc(opts))
     call keep(run, one, status)
     call settle(status, stat, errmsg)
   end subroutine parameter_f32
 
-  subroutine parameter_i64(run, name, value, min, max, unit, help, stat, errmsg)
+  subroutine parameter_i64(run, name, value, min, max, units, help, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     integer(c_int64_t), pointer, intent(in) :: value
     integer(c_int64_t), intent(in), optional :: min, max
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
@@ -121,17 +121,17 @@ contains
     real(c_double), allocatable, target :: least, most
     if (present(min)) least = real(min, c_double)
     if (present(max)) most = real(max, c_double)
-    call describe(opts, least, most, unit, help, c_unit, c_help)
+    call describe(opts, least, most, units, help, c_unit, c_help)
     call settle(lib_parameter_i64(id(run%at), text(name, c_name), c_loc(value), c_loc(opts)), stat, errmsg)
   end subroutine parameter_i64
 
   !> The limits are never beyond what the variable can hold.
-  subroutine parameter_i32(run, name, value, min, max, unit, help, stat, errmsg)
+  subroutine parameter_i32(run, name, value, min, max, units, help, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     integer(c_int32_t), pointer, intent(in) :: value
     integer(c_int32_t), intent(in), optional :: min, max
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
@@ -146,17 +146,17 @@ contains
     most = huge(value)
     if (present(min)) least = min
     if (present(max)) most = max
-    call describe(opts, least, most, unit, help, c_unit, c_help)
+    call describe(opts, least, most, units, help, c_unit, c_help)
     status = lib_parameter_i64(id(run%at), text(name, c_name), c_loc(one%i64), c_loc(opts))
     call keep(run, one, status)
     call settle(status, stat, errmsg)
   end subroutine parameter_i32
 
-  subroutine parameter_logical(run, name, value, unit, help, stat, errmsg)
+  subroutine parameter_logical(run, name, value, units, help, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     logical, pointer, intent(in) :: value
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
@@ -166,17 +166,17 @@ contains
     allocate (one)
     one%to_logical => value
     one%truth = merge(1, 0, value)
-    call describe(opts, unit=unit, help=help, c_unit=c_unit, c_help=c_help)
+    call describe(opts, units=units, help=help, c_unit=c_unit, c_help=c_help)
     status = lib_parameter_bool(id(run%at), text(name, c_name), c_loc(one%truth), c_loc(opts))
     call keep(run, one, status)
     call settle(status, stat, errmsg)
   end subroutine parameter_logical
 
-  subroutine parameter_str(run, name, value, unit, help, stat, errmsg)
+  subroutine parameter_str(run, name, value, units, help, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     character(len=*), pointer, intent(in) :: value
-    character(len=*), intent(in), optional :: unit, help
+    character(len=*), intent(in), optional :: units, help
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_unit(:), c_help(:)
@@ -190,7 +190,7 @@ contains
     do i = 1, len_trim(value)
       one%letters(i) = value(i:i)
     end do
-    call describe(opts, unit=unit, help=help, c_unit=c_unit, c_help=c_help)
+    call describe(opts, units=units, help=help, c_unit=c_unit, c_help=c_help)
     status = lib_parameter_str(id(run%at), text(name, c_name), c_loc(one%letters), size(one%letters, kind=c_size_t), &
         c_loc(opts))
     call keep(run, one, status)

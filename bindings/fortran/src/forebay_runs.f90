@@ -16,7 +16,7 @@ module forebay_runs
   !> What a data set, an array of a snapshot or a reference is.
   type, public :: fb_dataset
     character(len=FB_NAME_ROOM - 1) :: name = ''
-    character(len=FB_UNIT_ROOM - 1) :: unit = ''
+    character(len=FB_UNIT_ROOM - 1) :: units = ''
     !> Its dtype, such as FB_F64.
     integer :: dtype = 0
     !> FB_ROW_MAJOR or FB_COLUMN_MAJOR, as it was put.
@@ -142,7 +142,7 @@ contains
     type(lib_info_struct), intent(in) :: info
     type(fb_dataset) :: made
     made%name = text_in(info%name)
-    made%unit = text_in(info%unit)
+    made%units = text_in(info%units)
     made%dtype = info%dtype
     made%order = info%order
     made%ndim = info%ndim

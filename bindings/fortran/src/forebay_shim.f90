@@ -30,9 +30,9 @@ module forebay_shim
   end type fb_row_values
 
   interface
-    function fbf_put(run, name, set, dtype, truth, array, unit, attrs, version, new_version) bind(c) result(status)
+    function fbf_put(run, name, set, dtype, truth, array, units, attrs, version, new_version) bind(c) result(status)
       import
-      type(c_ptr), value :: run, name, unit, attrs, version, new_version
+      type(c_ptr), value :: run, name, units, attrs, version, new_version
       integer(c_int64_t), value :: set
       integer(c_int), value :: dtype, truth
       type(*), intent(in) :: array(..)
@@ -46,9 +46,9 @@ module forebay_shim
       type(*), intent(inout) :: array(..)
       integer(c_int) :: status
     end function fbf_get
-    function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, unit) bind(c) result(status)
+    function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, units) bind(c) result(status)
       import
-      type(c_ptr), value :: snapshot, name, offset, global, unit
+      type(c_ptr), value :: snapshot, name, offset, global, units
       integer(c_int), value :: dtype, truth, place
       type(*), intent(in) :: array(..)
       integer(c_int) :: status

@@ -45,14 +45,14 @@ module forebay_structures
 
   type, public, bind(c) :: lib_put_opts_struct
     integer(c_size_t) :: size = 0
-    type(c_ptr) :: unit = c_null_ptr
+    type(c_ptr) :: units = c_null_ptr
     integer(c_int) :: order = 0
     type(c_ptr) :: attrs = c_null_ptr
   end type lib_put_opts_struct
 
   type, public, bind(c) :: lib_info_struct
     character(kind=c_char) :: name(256) = c_null_char
-    character(kind=c_char) :: unit(65) = c_null_char
+    character(kind=c_char) :: units(65) = c_null_char
     integer(c_int) :: dtype = 0
     integer(c_int) :: order = 0
     integer(c_int) :: ndim = 0
@@ -64,7 +64,7 @@ module forebay_structures
 
   type, public, bind(c) :: lib_piece_opts_struct
     integer(c_size_t) :: size = 0
-    type(c_ptr) :: unit = c_null_ptr
+    type(c_ptr) :: units = c_null_ptr
     integer(c_int) :: order = 0
   end type lib_piece_opts_struct
 
@@ -102,7 +102,7 @@ module forebay_structures
   type, public, bind(c) :: lib_column_struct
     type(c_ptr) :: name = c_null_ptr
     integer(c_int) :: dtype = 0
-    type(c_ptr) :: unit = c_null_ptr
+    type(c_ptr) :: units = c_null_ptr
   end type lib_column_struct
 
   type, public, bind(c) :: lib_table_opts_struct
@@ -112,7 +112,7 @@ module forebay_structures
 
   type, public, bind(c) :: lib_column_info_struct
     character(kind=c_char) :: name(256) = c_null_char
-    character(kind=c_char) :: unit(65) = c_null_char
+    character(kind=c_char) :: units(65) = c_null_char
     integer(c_int) :: dtype = 0
   end type lib_column_info_struct
 
@@ -152,7 +152,7 @@ module forebay_structures
     integer(c_size_t) :: size = 0
     type(c_ptr) :: min = c_null_ptr
     type(c_ptr) :: max = c_null_ptr
-    type(c_ptr) :: unit = c_null_ptr
+    type(c_ptr) :: units = c_null_ptr
     type(c_ptr) :: help = c_null_ptr
   end type lib_parameter_opts_struct
 

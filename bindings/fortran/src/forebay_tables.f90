@@ -19,7 +19,7 @@ module forebay_tables
   type, public :: fb_column
     character(len=FB_NAME_ROOM - 1) :: name = ''
     integer :: dtype = FB_F64
-    character(len=FB_UNIT_ROOM - 1) :: unit = ''
+    character(len=FB_UNIT_ROOM - 1) :: units = ''
   end type fb_column
 
   !> A column of rows: real numbers (NaN: no value), integers, or texts (blank: no value).
@@ -52,10 +52,10 @@ contains
       allocate (c_columns(n), names(FB_NAME_ROOM, n), units(FB_NAME_ROOM, n))
       do i = 1, n
         call name_column(columns(i)%name, names(:, i))
-        call name_column(columns(i)%unit, units(:, i))
+        call name_column(columns(i)%units, units(:, i))
         c_columns(i)%name = c_loc(names(1, i))
         c_columns(i)%dtype = columns(i)%dtype
-        if (columns(i)%unit /= '') c_columns(i)%unit = c_loc(units(1, i))
+        if (columns(i)%units /= '') c_columns(i)%units = c_loc(units(1, i))
       end do
       if (n > 0) first = c_loc(c_columns)
     end if
@@ -109,7 +109,7 @@ contains
       call c_f_pointer(where, found, [count])
       do i = 1, count
         columns(i)%name = text_in(found(i)%name)
-        columns(i)%unit = text_in(found(i)%unit)
+        columns(i)%units = text_in(found(i)%units)
         columns(i)%dtype = found(i)%dtype
       end do
       status = lib_free(where)

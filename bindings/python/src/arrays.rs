@@ -175,6 +175,7 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
         (b'u', 2) => DType::U16,
         (b'u', 4) => DType::U32,
         (b'u', 8) => DType::U64,
+        (b'f', 2) => DType::F16,
         (b'f', 4) => DType::F32,
         (b'f', 8) => DType::F64,
         (b'c', 8) => DType::C64,

@@ -47,7 +47,7 @@ pub fn described(d: forebay::DataSet) -> Described {
         d.set,
         d.meta.dtype.name(),
         shape,
-        d.unit,
+        d.units,
         Value::Object(d.attrs).to_string(),
         d.version,
         d.nbytes,
@@ -140,14 +140,14 @@ impl Run {
         name: &str,
         value: &Bound<'_, PyAny>,
         set: i64,
-        unit: &str,
+        units: &str,
         attrs: Option<&str>,
         if_version: Option<u64>,
     ) -> PyResult<Option<u64>> {
         let source = Source::in_c_order(value)?;
         let view = source.view(py)?;
         let attrs = attrs.map(|text| json::object(py, text)).transpose()?;
-        let options = PutOptions { set, unit, attrs: attrs.as_ref() };
+        let options = PutOptions { set, units, attrs: attrs.as_ref() };
         released(py, || match if_version {
             Some(version) => self.inner.put_if_version(name, view, options, version).map(Some),
             None => self.inner.put(name, view, options).map(|()| None),
@@ -213,7 +213,7 @@ impl Run {
         columns: Vec<(String, String, String)>,
         history: bool,
     ) -> PyResult<Table> {
-        let columns = columns.into_iter().map(|(name, dtype, unit)| Column { name, dtype, unit }).collect();
+        let columns = columns.into_iter().map(|(name, dtype, units)| Column { name, dtype, units }).collect();
         released(py, || self.inner.table(name, TableOptions { columns, history })).map(Table::new)
     }
 
@@ -336,12 +336,12 @@ impl Run {
         value: &Bound<'_, PyAny>,
         min: Option<f64>,
         max: Option<f64>,
-        unit: String,
+        units: String,
         help: String,
     ) -> PyResult<Parameter> {
         let value = json::scalar_from_python(value)
             .map_err(|e| errors::bad(py, format!("parameter {name:?}: {}", e.value(py))))?;
-        let options = forebay::ParameterOptions { min, max, unit, help, signed: false };
+        let options = forebay::ParameterOptions { min, max, units, help, signed: false };
         released(py, || self.inner.parameter(name, value, options)).map(Parameter::new)
     }
 

@@ -80,25 +80,25 @@ impl Snapshot {
         self.inner.taken()
     }
 
-    #[pyo3(signature = (name, value, unit, append, offset, shape))]
+    #[pyo3(signature = (name, value, units, append, offset, shape))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(
         &self,
         py: Python<'_>,
         name: &str,
         value: &Bound<'_, PyAny>,
-        unit: &str,
+        units: &str,
         append: bool,
         offset: Option<Vec<u64>>,
         shape: Option<Vec<u64>>,
     ) -> PyResult<()> {
         let source = Source::in_c_order(value)?;
         let view = source.view(py)?;
-        let piece = Piece { unit, place: place(py, append, offset, shape)? };
+        let piece = Piece { units, place: place(py, append, offset, shape)? };
         released(py, || self.inner.put(name, view, piece))
     }
 
-    #[pyo3(signature = (name, shape, dtype, fortran, unit, append, offset, global_shape))]
+    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `allocate`")]
     fn allocate<'py>(
         &self,
@@ -107,7 +107,7 @@ impl Snapshot {
         shape: Vec<u64>,
         dtype: &str,
         fortran: bool,
-        unit: &str,
+        units: &str,
         append: bool,
         offset: Option<Vec<u64>>,
         global_shape: Option<Vec<u64>>,
@@ -117,7 +117,7 @@ impl Snapshot {
         let shape = Shape::new(&shape).map_err(raise)?;
         let order = if fortran { Order::F } else { Order::C };
         let meta = ArrayMeta { dtype, shape, order };
-        let piece = Piece { unit, place: place(py, append, offset, global_shape)? };
+        let piece = Piece { units, place: place(py, append, offset, global_shape)? };
         let inner = released(py, || self.inner.allocate(name, meta, piece))?;
         let data = inner.as_mut_ptr();
         let owner = Bound::new(py, Room { inner })?;

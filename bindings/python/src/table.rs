@@ -102,7 +102,7 @@ impl Table {
     #[getter]
     fn columns(&self) -> Vec<(String, String, String)> {
         let columns = self.inner.columns().iter();
-        columns.map(|c| (c.name.clone(), c.dtype.clone(), c.unit.clone())).collect()
+        columns.map(|c| (c.name.clone(), c.dtype.clone(), c.units.clone())).collect()
     }
 
     #[getter]

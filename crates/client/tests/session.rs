@@ -33,7 +33,7 @@ fn puts_and_snapshots_arrive_whole_and_in_order() {
     let owner = Owner::start();
     let run = owner.open(16 << 20, WhenFull::Block);
     let (small, large) = (numbers(10), numbers(MIB / 4));
-    run.put("a", View::of(&small, &[10]).unwrap(), PutOptions { unit: "V", ..Default::default() }).unwrap();
+    run.put("a", View::of(&small, &[10]).unwrap(), PutOptions { units: "V", ..Default::default() }).unwrap();
     let snapshot = run.snapshot(20, Some(2.0)).unwrap();
     snapshot.put("E", View::of(&small, &[10]).unwrap(), Piece::default()).unwrap();
     snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), Piece::default()).unwrap();
@@ -171,7 +171,7 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
             value: json!(0.5),
             min: Some(0.0),
             max: Some(2.0),
-            unit: "V/m".into(),
+            units: "V/m".into(),
             help: String::new(),
             signed: false,
         })

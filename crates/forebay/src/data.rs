@@ -58,7 +58,7 @@ pub struct DataSet {
     /// Dtype, shape and order.
     pub meta: ArrayMeta,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     /// Attributes.
     pub attrs: serde_json::Map<String, serde_json::Value>,
     /// How often it was put; 0 for data sets of steps, which never change.
@@ -75,7 +75,7 @@ impl From<forebay_store::Array> for Array {
 
 impl From<forebay_store::catalog::DataRow> for DataSet {
     fn from(row: forebay_store::catalog::DataRow) -> DataSet {
-        let forebay_store::catalog::DataRow { name, set, meta, unit, attrs, version, nbytes, .. } = row;
-        DataSet { name, set, meta, unit, attrs, version, nbytes }
+        let forebay_store::catalog::DataRow { name, set, meta, units, attrs, version, nbytes, .. } = row;
+        DataSet { name, set, meta, units, attrs, version, nbytes }
     }
 }

@@ -129,7 +129,7 @@ impl Kept {
             set: 0,
             nbytes: entry.meta.bytes()?,
             meta: entry.meta,
-            unit: entry.unit,
+            units: entry.units,
             attrs: Map::new(),
             version: 0,
         })

@@ -433,9 +433,9 @@ impl Run {
 
     /// Declares a steerable parameter; after [`Run::restart`] it has its value of that step.
     pub fn parameter(&self, name: &str, value: Value, options: ParameterOptions) -> Result<Parameter> {
-        let ParameterOptions { min, max, unit, help, signed } = options;
+        let ParameterOptions { min, max, units, help, signed } = options;
         let name = name.to_owned();
-        self.session()?.parameter(DeclaredParameter { name, value, min, max, unit, help, signed })
+        self.session()?.parameter(DeclaredParameter { name, value, min, max, units, help, signed })
     }
 
     /// What Save does. Called in the thread of the loop head with the step; an error is shown to

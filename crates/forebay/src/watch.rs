@@ -77,7 +77,7 @@ pub struct ParameterOptions {
     /// Greatest value.
     pub max: Option<f64>,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     /// A sentence of explanation.
     pub help: String,
     /// Whether the program keeps it in an integer of 64 bits with a sign, which holds nothing larger.

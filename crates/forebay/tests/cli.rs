@@ -38,7 +38,7 @@ fn example(s: &Sandbox) -> String {
     let column = |name: &str, dtype: &str| forebay::Column {
         name: name.into(),
         dtype: dtype.into(),
-        unit: String::new(),
+        units: String::new(),
     };
     let columns = vec![column("step", "i64"), column("energy", "f64")];
     let table = run.table("history", forebay::TableOptions { columns, history: false }).unwrap();
@@ -62,7 +62,7 @@ fn what_a_run_holds_is_listed_shown_and_queried() {
         assert_eq!(ask(&["ls", &run, "--steps"])[1], json!({"step": 1, "time": 0.1}));
 
         let shown = ask(&["show", &run, "E", "--step", "2", "--sel", "1:3"]);
-        assert_eq!((&shown["values"], &shown["unit"]), (&json!([2e6 + 1.0, 2e6 + 2.0]), &json!("V/m")));
+        assert_eq!((&shown["values"], &shown["units"]), (&json!([2e6 + 1.0, 2e6 + 2.0]), &json!("V/m")));
         assert!(done(&["show", &run, "electrons/x", "--step", "0"]).contains("f64(1000,)"));
         let text = done(&["table", &run, "history", "--where", "energy > 0.4"]);
         assert_eq!(text.lines().count(), 3, "{text}");
@@ -75,11 +75,11 @@ fn what_a_run_holds_is_listed_shown_and_queried() {
 fn data_sets_are_put_copied_renamed_got_and_removed() {
     sandbox("data_sets_are_put_copied_renamed_got_and_removed", |s| {
         let run = s.run("kept.fb");
-        done(&["put", &run, "a/pi", "3.25", "--unit", "rad", "--attr", "by=\"hand\""]);
+        done(&["put", &run, "a/pi", "3.25", "--units", "rad", "--attr", "by=\"hand\""]);
         done(&["put", &run, "a/title", "two streams", "--text"]);
         let pi = ask(&["show", &run, "a/pi"]);
         assert_eq!(
-            (&pi["values"], &pi["unit"], &pi["attrs"]["by"]),
+            (&pi["values"], &pi["units"], &pi["attrs"]["by"]),
             (&json!(3.25), &json!("rad"), &json!("hand"))
         );
         assert_eq!(ask(&["show", &run, "a/title"])["values"], "two streams");

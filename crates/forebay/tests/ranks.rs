@@ -58,11 +58,11 @@ fn put_box(snapshot: &Snapshot, name: &str, offset: &[u64], local: &[u64], globa
         values.push(value(step, index));
     }
     let place = Place::At { offset: sh(offset), global: sh(global) };
-    snapshot.put(name, View::of(&values, local).unwrap(), Piece { unit: "V/m", place }).unwrap();
+    snapshot.put(name, View::of(&values, local).unwrap(), Piece { units: "V/m", place }).unwrap();
 }
 
 fn append(snapshot: &Snapshot, name: &str, values: &[f64]) -> Result<(), Error> {
-    let piece = Piece { unit: "m", place: Place::Append };
+    let piece = Piece { units: "m", place: Place::Append };
     snapshot.put(name, View::of(values, &[values.len() as u64]).unwrap(), piece)
 }
 
@@ -167,14 +167,14 @@ fn faulty(s: &Sandbox, rank: u32) {
             3 => snapshot.put("E", view, Piece::default()),
             4 if rank == 1 => {
                 let single = vec![0f32; local as usize];
-                snapshot.put("E", View::of(&single, &[local]).unwrap(), Piece { unit: "", place })
+                snapshot.put("E", View::of(&single, &[local]).unwrap(), Piece { units: "", place })
             }
             5 if rank == 1 => {
                 let flat = View::of(&values[..6], &[3, 2]).unwrap();
-                snapshot.put("x", flat, Piece { unit: "", place: Place::Append })
+                snapshot.put("x", flat, Piece { units: "", place: Place::Append })
             }
             5 => append(&snapshot, "x", &values[..3]),
-            _ => snapshot.put("E", view, Piece { unit: "", place }),
+            _ => snapshot.put("E", view, Piece { units: "", place }),
         };
         let done = done.and_then(|()| snapshot.end()).and_then(|()| snapshot.wait(None));
         together(s, &format!("step{step}"), rank, 2);

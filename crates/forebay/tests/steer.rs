@@ -51,7 +51,7 @@ fn simulate(s: &Sandbox, rank: u32, size: u32) {
     let options = OpenOptions { buffer: 4 << 20, rank: Some(rank), size: Some(size), ..Default::default() };
     let run = forebay::open(&s.run("loop.fb"), Mode::Append, options).unwrap();
     let limits =
-        ParameterOptions { min: Some(-1.0), max: Some(1.0), unit: "V/m".into(), ..Default::default() };
+        ParameterOptions { min: Some(-1.0), max: Some(1.0), units: "V/m".into(), ..Default::default() };
     let e0 = run.parameter("e0", json!(0.0), limits).unwrap();
     let mark = |word: &'static str| {
         let dir = s.dir.clone();

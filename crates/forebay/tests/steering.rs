@@ -23,7 +23,7 @@ fn steer(run: &std::path::Path, act: Act) -> Steered {
 /// The parameter, as every rank declares it.
 fn amplitude(run: &Run) -> forebay::Parameter {
     let limits =
-        ParameterOptions { min: Some(0.0), max: Some(2.0), unit: "V/m".into(), ..Default::default() };
+        ParameterOptions { min: Some(0.0), max: Some(2.0), units: "V/m".into(), ..Default::default() };
     run.parameter("e0", json!(0.5), limits).unwrap()
 }
 

@@ -19,7 +19,7 @@ fn open(s: &crate::support::Sandbox, name: &str, rank: u32, size: u32) -> Run {
 }
 
 fn history(run: &Run) -> Table {
-    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), unit: String::new() }];
+    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), units: String::new() }];
     run.table("history", TableOptions { columns, history: true }).unwrap()
 }
 
@@ -131,7 +131,7 @@ fn write_steps(s: &crate::support::Sandbox, rank: u32) -> ! {
             offset: Shape::new(&[u64::from(rank) * 100_000]).unwrap(),
             global: Shape::new(&[200_000]).unwrap(),
         };
-        snapshot.put("x", View::of(&values, &[100_000]).unwrap(), Piece { unit: "", place }).unwrap();
+        snapshot.put("x", View::of(&values, &[100_000]).unwrap(), Piece { units: "", place }).unwrap();
         snapshot.end().unwrap();
         std::fs::write(s.dir.join(format!("ended-{rank}-{step}")), b"").unwrap();
         while !s.dir.join(format!("ended-{}-{}", 1 - rank, step - 3)).exists() && step > 2 {

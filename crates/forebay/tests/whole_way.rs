@@ -16,7 +16,7 @@ fn small() -> OpenOptions {
 
 fn columns() -> Vec<Column> {
     [("t", "f64", "s"), ("energy", "f64", "J"), ("note", "str", "")]
-        .map(|(name, dtype, unit)| Column { name: name.into(), dtype: dtype.into(), unit: unit.into() })
+        .map(|(name, dtype, units)| Column { name: name.into(), dtype: dtype.into(), units: units.into() })
         .into()
 }
 
@@ -56,7 +56,7 @@ fn data_sets_are_put_found_changed_and_read_back() {
         let run = forebay::open(&s.run("data"), Mode::Append, small()).unwrap();
         let (few, many) = (field(1, 12), field(2, 300_000));
         let attrs = object(json!({"long_name": "electric field", "grid": [3, 4]}));
-        let options = PutOptions { set: 0, unit: "V/m", attrs: Some(&attrs) };
+        let options = PutOptions { set: 0, units: "V/m", attrs: Some(&attrs) };
         run.put("E", View::of(&few, &[3, 4]).unwrap(), options).unwrap();
         run.put("x", View::of(&many, &[300_000]).unwrap(), PutOptions { set: 2, ..Default::default() })
             .unwrap();
@@ -65,7 +65,7 @@ fn data_sets_are_put_found_changed_and_read_back() {
         assert_eq!(run.get("x", 2, None).unwrap().to_f64().unwrap(), many);
         assert_eq!(run.get("title", 0, None).unwrap().to_text().unwrap(), "two streams");
         let e = run.dataset("E", 0).unwrap();
-        assert_eq!((e.unit.as_str(), e.version, e.nbytes), ("V/m", 1, 96));
+        assert_eq!((e.units.as_str(), e.version, e.nbytes), ("V/m", 1, 96));
         assert_eq!(e.attrs["long_name"], "electric field");
         let row = Selection::parse("1,::2", &e.meta.shape).unwrap();
         assert_eq!(run.get("E", 0, Some(&row)).unwrap().to_f64().unwrap(), [few[4], few[6]]);
@@ -126,7 +126,7 @@ fn tables_take_rows_and_answer_questions() {
         assert_eq!((max.columns[0].as_str(), &max.rows[0][0]), ("e", &Cell::Real(990.0)));
         assert!(run.sql("delete from history", &[]).is_err());
         assert_eq!(run.tables().unwrap(), ["history"]);
-        assert_eq!(t.columns()[1].unit, "J");
+        assert_eq!(t.columns()[1].units, "J");
         run.close().unwrap();
     });
 }

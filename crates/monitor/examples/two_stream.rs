@@ -220,13 +220,13 @@ fn diagram(id: u32, title: &str, kind: Kind, x: &str, y: &str, yscale: Scale) ->
 
 /// What can be set: the field, and a number that is only shown.
 fn parameters() -> [Parameter; 2] {
-    let (unit, help) = ("V/m".into(), "amplitude of an external field cos(x)".into());
+    let (units, help) = ("V/m".into(), "amplitude of an external field cos(x)".into());
     let field = Parameter {
         name: "e_external".into(),
         value: json!(0.0),
         min: Some(-1.0),
         max: Some(1.0),
-        unit,
+        units,
         help,
         signed: false,
     };
@@ -235,7 +235,7 @@ fn parameters() -> [Parameter; 2] {
         value: json!(1),
         min: None,
         max: None,
-        unit: String::new(),
+        units: String::new(),
         help: String::new(),
         signed: false,
     };

@@ -15,7 +15,7 @@ pub struct Array {
     /// Type, shape and element order of what was read.
     pub meta: ArrayMeta,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     /// The bytes, little endian, dense in that order.
     pub bytes: Vec<u8>,
 }
@@ -25,7 +25,7 @@ pub struct Located<'a> {
     /// Type, shape and element order of the whole.
     pub meta: ArrayMeta,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     pieces: Vec<Piece>,
     bytes: Place,
     layout: &'a Layout,
@@ -52,12 +52,12 @@ impl<'a> Located<'a> {
         (name, set): (&'a str, i64),
         last: bool,
     ) -> Result<Located<'a>> {
-        let catalog::Found { meta, unit, crc, bytes } = found;
+        let catalog::Found { meta, units, crc, bytes } = found;
         let extents = meta.shape.extents();
         let whole = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: crc };
         let mut located = Located {
             meta,
-            unit,
+            units,
             pieces: vec![whole],
             bytes: Place::Here(Vec::new()),
             layout,
@@ -75,9 +75,9 @@ impl<'a> Located<'a> {
 
     /// A data set of a step.
     pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
-        let Entry { name, meta, unit, offset, pieces } = entry;
+        let Entry { name, meta, units, offset, pieces } = entry;
         let owner = Owner::Step { name, step: row.step, file: row.file };
-        let mut located = Located { meta, unit, pieces, bytes: Place::Here(Vec::new()), layout, owner };
+        let mut located = Located { meta, units, pieces, bytes: Place::Here(Vec::new()), layout, owner };
         located.check_pieces()?;
         located.open(offset, true)?;
         Ok(located)
@@ -131,13 +131,13 @@ impl<'a> Located<'a> {
             }
         }
         match self.bytes {
-            Place::Here(bytes) if sel.0.is_empty() => Ok(Array { meta: self.meta, unit: self.unit, bytes }),
+            Place::Here(bytes) if sel.0.is_empty() => Ok(Array { meta: self.meta, units: self.units, bytes }),
             _ => {
                 let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
                 let read = read_selection(&self.source(), &self.meta, sel, &mut check);
                 let (shape, bytes) = read.map_err(|e| self.failed(e))?;
                 self.compare(&check)?;
-                Ok(Array { meta: ArrayMeta { shape, ..self.meta }, unit: self.unit, bytes })
+                Ok(Array { meta: ArrayMeta { shape, ..self.meta }, units: self.units, bytes })
             }
         }
     }

@@ -319,9 +319,9 @@ fn a_step_that_recovery_cannot_keep_is_its_error_and_stands_in_the_log_of_the_ru
         rank.begin(1);
         let payload = rank.block(&f64s(N / 2, 1));
         let meta = ArrayMeta::new(DType::F64, shape(&[N]));
-        let (step, name, unit, place) = (1, "x", "", Place::Whole);
+        let (step, name, units, place) = (1, "x", "", Place::Whole);
         let part = 0;
-        rank.publish(&Record::StepBlock(StepBlock { step, name, unit, meta, place, part, payload }));
+        rank.publish(&Record::StepBlock(StepBlock { step, name, units, meta, place, part, payload }));
         rank.end(1, 1);
         rank.step(2, &f64s(N, 2));
     });

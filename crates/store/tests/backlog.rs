@@ -97,8 +97,16 @@ impl Ahead {
                 return false;
             };
             let part = (i * PART) as u64;
-            let (name, unit, place) = ("E", "V/m", Place::Whole);
-            self.rank.publish(&Record::StepBlock(StepBlock { step, name, unit, meta, place, part, payload }));
+            let (name, units, place) = ("E", "V/m", Place::Whole);
+            self.rank.publish(&Record::StepBlock(StepBlock {
+                step,
+                name,
+                units,
+                meta,
+                place,
+                part,
+                payload,
+            }));
             blocks += 1;
         }
         self.rank.end(step, blocks);

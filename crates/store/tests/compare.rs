@@ -188,7 +188,7 @@ fn rows_that_were_dropped_or_stand_under_a_number_that_is_not_theirs_are_counted
         let meta = ArrayMeta::new(DType::F64, shape(&[2]));
         let bytes = f64s(2, set as u64);
         let (payload, name) = (Payload::Inline(&bytes), "small");
-        rank.publish(&Record::Put { name, set, meta, unit: "", attrs: "", if_version: None, payload });
+        rank.publish(&Record::Put { name, set, meta, units: "", attrs: "", if_version: None, payload });
     }
     rank.ask(&Ask::Close { finished: false }).unwrap();
     owner.close().unwrap();

@@ -25,8 +25,8 @@ fn write(run: &Path) {
     rank.put("grid", &f64s(10, 5), None);
     rank.put("large", &f64s(9000, 1), None);
     let columns = vec![
-        Column { name: "n".into(), dtype: "i64".into(), unit: String::new() },
-        Column { name: "energy".into(), dtype: "f64".into(), unit: "J".into() },
+        Column { name: "n".into(), dtype: "i64".into(), units: String::new() },
+        Column { name: "energy".into(), dtype: "f64".into(), units: "J".into() },
     ];
     let table = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
     let table: TableInfo = serde_json::from_value(table).unwrap();
@@ -50,14 +50,14 @@ fn is_as_written(run: &Path, steps: i64, rows: i64) {
     assert_eq!(reader.get("grid", 0, &all).unwrap().bytes, f64s(10, 5));
     assert_eq!(reader.get("large", 0, &all).unwrap().bytes, f64s(9000, 1));
     for row in reader.list("*", None).unwrap() {
-        assert_eq!((row.unit.as_str(), row.meta.dtype, row.version), ("V", DType::F64, 1), "{}", row.name);
+        assert_eq!((row.units.as_str(), row.meta.dtype, row.version), ("V", DType::F64, 1), "{}", row.name);
     }
     assert_eq!(reader.steps().unwrap().len() as i64, steps);
     for step in reader.steps().unwrap() {
         assert_eq!(step.time, Some(step.step as f64 / 10.0));
         let x = reader.step_get(step.step, "x", &all).unwrap();
         assert_eq!(x.bytes, f64s(100, step.step as u64));
-        assert_eq!(reader.step_info(step.step, "x").unwrap().unit, "m");
+        assert_eq!(reader.step_info(step.step, "x").unwrap().units, "m");
     }
     let found = reader.select("history", "n > ?", &[serde_json::json!(0)]).unwrap().rows;
     assert_eq!((found.len() as i64, &found[0][..]), (rows, &[Cell::Int(1), Cell::Real(0.25)][..]));

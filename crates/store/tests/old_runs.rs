@@ -65,7 +65,7 @@ fn cells(of: &[Cell]) -> Vec<u8> {
 }
 
 fn table(rank: &mut Rank, name: &str, columns: &[(&str, &str, &str)], history: bool) -> u32 {
-    let column = |c: &(&str, &str, &str)| Column { name: c.0.into(), dtype: c.1.into(), unit: c.2.into() };
+    let column = |c: &(&str, &str, &str)| Column { name: c.0.into(), dtype: c.1.into(), units: c.2.into() };
     let columns = columns.iter().map(column).collect();
     let made = rank.ask(&Ask::Table { name: name.into(), columns, history }).unwrap();
     serde_json::from_value::<TableInfo>(made).unwrap().id
@@ -89,7 +89,7 @@ fn take(ranks: &mut [Rank; 2], step: i64, seed: u64) {
             _ => ("note", ArrayMeta::new(DType::Str, shape(&[5])), "grün".as_bytes().to_vec()),
         };
         let payload = Payload::Inline(&bytes);
-        let block = StepBlock { step, name, unit: "", meta, place: Place::Whole, part: 0, payload };
+        let block = StepBlock { step, name, units: "", meta, place: Place::Whole, part: 0, payload };
         r.publish(&Record::StepBlock(block));
         r.end(step, n + 1);
     }
@@ -160,8 +160,8 @@ fn first_life(owner: &Owner) {
     };
     declare(a, &Declare::Diagram(diagram));
     declare(a, &Declare::Curve { diagram: 0, curve: 0, name: "total".into() });
-    let (name, unit, help) = ("nu".into(), "m^2/s".into(), "viscosity".into());
-    let p = Parameter { name, value: json!(0.5), min: Some(0.0), max: Some(9.0), unit, help, signed: false };
+    let (name, units, help) = ("nu".into(), "m^2/s".into(), "viscosity".into());
+    let p = Parameter { name, value: json!(0.5), min: Some(0.0), max: Some(9.0), units, help, signed: false };
     declare(a, &Declare::Parameter(p));
     for step in 0..4i64 {
         let [a, _] = &mut ranks;
@@ -246,7 +246,7 @@ fn has_step(reader: &Reader, step: i64, seed: u64) {
     assert_eq!(text(reader, step, "z"), f64s(12, seed), "step {step}");
     assert_eq!(text(reader, step, "note"), "grün".as_bytes());
     assert_eq!(reader.step_info(step, "z").unwrap().meta.order, Order::F);
-    assert_eq!(reader.step_info(step, "field/E").unwrap().unit, "m");
+    assert_eq!(reader.step_info(step, "field/E").unwrap().units, "m");
 }
 
 /// Everything but the steps.
@@ -262,7 +262,7 @@ fn has_the_rest(reader: &Reader) {
     let row = reader.select("plain", "", &[]).unwrap().rows.remove(0);
     let blob = Cell::Blob(vec![0, 255]);
     assert_eq!(row, [Cell::Int(-3), Cell::Real(0.5), Cell::Text("ä".into()), blob, Cell::Int(1)]);
-    assert_eq!(reader.parameters().unwrap()[0].unit, "m^2/s");
+    assert_eq!(reader.parameters().unwrap()[0].units, "m^2/s");
     assert_eq!(reader.diagrams().unwrap()[0].title, "energy");
     assert_eq!(reader.curves(0).unwrap(), [(0, "total".to_owned())]);
     let acts = reader.acts().unwrap();

@@ -130,7 +130,7 @@ fn what_does_not_fit_the_arena_goes_to_the_stores_own_buffer() {
         bytes: bytes.len() as u64,
     });
     let meta = forebay_types::ArrayMeta::new(forebay_types::DType::F64, shape(&[1_000_000]));
-    rank.publish(&Record::Put { name: "big", set: 0, meta, unit: "", attrs: "", if_version: None, payload });
+    rank.publish(&Record::Put { name: "big", set: 0, meta, units: "", attrs: "", if_version: None, payload });
     rank.settle();
     assert!(Reader::open(&run).unwrap().get("big", 0, &all()).unwrap().bytes == bytes);
     assert_eq!(room.reap(), 1);
@@ -297,7 +297,7 @@ fn a_restart_goes_back_to_the_last_step_with_its_history() {
     let (_keep, run) = scratch();
     let owner = Owner::open(&run, Options::default()).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
-    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), unit: "s".into() }];
+    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), units: "s".into() }];
     let t = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
     let t: TableInfo = serde_json::from_value(t).unwrap();
     for step in 0..25 {
@@ -329,7 +329,7 @@ fn a_record_that_makes_no_sense_harms_itself_alone() {
     let meta = forebay_types::ArrayMeta::new(forebay_types::DType::F64, shape(&[100_000]));
     let nowhere = forebay_types::record::HeldBlock { segment: 3, index: 9, made: 1, bytes: 800_000 };
     let payload = forebay_types::record::Payload::Block(nowhere);
-    rank.publish(&Record::Put { name: "x", set: 0, meta, unit: "", attrs: "", if_version: None, payload });
+    rank.publish(&Record::Put { name: "x", set: 0, meta, units: "", attrs: "", if_version: None, payload });
     rank.put("good", &f64s(4, 4), None);
     rank.ask(&Ask::Flush).unwrap();
     assert_eq!(rank.late.len(), 3, "{:?}", rank.late);

@@ -93,7 +93,7 @@ fn is_whole(run: &Path) {
     assert!(read("x") == [of(0), of(1)].concat());
     assert!(read("p") == [&of(0)[..80], &of(1)[..160]].concat());
     assert!(read("mine") == of(0)[..800]);
-    assert_eq!(reader.step_info(STEP, "x").unwrap().unit, "m");
+    assert_eq!(reader.step_info(STEP, "x").unwrap().units, "m");
     assert_eq!(reader.steps().unwrap()[0].time, Some(0.7));
     assert_eq!(files(run), ["0000000007.h5"]);
 }

@@ -180,7 +180,15 @@ fn step_over(rank: &mut Rank, over: &Segment, step: i64, bytes: &[u8], place: Pl
     let meta = ArrayMeta::new(DType::F64, shape(&[bytes.len() as u64 / 8]));
     let payload = Payload::Block(held);
     rank.begin(step);
-    rank.publish(&Record::StepBlock(StepBlock { step, name: "x", unit: "m", meta, place, part: 0, payload }));
+    rank.publish(&Record::StepBlock(StepBlock {
+        step,
+        name: "x",
+        units: "m",
+        meta,
+        place,
+        part: 0,
+        payload,
+    }));
     rank.end(step, 1);
 }
 

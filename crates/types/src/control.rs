@@ -475,9 +475,9 @@ pub struct Column {
     pub name: String,
     /// A dtype name (`f64`, `i64`, `str`, ...).
     pub dtype: String,
-    /// Unit, or empty.
-    #[serde(default)]
-    pub unit: String,
+    /// Unit, or empty. Runs of before say `unit`.
+    #[serde(default, alias = "unit")]
+    pub units: String,
 }
 
 /// A table as the owner knows it.

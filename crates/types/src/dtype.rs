@@ -1,6 +1,7 @@
 //! The types of array elements.
 
 use crate::{Error, Result};
+use half::f16;
 
 /// What one element of an array is. The discriminant is the code on the wire and in records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,12 +37,14 @@ pub enum DType {
     Str = 14,
     /// Raw bytes.
     Bytes = 15,
+    /// IEEE 754 half precision.
+    F16 = 16,
 }
 
 use DType::*;
 
 /// Every dtype with its short name (as in signatures), size in bytes and NumPy type string.
-const TABLE: [(DType, &str, usize, &str); 15] = [
+const TABLE: [(DType, &str, usize, &str); 16] = [
     (I8, "i8", 1, "|i1"),
     (I16, "i16", 2, "<i2"),
     (I32, "i32", 4, "<i4"),
@@ -57,6 +60,7 @@ const TABLE: [(DType, &str, usize, &str); 15] = [
     (Bool, "bool", 1, "|b1"),
     (Str, "str", 1, "|S1"),
     (Bytes, "bytes", 1, "|V1"),
+    (F16, "f16", 2, "<f2"),
 ];
 
 impl DType {
@@ -108,6 +112,25 @@ impl DType {
     /// The NumPy type string (`<f8`).
     pub fn numpy(self) -> &'static str {
         self.row().3
+    }
+
+    /// A real number as an element of that dtype holds it: infinite when it is beyond the largest one.
+    pub fn rounded(self, v: f64) -> f64 {
+        match self {
+            F16 => f16::from_f64(v).to_f64(),
+            F32 => f64::from(v as f32),
+            _ => v,
+        }
+    }
+
+    /// Bits of an element's mantissa: up to two to that power it holds every integer. None of what is no real number.
+    pub fn mantissa(self) -> Option<u32> {
+        match self {
+            F16 => Some(f16::MANTISSA_DIGITS),
+            F32 => Some(f32::MANTISSA_DIGITS),
+            F64 => Some(f64::MANTISSA_DIGITS),
+            _ => None,
+        }
     }
 
     /// Whether elements are numbers (integers, floats, complex).

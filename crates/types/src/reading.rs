@@ -8,7 +8,7 @@
 //!  question:  JSON of [`Question`], or a body:  1 u8 | name str | set i64 | selection        a data set
 //!                                               2 u8 | name str | step i64 | selection       of a step
 //!  selection: count u8 (255: the whole), each: start u64 | count u64 | step u64 | squeeze u8
-//!  answer:    JSON, or an array:  dtype u8 | order u8 | shape | unit str | bytes
+//!  answer:    JSON, or an array:  dtype u8 | order u8 | shape | units str | bytes
 //!                      or rows:   columns u32, each str | rows u32, each as many cells
 //!  error:     a frame of kind `error`, in place of what would follow
 //! ```
@@ -137,8 +137,8 @@ impl<'a> Wanted<'a> {
 }
 
 /// What stands before the bytes of an array.
-pub fn put_array(w: &mut Writer, meta: &ArrayMeta, unit: &str) {
-    w.meta(meta).str(unit);
+pub fn put_array(w: &mut Writer, meta: &ArrayMeta, units: &str) {
+    w.meta(meta).str(units);
 }
 
 /// Reads it.

@@ -94,7 +94,7 @@ pub struct StepBlock<'a> {
     /// Name of the data set.
     pub name: &'a str,
     /// Unit, or empty.
-    pub unit: &'a str,
+    pub units: &'a str,
     /// The rank's local array.
     pub meta: ArrayMeta,
     /// Where it lies in the whole.
@@ -117,7 +117,7 @@ pub enum Record<'a> {
         /// What it is.
         meta: ArrayMeta,
         /// Unit, or empty.
-        unit: &'a str,
+        units: &'a str,
         /// Attributes as a JSON object, or empty.
         attrs: &'a str,
         /// Only when the stored version is this one (0: must not exist).
@@ -332,9 +332,9 @@ impl<'a> Record<'a> {
     /// Appends header and body.
     pub fn encode(&self, seq: u64, w: &mut Writer) {
         match self {
-            Record::Put { name, set, meta: m, unit, attrs, if_version, payload: p } => {
+            Record::Put { name, set, meta: m, units, attrs, if_version, payload: p } => {
                 head(w, kind::PUT, seq);
-                w.str(name).i64(*set).str(unit).str(attrs);
+                w.str(name).i64(*set).str(units).str(attrs);
                 match if_version {
                     Some(v) => w.u8(1).u64(*v),
                     None => w.u8(0).u64(0),
@@ -352,7 +352,7 @@ impl<'a> Record<'a> {
             }
             Record::StepBlock(b) => {
                 head(w, kind::STEP_BLOCK, seq);
-                w.i64(b.step).str(b.name).str(b.unit).u64(b.part);
+                w.i64(b.step).str(b.name).str(b.units).u64(b.part);
                 w.meta(&b.meta);
                 place(w, &b.place);
                 payload(w, &b.payload);
@@ -398,7 +398,7 @@ impl<'a> Record<'a> {
         let (k, seq) = read_head(&mut r)?;
         let record = match k {
             kind::PUT => {
-                let (name, set, unit, attrs) = (r.str()?, r.i64()?, r.str()?, r.str()?);
+                let (name, set, units, attrs) = (r.str()?, r.i64()?, r.str()?, r.str()?);
                 let (has, version) = (r.u8()?, r.u64()?);
                 let m = r.meta()?;
                 let p = read_payload(&mut r)?;
@@ -409,7 +409,7 @@ impl<'a> Record<'a> {
                     name,
                     set,
                     meta: m,
-                    unit,
+                    units,
                     attrs,
                     if_version: (has != 0).then_some(version),
                     payload: p,
@@ -425,7 +425,7 @@ impl<'a> Record<'a> {
                 Record::StepBegin { step, time, head, stride }
             }
             kind::STEP_BLOCK => {
-                let (step, name, unit, part) = (r.i64()?, r.str()?, r.str()?, r.u64()?);
+                let (step, name, units, part) = (r.i64()?, r.str()?, r.str()?, r.u64()?);
                 let m = r.meta()?;
                 let p = read_place(&mut r)?;
                 let data = read_payload(&mut r)?;
@@ -433,7 +433,7 @@ impl<'a> Record<'a> {
                 if end.is_none_or(|end| end > m.bytes().unwrap_or(0)) {
                     return Err(corrupt(format!("a part of {name:?} leaves the array {m}")));
                 }
-                Record::StepBlock(StepBlock { step, name, unit, meta: m, place: p, part, payload: data })
+                Record::StepBlock(StepBlock { step, name, units, meta: m, place: p, part, payload: data })
             }
             kind::STEP_END => Record::StepEnd { step: r.i64()?, blocks: r.u32()? },
             kind::STEP_DISCARD => Record::StepDiscard { step: r.i64()? },
@@ -573,7 +573,7 @@ mod tests {
                 name: "a/b",
                 set: -3,
                 meta,
-                unit: "V",
+                units: "V",
                 attrs: "{}",
                 if_version: Some(0),
                 payload: Payload::Inline(&[9; 64]),
@@ -583,7 +583,7 @@ mod tests {
             Record::StepBlock(StepBlock {
                 step: 20,
                 name: "E",
-                unit: "",
+                units: "",
                 meta,
                 place: Place::At {
                     offset: Shape::new(&[4, 0]).unwrap(),

@@ -4,6 +4,7 @@
 //! 3.0 not into an `i32`. Rounding an `f64` to an `f32` is allowed, overflowing it is not.
 
 use crate::{DType, Error, Result};
+use half::f16;
 
 /// One number or truth value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +75,7 @@ impl Scalar {
             U16 => Number::Int(u16::from_le_bytes(self.part(0)).into()),
             U32 => Number::Int(u32::from_le_bytes(self.part(0)).into()),
             U64 => Number::Int(u64::from_le_bytes(self.part(0)).into()),
+            F16 => Number::Real(f16::from_le_bytes(self.part(0)).to_f64()),
             F32 => Number::Real(f32::from_le_bytes(self.part(0)).into()),
             F64 => Number::Real(f64::from_le_bytes(self.part(0))),
             C64 => Number::Complex(
@@ -135,10 +137,8 @@ fn is_integer(dtype: DType) -> bool {
 
 fn converted(value: Number, to: DType) -> Option<Scalar> {
     use DType::*;
-    let real = |v: f64| -> Option<f32> {
-        let narrow = v as f32;
-        (narrow.is_finite() || !v.is_finite()).then_some(narrow)
-    };
+    let fits = |dtype: DType, v: f64| (dtype.rounded(v).is_finite() || !v.is_finite()).then_some(v);
+    let real = |v: f64| fits(F32, v).map(|v| v as f32);
     let exact = |v: i128| -> Option<f64> { ((v as f64) as i128 == v).then_some(v as f64) };
     let as_real = |v: Number| match v {
         Number::Int(v) => exact(v),
@@ -154,6 +154,7 @@ fn converted(value: Number, to: DType) -> Option<Scalar> {
         (U16, Number::Int(v)) => u16::try_from(v).ok()?.into(),
         (U32, Number::Int(v)) => u32::try_from(v).ok()?.into(),
         (U64, Number::Int(v)) => u64::try_from(v).ok()?.into(),
+        (F16, v) => f16::from_f64(fits(F16, as_real(v)?)?).into(),
         (F32, v) => real(as_real(v)?)?.into(),
         (F64, v) => as_real(v)?.into(),
         (C64, Number::Complex(re, im)) => Scalar::c64(real(re)?, real(im)?),
@@ -174,7 +175,8 @@ macro_rules! from {
         }
     )*};
 }
-from!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
+from!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f16 => F16,
+    f32 => F32, f64 => F64);
 
 impl From<bool> for Scalar {
     fn from(v: bool) -> Scalar {
@@ -230,6 +232,7 @@ mod tests {
         assert!(refused(Scalar::from(300i64), DType::U8).contains("out of range"));
         assert!(refused(Scalar::c128(1.0, 2.0), DType::F64).contains("real part"));
         refused(Scalar::from(1e300), DType::F32);
+        refused(Scalar::from(65520.0), DType::F16);
         refused(Scalar::from((1i64 << 53) + 1), DType::F64);
         refused(Scalar::from(true), DType::I32);
         refused(Scalar::from(1i64), DType::Bool);
@@ -240,6 +243,8 @@ mod tests {
         assert_eq!(Scalar::from(3i64).convert(DType::F64).unwrap(), Scalar::from(3.0));
         assert_eq!(Scalar::from(3i64).convert(DType::I32).unwrap(), Scalar::from(3i32));
         assert_eq!(Scalar::from(0.1f64).convert(DType::F32).unwrap(), Scalar::from(0.1f32));
+        assert_eq!(Scalar::from(0.1f64).convert(DType::F16).unwrap().number(), Number::Real(0.0999755859375));
+        assert_eq!(Scalar::from(65504).convert(DType::F16).unwrap().to_string(), "65504.0");
         assert_eq!(Scalar::from(f64::INFINITY).convert(DType::F32).unwrap(), Scalar::from(f32::INFINITY));
         assert_eq!(Scalar::from(2i32).convert(DType::C128).unwrap(), Scalar::c128(2.0, 0.0));
         assert_eq!(Scalar::c64(1.0, -2.0).to_string(), "1.0-2.0j");

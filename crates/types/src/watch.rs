@@ -224,9 +224,9 @@ pub struct Parameter {
     /// Greatest value.
     #[serde(default)]
     pub max: Option<f64>,
-    /// Unit, or empty.
-    #[serde(default)]
-    pub unit: String,
+    /// Unit, or empty. Runs of before say `unit`.
+    #[serde(default, alias = "unit")]
+    pub units: String,
     /// A sentence of explanation.
     #[serde(default)]
     pub help: String,
@@ -300,16 +300,16 @@ impl Parameter {
                 if !new.as_f64().is_some_and(f64::is_finite) {
                     return Err(bad(format!("{new} is not a finite number; give one")));
                 }
-                let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+                let units = if self.units.is_empty() { String::new() } else { format!(" {}", self.units) };
                 if let Some(min) = self.min.filter(|m| is_below(new, *m)) {
                     return Err(bad(format!(
-                        "{new} is below the least value {min}{unit}; give {}",
+                        "{new} is below the least value {min}{units}; give {}",
                         self.range()
                     )));
                 }
                 if let Some(max) = self.max.filter(|m| is_above(new, *m)) {
                     return Err(bad(format!(
-                        "{new} is above the greatest value {max}{unit}; give {}",
+                        "{new} is above the greatest value {max}{units}; give {}",
                         self.range()
                     )));
                 }
@@ -468,7 +468,7 @@ mod tests {
             value: json!(0.0),
             min: Some(-1.0),
             max: Some(1.0),
-            unit: "V/m".into(),
+            units: "V/m".into(),
             help: String::new(),
             signed: false,
         };
@@ -488,7 +488,7 @@ mod tests {
             value: json!(1),
             min: Some(-9_007_199_254_740_992.0),
             max: Some(max),
-            unit: String::new(),
+            units: String::new(),
             help: String::new(),
             signed: false,
         };

@@ -211,7 +211,7 @@ static void declare(struct simulation *s)
     fb_diagram_opts field = {.size = sizeof field, .kind = "curve", .x = "x [" UNIT_X "]", .y = "E [" UNIT_E "]"};
     fb_diagram_opts energies = {.size = sizeof energies, .kind = "history", .x = "t [" UNIT_T "]", .y = "energy [" UNIT_ENERGY "]", .yscale = "log"};
     double least = -deck->field_limit;
-    fb_parameter_opts amplitude = {.size = sizeof amplitude, .min = &least, .max = &deck->field_limit, .unit = UNIT_E,
+    fb_parameter_opts amplitude = {.size = sizeof amplitude, .min = &least, .max = &deck->field_limit, .units = UNIT_E,
                                    .help = "Amplitude of a standing wave that pulls at the electrons"};
     if (ranks.rank == 0)
         check(fb_table_open(s->run, "history", columns, 5, &history, &s->history));
@@ -266,7 +266,7 @@ static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *n
 {
     int64_t grid = s->deck->grid, first = share_first(grid, ranks.rank, ranks.size);
     int64_t n = share_first(grid, ranks.rank + 1, ranks.size) - first;
-    fb_piece_opts opts = {.size = sizeof opts, .unit = unit};
+    fb_piece_opts opts = {.size = sizeof opts, .units = unit};
     check(fb_snapshot_put_with(snapshot, name, FB_F64, 1, &n, &first, &grid, field + first, &opts));
 }
 
@@ -274,7 +274,7 @@ static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *n
 static void put_particles(fb_snapshot *snapshot, const struct species *beam, const char *what, const double *values, const char *unit)
 {
     char name[DECK_NAME + 32];
-    fb_piece_opts opts = {.size = sizeof opts, .unit = unit};
+    fb_piece_opts opts = {.size = sizeof opts, .units = unit};
     snprintf(name, sizeof name, "electrons/%s/%s", beam->beam->name, what);
     check(fb_snapshot_put_with(snapshot, name, FB_F64, 1, &beam->n, FB_APPEND, NULL, values, &opts));
 }

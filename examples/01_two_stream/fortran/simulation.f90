@@ -174,7 +174,7 @@ contains
         y='energy ['//UNIT_ENERGY//']', yscale='log')
     s%amplitude = s%deck%field_amplitude
     call fb_parameter(s%run, 'external_field', s%amplitude, min=-s%deck%field_limit, max=s%deck%field_limit, &
-        unit=UNIT_E, help='Amplitude of a standing wave that pulls at the electrons')
+        units=UNIT_E, help='Amplitude of a standing wave that pulls at the electrons')
     call fb_on_save(s%run, take_snapshot, every=s%deck%snapshot_every)
   end subroutine declare
 
@@ -221,7 +221,7 @@ contains
     integer(int64) :: first, last
     first = share_first(s%deck%grid, my_rank, nranks)
     last = share_first(s%deck%grid, my_rank + 1, nranks)
-    call fb_snapshot_put(snapshot, name, field(first + 1:last), offset=[first], global=[s%deck%grid], unit=unit)
+    call fb_snapshot_put(snapshot, name, field(first + 1:last), offset=[first], global=[s%deck%grid], units=unit)
   end subroutine put_field
 
   !> Keeps the state before `step`, with the fields of that state; the particles behind those of lower ranks.
@@ -240,8 +240,8 @@ contains
     call put_field(snapshot, 'rho', s%plasma%rho, UNIT_RHO)
     do b = 1, size(s%deck%beams)
       name = 'electrons/'//trim(s%deck%beams(b)%name)
-      call fb_snapshot_put(snapshot, name//'/x', s%plasma%species(b)%x, append=.true., unit=UNIT_X)
-      call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., unit=UNIT_V)
+      call fb_snapshot_put(snapshot, name//'/x', s%plasma%species(b)%x, append=.true., units=UNIT_X)
+      call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., units=UNIT_V)
     end do
     call fb_snapshot_end(snapshot, stat=status)
     select type (user) ! nothing was given

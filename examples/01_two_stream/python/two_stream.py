@@ -66,7 +66,7 @@ class Simulation:
             deck.field_amplitude,
             min=-deck.field_limit,
             max=deck.field_limit,
-            unit=UNITS["E"],
+            units=UNITS["E"],
             help="Amplitude of a standing wave that pulls at the electrons",
         )
         run.saves(self.snapshot, every=deck.snapshot_every)
@@ -87,12 +87,12 @@ class Simulation:
             if not s.taken:
                 return
             self._solve(step)
-            s.put("E", self.E, unit=UNITS["E"])
-            s.put("phi", self.phi, unit=UNITS["phi"])
-            s.put("rho", self.plasma.rho, unit=UNITS["rho"])
+            s.put("E", self.E, units=UNITS["E"])
+            s.put("phi", self.phi, units=UNITS["phi"])
+            s.put("rho", self.plasma.rho, units=UNITS["rho"])
             for beam in self.plasma.species:
-                s.put(f"electrons/{beam.name}/x", beam.x, unit=UNITS["x"])
-                s.put(f"electrons/{beam.name}/v", beam.v, unit=UNITS["v"])
+                s.put(f"electrons/{beam.name}/x", beam.x, units=UNITS["x"])
+                s.put(f"electrons/{beam.name}/v", beam.v, units=UNITS["v"])
 
     # --- one step ----------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ static void names(fb_run *run, fb_snapshot *snapshot)
         FAILS(FB_BAD_ARGUMENT, "", fb_put(run, bad[i], 0, FB_F64, 1, four, x));
         FAILS(FB_BAD_ARGUMENT, "", fb_snapshot_put(snapshot, bad[i], FB_F64, 1, four, NULL, NULL, x));
     }
-    const fb_put_opts unit = { .size = sizeof unit, .unit = endless_name };
+    const fb_put_opts unit = { .size = sizeof unit, .units = endless_name };
     FAILS(FB_BAD_ARGUMENT, "unit", fb_put_with(run, "y", 0, FB_F64, 1, four, x, &unit));
     const fb_put_opts attrs = { .size = sizeof attrs, .attrs = "{ no JSON" };
     FAILS(FB_BAD_ARGUMENT, "no JSON", fb_put_with(run, "y", 0, FB_F64, 1, four, x, &attrs));

@@ -7,8 +7,8 @@
 static void every_type(fb_run *run)
 {
     static const fb_dtype types[] = { FB_I8,  FB_I16, FB_I32, FB_I64, FB_U8,   FB_U16, FB_U32,
-                                      FB_U64, FB_F32, FB_F64, FB_C64, FB_C128, FB_BOOL };
-    static const size_t sizes[] = { 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1 };
+                                      FB_U64, FB_F16, FB_F32, FB_F64, FB_C64,  FB_C128, FB_BOOL };
+    static const size_t sizes[] = { 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16, 1 };
     unsigned char sent[16 * 6], got[16 * 6];
     const int64_t shape[2] = { 2, 3 };
     for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
@@ -23,7 +23,7 @@ static void every_type(fb_run *run)
     }
     int64_t deleted = 0;
     OK(fb_delete(run, "types/*", FB_ALL_SETS, &deleted));
-    CHECK(deleted == 13);
+    CHECK(deleted == 14);
 }
 
 static void arrays_and_parts(fb_run *run)
@@ -31,12 +31,12 @@ static void arrays_and_parts(fb_run *run)
     double field[4][5], part[2][2], column[5][4];
     for (int i = 0; i < 20; ++i) (&field[0][0])[i] = i;
     const int64_t shape[2] = { 4, 5 };
-    const fb_put_opts opts = { .size = sizeof opts, .unit = "V/m", .attrs = "{\"solver\": \"spectral\", \"order\": 4}" };
+    const fb_put_opts opts = { .size = sizeof opts, .units = "V/m", .attrs = "{\"solver\": \"spectral\", \"order\": 4}" };
     OK(fb_put_with(run, "E", 7, FB_F64, 2, shape, field, &opts));
 
     fb_info info;
     OK(fb_dataset_info(run, "E", 7, &info));
-    CHECK(strcmp(info.name, "E") == 0 && strcmp(info.unit, "V/m") == 0);
+    CHECK(strcmp(info.name, "E") == 0 && strcmp(info.units, "V/m") == 0);
     CHECK(info.dtype == FB_F64 && info.order == FB_ROW_MAJOR && info.set == 7 && info.version == 1);
     CHECK(info.ndim == 2 && info.shape[0] == 4 && info.shape[1] == 5 && info.nbytes == 160);
 

@@ -44,7 +44,7 @@ static void data(fb::run &run)
     const fb::array<double> back = run.read<double>("E");
     CHECK(back.values == field && back.extents == fb::shape{ 3, 4 });
     CHECK(run.read<double>("E", 7).extents == fb::shape{ 12 });
-    CHECK(std::string(run.info("E").unit) == "V/m");
+    CHECK(std::string(run.info("E").units) == "V/m");
     CHECK(run.read<std::int32_t>("line").values[1] == -2);
     CHECK(run.read<std::complex<float>>("wave").values[1] == std::complex<float>(3, -4));
     CHECK(run.read<double>("pi").extents.rank() == 0 && run.read<double>("pi").values[0] == 3.25);

@@ -19,7 +19,7 @@ static void take(fb_run *run, int64_t step)
     OK(fb_snapshot_put(snapshot, "blocks", FB_F64, 2, half, lower, shape, field));
     OK(fb_snapshot_put(snapshot, "blocks", FB_F64, 2, half, upper, shape, field[NX / 2]));
     OK(fb_snapshot_put(snapshot, "particles", FB_F32, 2, three, FB_APPEND, NULL, particles));
-    const fb_piece_opts opts = { .size = sizeof opts, .unit = "V/m" };
+    const fb_piece_opts opts = { .size = sizeof opts, .units = "V/m" };
     OK(fb_snapshot_put_with(snapshot, "unit", FB_F64, 2, shape, NULL, NULL, field, &opts));
     /* The buffer is the program's again: what is written now is not in the snapshot. */
     memset(field, 0, sizeof field);
@@ -59,7 +59,7 @@ static void look_at(fb_run *run, int64_t step)
     char **names = NULL;
     int64_t how_many = 0;
     OK(fb_snapshot_info(snapshot, "unit", &info));
-    CHECK(strcmp(info.unit, "V/m") == 0 && info.ndim == 2 && info.shape[0] == NX);
+    CHECK(strcmp(info.units, "V/m") == 0 && info.ndim == 2 && info.shape[0] == NX);
     OK(fb_snapshot_step(snapshot, &about));
     CHECK(about.step == step && about.time == step * 0.5 && about.nbytes >= 4 * NX * NY * 8 && about.finished == 0);
     OK(fb_snapshot_names(snapshot, &names, &how_many));

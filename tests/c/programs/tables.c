@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     char **names = NULL;
     OK(fb_table_open(run, "bodies", NULL, 0, NULL, &again));
     OK(fb_table_columns(again, &infos, &count));
-    CHECK(count == 4 && strcmp(infos[1].unit, "kg") == 0 && infos[2].dtype == FB_STR);
+    CHECK(count == 4 && strcmp(infos[1].units, "kg") == 0 && infos[2].dtype == FB_STR);
     OK(fb_free(infos));
     OK(fb_tables(run, &names, &count));
     CHECK(count == 2 && strcmp(names[0], "bodies") == 0);

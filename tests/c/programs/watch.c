@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     char scheme[16] = "upwind";
     const double least = 0, most = 4;
     const fb_parameter_opts bounds = {
-        .size = sizeof bounds, .min = &least, .max = &most, .unit = "1/s", .help = "rate of collisions"
+        .size = sizeof bounds, .min = &least, .max = &most, .units = "1/s", .help = "rate of collisions"
     };
     OK(fb_parameter_f64(run, "nu", &nu, &bounds));
     OK(fb_parameter_i64(run, "every", &every, NULL));

@@ -166,14 +166,14 @@ contains
     integer(int64) :: version, count
     real(real64) :: a(2)
     a = [1, 2]
-    call fb_put_if_version(run, 'v', a, 0, version, set=7, unit='m')
+    call fb_put_if_version(run, 'v', a, 0, version, set=7, units='m')
     call expect(version == 1, 'the first version')
-    call fb_put_if_version(run, 'v', a, version, new_version=version, set=7, unit='m', attrs='{"probe": 3}')
+    call fb_put_if_version(run, 'v', a, version, new_version=version, set=7, units='m', attrs='{"probe": 3}')
     call expect(version == 2, 'the second version')
     call fb_put_if_version(run, 'v', a, 1, set=7, stat=stat, errmsg=said)
     call refused(stat, FB_CONFLICT, 'v')
     call fb_dataset_info(run, 'v', info, set=7_int64)
-    call expect(info%name == 'v' .and. info%unit == 'm' .and. info%dtype == FB_F64 .and. info%set == 7, 'a description')
+    call expect(info%name == 'v' .and. info%units == 'm' .and. info%dtype == FB_F64 .and. info%set == 7, 'a description')
     call expect(info%ndim == 1 .and. info%shape(1) == 2 .and. info%nbytes == 16 .and. info%version == 2, 'its shape')
     call fb_put(run, 'v', a, set=9)
     call fb_list(run, 'v', found)
@@ -198,11 +198,12 @@ contains
   subroutine without_a_sign()
     type(fb_dataset) :: info
     integer(int32) :: bits(2), last(1)
+    integer(int16) :: half(2)
     integer(int32), allocatable :: new(:)
     integer(int64) :: version
-    call fb_put(run, 'bits', [-1, 7], set=2, dtype=FB_U32, unit='1', attrs='{"mask": true}')
+    call fb_put(run, 'bits', [-1, 7], set=2, dtype=FB_U32, units='1', attrs='{"mask": true}')
     call fb_dataset_info(run, 'bits', info, set=2)
-    call expect(info%dtype == FB_U32 .and. info%unit == '1', 'bits without a sign')
+    call expect(info%dtype == FB_U32 .and. info%units == '1', 'bits without a sign')
     call fb_get(run, 'bits', bits, set=2, dtype=FB_U32)
     call fb_get_alloc(run, 'bits', new, set=2, dtype=FB_U32)
     call fb_get_part(run, 'bits', last, offset=[1], set=2, dtype=FB_U32)
@@ -211,6 +212,13 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, 'u32')
     call fb_put_if_version(run, 'bits', bits, 1, version, set=2, dtype=FB_U32)
     call expect(version == 2, 'a second version of them')
+    ! Numbers of half precision, by their bits: 1, -2.
+    half = [15360_int16, -16384_int16]
+    call fb_put(run, 'half', half, dtype=FB_F16)
+    call fb_dataset_info(run, 'half', info)
+    half = 0
+    call fb_get(run, 'half', half, dtype=FB_F16)
+    call expect(info%dtype == FB_F16 .and. all(half == [15360_int16, -16384_int16]), 'half precision')
   end subroutine without_a_sign
 
   subroutine attributes()

@@ -48,7 +48,7 @@ contains
     integer :: year
     logical :: yes
     call fb_table_columns(particles, found)
-    call expect(size(found) == 4 .and. found(1)%name == 'mass' .and. found(1)%unit == 'kg', 'the columns')
+    call expect(size(found) == 4 .and. found(1)%name == 'mass' .and. found(1)%units == 'kg', 'the columns')
     call expect(all(found%dtype == [FB_F64, FB_I64, FB_STR, FB_BOOL]), 'their types')
     call fb_tables(run, all_tables)
     call expect(any(all_tables == 'particles'), 'the tables of the run')

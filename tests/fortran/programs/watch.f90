@@ -69,7 +69,7 @@ program watch
   short = 3
   filter = .false.
   scheme = 'upwind'
-  call fb_parameter(run, 'nu', nu, min=0d0, max=4d0, unit='1/s', help='rate of collisions')
+  call fb_parameter(run, 'nu', nu, min=0d0, max=4d0, units='1/s', help='rate of collisions')
   call fb_parameter(run, 'single', single, max=2.0)
   call fb_parameter(run, 'every', every, min=1_int64)
   call fb_parameter(run, 'seed', seed)

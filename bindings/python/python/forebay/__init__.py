@@ -10,7 +10,7 @@ data base, takes snapshots at the speed of a memory copy, and lets people watch 
             ...
             if step % 20 == 0:
                 with run.snapshot(step, time=step * dt) as s:
-                    s.put("E", E, unit="V/m")
+                    s.put("E", E, units="V/m")
 """
 
 import os as _os

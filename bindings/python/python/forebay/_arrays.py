@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._forebay import BadArgument
 
 _NATIVE = frozenset("biufc")  # kinds of NumPy dtypes that are kept as they are
-_SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (4, 8), "c": (8, 16)}
+_SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
 
 
 def dense(value: Any) -> tuple[Any, str | None]:
@@ -90,24 +90,24 @@ def fill(array: NDArray[Any], value: Any, name: str) -> None:
     np.copyto(array, found, casting="same_kind")
 
 
-def measured(value: Any, unit: str | None) -> tuple[Any, str | None]:
+def measured(value: Any, units: str | None) -> tuple[Any, str | None]:
     """The numbers of what is to be put, and their unit: a quantity brings it along."""
     kind = type(value)
     if kind is np.ndarray or issubclass(kind, (int, float, complex, str, bytes)):
-        return value, unit
+        return value, units
     if issubclass(kind, (list, tuple)) and value and _quantity(value[0]) is not None:
         raise BadArgument(
             f"a {kind.__name__} of {type(value[0]).__name__}s; make one quantity of it, or pass numbers"
         )
     found = _quantity(value) or _described(value)
     if found is None:
-        return value, unit
+        return value, units
     numbers, *names = found
-    if unit and unit not in names:
+    if units and units not in names:
         raise BadArgument(
-            f"it is in {names[0]!r}, and unit = {unit!r} was given; convert it, or leave unit out"
+            f"it is in {names[0]!r}, and units = {units!r} was given; convert it, or leave units out"
         )
-    return numbers, unit or names[0]
+    return numbers, units or names[0]
 
 
 def _quantity(value: Any) -> tuple[Any, ...] | None:
@@ -182,12 +182,12 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _refusal(value: Any, array: NDArray[Any]) -> str:
-    known = "int8..int64, uint8..uint64, float32, float64, complex64, complex128, bool, str or bytes"
+    known = "int8..int64, uint8..uint64, float16, float32, float64, complex64, complex128, bool, str or bytes"
     if array.dtype.kind == "O":
         what = f"a value of type {type(value).__name__} does not make an array of numbers"
         return f"{what} (NumPy sees objects); pass an array of {known}"
     if array.dtype.kind in "mM":
-        return f"the dtype {array.dtype} is not kept; pass a.astype('int64') and say the unit with unit="
+        return f"the dtype {array.dtype} is not kept; pass a.astype('int64') and say the unit with units="
     if array.dtype.names:
         return f"the structured dtype {array.dtype} is not kept; put each field under its own name"
     return f"the dtype {array.dtype} is not kept; convert to {known}"

@@ -62,7 +62,7 @@ class Run:
     @property
     def closed(self) -> bool: ...
     def put(
-        self, name: str, value: Any, set: int, unit: str, attrs: str | None, if_version: int | None
+        self, name: str, value: Any, set: int, units: str, attrs: str | None, if_version: int | None
     ) -> int | None: ...
     def get(self, name: str, set: int, axes: _Axes) -> Any: ...
     def get_many(self, names: list[tuple[str, int]]) -> list[Any]: ...
@@ -114,7 +114,7 @@ class Run:
         reduce: str | None,
     ) -> Diagram: ...
     def parameter(
-        self, name: str, value: Any, min: float | None, max: float | None, unit: str, help: str
+        self, name: str, value: Any, min: float | None, max: float | None, units: str, help: str
     ) -> Parameter: ...
     def saves(self, function: Callable[[int], object], every: int | None) -> None: ...
     def command(self, name: str, function: Callable[[int], object]) -> None: ...
@@ -137,7 +137,7 @@ class Snapshot:
         self,
         name: str,
         value: Any,
-        unit: str,
+        units: str,
         append: bool,
         offset: list[int] | None,
         shape: list[int] | None,
@@ -148,7 +148,7 @@ class Snapshot:
         shape: list[int],
         dtype: str,
         fortran: bool,
-        unit: str,
+        units: str,
         append: bool,
         offset: list[int] | None,
         global_shape: list[int] | None,

@@ -138,7 +138,7 @@ class Run:
         array: ArrayLike,
         set: int = 0,
         *,
-        unit: str | None = None,
+        units: str | None = None,
         attrs: Mapping[str, Any] | None = None,
         if_version: int | None = None,
     ) -> int | None:
@@ -149,13 +149,13 @@ class Run:
         still that one (0: must not exist), and the new version is returned; else ``Conflict`` is raised.
 
         The unit of a quantity (pint, astropy, ``openmm.unit``) or of an array with an attribute ``units`` (xarray) is
-        taken as ``unit``. Masked elements are refused: give what is to stand there with ``a.filled(value)``.
+        taken as ``units``. Masked elements are refused: give what is to stand there with ``a.filled(value)``.
 
         Raises ``BadArgument`` (name, dtype), ``ReadOnly``, ``Conflict``, ``ServerLost``, ``Closed``.
         """
         described_as = None if attrs is None else to_json(attrs)
-        array, unit = measured(array, unit)
-        return self._native.put(name, array, set, unit or "", described_as, if_version)
+        array, units = measured(array, units)
+        return self._native.put(name, array, set, units or "", described_as, if_version)
 
     def get(self, name: str, set: int = 0, sel: Selection | None = None) -> Any:
         """Reads a data set as an array (text as ``str``, bytes as ``bytes``), or only the part that ``sel``, a
@@ -429,14 +429,14 @@ class Run:
         *,
         min: float | None = None,
         max: float | None = None,
-        unit: str | None = None,
+        units: str | None = None,
         help: str = "",
     ) -> Parameter:
         """Declares a parameter that may be changed while the run goes: a number, truth value or text.
 
         A number is refused outside ``min`` and ``max``. Its ``.value`` changes at step boundaries only.
         """
-        return Parameter(self._native.parameter(name, plain(value), min, max, unit or "", help))
+        return Parameter(self._native.parameter(name, plain(value), min, max, units or "", help))
 
     @overload
     def saves(self, fn: Callable[[int], T], *, every: int | None = None) -> Callable[[int], T]: ...

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "bool": "bool",
+    "float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "bool": "bool",
 }  # fmt: skip
 _DTYPES = {short: np.dtype(long) for long, short in _NAMES.items()}
 _DTYPES |= {"str": np.dtype(np.uint8), "bytes": np.dtype(np.uint8)}
@@ -41,7 +41,7 @@ class DataSet:
     """Type of the elements (``uint8`` for text and bytes)."""
     shape: tuple[int, ...]
     """Extents (for text and bytes the last one counts bytes)."""
-    unit: str
+    units: str
     """Unit, or empty."""
     attrs: dict[str, Any] = field(repr=False)
     """Attributes as they were when this was asked for."""
@@ -53,8 +53,8 @@ class DataSet:
 
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
-    name, number, dtype, shape, unit, attrs, version, nbytes = row
-    return DataSet(name, number, _DTYPES[dtype], tuple(shape), unit, from_json(attrs), version, nbytes)
+    name, number, dtype, shape, units, attrs, version, nbytes = row
+    return DataSet(name, number, _DTYPES[dtype], tuple(shape), units, from_json(attrs), version, nbytes)
 
 
 def step_number(step: object, what: str = "number of a snapshot") -> int:
@@ -126,7 +126,7 @@ class Snapshot:
         self,
         name: str,
         array: ArrayLike,
-        unit: str | None = None,
+        units: str | None = None,
         offset: int | Sequence[int] | Literal["append"] | None = None,
         shape: int | Sequence[int] | None = None,
     ) -> None:
@@ -142,15 +142,15 @@ class Snapshot:
         append = isinstance(offset, str)
         self._check(offset)
         where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
-        array, unit = measured(array, unit)
-        self._native.put(name, array, unit or "", append, where, _extents("shape", shape))
+        array, units = measured(array, units)
+        self._native.put(name, array, units or "", append, where, _extents("shape", shape))
 
     def allocate(
         self,
         name: str,
         shape: int | Sequence[int],
         dtype: DTypeLike = np.float64,
-        unit: str | None = None,
+        units: str | None = None,
         offset: int | Sequence[int] | Literal["append"] | None = None,
         global_shape: int | Sequence[int] | None = None,
         order: Literal["C", "F"] = "C",
@@ -172,7 +172,7 @@ class Snapshot:
         whole = _extents("global_shape", global_shape)
         short = dtype_name(dtype)
         room: NDArray[Any] = self._native.allocate(
-            name, extents, short, order == "F", unit or "", append, where, whole
+            name, extents, short, order == "F", units or "", append, where, whole
         )
         return room
 

@@ -145,6 +145,7 @@ pub fn descr_of(py: Python<'_>, dtype: DType) -> Bound<'_, PyArrayDescr> {
         DType::U16 => numpy::dtype::<u16>(py),
         DType::U32 => numpy::dtype::<u32>(py),
         DType::U64 => numpy::dtype::<u64>(py),
+        DType::F16 => numpy::dtype::<half::f16>(py),
         DType::F32 => numpy::dtype::<f32>(py),
         DType::F64 => numpy::dtype::<f64>(py),
         DType::C64 => numpy::dtype::<Complex32>(py),

@@ -173,7 +173,7 @@ impl FarReader {
         let array = self.answer(line, id, None::<FarArray>, |array, bytes| match array {
             None => {
                 let mut r = Bytes::new(bytes);
-                let (meta, unit) = take_array(&mut r)?;
+                let (meta, units) = take_array(&mut r)?;
                 let total = usize::try_from(meta.bytes()?).map_err(|_| {
                     Error::new(Code::Full, format!("{meta} does not fit this machine's memory"))
                 })?;
@@ -185,7 +185,7 @@ impl FarReader {
                     )
                 })?;
                 data.extend_from_slice(r.raw(r.remaining())?);
-                *array = Some((meta, unit, data));
+                *array = Some((meta, units, data));
                 Ok(())
             }
             Some((_, _, data)) => {
@@ -194,7 +194,7 @@ impl FarReader {
             }
         })?;
         Ok(array.and_then(|array| match array {
-            Some((meta, unit, data)) if data.len() as u64 == meta.bytes()? => Ok((meta, unit, data)),
+            Some((meta, units, data)) if data.len() as u64 == meta.bytes()? => Ok((meta, units, data)),
             _ => Err(Error::new(Code::Corrupt, "an array came with fewer bytes than its shape says")),
         }))
     }

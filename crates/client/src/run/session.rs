@@ -30,7 +30,7 @@ pub struct PutOptions<'a> {
     /// Set number; 0 by default.
     pub set: i64,
     /// Unit, or empty.
-    pub unit: &'a str,
+    pub units: &'a str,
     /// Attributes that replace those of an earlier version; none by default.
     pub attrs: Option<&'a Map<String, Value>>,
 }
@@ -95,14 +95,14 @@ impl Session {
         let _visible = core.visible();
         core.enter()?;
         Name::new(name)?;
-        check_unit(o.unit)?;
+        check_unit(o.units)?;
         let attrs = o.attrs.map(to_json).transpose()?.unwrap_or_default();
         let bytes = view.nbytes();
         let record = |payload| Record::Put {
             name,
             set: o.set,
             meta: *view.meta(),
-            unit: o.unit,
+            units: o.units,
             attrs: &attrs,
             if_version,
             payload,

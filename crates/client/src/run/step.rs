@@ -27,14 +27,14 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// Unit, or empty.
-    pub unit: &'a str,
+    pub units: &'a str,
     /// Where this rank's array lies in the whole.
     pub place: Place,
 }
 
 impl Default for Piece<'_> {
     fn default() -> Self {
-        Piece { unit: "", place: Place::Whole }
+        Piece { units: "", place: Place::Whole }
     }
 }
 
@@ -49,7 +49,7 @@ enum Phase {
 
 struct Reserved {
     name: String,
-    unit: String,
+    units: String,
     meta: ArrayMeta,
     place: Place,
     placed: Arc<Placed>,
@@ -250,7 +250,7 @@ impl StepWriter {
             Record::StepBlock(StepBlock {
                 step: self.step,
                 name,
-                unit: piece.unit,
+                units: piece.units,
                 meta: *view.meta(),
                 place: piece.place,
                 part,
@@ -311,7 +311,7 @@ impl StepWriter {
         let placed = Arc::new(placed);
         state.reserved.push_back(Reserved {
             name: name.to_owned(),
-            unit: piece.unit.to_owned(),
+            units: piece.units.to_owned(),
             meta,
             place: piece.place,
             placed: placed.clone(),
@@ -446,7 +446,7 @@ impl StepWriter {
             let record = Record::StepBlock(StepBlock {
                 step: self.step,
                 name: &r.name,
-                unit: &r.unit,
+                units: &r.units,
                 meta: r.meta,
                 place: r.place,
                 part: 0,
@@ -573,7 +573,7 @@ impl Drop for StepWriter {
 
 fn check_piece(name: &str, meta: &ArrayMeta, piece: &Piece) -> Result<()> {
     Name::new(name)?;
-    check_unit(piece.unit)?;
+    check_unit(piece.units)?;
     match &piece.place {
         Place::Whole => Ok(()),
         Place::Append if meta.shape.rank() == 0 => Err(Error::bad(format!(
@@ -601,10 +601,10 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &Piece) -> Result<()> {
 }
 
 /// A unit is short.
-pub fn check_unit(unit: &str) -> Result<()> {
-    if unit.len() > limits::UNIT_BYTES || unit.chars().any(char::is_control) {
+pub fn check_unit(units: &str) -> Result<()> {
+    if units.len() > limits::UNIT_BYTES || units.chars().any(char::is_control) {
         return Err(Error::bad(format!(
-            "the unit {unit:?} is longer than {} bytes or has control characters; write for example \"m/s\"",
+            "the unit {units:?} is longer than {} bytes or has control characters; write for example \"m/s\"",
             limits::UNIT_BYTES
         )));
     }
@@ -620,7 +620,7 @@ mod tests {
     fn a_piece_that_leaves_the_whole_is_refused_before_it_is_sent() {
         let meta = ArrayMeta::new(DType::F64, Shape::new(&[4, 2]).unwrap());
         let at = |offset: &[u64], global: &[u64]| Piece {
-            unit: "V",
+            units: "V",
             place: Place::At { offset: Shape::new(offset).unwrap(), global: Shape::new(global).unwrap() },
         };
         assert!(check_piece("E", &meta, &at(&[4, 0], &[8, 2])).is_ok());

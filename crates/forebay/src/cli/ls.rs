@@ -188,10 +188,10 @@ fn data_sets(out: &Out, list: &[DataSet]) -> Result<()> {
             d.set.to_string(),
             d.meta.dtype.to_string(),
             d.meta.shape.to_string(),
-            d.unit.clone(),
+            d.units.clone(),
             bytes(d.nbytes),
         ]
     };
     let rows: Vec<Vec<String>> = list.iter().map(row).collect();
-    out.table(&["name", "set", "dtype", "shape", "unit", "size"], &rows)
+    out.table(&["name", "set", "dtype", "shape", "units", "size"], &rows)
 }

@@ -156,7 +156,7 @@ impl Element {
         let big = letters.next() == Some('>');
         let kind = letters.next();
         if let Some('M' | 'm') = kind {
-            return Err(refused("save a.astype('i8') and say the unit with --unit"));
+            return Err(refused("save a.astype('i8') and say the unit with --units"));
         }
         let (kind, size) = match (kind, letters.as_str().parse::<usize>()) {
             (Some(kind), Ok(size)) => (kind, size),
@@ -174,7 +174,6 @@ impl Element {
         };
         match (dtype, size, kind) {
             (Some(dtype), Some(size), _) => Ok(Element { big, kind, size, dtype }),
-            (.., 'f') if size == Some(2) => Err(refused("save a.astype('f4')")),
             (.., 'f') => Err(refused("save a.astype('f8')")),
             (.., 'c') => Err(refused("save a.astype('c16')")),
             _ => Err(refused("save an array of numbers, texts or bytes")),
@@ -303,8 +302,7 @@ mod tests {
     #[test]
     fn a_dtype_that_is_not_kept_is_refused_with_what_to_save() {
         for (descr, remedy) in [
-            ("'<f2'", "<f2, is not kept; save a.astype('f4')"),
-            ("'<f16'", "a.astype('f8')"),
+            ("'<f16'", "<f16, is not kept; save a.astype('f8')"),
             ("'<M8[ns]'", "save a.astype('i8')"),
             ("'|O'", "save an array of numbers"),
             ("[('a', '<f8')]", "a structured dtype, is not kept; save each field"),

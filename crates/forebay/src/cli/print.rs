@@ -13,7 +13,7 @@ pub fn describe(d: &DataSet) -> Value {
     json!({
         "name": d.name, "set": d.set, "dtype": d.meta.dtype.name(), "shape": d.meta.shape.extents(),
         "order": if d.meta.order == Order::F { "F" } else { "C" },
-        "unit": d.unit, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
+        "units": d.units, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
     })
 }
 
@@ -35,6 +35,11 @@ pub fn element(dtype: DType, b: &[u8]) -> Value {
         DType::U16 => json!(number!(u16)),
         DType::U32 => json!(number!(u32)),
         DType::U64 => json!(number!(u64)),
+        DType::F16 => {
+            let v = number!(half::f16);
+            let is_it = |text: &f64| half::f16::from_f64(*text) == v;
+            real((0..5).find_map(|digits| shortest(v.to_f64(), digits).filter(is_it)).unwrap_or(v.into()))
+        }
         DType::F32 => {
             let v = number!(f32);
             // The shortest text that reads back as the same f32.
@@ -49,6 +54,11 @@ pub fn element(dtype: DType, b: &[u8]) -> Value {
         DType::C128 => json!([element(DType::F64, pair(8).0), element(DType::F64, pair(8).1)]),
         DType::Bool => json!(b[0] != 0),
     }
+}
+
+/// The number that a text of so many digits behind the point stands for.
+fn shortest(v: f64, digits: usize) -> Option<f64> {
+    format!("{v:.digits$e}").parse().ok()
 }
 
 fn element_text(dtype: DType, b: &[u8]) -> String {

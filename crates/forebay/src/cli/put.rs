@@ -9,7 +9,7 @@ use std::path::Path;
 /// Store a .npy file, a number or a text as a data set.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  forebay put two_stream probe/positions positions.npy --unit m --attr kind='\"probe\"'"
+    after_help = "Example:\n  forebay put two_stream probe/positions positions.npy --units m --attr kind='\"probe\"'"
 )]
 pub struct Put {
     /// The run; it is made when there is none.
@@ -27,7 +27,7 @@ pub struct Put {
     set: i64,
     /// Its unit.
     #[arg(long, default_value = "")]
-    unit: String,
+    units: String,
     /// An attribute as NAME=JSON; may be given several times.
     #[arg(long = "attr", value_name = "NAME=JSON")]
     attrs: Vec<String>,
@@ -54,7 +54,7 @@ impl Put {
             )));
         };
         let run = forebay::open(&self.run, Mode::Append, super::room(view.nbytes() as u64))?;
-        let options = PutOptions { set: self.set, unit: &self.unit, attrs: attrs.as_ref() };
+        let options = PutOptions { set: self.set, units: &self.units, attrs: attrs.as_ref() };
         run.put(&self.name, view, options)?;
         run.flush()?;
         let meta = *view.meta();

@@ -27,9 +27,9 @@ impl Show {
             value["values"] = print::values(&array);
             return out.value(&value);
         }
-        let unit = if d.unit.is_empty() { String::new() } else { format!(" [{}]", d.unit) };
+        let units = if d.units.is_empty() { String::new() } else { format!(" [{}]", d.units) };
         let version = if d.version > 0 { format!("  version {}", d.version) } else { String::new() };
-        out.line(format!("{}  {}{}{unit}{version}", d.name, d.meta.dtype, d.meta.shape))?;
+        out.line(format!("{}  {}{}{units}{version}", d.name, d.meta.dtype, d.meta.shape))?;
         for (name, value) in &d.attrs {
             out.line(format!("  {name}: {value}"))?;
         }

@@ -277,7 +277,7 @@ pub fn take(run: &Run, step: i64, n: usize) -> Result<forebay::Snapshot> {
     snapshot.put(
         "E",
         View::of(&values[..n.min(64)], &[n.min(64) as u64])?,
-        Piece { unit: "V/m", ..Piece::default() },
+        Piece { units: "V/m", ..Piece::default() },
     )?;
     snapshot.put("electrons/x", View::of(&values, &[n as u64])?, Piece::default())?;
     snapshot.end()?;
@@ -289,7 +289,7 @@ pub fn check(run: &Run, step: i64, n: usize) {
     let kept = run.snapshots().unwrap().at(step).unwrap();
     assert_eq!(kept.time(), Some(step as f64 * 0.1));
     assert_eq!(kept.names().unwrap(), ["E", "electrons/x"]);
-    assert_eq!(kept.dataset("E").unwrap().unit, "V/m");
+    assert_eq!(kept.dataset("E").unwrap().units, "V/m");
     let read: Array = kept.get("electrons/x", None).unwrap();
     assert!(read.to_f64().unwrap() == field(step, n), "step {step} reads as it was taken");
 }

@@ -73,7 +73,7 @@ impl Found {
         self.compare(&format!("the dtype of {name:?}"), &e.meta.dtype, &f.meta.dtype);
         self.compare(&format!("the shape of {name:?}"), &e.meta.shape.extents(), &f.meta.shape.extents());
         self.compare(&format!("the order of {name:?}"), &e.meta.order, &f.meta.order);
-        self.compare(&format!("the unit of {name:?}"), &e.unit, &f.unit);
+        self.compare(&format!("the unit of {name:?}"), &e.units, &f.units);
         self.compare(&format!("the place of {name:?}"), &e.offset, &f.offset);
         self.compare(&format!("the number of pieces of {name:?}"), &e.pieces.len(), &f.pieces.len());
         for (a, b) in e.pieces.iter().zip(&f.pieces) {

@@ -320,7 +320,7 @@ pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> O
     let extents = row.meta.shape.extents();
     let piece = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: row.crc };
     let (meta, offset) = (row.meta, *offset);
-    let entry = Entry { name: row.name.clone(), meta, unit: String::new(), offset, pieces: Vec::new() };
+    let entry = Entry { name: row.name.clone(), meta, units: String::new(), offset, pieces: Vec::new() };
     let opened = layout.file(file).and_then(|path| {
         File::open(&path).map_err(|e| forebay_types::Error::io("the file cannot be opened", e))
     });

@@ -18,7 +18,7 @@ pub struct DataRow {
     /// Type, shape and element order.
     pub meta: ArrayMeta,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     /// Attributes.
     pub attrs: serde_json::Map<String, serde_json::Value>,
     /// One more at each put.
@@ -107,7 +107,7 @@ fn read(r: &Row) -> rusqlite::Result<Result<DataRow>> {
         name: r.get(0)?,
         set: r.get(1)?,
         meta: ArrayMeta::new(DType::U8, Shape::scalar()),
-        unit: r.get(5)?,
+        units: r.get(5)?,
         attrs: serde_json::from_str(&attrs).unwrap_or_default(),
         version: r.get::<_, i64>(7)? as u64,
         nbytes: r.get::<_, i64>(8)? as u64,
@@ -131,7 +131,7 @@ pub struct Found {
     /// Type, shape and element order.
     pub meta: ArrayMeta,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     /// Checksum of its bytes.
     pub crc: u32,
     /// Its bytes.
@@ -161,7 +161,7 @@ pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
         None => Bytes::File(text(4)?.to_owned(), r.get::<_, i64>(5).map_err(failed)? as u64),
     };
     let crc = r.get::<_, i64>(7).map_err(failed)? as u32;
-    Ok(Some(Found { meta, unit: text(3)?.to_owned(), crc, bytes }))
+    Ok(Some(Found { meta, units: text(3)?.to_owned(), crc, bytes }))
 }
 
 /// All data sets whose name matches a glob, in order of name and set. Only names that begin as the glob does
@@ -213,7 +213,7 @@ pub struct Put<'a> {
     /// Type, shape, order.
     pub meta: &'a ArrayMeta,
     /// Unit, or empty.
-    pub unit: &'a str,
+    pub units: &'a str,
     /// Attributes as JSON, or empty to keep what is there.
     pub attrs: &'a str,
     /// Only when the stored version is this one; 0: must not exist.
@@ -230,7 +230,7 @@ const PUT: &str = "INSERT INTO fb_data(name, set_number, dtype, shape, data_orde
 /// Stores or replaces a data set, with its unit and its attributes.
 pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
     Name::new(p.name)?;
-    let (unit, attrs) = super::unit_and_attrs(p.unit, p.attrs)?;
+    let (units, attrs) = super::unit_and_attrs(p.units, p.attrs)?;
     let attrs = serde_json::Value::Object(attrs.unwrap_or_default()).to_string();
     let (blob, file, offset, crc) = match value {
         Value::Small(bytes) => (Some(bytes), None, None, forebay_types::crc32c(bytes)),
@@ -242,7 +242,7 @@ pub fn put(conn: &Connection, p: &Put, value: Value) -> Result<PutOutcome> {
         conn.prepare_cached(PUT)
             .and_then(|mut s| {
                 s.execute(params![
-                    p.name, p.set, dtype, shape, order, unit, attrs, nbytes, crc, file, offset, blob,
+                    p.name, p.set, dtype, shape, order, units, attrs, nbytes, crc, file, offset, blob,
                     over_files
                 ])
             })
@@ -385,7 +385,7 @@ pub fn adopt_set(conn: &Connection, layout: &Layout, file: &str, m: &Manifest) -
         return Ok(None);
     }
     let crc = e.pieces.first().map_or(0, |p| p.crc32c);
-    let put_of = Put { name: &e.name, set, meta: &e.meta, unit: &e.unit, attrs: "", if_version: None };
+    let put_of = Put { name: &e.name, set, meta: &e.meta, units: &e.units, attrs: "", if_version: None };
     put(conn, &put_of, Value::File { file, offset: e.offset, crc })?;
     Ok(Some(e.name.clone()))
 }
@@ -399,7 +399,7 @@ mod tests {
         let meta = ArrayMeta::new(DType::I32, Shape::new(&[2]).unwrap());
         put(
             conn,
-            &Put { name, set: 0, meta: &meta, unit: "V", attrs: "", if_version },
+            &Put { name, set: 0, meta: &meta, units: "V", attrs: "", if_version },
             Value::Small(&[1, 0, 0, 0, 2, 0, 0, 0]),
         )
     }

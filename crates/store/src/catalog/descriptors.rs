@@ -8,15 +8,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 type Attrs = serde_json::Map<String, serde_json::Value>;
 
 /// Checks a unit and the JSON of attributes; empty JSON means that none were given.
-pub fn unit_and_attrs<'a>(unit: &'a str, attrs: &str) -> Result<(&'a str, Option<Attrs>)> {
-    if unit.len() > limits::UNIT_BYTES {
-        return Err(Error::bad(format!("the unit {unit:?} is longer than {} bytes", limits::UNIT_BYTES)));
+pub fn unit_and_attrs<'a>(units: &'a str, attrs: &str) -> Result<(&'a str, Option<Attrs>)> {
+    if units.len() > limits::UNIT_BYTES {
+        return Err(Error::bad(format!("the unit {units:?} is longer than {} bytes", limits::UNIT_BYTES)));
     }
     if attrs.is_empty() {
-        return Ok((unit, None));
+        return Ok((units, None));
     }
     check_size(attrs.len())?;
-    Ok((unit, Some(forebay_types::attributes(attrs)?)))
+    Ok((units, Some(forebay_types::attributes(attrs)?)))
 }
 
 fn check_size(bytes: usize) -> Result<()> {

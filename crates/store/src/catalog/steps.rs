@@ -154,7 +154,7 @@ pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entr
         .prepare_cached(sql)
         .and_then(|mut s| s.query_row(params![step, name], read).optional())
         .map_err(failed)?;
-    let Some((dtype, shape, order, unit, offset, pieces, nbytes)) = found else { return Ok(None) };
+    let Some((dtype, shape, order, units, offset, pieces, nbytes)) = found else { return Ok(None) };
     let pieces = serde_json::from_str(&pieces).map_err(|e| {
         Error::new(
             Code::Corrupt,
@@ -163,7 +163,7 @@ pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entr
     })?;
     let meta = meta_of(&dtype, &shape, &order)?;
     check_bytes(&meta, nbytes).map_err(|e| e.within(format!("{name:?} of step {step}")))?;
-    Ok(Some(Entry { name: name.to_owned(), meta, unit, offset: offset as u64, pieces }))
+    Ok(Some(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces }))
 }
 
 /// Which attempt at its number a step that is listed is; 0 in format 1, which has no serials.
@@ -256,7 +256,7 @@ fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
                 e.meta.dtype.name(),
                 shape_text(&e.meta.shape),
                 order_text(e.meta.order),
-                e.unit,
+                e.units,
                 e.nbytes() as i64,
                 e.offset as i64,
                 pieces
@@ -474,7 +474,7 @@ mod tests {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
             assert_eq!(restart(tx)?, None);
-            let column = Column { name: "t".into(), dtype: "f64".into(), unit: "s".into() };
+            let column = Column { name: "t".into(), dtype: "f64".into(), units: "s".into() };
             let history = open_table(tx, "history", std::slice::from_ref(&column), true)?;
             let plain = open_table(tx, "plain", &[column], false)?;
             let p = Parameter {
@@ -482,7 +482,7 @@ mod tests {
                 value: 1.0.into(),
                 min: None,
                 max: None,
-                unit: String::new(),
+                units: String::new(),
                 help: String::new(),
                 signed: false,
             };

@@ -55,7 +55,7 @@ fn sql_type(column: &Column) -> Result<&'static str> {
     use DType::*;
     Ok(match DType::parse(&column.dtype)? {
         I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | Bool => "INTEGER",
-        F32 | F64 => "REAL",
+        F16 | F32 | F64 => "REAL",
         Str => "TEXT",
         Bytes => "BLOB",
         C64 | C128 => {
@@ -177,12 +177,12 @@ pub(super) fn ensure_column(conn: &Connection, table: &str, column: &str) -> Res
 /// In what the columns of a table that is there differ from those that are given.
 fn difference(there: &[Column], given: &[Column]) -> String {
     let kind = |c: &Column| (c.name.clone(), c.dtype.clone());
-    let unit =
-        |c: &Column| if c.unit.is_empty() { "no unit".into() } else { format!("the unit {:?}", c.unit) };
-    let units = there.iter().zip(given).find(|(t, g)| t.unit != g.unit);
-    match units.filter(|_| there.iter().map(kind).eq(given.iter().map(kind))) {
+    let shown =
+        |c: &Column| if c.units.is_empty() { "no unit".into() } else { format!("the unit {:?}", c.units) };
+    let differ = there.iter().zip(given).find(|(t, g)| t.units != g.units);
+    match differ.filter(|_| there.iter().map(kind).eq(given.iter().map(kind))) {
         Some((t, g)) => {
-            format!("exists, and its column {:?} has {} there and {} here", t.name, unit(t), unit(g))
+            format!("exists, and its column {:?} has {} there and {} here", t.name, shown(t), shown(g))
         }
         None => format!("exists with the columns {}, and is to have {}", words(there), words(given)),
     }
@@ -271,23 +271,22 @@ pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
         Cell::Unsigned(v) => Some(i128::from(*v)),
         _ => None,
     };
-    let (kept, bits) = match dtype {
-        DType::F32 => (integer.map(|v| v as f32 as i128), f32::MANTISSA_DIGITS),
-        DType::F64 => (integer.map(|v| v as f64 as i128), f64::MANTISSA_DIGITS),
-        _ => (integer, 0),
-    };
-    if integer != kept {
+    if let (Some(integer), Some(bits)) = (integer, dtype.mantissa())
+        && dtype.rounded(integer as f64) as i128 != integer
+    {
         return Err(Error::bad(format!(
             "{} is an integer that {dtype} does not hold, beyond 2^{bits} it has only some; declare the column as i64 or u64, or give a float",
             words_of(cell)
         )));
     }
-    if let (Cell::Real(v), DType::F32) = (cell, dtype)
+    if let Cell::Real(v) = cell
+        && dtype.mantissa().is_some()
         && *v != 0.0
-        && v.is_finite()
-        && *v as f32 == 0.0
+        && dtype.rounded(*v) == 0.0
     {
-        return Err(Error::bad(format!("{v:e} would be 0 in a column of f32; declare the column as f64")));
+        return Err(Error::bad(format!(
+            "{v:e} would be 0 in a column of {dtype}; declare the column as f64"
+        )));
     }
     match cell {
         Cell::Null | Cell::Real(_) if dtype == DType::F64 => Ok(()),
@@ -318,18 +317,17 @@ fn stored(cell: Cell, dtype: DType) -> std::result::Result<Value, Cell> {
         U32 => u32::try_from(v).is_ok(),
         U64 => v >= 0,
         Bool => v == 0 || v == 1,
-        F32 | F64 | C64 | C128 | Str | Bytes => false,
+        F16 | F32 | F64 | C64 | C128 | Str | Bytes => false,
     };
     Ok(match (cell, dtype) {
         (Cell::Null, _) => Value::Null,
-        (Cell::Int(v), F64) => Value::Real(v as f64),
-        (Cell::Int(v), F32) => Value::Real(f64::from(v as f32)),
+        (Cell::Int(v), F16 | F32 | F64) => Value::Real(dtype.rounded(v as f64)),
         (Cell::Int(v), _) if range(v) => Value::Integer(v),
-        (Cell::Unsigned(v), F64) => Value::Real(v as f64),
-        (Cell::Unsigned(v), F32) => Value::Real(f64::from(v as f32)),
+        (Cell::Unsigned(v), F16 | F32 | F64) => Value::Real(dtype.rounded(v as f64)),
         (Cell::Unsigned(v), U64) => unsigned(v),
-        (Cell::Real(v), F64) => Value::Real(v),
-        (Cell::Real(v), F32) if !v.is_finite() || (v as f32).is_finite() => Value::Real(f64::from(v as f32)),
+        (Cell::Real(v), F16 | F32 | F64) if !v.is_finite() || dtype.rounded(v).is_finite() => {
+            Value::Real(dtype.rounded(v))
+        }
         (Cell::Text(v), Str) => Value::Text(v),
         (Cell::Blob(v), Bytes) => Value::Blob(v),
         (other, _) => return Err(other),
@@ -364,6 +362,7 @@ fn wanted(dtype: DType) -> String {
         DType::U16 => from_to(0, u16::MAX.into()),
         DType::U32 => from_to(0, u32::MAX.into()),
         DType::U64 => from_to(0, u64::MAX),
+        DType::F16 => "a number up to 65504, or declare it as f32 or f64".into(),
         DType::F32 => format!("a number up to {:e}, or declare it as f64", f32::MAX),
         DType::F64 | DType::C64 | DType::C128 => "a number".into(),
         DType::Bool => "true or false".into(),
@@ -380,8 +379,8 @@ fn unsigned(v: u64) -> Value {
 /// What SQLite gave, as a cell of a column of that dtype; without one, as what it is.
 pub(super) fn cell(value: ValueRef, dtype: Option<DType>) -> Cell {
     match (value, dtype) {
-        (ValueRef::Null, Some(DType::F32 | DType::F64)) => Cell::Real(f64::NAN),
-        (ValueRef::Real(v), Some(DType::F32)) => Cell::Real(f64::from(v as f32)),
+        (ValueRef::Null, Some(DType::F16 | DType::F32 | DType::F64)) => Cell::Real(f64::NAN),
+        (ValueRef::Real(v), Some(dtype)) => Cell::Real(dtype.rounded(v)),
         (ValueRef::Blob(b), Some(DType::U64)) if b.len() == 8 => {
             Cell::unsigned(b.iter().fold(0, |v, byte| v << 8 | u64::from(*byte)))
         }
@@ -497,7 +496,7 @@ mod tests {
     use serde_json::json;
 
     fn column(name: &str, dtype: &str) -> Column {
-        Column { name: name.into(), dtype: dtype.into(), unit: String::new() }
+        Column { name: name.into(), dtype: dtype.into(), units: String::new() }
     }
 
     fn cells(rows: &[&[Cell]]) -> Vec<u8> {

@@ -352,7 +352,7 @@ mod tests {
                 value: json!(0.0),
                 min: None,
                 max: None,
-                unit: "V/m".into(),
+                units: "V/m".into(),
                 help: String::new(),
                 signed: false,
             };

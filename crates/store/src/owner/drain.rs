@@ -222,7 +222,7 @@ fn of(job: &Job, manifest: Manifest) -> Result<Sealed> {
 
 impl Part {
     fn write(&self, data: &Data, writer: &mut Writer) -> Result<()> {
-        writer.add(&self.name, &self.meta, &self.unit)?;
+        writer.add(&self.name, &self.meta, &self.units)?;
         data.with(|bytes| {
             let bytes = bytes.part(0, self.len as usize).ok_or_else(|| {
                 Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", self.name))

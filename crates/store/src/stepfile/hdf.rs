@@ -54,6 +54,7 @@ fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
         DType::U16 => T::Unsigned(IntSize::U2),
         DType::U32 => T::Unsigned(IntSize::U4),
         DType::U64 => T::Unsigned(IntSize::U8),
+        DType::F16 => T::Float(FloatSize::U2),
         DType::F32 => T::Float(FloatSize::U4),
         DType::F64 => T::Float(FloatSize::U8),
         DType::C64 => complex(FloatSize::U4, 4),
@@ -105,7 +106,7 @@ impl Frame {
     }
 
     /// Lays out a data set and says where its bytes begin.
-    pub fn add(&self, path: &Path, name: &str, meta: &ArrayMeta, unit: &str) -> Result<u64> {
+    pub fn add(&self, path: &Path, name: &str, meta: &ArrayMeta, units: &str) -> Result<u64> {
         let wrong = |e| failed(&format!("cannot lay out {name:?} in"), path, e);
         let (descriptor, dims) = layout_of(meta);
         let _gate = library()?;
@@ -123,8 +124,8 @@ impl Frame {
             .map_err(wrong)?;
         let order = if meta.order == Order::F { "F" } else { "C" };
         text(&set, "dataOrder", order).map_err(wrong)?;
-        if !unit.is_empty() {
-            text(&set, "unit", unit).map_err(wrong)?;
+        if !units.is_empty() {
+            text(&set, "units", units).map_err(wrong)?;
         }
         Ok(set.offset().unwrap_or(0))
     }
@@ -230,8 +231,10 @@ impl Opened {
             look(format!("the type of {name:?}"), kind.map(|kind| kind == descriptor));
             let order = if e.meta.order == Order::F { "F" } else { "C" };
             look(format!("the attribute \"dataOrder\" of {name:?}"), has_text(&set, "dataOrder", order));
-            if !e.unit.is_empty() {
-                look(format!("the attribute \"unit\" of {name:?}"), has_text(&set, "unit", &e.unit));
+            if !e.units.is_empty() {
+                // Files of before have it under the other name.
+                let name_there = if set.attr("units").is_ok() { "units" } else { "unit" };
+                look(format!("the attribute \"units\" of {name:?}"), has_text(&set, name_there, &e.units));
             }
         }
         found

@@ -28,7 +28,7 @@ pub struct Entry {
     /// Type, shape and element order, as the user sees them.
     pub meta: ArrayMeta,
     /// Unit, or empty.
-    pub unit: String,
+    pub units: String,
     /// Where its bytes begin in the file.
     pub offset: u64,
     /// The pieces it was put together from.
@@ -49,8 +49,9 @@ struct Plain {
     dtype: String,
     shape: Vec<u64>,
     order: String,
-    #[serde(default)]
-    unit: String,
+    /// Files of before say `unit`.
+    #[serde(default, alias = "unit")]
+    units: String,
     offset: u64,
     nbytes: u64,
     pieces: Vec<Piece>,
@@ -64,7 +65,7 @@ impl From<Entry> for Plain {
             shape: e.meta.shape.extents().to_vec(),
             order: if e.meta.order == Order::F { "F" } else { "C" }.to_owned(),
             name: e.name,
-            unit: e.unit,
+            units: e.units,
             offset: e.offset,
             pieces: e.pieces,
         }
@@ -81,7 +82,7 @@ impl TryFrom<Plain> for Entry {
             other => return Err(Error::new(Code::Corrupt, format!("{other:?} is no element order"))),
         };
         let meta = ArrayMeta { dtype: DType::parse(&p.dtype)?, shape: Shape::new(&p.shape)?, order };
-        Ok(Entry { name: p.name, meta, unit: p.unit, offset: p.offset, pieces: p.pieces })
+        Ok(Entry { name: p.name, meta, units: p.units, offset: p.offset, pieces: p.pieces })
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
     fn a_manifest_reads_back_and_refuses_nonsense() {
         let meta = ArrayMeta { dtype: DType::C128, shape: Shape::new(&[3, 4]).unwrap(), order: Order::F };
         let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7 };
-        let entry = Entry { name: "a/b".into(), meta, unit: "V".into(), offset: 4096, pieces: vec![piece] };
+        let entry = Entry { name: "a/b".into(), meta, units: "V".into(), offset: 4096, pieces: vec![piece] };
         let m = Manifest { format: 1, step: -2, time: Some(0.1), data: vec![entry], ..Manifest::default() };
         let text = serde_json::to_string(&m).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), m);

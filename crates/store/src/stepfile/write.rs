@@ -119,14 +119,14 @@ impl Writer {
     }
 
     /// Lays out a data set; nothing happens when it is there already.
-    pub fn add(&mut self, name: &str, meta: &ArrayMeta, unit: &str) -> Result<()> {
+    pub fn add(&mut self, name: &str, meta: &ArrayMeta, units: &str) -> Result<()> {
         if self.sets.contains_key(name) {
             return Ok(());
         }
         spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
-        let offset = self.framed(|frame, tmp| frame.add(tmp, name, meta, unit))?;
+        let offset = self.framed(|frame, tmp| frame.add(tmp, name, meta, units))?;
         let entry =
-            Entry { name: name.to_owned(), meta: *meta, unit: unit.to_owned(), offset, pieces: Vec::new() };
+            Entry { name: name.to_owned(), meta: *meta, units: units.to_owned(), offset, pieces: Vec::new() };
         if entry.nbytes() > 1 << 20 {
             self.reserve(offset, entry.nbytes())?;
         }
@@ -322,7 +322,7 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
     let old = std::fs::File::open(path).map_err(unread)?;
     let mut writer = Writer::create(disk.clone(), path)?;
     for e in &m.data {
-        writer.add(&e.name, &e.meta, &e.unit)?;
+        writer.add(&e.name, &e.meta, &e.units)?;
         for p in &e.pieces {
             let (offset, local) = (Shape::new(&p.offset)?, Shape::new(&p.shape)?);
             let place = Hyperslab::new(&e.meta, &offset, &local)?;

@@ -192,7 +192,7 @@ impl Rank {
     pub fn put<'a>(&mut self, name: &'a str, bytes: &'a [u8], if_version: Option<u64>) -> u64 {
         let meta = ArrayMeta::new(DType::F64, shape(&[bytes.len() as u64 / 8]));
         let payload = if bytes.len() > 8192 { self.block(bytes) } else { Payload::Inline(bytes) };
-        self.publish(&Record::Put { name, set: 0, meta, unit: "V", attrs: "", if_version, payload })
+        self.publish(&Record::Put { name, set: 0, meta, units: "V", attrs: "", if_version, payload })
     }
 
     pub fn begin(&mut self, step: i64) {
@@ -206,7 +206,15 @@ impl Rank {
         for (i, chunk) in bytes.chunks(part).enumerate() {
             let payload = if chunk.len() > 8192 { self.block(chunk) } else { Payload::Inline(chunk) };
             let part = (i * part) as u64;
-            self.publish(&Record::StepBlock(StepBlock { step, name, unit: "m", meta, place, part, payload }));
+            self.publish(&Record::StepBlock(StepBlock {
+                step,
+                name,
+                units: "m",
+                meta,
+                place,
+                part,
+                payload,
+            }));
             n += 1;
         }
         n

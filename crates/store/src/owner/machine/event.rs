@@ -47,7 +47,7 @@ pub(crate) enum Bytes {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Part {
     pub name: String,
-    pub unit: String,
+    pub units: String,
     /// The whole data set.
     pub meta: ArrayMeta,
     pub rank: u32,

@@ -120,7 +120,7 @@ impl Machine {
 
     /// A large data set outside steps: its session waits until it is stored.
     fn take_large_put(&mut self, r: &Read) {
-        let Record::Put { payload: Payload::Block(block), name, set, meta, unit, .. } = *r.record else {
+        let Record::Put { payload: Payload::Block(block), name, set, meta, units, .. } = *r.record else {
             return;
         };
         let (ticket, bytes) = ((r.session, r.seq), r.bytes.to_vec());
@@ -139,7 +139,7 @@ impl Machine {
         let facts = Facts { run_id: self.run_id.clone(), set: Some((set, 0)), ..Facts::default() };
         let part = Part {
             name: name.to_owned(),
-            unit: unit.to_owned(),
+            units: units.to_owned(),
             meta,
             rank: 0,
             offset,

@@ -65,7 +65,7 @@ struct Named {
 struct Came {
     rank: u32,
     name: String,
-    unit: String,
+    units: String,
     meta: ArrayMeta,
     place: Place,
     from: u64,
@@ -193,7 +193,7 @@ impl Step {
         let came = Came {
             rank,
             name: b.name.to_owned(),
-            unit: b.unit.to_owned(),
+            units: b.units.to_owned(),
             meta: b.meta,
             place: b.place,
             from: b.part,
@@ -453,7 +453,7 @@ impl Step {
                 step.came.push(Came {
                     rank: *rank,
                     name: name.clone(),
-                    unit: entry.unit.clone(),
+                    units: entry.units.clone(),
                     meta: entry.meta,
                     place,
                     from,
@@ -524,7 +524,7 @@ impl Came {
     fn part(&self, name: String, meta: ArrayMeta, offset: Shape) -> Part {
         Part {
             name,
-            unit: self.unit.clone(),
+            units: self.units.clone(),
             meta,
             rank: self.rank,
             offset,
@@ -569,7 +569,7 @@ mod tests {
 
     fn part<'a>(name: &'a str, n: u64, place: Place, bytes: &'a [u8]) -> StepBlock<'a> {
         let meta = ArrayMeta::new(DType::U8, Shape::new(&[n]).unwrap());
-        StepBlock { step: 1, name, unit: "", meta, place, part: 0, payload: Payload::Inline(bytes) }
+        StepBlock { step: 1, name, units: "", meta, place, part: 0, payload: Payload::Inline(bytes) }
     }
 
     fn give(s: &mut Step, rank: u32, b: &StepBlock) -> Result<Vec<Part>> {

@@ -361,7 +361,7 @@ impl Rank {
             false => Place::At { offset: shape(at), global: shape(whole) },
         };
         let meta = ArrayMeta::new(DType::U8, shape(PIECE));
-        let b = StepBlock { step, name: "x", unit: "", meta, place, part, payload };
+        let b = StepBlock { step, name: "x", units: "", meta, place, part, payload };
         let seq = self.publish(&Record::StepBlock(b));
         self.attempts.get_mut(&step).unwrap().blocks.insert(seq);
     }
@@ -398,8 +398,8 @@ impl Rank {
     fn put_small(&mut self) -> String {
         let bytes = (self.seq + 1).to_le_bytes();
         let meta = ArrayMeta::new(DType::U8, Shape::new(&[8]).unwrap());
-        let (name, unit, attrs, payload) = ("s", "", "", Payload::Inline(&bytes));
-        let seq = self.publish(&Record::Put { name, set: 0, meta, unit, attrs, if_version: None, payload });
+        let (name, units, attrs, payload) = ("s", "", "", Payload::Inline(&bytes));
+        let seq = self.publish(&Record::Put { name, set: 0, meta, units, attrs, if_version: None, payload });
         self.small.insert(seq);
         "puts a small one".into()
     }
@@ -407,8 +407,8 @@ impl Rank {
     fn put_large(&mut self) -> Option<String> {
         let block = self.block(PIECE)?;
         let meta = ArrayMeta::new(DType::U8, Shape::new(&[PIECE]).unwrap());
-        let (name, unit, attrs, payload) = ("l", "", "", Payload::Block(block));
-        let seq = self.publish(&Record::Put { name, set: 0, meta, unit, attrs, if_version: None, payload });
+        let (name, units, attrs, payload) = ("l", "", "", Payload::Block(block));
+        let seq = self.publish(&Record::Put { name, set: 0, meta, units, attrs, if_version: None, payload });
         self.large.insert(seq, block.index as usize);
         Some("puts a large one".into())
     }

@@ -55,7 +55,7 @@ impl World {
             self.lies.insert(offset, parts);
             let meta = ArrayMeta::new(DType::U8, Shape::new(&[PIECE]).unwrap());
             let name = Partial::name_of(placed.rank, &placed.name);
-            data.push(Entry { name, meta, unit: String::new(), offset, pieces: Vec::new() });
+            data.push(Entry { name, meta, units: String::new(), offset, pieces: Vec::new() });
         }
         Manifest { step, partial: facts.partial.clone(), data, ..Manifest::default() }
     }
