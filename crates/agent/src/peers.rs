@@ -212,7 +212,8 @@ impl<P: Peer> Peers<P> {
     fn end_silent(&self, now: Instant) {
         let mut silent = Vec::new();
         let mut state = lock(&self.state);
-        while let Some((due, number)) = state.due.pop_front_if(|(due, _)| *due <= now) {
+        while let Some((due, number)) = state.due.front().copied().filter(|(due, _)| *due <= now) {
+            state.due.pop_front();
             // It may have spoken, and rest again.
             if state.resting.get(&number).is_some_and(|(_, own)| *own == Some(due)) {
                 silent.extend(state.resting.remove(&number));
