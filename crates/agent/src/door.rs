@@ -27,6 +27,10 @@ use std::time::Duration;
 
 /// Most connections at a time; more are closed at once.
 const CONNECTIONS: usize = 8192;
+/// Of those that are closed one in so many is told of.
+const TOLD: u64 = 1000;
+/// Most connections that are taken before others are looked at.
+const AT_ONCE: usize = 256;
 /// How long a peer may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
 
@@ -54,9 +58,10 @@ pub fn listen(shared: &Arc<Shared>, listener: &Listener) {
     peers.close();
 }
 
-/// Takes every connection that waits.
+/// Takes the connections that wait: not more than some at once, or who connects all the time would keep the others from
+/// being served.
 pub fn admit(shared: &Arc<Shared>, listener: &Listener) {
-    loop {
+    for _ in 0..AT_ONCE {
         match listener.accept(Some(std::time::Instant::now())) {
             Ok(Some(incoming)) => {
                 if let Some(number) = number(shared) {
@@ -90,7 +95,14 @@ fn number(shared: &Shared) -> Option<u64> {
         return Some(shared.numbers.fetch_add(1, Ordering::Relaxed));
     }
     shared.leave_connection();
-    shared.diary.line(format_args!("{CONNECTIONS} connections are open; one more was closed"));
+    // Once in a while: there may be thousands.
+    let refused = shared.refused.fetch_add(1, Ordering::Relaxed);
+    if refused.is_multiple_of(TOLD) {
+        shared.diary.line(format_args!(
+            "{CONNECTIONS} connections are open, the limit; one more was closed ({} so far)",
+            refused + 1
+        ));
+    }
     None
 }
 
@@ -128,6 +140,10 @@ impl Peer for Caller {
         }
         connection.end();
         None
+    }
+
+    fn left(&self) -> bool {
+        matches!(self, Caller::New(.., incoming) if incoming.left())
     }
 
     fn end(self, why: Option<&Error>) {

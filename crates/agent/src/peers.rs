@@ -37,6 +37,8 @@ pub trait Peer: AsFd + Send + 'static {
     fn serve(self) -> Option<Self>
     where
         Self: Sized;
+    /// Whether it has gone without a word, so that there is nothing to serve and nothing to tell of.
+    fn left(&self) -> bool;
     /// It is over.
     fn end(self, why: Option<&Error>);
 }
@@ -134,7 +136,11 @@ impl<P: Peer> Peers<P> {
         let now = Instant::now();
         for number in events.iter().map(|event| event.data.u64()) {
             let mut state = lock(&self.state);
-            if let Some((peer, _)) = state.resting.remove(&number) {
+            let Some((peer, _)) = state.resting.remove(&number) else { continue };
+            // Who connects and leaves, however often, keeps no thread busy.
+            if peer.left() {
+                end(state, peer, None);
+            } else {
                 state.ready.push_back((now, number, peer));
                 self.see_to_it(state, now);
             }
@@ -260,6 +266,10 @@ mod tests {
     }
 
     impl Peer for Hears {
+        fn left(&self) -> bool {
+            false
+        }
+
         fn serve(mut self) -> Option<Self> {
             let mut byte = [0];
             while self.stream.read(&mut byte).unwrap() == 1 {

@@ -47,6 +47,8 @@ pub struct Shared {
     pub numbers: AtomicU64,
     pub connections: AtomicUsize,
     pub peers: Arc<Peers<door::Caller>>,
+    /// Connections beyond the limit so far.
+    pub refused: AtomicU64,
     pub by_need: AtomicBool,
     /// Where runs of other hosts are; none are taken without it.
     pub far_runs: Mutex<Option<PathBuf>>,
@@ -296,6 +298,7 @@ impl Service {
             numbers: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
             peers,
+            refused: AtomicU64::new(0),
             by_need: AtomicBool::new(options.by_need),
             far_runs: Mutex::default(),
             deputies: Deputies::default(),

@@ -91,6 +91,13 @@ impl Listener {
 }
 
 impl Incoming {
+    /// Whether the other side has gone and sent nothing before.
+    pub fn left(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let mut byte = [0u8; 1];
+        matches!(recv(&self.stream, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT), Ok((0, _)))
+    }
+
     /// Hears hello and says welcome. May wait for a slow peer, so not in the accepting loop of a
     /// server with many.
     pub fn greet(self, role: &str, timeout: Duration) -> Result<Wire> {
