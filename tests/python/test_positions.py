@@ -131,38 +131,6 @@ def test_a_loop_of_no_step_and_an_insert_of_no_row_take_nothing_away(
     assert "is complete already" in said and "adds its own" not in said
 
 
-@pytest.mark.parametrize(
-    ("order", "missing"),
-    [("snapshot row KILL", False), ("row snapshot KILL", False), ("snapshot KILL row", True)],
-)
-def test_a_row_that_a_kill_cut_off_from_its_snapshot_at_the_bottom_of_the_body_is_told_of_at_the_restart(
-    place: Place, run_dir: Path, order: str, missing: bool
-) -> None:
-    code = """import os, signal, sys, forebay as fb
-with fb.open(sys.argv[1]) as run:
-    back = run.restart()
-    t, d = run.table("rows", {"n": "i64"}, history=True), run.diagram("mean", "history")
-    for step in run.steps(12, start=back):
-        if step % 2:
-            for do in sys.argv[2].split():
-                if do == "snapshot":
-                    with run.snapshot(step + 1) as s:
-                        s.put("x", float(step))
-                elif do == "row":
-                    t.insert((step,))
-                    d.append(float(step), y=float(step))
-                elif back is None and step == 7:
-                    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    ended(place.python(code, run_dir, order), -9)
-    _, said = ended(place.python(code, run_dir, order))
-    told = 'missing, as it seems: rows of step 7 in table "rows" (rank 0), points of step 7 in diagram "mean"'
-    assert (told in said) is missing, said
-    with fb.open(run_dir, "r") as run:
-        rows = run.table("rows").select()["n"].tolist()
-    assert rows == [n for n in (1, 3, 5, 7, 9, 11) if n != 7 or not missing]
-
-
 def test_who_adds_to_a_history_of_its_own_takes_nothing_of_the_last_state_from_another_one(
     run_dir: Path,
 ) -> None:

@@ -18,7 +18,6 @@ mod histories;
 mod list;
 mod log;
 mod marks;
-mod missing;
 mod partial;
 mod pending;
 mod points;
@@ -55,7 +54,6 @@ pub(crate) use generation::{
 pub use histories::{came, doubled};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
-pub use missing::missing;
 pub use partial::{
     Brings, PAST, PartialRow, add_partial, adopt_partial, away, brings, brought, forget_away,
     forsake_partial, has_all_of, life, lives, note_away, note_bringing, note_past, partial_files,

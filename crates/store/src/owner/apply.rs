@@ -393,13 +393,6 @@ fn request(
                 let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));
                 warn(conn, session, text, effects)?;
             }
-            if is_first
-                && tag.is_none()
-                && let Some(back) = back.as_ref().filter(|b| b.heads.is_none())
-                && let Some(text) = catalog::missing(conn, back.step)?
-            {
-                remark(conn, session, text, effects)?;
-            }
             effects.push(Effect::WentBack { session, aside, is_first });
             let still = catalog::partial_files(conn)?;
             let gone = partial.into_iter().filter(|kept| !still.contains(kept));
