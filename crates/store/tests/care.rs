@@ -663,3 +663,71 @@ fn what_a_file_says_to_other_programs_is_verified_and_written_anew() {
     assert_eq!(Reader::open(&run).unwrap().get("large", 0, &all()).unwrap().bytes, f64s(20_000, 3));
     assert!(repair(&run).unwrap().is_whole());
 }
+
+#[test]
+fn what_a_listed_step_says_of_itself_is_made_anew_of_the_catalog_where_it_is_damaged() {
+    let replace = |path: &Path, from: &str, to: &str, is_older: bool| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let find = |bytes: &[u8], text: &str| {
+            let json = bytes.windows(10).position(|w| w == b"{\"format\":").unwrap();
+            let at = bytes[json..].windows(text.len()).position(|w| w == text.as_bytes());
+            json + at.unwrap_or_else(|| panic!("{text} is not there"))
+        };
+        assert_eq!(from.len(), to.len());
+        let at = find(&bytes, from);
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        if is_older {
+            // As it was before there was a checksum: the JSON ends in front of it.
+            let at = find(&bytes, ",\"check\":");
+            let end = at + bytes[at..].iter().position(|b| *b == b'}').unwrap();
+            bytes[at] = b'}';
+            bytes[at + 1..=end].fill(b' ');
+        }
+        std::fs::write(path, bytes).unwrap();
+    };
+    // What HDF5 says of the file, too, is told apart without a checksum.
+    let shown =
+        [("\"dtype\":\"f64\"", "\"dtype\":\"i64\""), ("[10000]", "[90000]"), ("\"step\":1", "\"step\":7")];
+    let hidden =
+        [("\"serial\":2", "\"serial\":9"), ("\"data\":[", "\"dada\":["), ("\"run_id\"", "\"run_ib\"")];
+    let cases = shown.iter().flat_map(|c| [(c, false), (c, true)]).chain(hidden.iter().map(|c| (c, false)));
+    for ((from, to), is_older) in cases {
+        let (_keep, run) = scratch();
+        of_two_ranks(&run, 1);
+        replace(&step_path(&run, 1), from, to, is_older);
+        let e = [f64s(5000, 1), f64s(5000, 1)].concat();
+        let read = || {
+            let reader = Reader::open(&run).unwrap();
+            let array = reader.step_get(1, "E", &all()).unwrap();
+            (array.meta.to_string(), array.bytes, steps(&run))
+        };
+        let before = read();
+        assert_eq!((&before.1, &before.2), (&e, &vec![0, 1]), "{to}");
+        assert!(!verify(&run).unwrap().faults.is_empty(), "{to}, older: {is_older}");
+        let done = repair(&run).unwrap();
+        assert!(done.rewritten.len() == 1 && done.lacks_nothing(), "{to}, older: {is_older}: {done:?}");
+        assert!(done.mended.is_empty() && done.foreign.is_empty(), "{to}, older: {is_older}: {done:?}");
+        assert_eq!((verify(&run).unwrap().faults, read()), (Vec::<String>::new(), before), "{to}");
+        assert!(repair(&run).unwrap().is_whole(), "{to}");
+        // And what it says now is enough to make the catalog of.
+        std::fs::remove_file(run.join("catalog.sqlite")).unwrap();
+        repair(&run).unwrap();
+        assert_eq!(read().1, e, "{to}");
+    }
+}
+
+#[test]
+fn a_large_data_set_whose_file_says_something_damaged_of_itself_is_left_as_it_is() {
+    let (_keep, run) = scratch();
+    of_two_ranks(&run, 0);
+    let file = run.join(Reader::open(&run).unwrap().info("large", 0).unwrap().file.unwrap().0);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = bytes.windows(6).position(|w| w == b"\"f64\",").unwrap();
+    bytes[at + 1] = b'i';
+    std::fs::write(&file, &bytes).unwrap();
+    let done = repair(&run).unwrap();
+    assert!(done.unusable.len() == 1 && done.unusable[0].contains("checksum"), "{done:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    let large = Reader::open(&run).unwrap().get("large", 0, &all()).unwrap();
+    assert_eq!((large.meta.dtype, large.bytes), (forebay_types::DType::F64, f64s(20_000, 3)));
+}

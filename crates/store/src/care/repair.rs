@@ -8,7 +8,7 @@ use super::verify::{difference_of_set, fault_of_set, faults_of_step, name_of, no
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
+use crate::layout::{DATA, FORMAT, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
 use crate::links;
 use crate::lock::Lock;
 use crate::owner::{
@@ -271,7 +271,9 @@ fn adopt_files(
         if dropped.contains(&file) {
             continue;
         }
-        if let Some(m) = usable(path, &file, catalog, done)? {
+        if !mend_manifest(disk, layout, &file, catalog, done)?
+            && let Some(m) = usable(path, &file, catalog, done)?
+        {
             let (m, _) = mend_words(disk, layout, &file, m, done);
             adopt_step(layout, catalog, &file, &m, done)?;
         }
@@ -359,6 +361,57 @@ fn usable(path: &Path, file: &str, catalog: &Catalog, done: &mut Repaired) -> Re
         }
     }
     Ok(None)
+}
+
+/// What a listed step's file says of itself is made anew of the catalog where it is damaged: its arrays are as the catalog
+/// says, to the byte. What a file of before says, which has no checksum of its own, is damaged where the catalog and
+/// what HDF5 says of the file agree on something else. Says whether it was.
+fn mend_manifest(
+    disk: &Arc<dyn Disk>,
+    layout: &Layout,
+    file: &str,
+    catalog: &Catalog,
+    done: &mut Repaired,
+) -> Result<bool> {
+    let conn = catalog.conn();
+    let Some(row) = catalog::step_of_file(conn, file)?.filter(|row| step_file(row.step) == file) else {
+        return Ok(false);
+    };
+    let path = layout.file(file)?;
+    let (Ok(entries), true) = (entries_of(conn, row.step), path.exists()) else { return Ok(false) };
+    let listed = Manifest {
+        format: FORMAT,
+        run_id: catalog.run_id().to_owned(),
+        step: row.step,
+        time: row.time,
+        parameters: row.parameters.clone(),
+        serial: catalog::serial_of(conn, row.step)?,
+        backs: catalog::backs(conn)?,
+        heads: catalog::kept_heads(conn, row.step)?,
+        data: entries,
+        ..Manifest::default()
+    };
+    let why = match open_manifest(&path) {
+        Err(e) => e.text().to_owned(),
+        Ok(m) => {
+            let words = words_of(layout, file, &m);
+            if words.is_empty() || !words_of(layout, file, &listed).is_empty() {
+                return Ok(false);
+            }
+            words.join("; ")
+        }
+    };
+    // A step of format 1 has no serial, and its file is not written anew.
+    if listed.serial == 0 || !faults_of_step(layout, file, &listed.data, &|_| ()).is_empty() {
+        return Ok(false);
+    }
+    match write_anew(disk, &path, &listed) {
+        Ok(_) => done
+            .rewritten
+            .push(format!("{file}: what it says of itself was damaged, and is as the catalog says: {why}")),
+        Err(e) => done.unusable.push(format!("{file}: {why}; it cannot be written anew: {}", e.text())),
+    }
+    Ok(true)
 }
 
 /// A file that says to programs which read it without Forebay what is not so is written anew, if its arrays are sound.

@@ -265,5 +265,5 @@ pub fn open_manifest(path: &Path) -> Result<Manifest> {
     }
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, at).map_err(|e| broken(e.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|e| broken(format!("its manifest cannot be read: {e}")))
+    Manifest::from_json(&bytes).map_err(|e| broken(e.text().to_owned()))
 }

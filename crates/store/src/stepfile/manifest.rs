@@ -192,6 +192,37 @@ pub struct Manifest {
     pub data: Vec<Entry>,
 }
 
+/// What stands before the checksum at the end of the JSON.
+const CHECK: &[u8] = b",\"check\":";
+
+impl Manifest {
+    /// Its JSON, which ends with the checksum of all before it.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let mut json = serde_json::to_vec(self).map_err(|e| Error::internal(e.to_string()))?;
+        json.pop();
+        let sum = forebay_types::crc32c(&json);
+        json.extend_from_slice(CHECK);
+        json.extend_from_slice(format!("{sum}}}").as_bytes());
+        Ok(json)
+    }
+
+    /// Reads it; one that is not as it was written is refused. Those of before have no checksum.
+    pub fn from_json(json: &[u8]) -> Result<Manifest> {
+        let wrong = |why: String| Error::new(Code::Corrupt, why);
+        let tail = json.len().saturating_sub(CHECK.len() + 11);
+        let at = json[tail..].windows(CHECK.len()).position(|w| w == CHECK).map(|at| tail + at);
+        if let Some(at) = at {
+            let told = json[at + CHECK.len()..].strip_suffix(b"}").unwrap_or(b"");
+            if told != forebay_types::crc32c(&json[..at]).to_string().as_bytes() {
+                return Err(wrong(
+                    "its manifest is not what was written: its checksum is another one".into(),
+                ));
+            }
+        }
+        serde_json::from_slice(json).map_err(|e| wrong(format!("its manifest cannot be read: {e}")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,5 +236,32 @@ mod tests {
         let text = serde_json::to_string(&m).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), m);
         assert!(serde_json::from_str::<Manifest>(&text.replace("c128", "float")).is_err());
+        assert_eq!(Manifest::from_json(text.as_bytes()).unwrap(), m, "of before there were checksums");
+    }
+
+    #[test]
+    fn a_manifest_with_one_byte_changed_is_none() {
+        let m = Manifest {
+            format: 2,
+            run_id: "ab".into(),
+            step: 5,
+            time: Some(5.0),
+            serial: 6,
+            ..Manifest::default()
+        };
+        let json = m.to_json().unwrap();
+        assert_eq!(Manifest::from_json(&json).unwrap(), m);
+        let own = json.windows(CHECK.len()).position(|w| w == CHECK).unwrap();
+        for at in 0..json.len() {
+            for bit in 0..8 {
+                let mut bytes = json.clone();
+                bytes[at] ^= 1 << bit;
+                // Where the word for the checksum is damaged all that it is for is not.
+                match Manifest::from_json(&bytes) {
+                    Ok(read) => assert!(read == m && (own..own + CHECK.len()).contains(&at), "{at}"),
+                    Err(e) => assert_eq!(e.code(), Code::Corrupt),
+                }
+            }
+        }
     }
 }

@@ -296,7 +296,7 @@ impl Writer {
     }
 
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<()> {
-        let json = serde_json::to_vec(manifest).map_err(|e| Error::internal(e.to_string()))?;
+        let json = manifest.to_json()?;
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if !self.described {
