@@ -32,7 +32,7 @@ STAGES = [
         8,
         # Ranks in C and Python, too, among those that are hurt. Many tests wait: two at a time leave half of two
         # cores idle.
-        env={"CHAOS_LANGUAGES": "1", "RUST_TEST_THREADS": "4"},
+        env={"CHAOS_LANGUAGES": "1", "RUST_TEST_THREADS": "3"},
     ),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
     # Many of these wait: two workers leave a third of two cores idle.

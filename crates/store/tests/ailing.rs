@@ -191,7 +191,7 @@ fn what_could_not_be_written_for_too_long_is_told_to_all_and_stays_for_recovery(
     (0..3).for_each(|step| rank.step(step, &f64s(N, step as u64)));
     let e = rank.ask(&Ask::Flush).unwrap_err();
     assert!(e.code() == Code::ServerLost && e.text().contains("step 1") && e.text().contains("lost"), "{e}");
-    assert!(rank.is_closed());
+    wait_for("the end of the session", || rank.is_closed().then_some(()));
     assert!(owner.flush(Duration::from_secs(20)).unwrap_err().text().contains("step 1"));
     assert!(owner.close().unwrap_err().text().contains("0000000001.h5"));
     assert_eq!(recover(&run).unwrap(), Some(2));
