@@ -664,6 +664,15 @@ fn what_a_file_says_to_other_programs_is_verified_and_written_anew() {
     assert!(repair(&run).unwrap().is_whole());
 }
 
+/// A file as it was before manifests had a checksum: the JSON ends in front of it.
+pub fn without_checksum(file: &mut [u8]) {
+    let text = b",\"check\":";
+    let at = file.windows(text.len()).position(|w| w == text).unwrap();
+    let end = at + file[at..].iter().position(|b| *b == b'}').unwrap();
+    file[at] = b'}';
+    file[at + 1..=end].fill(b' ');
+}
+
 #[test]
 fn what_a_listed_step_says_of_itself_is_made_anew_of_the_catalog_where_it_is_damaged() {
     let replace = |path: &Path, from: &str, to: &str, is_older: bool| {
@@ -677,11 +686,7 @@ fn what_a_listed_step_says_of_itself_is_made_anew_of_the_catalog_where_it_is_dam
         let at = find(&bytes, from);
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
         if is_older {
-            // As it was before there was a checksum: the JSON ends in front of it.
-            let at = find(&bytes, ",\"check\":");
-            let end = at + bytes[at..].iter().position(|b| *b == b'}').unwrap();
-            bytes[at] = b'}';
-            bytes[at + 1..=end].fill(b' ');
+            without_checksum(&mut bytes);
         }
         std::fs::write(path, bytes).unwrap();
     };

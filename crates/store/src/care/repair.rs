@@ -271,10 +271,12 @@ fn adopt_files(
         if dropped.contains(&file) {
             continue;
         }
-        if !mend_manifest(disk, layout, &file, catalog, done)?
-            && let Some(m) = usable(path, &file, catalog, done)?
+        let told = open_manifest(path);
+        let words = told.as_ref().map_or_else(|_| Vec::new(), |m| words_of(layout, &file, m));
+        if !mend_manifest(disk, layout, (&file, &told, &words), catalog, done)?
+            && let Some(m) = usable(path, &file, told, catalog, done)?
         {
-            let (m, _) = mend_words(disk, layout, &file, m, done);
+            let (m, _) = mend_words(disk, layout, &file, m, &words, done);
             adopt_step(layout, catalog, &file, &m, done)?;
         }
         if let Some(row) = catalog::step_of_file(catalog.conn(), &file)? {
@@ -287,7 +289,7 @@ fn adopt_files(
         if dropped.contains(&file) {
             continue;
         }
-        let Some(m) = usable(path, &file, catalog, done)? else { continue };
+        let Some(m) = usable(path, &file, open_manifest(path), catalog, done)? else { continue };
         if !catalog.lazy_transaction(|tx| catalog::adopt_partial(tx, &file, &m), |_| true)? {
             let _ = disk.remove(path);
             continue;
@@ -313,8 +315,9 @@ fn adopt_files(
     for (i, path) in data.iter().enumerate() {
         progress((steps.len() + i) as u64, total);
         let Some(file) = relative(DATA, path) else { continue };
-        if let Some(m) = usable(path, &file, catalog, done)? {
-            let (m, is_new) = mend_words(disk, layout, &file, m, done);
+        if let Some(m) = usable(path, &file, open_manifest(path), catalog, done)? {
+            let words = words_of(layout, &file, &m);
+            let (m, is_new) = mend_words(disk, layout, &file, m, &words, done);
             for (name, set, _) in catalog::rows_of_file(catalog.conn(), &file)?.iter().filter(|_| is_new) {
                 catalog.lazy_transaction(|tx| catalog::mend_data(tx, (name, *set), &file, &m), |_| true)?;
             }
@@ -343,9 +346,15 @@ pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
 
 /// What a file says about itself, if it is one of this run. Nobody was promised what no row lists; of a catalog that was
 /// damaged, or lost its log, nobody knows what it listed.
-fn usable(path: &Path, file: &str, catalog: &Catalog, done: &mut Repaired) -> Result<Option<Manifest>> {
+fn usable(
+    path: &Path,
+    file: &str,
+    told: Result<Manifest>,
+    catalog: &Catalog,
+    done: &mut Repaired,
+) -> Result<Option<Manifest>> {
     let conn = catalog.conn();
-    match open_manifest(path) {
+    match told {
         Ok(m) if m.run_id == catalog.run_id() => return Ok(Some(m)),
         Ok(m) => done.foreign.push(format!("{file}: belongs to the run {}", m.run_id)),
         Err(e) => {
@@ -365,14 +374,19 @@ fn usable(path: &Path, file: &str, catalog: &Catalog, done: &mut Repaired) -> Re
 
 /// What a listed step's file says of itself is made anew of the catalog where it is damaged: its arrays are as the catalog
 /// says, to the byte. What a file of before says, which has no checksum of its own, is damaged where the catalog and
-/// what HDF5 says of the file agree on something else. Says whether it was.
+/// what HDF5 says of the file agree on something else: `words` is what HDF5 says otherwise. Says whether it was.
 fn mend_manifest(
     disk: &Arc<dyn Disk>,
     layout: &Layout,
-    file: &str,
+    (file, told, words): (&str, &Result<Manifest>, &[String]),
     catalog: &Catalog,
     done: &mut Repaired,
 ) -> Result<bool> {
+    let why = match told {
+        Err(e) => e.text().to_owned(),
+        Ok(_) if words.is_empty() => return Ok(false),
+        Ok(_) => words.join("; "),
+    };
     let conn = catalog.conn();
     let Some(row) = catalog::step_of_file(conn, file)?.filter(|row| step_file(row.step) == file) else {
         return Ok(false);
@@ -391,16 +405,9 @@ fn mend_manifest(
         data: entries,
         ..Manifest::default()
     };
-    let why = match open_manifest(&path) {
-        Err(e) => e.text().to_owned(),
-        Ok(m) => {
-            let words = words_of(layout, file, &m);
-            if words.is_empty() || !words_of(layout, file, &listed).is_empty() {
-                return Ok(false);
-            }
-            words.join("; ")
-        }
-    };
+    if told.is_ok() && !words_of(layout, file, &listed).is_empty() {
+        return Ok(false);
+    }
     // A step of format 1 has no serial, and its file is not written anew.
     if listed.serial == 0 || !faults_of_step(layout, file, &listed.data, &|_| ()).is_empty() {
         return Ok(false);
@@ -421,9 +428,10 @@ fn mend_words(
     layout: &Layout,
     file: &str,
     m: Manifest,
+    words: &[String],
     done: &mut Repaired,
 ) -> (Manifest, bool) {
-    let words = words_of(layout, file, &m).join("; ");
+    let words = words.join("; ");
     // Damaged arrays are another matter.
     if words.is_empty() || !faults_of_step(layout, file, &m.data, &|_| ()).is_empty() {
         return (m, false);
