@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import forebay as fb
 
@@ -26,27 +25,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benches"))
 
 from remote import own_places  # noqa: E402
+from rows import Row, figure, show  # noqa: E402
 
-LIMIT = 300.0
 WHO, ALONE = "Forebay", "the same, no other client"
-
-Row = dict[str, Any]
 
 
 def row(
     what: str, value: float, unit: str, note: str = "", yardstick: tuple[str, float] | None = None
 ) -> Row:
     """A figure as the suite has it."""
-    against = {"against": yardstick[0], "ratio": value / yardstick[1]} if yardstick else {}
-    return {
-        "part": "clients",
-        "what": what,
-        "who": WHO,
-        "value": value,
-        "unit": unit,
-        "note": note,
-        **against,
-    }
+    return figure("clients", what, WHO, value, unit, yardstick, note)
 
 
 def shared_memory() -> int:
@@ -184,7 +172,7 @@ def measure(folder: Path, many: int, idle: int, first: int, seconds: float) -> l
     with served(folder) as (agent, server):
         rows = [at_once(first)]
         alone = call(seconds)
-        before = shared_memory(), descriptors(server), descriptors(agent), threads(agent), threads(server)
+        before = shared_memory(), descriptors(server), descriptors(agent)
         with clients(100, 1) as (crew, _):
             own = descriptors(crew[0].pid)
             rows += [
@@ -231,12 +219,8 @@ def main() -> int:
     os.environ.setdefault("FOREBAY_EXE", str(ROOT / "target" / "release" / "forebay"))
     with ExitStack() as stack:
         folder = stack.enter_context(own_places())
-        rows = measure(folder, args.many, args.idle, args.first, args.seconds)
-    for r in rows:
-        ratio = f"{r['ratio']:8.2f} x {r['against']}" if "ratio" in r else ""
-        print(f"{r['what']:<60} {r['value']:>9.2f} {r['unit']:<4} {ratio}{r['note']}")
-    if args.json:
-        print(json.dumps({"rows": rows}))
+        found = measure(folder, args.many, args.idle, args.first, args.seconds)
+    show(found, args.json)
     return 0
 
 

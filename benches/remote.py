@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +28,17 @@ import forebay as fb
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "python"))
+sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "benches")]
 
 from lines import SlowLine  # noqa: E402
+from rows import Row, figure, show  # noqa: E402
 
 RATE, WAY = 20e6 / 8, 0.040
 STEP = 0.001
 LIMIT = 60.0
 EMBEDDED, REMOTE, LINE = "Forebay, embedded", "Forebay, another host", "round trip of the line"
 
-Row = dict[str, Any]
-
-
-def row(what: str, who: str, value: float, unit: str, yardstick: tuple[str, float] | None = None) -> Row:
-    """A figure as the suite has it."""
-    against = {"against": yardstick[0], "ratio": value / yardstick[1]} if yardstick else {}
-    return {"part": "remote", "what": what, "who": who, "value": value, "unit": unit, **against}
+row = partial(figure, "remote")
 
 
 def until(holds: Callable[[], object], what: str) -> None:
@@ -254,13 +250,9 @@ def main() -> int:
         folder = stack.enter_context(own_places())
         there = There(folder)
         stack.callback(there.close)
-        rows = small(folder, there, args.count, args.rounds)
-        rows += slow(folder, there, args.mib, 2 * args.rounds)
-    for r in rows:
-        ratio = f"{r['ratio']:8.2f} x {r['against']}" if "ratio" in r else ""
-        print(f"{r['what']:<60} {r['who']:<22} {r['value']:>9.2f} {r['unit']:<3} {ratio}")
-    if args.json:
-        print(json.dumps({"rows": rows}))
+        found = small(folder, there, args.count, args.rounds)
+        found += slow(folder, there, args.mib, 2 * args.rounds)
+    show(found, args.json)
     return 0
 
 

@@ -306,15 +306,18 @@ def steps(bench: Bench) -> list[Figure]:
 
 def clients(bench: Bench) -> list[Figure]:
     """Many clients at one server."""
-    less = ["--many", "400", "--idle", "200", "--first", "64", "--seconds", "0.5"] if bench.quick else []
-    command = [sys.executable, str(ROOT / "benches" / "clients.py"), "--json", *less]
-    rows = alone(command, {"FOREBAY_EXE": str(TARGET / "forebay")})["rows"]
-    return [Figure(**row) for row in rows]
+    return by_script(
+        bench, "clients.py", ["--many", "400", "--idle", "200", "--first", "64", "--seconds", "0.5"]
+    )
 
 
 def remote(bench: Bench) -> list[Figure]:
     """A run on another host beside an embedded one, and Stop over a slow line with a snapshot on it."""
-    less = ["--count", "1000", "--rounds", "2"] if bench.quick else []
-    command = [sys.executable, str(ROOT / "benches" / "remote.py"), "--json", *less]
+    return by_script(bench, "remote.py", ["--count", "1000", "--rounds", "2"])
+
+
+def by_script(bench: Bench, name: str, less: list[str]) -> list[Figure]:
+    """The figures of a program of their own, with those arguments where it is to be quick."""
+    command = [sys.executable, str(ROOT / "benches" / name), "--json", *(less if bench.quick else [])]
     rows = alone(command, {"FOREBAY_EXE": str(TARGET / "forebay")})["rows"]
     return [Figure(**row) for row in rows]
