@@ -94,10 +94,12 @@ impl<P: Peer> Peers<P> {
     /// the same for all. One that cannot is ended. Its number is its own and not 0.
     pub fn rest(&self, number: u64, peer: P, within: Option<Duration>) {
         let mut state = lock(&self.state);
+        if state.closed {
+            return end(state, peer, None);
+        }
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         let data = EventData::new_u64(number);
         let done = match epoll::modify(&self.epoll, &peer, data, flags) {
-            _ if state.closed => return end(state, peer, None),
             Err(Errno::NOENT) => epoll::add(&self.epoll, &peer, data, flags),
             done => done,
         };
@@ -114,11 +116,14 @@ impl<P: Peer> Peers<P> {
 
     /// Something of a connection has come already.
     pub fn serve_at_once(self: &Arc<Self>, number: u64, peer: P) {
-        let mut state = lock(&self.state);
+        let state = lock(&self.state);
         if state.closed {
             return end(state, peer, None);
         }
-        let now = Instant::now();
+        self.hand_over(state, Instant::now(), number, peer);
+    }
+
+    fn hand_over(self: &Arc<Self>, mut state: MutexGuard<State<P>>, now: Instant, number: u64, peer: P) {
         state.ready.push_back((now, number, peer));
         self.see_to_it(state, now);
     }
@@ -141,11 +146,11 @@ impl<P: Peer> Peers<P> {
             if peer.left() {
                 end(state, peer, None);
             } else {
-                state.ready.push_back((now, number, peer));
-                self.see_to_it(state, now);
+                self.hand_over(state, now, number, peer);
             }
         }
-        self.see_to_waiting(now);
+        // Those that were ready before may have waited long enough for a thread of their own.
+        self.see_to_it(lock(&self.state), now);
         self.end_silent(now);
         Ok(())
     }
@@ -160,16 +165,11 @@ impl<P: Peer> Peers<P> {
         ready.into_iter().chain(due).min().map(left)
     }
 
-    /// Those that were ready before may have waited long enough for a thread of their own.
-    fn see_to_waiting(self: &Arc<Self>, now: Instant) {
-        let state = lock(&self.state);
-        if !state.ready.is_empty() {
-            self.see_to_it(state, now);
-        }
-    }
-
     /// There is a thread for the connections that are ready.
     fn see_to_it(self: &Arc<Self>, mut state: MutexGuard<State<P>>, now: Instant) {
+        if state.ready.is_empty() {
+            return;
+        }
         if state.ready.len() <= state.idle {
             drop(state);
             return self.more.notify_one();

@@ -84,14 +84,18 @@ impl Seats {
     /// Whether a seat is about to become free, or somebody who died has left something: that is applied
     /// before anybody begins behind it. `dead` tells of a process whether it has ended.
     pub fn is_taken(&self, open: &OpenRun, who: &Opener, dead: impl Fn(u32) -> bool) -> bool {
-        let same = |s: &Seat| s.who.here == who.here && (s.rank == open.rank || self.terms.size != open.size);
+        let same = |s: &Seat| s.who.here == who.here && self.bars(s, open);
         self.seats.values().any(|s| is_dead(s, &dead) || !s.who.brings() && !who.brings() && same(s))
     }
 
     /// Whether nobody but a dead process is in the way: what it has left is still being applied.
     pub fn is_held_by_dead(&self, open: &OpenRun, dead: impl Fn(u32) -> bool) -> bool {
-        let bars = |s: &Seat| s.rank == open.rank || self.terms.size != open.size;
-        self.seats.values().any(|s| !s.awaited && bars(s) && is_dead(s, &dead))
+        self.seats.values().any(|s| !s.awaited && self.bars(s, open) && is_dead(s, &dead))
+    }
+
+    /// Whether a seat is in the way of who asks for one.
+    fn bars(&self, seat: &Seat, open: &OpenRun) -> bool {
+        seat.rank == open.rank || self.terms.size != open.size
     }
 
     /// Whether somebody brings the rest of a dead session that is to be in before this one begins: all rests
