@@ -123,6 +123,24 @@ impl Strided {
         self.shape.len() as usize * self.item
     }
 
+    /// Whether every element has bytes of its own. Each axis must step over all that the closer ones span, as in every
+    /// part of a dense array, whichever way its axes are turned.
+    pub fn is_disjoint(&self) -> bool {
+        let axes = self.shape.extents().iter().zip(&self.strides);
+        let mut axes: Vec<(u128, u128)> = axes
+            .filter(|(n, _)| **n > 1)
+            .map(|(n, step)| (step.unsigned_abs() as u128, *n as u128))
+            .collect();
+        axes.sort_unstable();
+        let mut span = self.item as u128;
+        self.shape.is_empty()
+            || axes.iter().all(|(step, n)| {
+                let over = *step >= span;
+                span += step * (n - 1);
+                over
+            })
+    }
+
     /// Whether the elements lie together and in the order given.
     pub fn is_dense(&self, order: Order) -> bool {
         let dense = self.shape.strides(order);
@@ -360,9 +378,28 @@ mod tests {
                 let bytes: Vec<u8> = (0..room as u8).collect();
                 let mut out = vec![0; s.bytes()];
                 s.gather(&bytes, &mut out);
-                prop_assert_eq!(out, by_hand(&s, &bytes));
+                prop_assert_eq!(&out, &by_hand(&s, &bytes));
+                if s.is_disjoint() {
+                    let mut back = vec![0; bytes.len()];
+                    s.scatter(&out, &mut back);
+                    prop_assert_eq!(by_hand(&s, &back), out);
+                }
             }
         }
+    }
+
+    #[test]
+    fn elements_that_share_bytes_are_known() {
+        let disjoint = |extents: &[u64], strides: &[i64]| {
+            Strided::new(4, 400, Shape::new(extents).unwrap(), strides, 800).unwrap().is_disjoint()
+        };
+        for strides in [[12, 4], [4, 8], [-40, 8], [8, -24]] {
+            assert!(disjoint(&[2, 3], &strides), "{strides:?}");
+        }
+        for strides in [[0, 4], [4, 4], [8, 4], [12, 3], [4, -4]] {
+            assert!(!disjoint(&[2, 3], &strides), "{strides:?}");
+        }
+        assert!(disjoint(&[0, 3], &[0, 0]) && disjoint(&[1, 3], &[0, 4]) && disjoint(&[], &[]));
     }
 
     #[test]

@@ -222,7 +222,8 @@ impl Reference {
             return self.copy(&own()?.put, &whole, Arg::In(bytes, source));
         }
         let data = match (apart, given.order) {
-            (Some(apart), _) => Arg::Strided(bytes, *apart, source),
+            // A part travels row-major, and these have the axes in the order given.
+            (Some(apart), order) => Arg::Strided(bytes, apart.as_array(given.dtype, order).1, source),
             (None, Order::C) => Arg::In(bytes, source),
             (None, Order::F) => Arg::Strided(bytes, Strided::dense(given)?, source),
         };

@@ -43,6 +43,15 @@ impl<'a> View<'a> {
         Ok(View { meta, bytes, apart: Some(apart) })
     }
 
+    /// Elements that lie apart, and are kept in the order of `meta`.
+    pub fn apart(meta: ArrayMeta, lies: Strided, bytes: &'a [u8]) -> Result<View<'a>> {
+        meta.bytes()?;
+        // Whoever made it for other bytes is told so.
+        let lies =
+            Strided::new(meta.dtype.size(), lies.offset(), meta.shape, &lies.strides(), bytes.len() as u64)?;
+        Ok(View { meta, bytes, apart: Some(lies.as_array(meta.dtype, meta.order).1) })
+    }
+
     /// Numbers, row-major.
     pub fn of<T: Element>(values: &'a [T], shape: &[u64]) -> Result<View<'a>> {
         View::new(ArrayMeta::new(T::DTYPE, Shape::new(shape)?), bytemuck::cast_slice(values))
@@ -127,5 +136,16 @@ mod tests {
         assert_eq!(backwards.nbytes(), 16);
         assert_eq!(*backwards.bytes(), *bytemuck::cast_slice::<f64, u8>(&[4.0, 2.0]));
         assert!(View::strided(DType::F64, shape, &[-16], 8, bytes).is_err());
+    }
+
+    #[test]
+    fn elements_that_lie_apart_are_kept_in_the_order_that_is_asked_for() {
+        let bytes: Vec<u8> = (0..12).collect();
+        let shape = Shape::new(&[2, 3]).unwrap();
+        let lies = Strided::new(1, 1, shape, &[1, 4], 12).unwrap();
+        let kept = |order| View::apart(ArrayMeta { dtype: DType::U8, shape, order }, lies, &bytes).unwrap();
+        assert_eq!(*kept(Order::C).bytes(), [1, 5, 9, 2, 6, 10]);
+        assert_eq!(*kept(Order::F).bytes(), [1, 2, 5, 6, 9, 10]);
+        assert!(View::apart(*kept(Order::F).meta(), lies, &bytes[..10]).is_err());
     }
 }
