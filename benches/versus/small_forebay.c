@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
         char name[32];
         int64_t n = small_length(i);
         snprintf(name, sizeof name, "set/%05d", i);
-        done(fb_put(run, name, 0, FB_I32, 1, &n, values + small_first(i)));
+        done(fb_put(run, name, 0, FB_DENSE(values + small_first(i), FB_I32, n)));
     }
     double written = now();
     done(fb_flush(run));
@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
         char name[32];
         int64_t n = small_length(i);
         snprintf(name, sizeof name, "set/%05d", i);
-        done(fb_get(run, name, 0, FB_I32, 1, &n, out));
+        done(fb_get(run, name, 0, FB_DENSE(out, FB_I32, n)));
         wrong += out[0] != small_first(i) || out[n - 1] != small_first(i) + n - 1;
     }
     double read = now();

@@ -24,19 +24,20 @@ int main(int argc, char **argv) {
     for (int step = 0; step < steps; step++) {
         if (seconds > 0) compute(seconds);
         fb_snapshot *snapshot;
-        void *place[4];
+        fb_array place[4];
         double began = now(), filling = 0;
         done(fb_snapshot_begin(run, step, step, &snapshot));
         for (int a = 0; a < 4; a++) {
             char name[2] = {(char)('a' + a), 0};
+            place[a] = (fb_array){.dtype = FB_F64, .ndim = 1, .shape = &part};
             if (in_place)
-                done(fb_snapshot_allocate(snapshot, name, FB_F64, 1, &part, &offset, &global, NULL, &place[a]));
+                done(fb_snapshot_allocate(snapshot, name, &place[a], &offset, &global, NULL));
             else
-                done(fb_snapshot_put(snapshot, name, FB_F64, 1, &part, &offset, &global, field + a * part));
+                done(fb_snapshot_put(snapshot, name, FB_DENSE(field + a * part, FB_F64, part), &offset, &global));
         }
         if (in_place) {
             double from = now();
-            for (int a = 0; a < 4; a++) memcpy(place[a], field + a * part, (size_t)part * 8);
+            for (int a = 0; a < 4; a++) memcpy(place[a].data, field + a * part, (size_t)part * 8);
             filling = now() - from;
         }
         done(fb_snapshot_end(snapshot));

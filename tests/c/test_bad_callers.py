@@ -127,12 +127,11 @@ HANDLES = r"""
     OK(fb_connect(NULL, &freed_fb_client));
     OK(fb_disconnect(freed_fb_client));
     const fb_arg one = FB_IN_F64(1);
-    const int64_t extent = 3;
     OK(fb_call_async(client, "nothing", &one, 1, &freed_fb_future));
     OK(fb_wait(freed_fb_future, FB_FOREVER));
     OK(fb_future_free(freed_fb_future));
     CHECK(freed_fb_request != NULL);
-    OK(fb_ref_create(client, FB_F64, 1, &extent, NULL, NULL, &freed_fb_ref));
+    OK(fb_ref_create(client, FB_DENSE(NULL, FB_F64, 3), NULL, &freed_fb_ref));
     OK(fb_ref_kill(freed_fb_ref));
     OK(fb_server_create(NULL, &freed_fb_server));
     OK(fb_server_free(freed_fb_server));

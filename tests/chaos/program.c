@@ -116,7 +116,7 @@ static fb_run *open_run(void)
 static void put_block(fb_snapshot *snapshot, const char *name, int64_t n, const double *values)
 {
     int64_t offset = rank * n, global = ranks * n;
-    must(fb_snapshot_put(snapshot, name, FB_F64, 1, &n, &offset, &global, values));
+    must(fb_snapshot_put(snapshot, name, FB_DENSE(values, FB_F64, n), &offset, &global));
 }
 
 static void take(fb_run *run, int64_t step, const double *state)
@@ -128,8 +128,8 @@ static void take(fb_run *run, int64_t step, const double *state)
     must(fb_snapshot_begin(run, step, (double)step * 0.1, &snapshot));
     put_block(snapshot, "electrons/x", PIECE, values);
     put_block(snapshot, "state", STATE, state);
-    must(fb_snapshot_put(snapshot, "behind", FB_F64, 1, &few, FB_APPEND, NULL, values));
-    if (rank == 0) must(fb_snapshot_put(snapshot, "E", FB_F64, 1, &some, NULL, NULL, values));
+    must(fb_snapshot_put(snapshot, "behind", FB_DENSE(values, FB_F64, few), FB_APPEND, NULL));
+    if (rank == 0) must(fb_snapshot_put(snapshot, "E", FB_DENSE(values, FB_F64, some), NULL, NULL));
     must(fb_snapshot_end(snapshot));
     must(fb_snapshot_free(snapshot));
 }
@@ -141,13 +141,13 @@ static void put_all(fb_run *run, int64_t step)
     int64_t one = 1, large = LARGE;
     say("p %lld", (long long)step);
     snprintf(name, sizeof name, "small/%d", rank);
-    must(fb_put(run, name, 0, FB_I64, 1, &one, &step));
+    must(fb_put(run, name, 0, FB_DENSE(&step, FB_I64, one)));
     say("P %lld", (long long)step);
     if (step % 4 != 1) return;
     say("g %lld", (long long)step);
     field(step, LARGE, values);
     snprintf(name, sizeof name, "large/%d", rank);
-    must(fb_put(run, name, 0, FB_F64, 1, &large, values));
+    must(fb_put(run, name, 0, FB_DENSE(values, FB_F64, large)));
     say("G %lld", (long long)step);
 }
 
@@ -162,7 +162,7 @@ static int64_t go_back(fb_run *run, double *state)
     int64_t all = (int64_t)ranks * STATE;
     double *states = malloc((size_t)all * sizeof *states);
     if (!states) exit(LOST);
-    must(fb_snapshot_get(kept, "state", FB_F64, 1, &all, states));
+    must(fb_snapshot_get(kept, "state", FB_DENSE(states, FB_F64, all)));
     memcpy(state, states + rank * STATE, STATE * sizeof *state);
     free(states);
     must(fb_snapshot_step(kept, &info));
@@ -203,7 +203,8 @@ static void compute(fb_run *run, fb_table *table, fb_diagram *diagram, fb_client
             while (other != rank && told("at", other) < step - AHEAD) nap(0.001);
         if (rank == 0 && step > 0) {
             double value = (double)step * 0.5;
-            fb_values row[] = { { "at", FB_I64, &step }, { "value", FB_F64, &value } };
+            fb_values row[] = { { .column = "at", .array = FB_ONE(&step, FB_I64) },
+                                 { .column = "value", .array = FB_ONE(&value, FB_F64) } };
             say("r %lld", (long long)step);
             must(fb_table_insert(table, 1, row, 2));
             must(fb_history_append(diagram, (double)step, 1, (const char *const[]){ "E" }, &value));

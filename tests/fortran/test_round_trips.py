@@ -147,8 +147,8 @@ int main(void)
     int8_t b[3][2][1] = {{{0}}};
     (void)unused;
     if (fb_run_open("fortran", "r", NULL, &run) != FB_OK) return puts(fb_last_error()), 1;
-    if (fb_get(run, "f8_2", 0, FB_F64, 2, (int64_t[]){ 3, 2 }, a) != FB_OK) return puts(fb_last_error()), 1;
-    if (fb_get(run, "i1_3", 0, FB_I8, 3, (int64_t[]){ 3, 2, 1 }, b) != FB_OK) return puts(fb_last_error()), 1;
+    if (fb_get(run, "f8_2", 0, FB_DENSE(a, FB_F64, 3, 2)) != FB_OK) return puts(fb_last_error()), 1;
+    if (fb_get(run, "i1_3", 0, FB_DENSE(b, FB_I8, 3, 2, 1)) != FB_OK) return puts(fb_last_error()), 1;
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 2; j++)
             if (a[i][j] != 1 + i + 3 * j || b[i][j][0] != 1 + i + 3 * j) return puts("another element"), 1;

@@ -296,6 +296,23 @@ fb_status fb_flush(fb_run *run);
 /* Figures of the run so far. */
 fb_status fb_run_stats(fb_run *run, fb_stats *stats);
 
+/* --- arrays -------------------------------------------------------------------------------- */
+
+/* An array of the caller's. What is put is only read; what is got is written. */
+typedef struct {
+    /* Type of the elements. */
+    fb_dtype dtype;
+    /* Number of dimensions, at most FB_MAX_RANK; 0: one number or truth value. */
+    int ndim;
+    /* Extents, `ndim` of them. Of FB_STR and FB_BYTES the last one counts bytes. */
+    const int64_t *shape;
+    /* Bytes from an element to its neighbour along each axis, `ndim` of them, negative ones too; NULL: the
+       elements lie together, and the last index runs fastest. */
+    const int64_t *strides;
+    /* The element whose indices are all 0. */
+    void *data;
+} fb_array;
+
 /* --- data sets ----------------------------------------------------------------------------- */
 
 /* What may go with a put. Zero is the default of every member. */
@@ -304,8 +321,6 @@ typedef struct {
     size_t size;
     /* Unit, such as "V/m"; NULL: none, also where an earlier version had one. */
     const char *units;
-    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
-    fb_order order;
     /* Attributes as a JSON object; NULL: none, also where an earlier version had some. */
     const char *attrs;
 } fb_put_opts;
@@ -332,26 +347,20 @@ typedef struct {
     int64_t nbytes;
 } fb_info;
 
-/* Stores or replaces a data set: `ndim` extents in `shape`, dense row-major `data`.
+/* Stores or replaces a data set.
 
-   The data are copied when it returns and may be changed at once; they are durable after fb_flush.
-   A scalar has ndim 0. Text is FB_STR with one extent, its number of bytes. */
+   The data are copied when it returns and may be changed at once; they are durable after fb_flush. An array whose
+   first index runs fastest, as Fortran has them, is kept so. */
 fb_status fb_put(fb_run *run,
                  const char *name,
                  int64_t set,
-                 fb_dtype dtype,
-                 int ndim,
-                 const int64_t *shape,
-                 const void *data);
+                 const fb_array *array);
 
-/* The same with a unit, an order of elements or attributes; `opts` may be NULL. */
+/* The same with a unit or attributes; `opts` may be NULL. */
 fb_status fb_put_with(fb_run *run,
                       const char *name,
                       int64_t set,
-                      fb_dtype dtype,
-                      int ndim,
-                      const int64_t *shape,
-                      const void *data,
+                      const fb_array *array,
                       const fb_put_opts *opts);
 
 /* Stores only if the stored version is still `version` (0: there must be none yet); else
@@ -359,37 +368,23 @@ fb_status fb_put_with(fb_run *run,
 fb_status fb_put_if_version(fb_run *run,
                             const char *name,
                             int64_t set,
-                            fb_dtype dtype,
-                            int ndim,
-                            const int64_t *shape,
-                            const void *data,
+                            const fb_array *array,
                             uint64_t version,
                             const fb_put_opts *opts,
                             uint64_t *new_version);
 
-/* Reads a data set into `data`, row-major. Dtype and shape must be those stored (fb_info tells them);
-   otherwise FB_BAD_ARGUMENT, and nothing is written. */
-fb_status fb_get(fb_run *run,
-                 const char *name,
-                 int64_t set,
-                 fb_dtype dtype,
-                 int ndim,
-                 const int64_t *shape,
-                 void *data);
+/* Reads a data set into `array`. Dtype and shape must be those stored (fb_info tells them); otherwise
+   FB_BAD_ARGUMENT, and nothing is written. */
+fb_status fb_get(fb_run *run, const char *name, int64_t set, const fb_array *array);
 
-/* Reads a part of a data set: of each axis `count` elements from `offset` on, every `step`-th (NULL:
-   every one). `data` gets count[0] x ... x count[ndim-1] elements in `order` (FB_ROW_MAJOR or
-   FB_COLUMN_MAJOR); `ndim` is the rank of the data set. */
+/* Reads a part of a data set: from `offset` on, along each axis as many elements as `array` has, every
+   `step`-th (NULL: every one). The rank of `array` is that of the data set. */
 fb_status fb_get_part(fb_run *run,
                       const char *name,
                       int64_t set,
-                      fb_dtype dtype,
-                      fb_order order,
-                      int ndim,
                       const int64_t *offset,
-                      const int64_t *count,
                       const int64_t *step,
-                      void *data);
+                      const fb_array *array);
 
 /* Describes a data set. */
 fb_status fb_dataset_info(fb_run *run, const char *name, int64_t set, fb_info *info);
@@ -449,8 +444,6 @@ typedef struct {
     size_t size;
     /* Unit, such as "V/m"; NULL: none. */
     const char *units;
-    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory. */
-    fb_order order;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
@@ -473,44 +466,36 @@ fb_status fb_snapshot_begin(fb_run *run,
 fb_status fb_snapshot_taken(fb_snapshot *snapshot,
                             int *taken);
 
-/* Copies an array into the snapshot: dense, row-major, `ndim` extents in `local`.
+/* Copies an array into the snapshot.
 
    With `offset` and `global` NULL it is the whole array, of one rank. With both it is this rank's block
    of an array of shape `global`. With FB_APPEND as `offset` it comes behind the arrays of lower ranks
    along axis 0 (particles); `global` is not looked at. The data may be changed when it returns. */
 fb_status fb_snapshot_put(fb_snapshot *snapshot,
                           const char *name,
-                          fb_dtype dtype,
-                          int ndim,
-                          const int64_t *local,
+                          const fb_array *array,
                           const int64_t *offset,
-                          const int64_t *global,
-                          const void *data);
+                          const int64_t *global);
 
-/* The same with a unit or an order of elements; `opts` may be NULL. */
+/* The same with a unit; `opts` may be NULL. */
 fb_status fb_snapshot_put_with(fb_snapshot *snapshot,
                                const char *name,
-                               fb_dtype dtype,
-                               int ndim,
-                               const int64_t *local,
+                               const fb_array *array,
                                const int64_t *offset,
                                const int64_t *global,
-                               const void *data,
                                const fb_piece_opts *opts);
 
 /* A place in the buffer for an array of the snapshot, to be filled in place: nothing is copied then.
-   `data` is good until the snapshot is ended, discarded or freed: its memory is used again then, and who
-   writes there damages other arrays. Its content is undefined at first.
+   `array` says dtype and shape, and its `data` gets the place; `strides` are NULL, or those of an array whose first
+   index runs fastest. It is good until the snapshot is ended, discarded or freed: its memory is used again then, and
+   who writes there damages other arrays. Its content is undefined at first.
    `opts` may be NULL. FB_FULL if the policy is to drop and there is no room. */
 fb_status fb_snapshot_allocate(fb_snapshot *snapshot,
                                const char *name,
-                               fb_dtype dtype,
-                               int ndim,
-                               const int64_t *local,
+                               fb_array *array,
                                const int64_t *offset,
                                const int64_t *global,
-                               const fb_piece_opts *opts,
-                               void **data);
+                               const fb_piece_opts *opts);
 
 /* Ends the snapshot: it is buffered, that is, it survives the death of this process. Ending it twice
    does nothing; FB_CLOSED if it was discarded. */
@@ -610,24 +595,15 @@ fb_status fb_snapshot_names(fb_snapshot *snapshot, char ***names, int64_t *count
 /* Describes one of its arrays. */
 fb_status fb_snapshot_info(fb_snapshot *snapshot, const char *name, fb_info *info);
 
-/* Reads one of its arrays into `data`, row-major. Dtype and shape must be those stored. */
-fb_status fb_snapshot_get(fb_snapshot *snapshot,
-                          const char *name,
-                          fb_dtype dtype,
-                          int ndim,
-                          const int64_t *shape,
-                          void *data);
+/* Reads one of its arrays. Dtype and shape must be those stored. */
+fb_status fb_snapshot_get(fb_snapshot *snapshot, const char *name, const fb_array *array);
 
 /* Reads a part of one of its arrays, as fb_get_part does. */
 fb_status fb_snapshot_get_part(fb_snapshot *snapshot,
                                const char *name,
-                               fb_dtype dtype,
-                               fb_order order,
-                               int ndim,
                                const int64_t *offset,
-                               const int64_t *count,
                                const int64_t *step,
-                               void *data);
+                               const fb_array *array);
 
 /* --- arguments of calls and of SQL --------------------------------------------------------- */
 
@@ -686,7 +662,7 @@ typedef struct {
     fb_scalar value;
     /* Extents of an array; number of bytes of FB_RAW, and room for bytes or text that come back. */
     int64_t shape[FB_MAX_RANK];
-    /* Elements between neighbours along each axis; all zero: dense in `order`. */
+    /* Bytes from an element to its neighbour along each axis; all zero: dense in `order`. */
     int64_t strides[FB_MAX_RANK];
 } fb_arg;
 
@@ -724,11 +700,12 @@ typedef struct {
 typedef struct {
     /* Name of the column. */
     const char *column;
-    /* Type of the values. Integers and reals of any width go into a column of their kind. */
-    fb_dtype dtype;
-    /* The values one after the other; FB_STR: `const char *` each (NULL: no value). NULL: no value in
-       any row. */
-    const void *data;
+    /* One value for each row: an array of one dimension, of FB_STR and FB_BYTES of two, the last of which counts
+       bytes. Integers and reals of any width go into a column of their kind. */
+    const fb_array *array;
+    /* Of a column of texts, in the place of an array: one for each row, NULL: no value. Both NULL: no value in any
+       row. */
+    const char *const *texts;
 } fb_values;
 
 /* Creates a table with its columns, or opens it when `columns` is NULL or says the same. `opts` may
@@ -1127,23 +1104,18 @@ fb_status fb_future_free(fb_future *future);
 typedef struct {
     /* sizeof(fb_ref_opts). */
     size_t size;
-    /* FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest. */
-    fb_order order;
     /* Name of the server; NULL: the one that holds the client's newest array, the first in turn. */
     const char *server;
     /* The server that holds this one; NULL: as above. */
     fb_ref *with;
 } fb_ref_opts;
 
-/* Makes an array on a server with this content, dense in the order of `opts`; `data` NULL: of zeros.
+/* Makes an array on a server with this content; `data` NULL: of zeros. It lies there as it does here.
 
    `opts` may be NULL. The array lives until fb_ref_kill, fb_disconnect or the end of the program.
    Calls take it as FB_REF(ref) in the place of an array, and no data move. */
 fb_status fb_ref_create(fb_client *client,
-                        fb_dtype dtype,
-                        int ndim,
-                        const int64_t *shape,
-                        const void *data,
+                        const fb_array *array,
                         const fb_ref_opts *opts,
                         fb_ref **reference);
 
@@ -1153,27 +1125,23 @@ fb_status fb_ref_info(fb_ref *reference, fb_info *info);
 /* The server that holds the array: its name (free it with fb_free) and pid; either may be NULL. */
 fb_status fb_ref_server(fb_ref *reference, char **name, uint32_t *pid);
 
-/* Writes the whole array from `data`, dense in the array's order. */
-fb_status fb_ref_put(fb_ref *reference, const void *data);
+/* Writes the whole array. */
+fb_status fb_ref_put(fb_ref *reference, const fb_array *array);
 
-/* Writes a part of the array, as fb_get_part picks it, from `data`, dense row-major. */
+/* Writes a part of the array, which is picked as fb_get_part picks it. */
 fb_status fb_ref_put_part(fb_ref *reference,
-                          int ndim,
                           const int64_t *offset,
-                          const int64_t *count,
                           const int64_t *step,
-                          const void *data);
+                          const fb_array *array);
 
-/* Reads the whole array into `data`, dense in the array's order. */
-fb_status fb_ref_get(fb_ref *reference, void *data);
+/* Reads the whole array. Dtype and shape must be its own. */
+fb_status fb_ref_get(fb_ref *reference, const fb_array *array);
 
-/* Reads a part of the array, as fb_get_part picks it, into `data`, dense row-major. */
+/* Reads a part of the array, which is picked as fb_get_part picks it. */
 fb_status fb_ref_get_part(fb_ref *reference,
-                          int ndim,
                           const int64_t *offset,
-                          const int64_t *count,
                           const int64_t *step,
-                          void *data);
+                          const fb_array *array);
 
 /* Ends the array on its server and frees the handle. NULL is nothing. A call under way that uses it
    keeps it until it is complete. */
@@ -1252,16 +1220,13 @@ fb_status fb_server_free(fb_server *server);
 
 /* --- calls as a service function sees them ------------------------------------------------- */
 
-/* An array parameter in place: its first element, extents and rank. `dtype` is what the function
-   expects; otherwise FB_BAD_ARGUMENT. `shape` gets the extents and has room for FB_MAX_RANK, `ndim` the
-   rank; either may be NULL. Parameters count from 0. The array is dense, in the order that
-   fb_request_order tells, and good until the function returns. */
+/* An array parameter in place. `dtype` is what the function expects; otherwise FB_BAD_ARGUMENT. Parameters count
+   from 0. Its elements lie together, with strides only where the first index runs fastest, as the caller has it. It
+   is good until the function returns. */
 fb_status fb_request_array(fb_request *request,
                            int index,
                            fb_dtype dtype,
-                           void **data,
-                           int64_t *shape,
-                           int *ndim);
+                           fb_array *array);
 
 /* The order of an array parameter: FB_ROW_MAJOR or FB_COLUMN_MAJOR, as the caller has it. */
 fb_status fb_request_order(fb_request *request, int index, fb_order *order);
@@ -1313,6 +1278,86 @@ fb_status fb_request_count(fb_request *request, int *count);
 } /* extern "C" */
 #endif
 
+/* --- arrays whose elements lie together ------------------------------------------------------
+
+       fb_put(run, "E", 0, FB_DENSE(e, FB_F64, nx, ny));
+       fb_put(run, "dt", 0, FB_ONE(&dt, FB_F64));
+
+   A pointer, the type of the elements, and their extents, the last index running fastest; of FB_DENSE_F the
+   first one. Each is an fb_array, good for the call (in C: in its block). For elements that lie apart fill in an
+   fb_array with strides. */
+
+/* Bytes of an element; 0: there is no such type. */
+static inline int64_t fb_dtype_size(fb_dtype dtype);
+
+static inline int64_t fb_dtype_size(fb_dtype dtype)
+{
+    static const int64_t sizes[] = { 0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 2 };
+    return (size_t)dtype < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
+}
+
+static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *shape, int64_t *strides)
+{
+    /* Without a sign: extents that are too large are refused by the library. */
+    uint64_t next = (uint64_t)fb_dtype_size(dtype);
+    for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) {
+        strides[axis] = (int64_t)next;
+        /* The strides of an array without elements tell its order, too. */
+        if (shape[axis] > 1) next *= (uint64_t)shape[axis];
+    }
+}
+
+#ifdef __cplusplus
+
+struct fb_dense_ {
+    int64_t shape[FB_MAX_RANK];
+    int64_t strides[FB_MAX_RANK];
+    fb_array array;
+    operator const fb_array *()
+    {
+        array.shape = shape;
+        array.strides = array.strides ? strides : 0;
+        return &array;
+    }
+};
+
+template <class... Extents>
+inline fb_dense_ fb_dense_of(bool first, const volatile void *data, fb_dtype dtype, Extents... extents)
+{
+    fb_dense_ made = fb_dense_();
+    const int64_t given[] = { static_cast<int64_t>(extents)..., 0 };
+    made.array.dtype = dtype;
+    made.array.ndim = static_cast<int>(sizeof...(extents));
+    made.array.data = const_cast<void *>(data);
+    for (int axis = 0; axis < made.array.ndim && axis < FB_MAX_RANK; ++axis) made.shape[axis] = given[axis];
+    fb_first_fastest_(dtype, made.array.ndim, given, made.strides);
+    made.array.strides = first ? made.strides : 0;
+    return made;
+}
+
+#define FB_DENSE(pointer, code, ...) fb_dense_of(false, pointer, code, __VA_ARGS__)
+#define FB_DENSE_F(pointer, code, ...) fb_dense_of(true, pointer, code, __VA_ARGS__)
+#define FB_ONE(pointer, code) fb_dense_of(false, pointer, code)
+
+#else
+
+static inline const fb_array *fb_dense_f_(fb_array *array, int64_t *strides)
+{
+    fb_first_fastest_(array->dtype, array->ndim, array->shape, strides);
+    array->strides = strides;
+    return array;
+}
+
+#define FB_DENSE_(pointer, code, ...) \
+    (fb_array){ .dtype = (code), .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
+                .shape = (int64_t[]){ __VA_ARGS__ }, .data = (void *)(pointer) }
+#define FB_DENSE(pointer, code, ...) (&FB_DENSE_(pointer, code, __VA_ARGS__))
+#define FB_DENSE_F(pointer, code, ...) \
+    fb_dense_f_(&FB_DENSE_(pointer, code, __VA_ARGS__), (int64_t[FB_MAX_RANK]){ 0 })
+#define FB_ONE(pointer, code) (&(fb_array){ .dtype = (code), .data = (void *)(pointer) })
+
+#endif
+
 /* --- arguments of calls -------------------------------------------------------------------
 
    One for each parameter of the signature, results included:
@@ -1322,7 +1367,7 @@ fb_status fb_request_count(fb_request *request, int *count);
 
    or FB_CALL(client, "axpy", FB_IN_F64(2.0), FB_IN_ARRAY(x, FB_F64, n), FB_INOUT_ARRAY(y, FB_F64, n)).
    Arrays take a pointer, the type of the elements, and their extents; those that end in _F are
-   column-major. For elements that lie apart set `strides`. A text that comes back takes its room in
+   column-major. For elements that lie apart set `strides`, in bytes. A text that comes back takes its room in
    bytes, the zero at its end included. */
 
 #ifdef __cplusplus

@@ -192,6 +192,26 @@ struct given {
     ~given() { fb_free(data); }
 };
 
+// An array of the library's, over elements that lie together, row-major.
+struct described {
+    fb::shape extents;
+    fb_array array = {};
+
+    template <class T>
+    described(const T *data, const fb::shape &given) : described(data, given, dtype_of<T>())
+    {
+    }
+    described(const void *data, const fb::shape &given, fb_dtype dtype) : extents(given)
+    {
+        array.dtype = dtype;
+        array.ndim = extents.rank();
+        array.shape = extents.data();
+        array.data = const_cast<void *>(data);
+    }
+    described(const described &) = delete;
+    described &operator=(const described &) = delete;
+};
+
 template <class Handle, fb_status (*Free)(Handle *)>
 struct freer {
     void operator()(Handle *handle) const noexcept { Free(handle); }
@@ -253,7 +273,8 @@ public:
     template <class T>
     void read(const char *name, T *data, const shape &extents) const
     {
-        check(fb_snapshot_get(get(), name, dtype_of<T>(), extents.rank(), extents.data(), data));
+        const detail::described to(data, extents);
+        check(fb_snapshot_get(get(), name, &to.array));
     }
     template <class T>
     array<T> read(const char *name) const
@@ -311,11 +332,11 @@ public:
     template <class T>
     allocated<T> allocate(const char *name, const shape &extents, const char *units = nullptr)
     {
-        void *data = nullptr;
+        detail::described place(static_cast<const T *>(nullptr), extents);
         const fb_piece_opts opts = options(units);
-        check(fb_snapshot_allocate(get(), name, dtype_of<T>(), extents.rank(), extents.data(), nullptr, nullptr, &opts, &data));
+        check(fb_snapshot_allocate(get(), name, &place.array, nullptr, nullptr, &opts));
         if (!open_) open_ = std::make_shared<char>();
-        return { static_cast<T *>(data), extents, open_ };
+        return { static_cast<T *>(place.array.data), extents, open_ };
     }
 
     // Whether it is taken: not when this state is kept already, by Save or since the run went back to it. Then nothing is done.
@@ -352,7 +373,8 @@ private:
                 const char *units)
     {
         const fb_piece_opts opts = options(units);
-        check(fb_snapshot_put_with(get(), name, dtype_of<T>(), local.rank(), local.data(), offset, global, data, &opts));
+        const detail::described from(data, local);
+        check(fb_snapshot_put_with(get(), name, &from.array, offset, global, &opts));
     }
 
     detail::owned<fb_snapshot, fb_snapshot_free> handle_;
@@ -452,7 +474,8 @@ public:
         fb_put_opts opts = {};
         opts.size = sizeof opts;
         opts.units = units;
-        check(fb_put_with(get(), name, set, dtype_of<T>(), extents.rank(), extents.data(), data, &opts));
+        const detail::described from(data, extents);
+        check(fb_put_with(get(), name, set, &from.array, &opts));
     }
     template <class T>
     void put(const char *name, const std::vector<T> &values, const char *units = nullptr, std::int64_t set = 0)
@@ -473,8 +496,8 @@ public:
     }
     void put_text(const char *name, std::string_view text, std::int64_t set = 0)
     {
-        const std::int64_t length = static_cast<std::int64_t>(text.size());
-        check(fb_put(get(), name, set, FB_STR, 1, &length, text.data()));
+        const detail::described from(text.data(), { static_cast<std::int64_t>(text.size()) }, FB_STR);
+        check(fb_put(get(), name, set, &from.array));
     }
 
     fb_info info(const char *name, std::int64_t set = 0) const
@@ -486,7 +509,8 @@ public:
     template <class T>
     void read(const char *name, T *data, const shape &extents, std::int64_t set = 0) const
     {
-        check(fb_get(get(), name, set, dtype_of<T>(), extents.rank(), extents.data(), data));
+        const detail::described to(data, extents);
+        check(fb_get(get(), name, set, &to.array));
     }
     template <class T>
     array<T> read(const char *name, std::int64_t set = 0) const
@@ -497,7 +521,8 @@ public:
     {
         const fb_info about = info(name, set);
         std::string text(static_cast<std::size_t>(about.nbytes), '\0');
-        check(fb_get(get(), name, set, FB_STR, about.ndim, about.shape, &text[0]));
+        const detail::described to(&text[0], shape(about.shape, about.ndim), FB_STR);
+        check(fb_get(get(), name, set, &to.array));
         return text;
     }
 
@@ -604,13 +629,18 @@ public:
     template <class T>
     void put(const std::vector<T> &values)
     {
-        check(fb_ref_put(get(), detail::whole(values, of_type<T>()).data));
+        const shape extents = of_type<T>();
+        const detail::described from(detail::whole(values, extents).data, extents);
+        check(fb_ref_put(get(), &from.array));
     }
     template <class T>
     array<T> read() const
     {
         of_type<T>();
-        return detail::read<T>(info(), [&](T *data, const shape &) { check(fb_ref_get(get(), data)); });
+        return detail::read<T>(info(), [&](T *data, const shape &extents) {
+            const detail::described to(data, extents);
+            check(fb_ref_get(get(), &to.array));
+        });
     }
 
 private:
@@ -770,8 +800,8 @@ public:
     reference put(const std::vector<T> &values, const shape &extents) const
     {
         fb_ref *handle = nullptr;
-        const T *data = detail::whole(values, extents).data;
-        check(fb_ref_create(get(), dtype_of<T>(), extents.rank(), extents.data(), data, nullptr, &handle));
+        const detail::described from(detail::whole(values, extents).data, extents);
+        check(fb_ref_create(get(), &from.array, nullptr, &handle));
         return reference(handle);
     }
     template <class T>
@@ -802,11 +832,9 @@ public:
     template <class T>
     span<T> array(int index) const
     {
-        void *data = nullptr;
-        std::int64_t extents[FB_MAX_RANK];
-        int rank = 0;
-        check(fb_request_array(handle_, index, dtype_of<T>(), &data, extents, &rank));
-        return { static_cast<T *>(data), shape(extents, rank) };
+        fb_array found = {};
+        check(fb_request_array(handle_, index, dtype_of<T>(), &found));
+        return { static_cast<T *>(found.data), shape(found.shape, found.ndim) };
     }
     template <class T>
     T scalar(int index) const

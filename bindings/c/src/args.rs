@@ -11,8 +11,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use forebay::call::{Arg, Value};
-use forebay::{ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, Strided, limits};
+use forebay::{ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, limits};
 
+use crate::arrays::Around;
 use crate::kinds::{fb_dtype, fb_order, fb_ref};
 use crate::{given, handle};
 
@@ -87,7 +88,7 @@ pub struct fb_arg {
     pub value: fb_scalar,
     /// Extents of an array; number of bytes of FB_RAW, and room for bytes or text that come back.
     pub shape: [i64; limits::RANK],
-    /// Elements between neighbours along each axis; all zero: dense in `order`.
+    /// Bytes from an element to its neighbour along each axis; all zero: dense in `order`.
     pub strides: [i64; limits::RANK],
 }
 
@@ -244,17 +245,11 @@ impl Prepared {
             });
             return Ok(());
         }
-        let still = meta.shape.extents().iter().zip(strides).any(|(n, step)| *n > 1 && *step == 0);
-        if comes && still {
-            return Err(Error::bad(
-                "an axis of it has the stride 0, so its elements are one; it cannot be filled",
-            ));
-        }
-        let Around { first, bytes, strided } = Around::of(&meta, strides, arg.data.cast())?;
-        let (meta, strided) = strided.as_array(meta.dtype, strided.order());
+        let around = Around::of(&meta, strides)?;
+        let (meta, strided) = around.strided.as_array(meta.dtype, around.strided.order());
         self.args.push(match comes {
-            true => Arg::StridedMut(meta, strided, given::slice_mut(first, bytes, "data")?),
-            false => Arg::Strided(meta, strided, given::slice(first.cast_const(), bytes, "data")?),
+            true => Arg::StridedMut(meta, strided, around.write(arg.data)?),
+            false => Arg::Strided(meta, strided, around.read(arg.data)?),
         });
         Ok(())
     }
@@ -300,46 +295,6 @@ impl Prepared {
 
 fn meets(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
-}
-
-/// The memory around the elements of a strided array.
-struct Around {
-    first: *mut u8,
-    bytes: i64,
-    strided: Strided,
-}
-
-impl Around {
-    /// From the lowest element to the end of the highest; `data` points at the one of index 0.
-    fn of(meta: &ArrayMeta, strides: &[i64], data: *mut u8) -> Result<Around> {
-        let item = meta.dtype.size() as i128;
-        let (mut low, mut high) = (0i128, 0i128);
-        for (n, step) in meta.shape.extents().iter().zip(strides) {
-            let reach = i128::from(n.saturating_sub(1)) * i128::from(*step) * item;
-            low += reach.min(0);
-            high += reach.max(0);
-        }
-        if meta.shape.is_empty() {
-            (low, high) = (0, -item);
-        }
-        let first = data.addr() as i128 + low;
-        let leaves = || {
-            Error::bad(format!(
-                "an array of shape {} with strides {strides:?} at {data:p} leaves the memory",
-                meta.shape
-            ))
-        };
-        if first < 0
-            || first + high - low > i64::MAX.into()
-            || strides.iter().any(|s| s.checked_mul(item as i64).is_none())
-        {
-            return Err(leaves());
-        }
-        let bytes = (high - low + item) as i64;
-        let in_bytes: Vec<i64> = strides.iter().map(|s| s * item as i64).collect();
-        let strided = Strided::new(item as usize, -low as u64, meta.shape, &in_bytes, bytes as u64)?;
-        Ok(Around { first: data.wrapping_offset(low as isize), bytes, strided })
-    }
 }
 
 impl Back {

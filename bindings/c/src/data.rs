@@ -1,13 +1,12 @@
 //! Data sets: arrays under a name and a set number.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use forebay::{
-    Array, ArrayMeta, DataSet, Error, Order, PutOptions, Result, Selection, Slice, Strided, View, limits,
-};
+use forebay::{ArrayMeta, DataSet, PutOptions, Result, Selection, Slice, limits};
 use serde_json::Map;
 
+use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::given::{self, ALL_SETS, Sized0};
 use crate::kinds::{fb_dtype, fb_order, fb_run};
@@ -26,8 +25,6 @@ pub struct fb_put_opts {
     pub size: usize,
     /// Unit, such as "V/m"; NULL: none, also where an earlier version had one.
     pub units: *const c_char,
-    /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory.
-    pub order: fb_order,
     /// Attributes as a JSON object; NULL: none, also where an earlier version had some.
     pub attrs: *const c_char,
 }
@@ -97,57 +94,39 @@ pub fn letters<const N: usize>(text: &str) -> [c_char; N] {
     letters
 }
 
-/// An array of C: what it is, and its bytes.
-pub fn view<'a>(
-    dtype: c_int,
-    order: c_int,
-    ndim: c_int,
-    shape: *const i64,
-    data: *const c_void,
-) -> Result<View<'a>> {
-    let meta = given::meta(dtype, order, ndim, shape, "the shape")?;
-    View::new(meta, given::bytes(&meta, data, "data")?)
-}
-
 /// All sets, or one.
 fn sets(set: i64) -> Option<i64> {
     (set != ALL_SETS).then_some(set)
 }
 
-/// Stores or replaces a data set: `ndim` extents in `shape`, dense row-major `data`.
+/// Stores or replaces a data set.
 ///
-/// The data are copied when it returns and may be changed at once; they are durable after fb_flush.
-/// A scalar has ndim 0. Text is FB_STR with one extent, its number of bytes.
+/// The data are copied when it returns and may be changed at once; they are durable after fb_flush. An array whose
+/// first index runs fastest, as Fortran has them, is kept so.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_put(
     run: *mut fb_run,
     name: *const c_char,
     set: i64,
-    dtype: fb_dtype,
-    ndim: c_int,
-    shape: *const i64,
-    data: *const c_void,
+    array: *const fb_array,
 ) -> fb_status {
-    fb_put_with(run, name, set, dtype, ndim, shape, data, ptr::null())
+    fb_put_with(run, name, set, array, ptr::null())
 }
 
-/// The same with a unit, an order of elements or attributes; `opts` may be NULL.
+/// The same with a unit or attributes; `opts` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_put_with(
     run: *mut fb_run,
     name: *const c_char,
     set: i64,
-    dtype: fb_dtype,
-    ndim: c_int,
-    shape: *const i64,
-    data: *const c_void,
+    array: *const fb_array,
     opts: *const fb_put_opts,
 ) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
         let name = given::text(name, "name")?;
         let opts = given::options(opts, "fb_put_opts")?;
-        let view = view(dtype, opts.order, ndim, shape, data)?;
+        let view = Given::of(array, "array")?.view()?;
         let attrs = given::optional_text(opts.attrs, "attrs")?.map(forebay::attributes).transpose()?;
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         object.run.put(name, view, PutOptions { set, units, attrs: attrs.as_ref() })
@@ -161,10 +140,7 @@ pub extern "C" fn fb_put_if_version(
     run: *mut fb_run,
     name: *const c_char,
     set: i64,
-    dtype: fb_dtype,
-    ndim: c_int,
-    shape: *const i64,
-    data: *const c_void,
+    array: *const fb_array,
     version: u64,
     opts: *const fb_put_opts,
     new_version: *mut u64,
@@ -174,7 +150,7 @@ pub extern "C" fn fb_put_if_version(
         let name = given::text(name, "name")?;
         let out = given::optional_out(new_version, "new_version")?;
         let opts = given::options(opts, "fb_put_opts")?;
-        let view = view(dtype, opts.order, ndim, shape, data)?;
+        let view = Given::of(array, "array")?.view()?;
         let attrs = given::optional_text(opts.attrs, "attrs")?.map(forebay::attributes).transpose()?;
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let options = PutOptions { set, units, attrs: attrs.as_ref() };
@@ -183,106 +159,55 @@ pub extern "C" fn fb_put_if_version(
     })
 }
 
-/// Reads a data set into `data`, row-major. Dtype and shape must be those stored (fb_info tells them);
-/// otherwise FB_BAD_ARGUMENT, and nothing is written.
+/// Reads a data set into `array`. Dtype and shape must be those stored (fb_info tells them); otherwise
+/// FB_BAD_ARGUMENT, and nothing is written.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_get(
     run: *mut fb_run,
     name: *const c_char,
     set: i64,
-    dtype: fb_dtype,
-    ndim: c_int,
-    shape: *const i64,
-    data: *mut c_void,
+    array: *const fb_array,
 ) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
         let name = given::text(name, "name")?;
-        let target = Target::new(dtype, 0, ndim, shape, data)?;
+        let target = Given::of(array, "array")?;
         target.take(name, &object.run.get(name, set, None)?)
     })
 }
 
-/// Reads a part of a data set: of each axis `count` elements from `offset` on, every `step`-th (NULL:
-/// every one). `data` gets count[0] x ... x count[ndim-1] elements in `order` (FB_ROW_MAJOR or
-/// FB_COLUMN_MAJOR); `ndim` is the rank of the data set.
+/// Reads a part of a data set: from `offset` on, along each axis as many elements as `array` has, every
+/// `step`-th (NULL: every one). The rank of `array` is that of the data set.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_get_part(
     run: *mut fb_run,
     name: *const c_char,
     set: i64,
-    dtype: fb_dtype,
-    order: fb_order,
-    ndim: c_int,
     offset: *const i64,
-    count: *const i64,
     step: *const i64,
-    data: *mut c_void,
+    array: *const fb_array,
 ) -> fb_status {
     status(|| {
         let object = handle::get(run)?;
         let name = given::text(name, "name")?;
-        let target = Target::new(dtype, order, ndim, count, data)?;
-        let selection = selection(ndim, offset, count, step)?;
+        let target = Given::of(array, "array")?;
+        let selection = selection(&target.meta, offset, step)?;
         target.take(name, &object.run.get(name, set, Some(&selection))?)
     })
 }
 
-/// A part of an array as C says it.
-pub fn selection(ndim: c_int, offset: *const i64, count: *const i64, step: *const i64) -> Result<Selection> {
-    let offset = given::shape(ndim, offset, "the offset")?;
-    let count = given::shape(ndim, count, "the count")?;
-    let step = if step.is_null() { None } else { Some(given::shape(ndim, step, "the step")?) };
-    let slice = |axis| Slice {
+/// A part of an array as C says it: of the shape of what is put there or read into.
+pub fn selection(part: &ArrayMeta, offset: *const i64, step: *const i64) -> Result<Selection> {
+    let rank = part.shape.rank() as c_int;
+    let offset = given::shape(rank, offset, "the offset")?;
+    let step = if step.is_null() { None } else { Some(given::shape(rank, step, "the step")?) };
+    let slice = |(axis, count): (usize, &u64)| Slice {
         start: offset.extents()[axis],
-        count: count.extents()[axis],
+        count: *count,
         step: step.map_or(1, |step| step.extents()[axis]),
         squeeze: false,
     };
-    Ok(Selection((0..count.rank()).map(slice).collect()))
-}
-
-/// The caller's array that is read into.
-pub struct Target<'a> {
-    meta: ArrayMeta,
-    bytes: &'a mut [u8],
-}
-
-impl Target<'_> {
-    /// The same of an array that is known.
-    pub fn of<'a>(meta: ArrayMeta, data: *mut c_void) -> Result<Target<'a>> {
-        Ok(Target { meta, bytes: given::bytes_mut(&meta, data, "data")? })
-    }
-
-    /// Checks what the caller says of it.
-    pub fn new<'a>(
-        dtype: c_int,
-        order: c_int,
-        ndim: c_int,
-        shape: *const i64,
-        data: *mut c_void,
-    ) -> Result<Target<'a>> {
-        Target::of(given::meta(dtype, order, ndim, shape, "the shape")?, data)
-    }
-
-    /// Takes what was read, if it is what the caller expects.
-    pub fn take(self, name: &str, found: &Array) -> Result<()> {
-        if found.meta.dtype != self.meta.dtype || found.meta.shape != self.meta.shape {
-            return Err(Error::bad(format!(
-                "{name:?} is {}, and {} was asked for; fb_info tells dtype and shape",
-                found.meta, self.meta
-            )));
-        }
-        match found.meta.order == self.meta.order {
-            true => self.bytes.copy_from_slice(&found.bytes),
-            // Read from column-major, or written to it.
-            false if found.meta.order == Order::F => {
-                Strided::dense(&found.meta)?.gather(&found.bytes, self.bytes);
-            }
-            false => Strided::dense(&self.meta)?.scatter(&found.bytes, self.bytes),
-        }
-        Ok(())
-    }
+    Ok(Selection(part.shape.extents().iter().enumerate().map(slice).collect()))
 }
 
 /// Describes a data set.

@@ -1,13 +1,14 @@
 //! Complete snapshots, read.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 
 use forebay::{Checkpoint, Restart, Result};
 use serde_json::Value;
 
-use crate::data::{NAME, Target, describe, fb_info, letters, selection};
+use crate::arrays::{Given, fb_array};
+use crate::data::{NAME, describe, fb_info, letters, selection};
 use crate::fault::{fb_status, status};
-use crate::kinds::{fb_dtype, fb_order, fb_run, fb_snapshot};
+use crate::kinds::{fb_run, fb_snapshot};
 use crate::run::RunObject;
 use crate::snapshot::SnapshotObject;
 use crate::{given, handle, memory};
@@ -285,20 +286,17 @@ pub extern "C" fn fb_snapshot_info(
     })
 }
 
-/// Reads one of its arrays into `data`, row-major. Dtype and shape must be those stored.
+/// Reads one of its arrays. Dtype and shape must be those stored.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_get(
     snapshot: *mut fb_snapshot,
     name: *const c_char,
-    dtype: fb_dtype,
-    ndim: c_int,
-    shape: *const i64,
-    data: *mut c_void,
+    array: *const fb_array,
 ) -> fb_status {
     status(|| {
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
-        let target = Target::new(dtype, 0, ndim, shape, data)?;
+        let target = Given::of(array, "array")?;
         target.take(name, &object.kept()?.get(name, None)?)
     })
 }
@@ -308,19 +306,15 @@ pub extern "C" fn fb_snapshot_get(
 pub extern "C" fn fb_snapshot_get_part(
     snapshot: *mut fb_snapshot,
     name: *const c_char,
-    dtype: fb_dtype,
-    order: fb_order,
-    ndim: c_int,
     offset: *const i64,
-    count: *const i64,
     step: *const i64,
-    data: *mut c_void,
+    array: *const fb_array,
 ) -> fb_status {
     status(|| {
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
-        let target = Target::new(dtype, order, ndim, count, data)?;
-        let selection = selection(ndim, offset, count, step)?;
+        let target = Given::of(array, "array")?;
+        let selection = selection(&target.meta, offset, step)?;
         target.take(name, &object.kept()?.get(name, Some(&selection))?)
     })
 }

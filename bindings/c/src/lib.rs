@@ -12,6 +12,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod args;
+mod arrays;
 mod attrs;
 mod calls;
 mod data;

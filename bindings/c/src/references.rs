@@ -1,14 +1,15 @@
 //! References: arrays that a server holds, given to calls in the place of arrays.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::c_char;
 use std::sync::Arc;
 
-use forebay::{Array, On, Reference, Result, Selection, View};
+use forebay::{Array, On, Reference, Result, Selection};
 
-use crate::data::{Target, describe_array, fb_info, selection, view};
+use crate::arrays::{Given, fb_array};
+use crate::data::{describe_array, fb_info, selection};
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
-use crate::kinds::{fb_client, fb_dtype, fb_order, fb_ref};
+use crate::kinds::{fb_client, fb_ref};
 use crate::{handle, memory};
 
 /// Where an array is to be held. Zero is the default of every member.
@@ -17,8 +18,6 @@ use crate::{handle, memory};
 pub struct fb_ref_opts {
     /// sizeof(fb_ref_opts).
     pub size: usize,
-    /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest.
-    pub order: fb_order,
     /// Name of the server; NULL: the one that holds the client's newest array, the first in turn.
     pub server: *const c_char,
     /// The server that holds this one; NULL: as above.
@@ -28,17 +27,14 @@ pub struct fb_ref_opts {
 // SAFETY: numbers and pointers, the size first.
 unsafe impl Sized0 for fb_ref_opts {}
 
-/// Makes an array on a server with this content, dense in the order of `opts`; `data` NULL: of zeros.
+/// Makes an array on a server with this content; `data` NULL: of zeros. It lies there as it does here.
 ///
 /// `opts` may be NULL. The array lives until fb_ref_kill, fb_disconnect or the end of the program.
 /// Calls take it as FB_REF(ref) in the place of an array, and no data move.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_ref_create(
     client: *mut fb_client,
-    dtype: fb_dtype,
-    ndim: c_int,
-    shape: *const i64,
-    data: *const c_void,
+    array: *const fb_array,
     opts: *const fb_ref_opts,
     reference: *mut *mut fb_ref,
 ) -> fb_status {
@@ -52,9 +48,10 @@ pub extern "C" fn fb_ref_create(
             (Some(name), None) => On::Server(name),
             (None, None) => On::Any,
         };
-        let made = match data.is_null() {
-            true => client.array(given::meta(dtype, opts.order, ndim, shape, "the shape")?, on)?,
-            false => client.put(view(dtype, opts.order, ndim, shape, data)?, on)?,
+        let given = Given::of(array, "array")?;
+        let made = match given.is_null() {
+            true => client.array(given.meta, on)?,
+            false => client.put(given.view()?, on)?,
         };
         out.set(handle::give(Arc::new(made), 0)?);
         Ok(())
@@ -87,62 +84,49 @@ pub extern "C" fn fb_ref_server(reference: *mut fb_ref, name: *mut *mut c_char, 
     })
 }
 
-/// Writes the whole array from `data`, dense in the array's order.
+/// Writes the whole array.
 #[unsafe(no_mangle)]
-pub extern "C" fn fb_ref_put(reference: *mut fb_ref, data: *const c_void) -> fb_status {
-    status(|| {
-        let object = handle::get(reference)?;
-        let meta = *object.meta();
-        object.put(View::new(meta, given::bytes(&meta, data, "data")?)?, &Selection::default())
-    })
+pub extern "C" fn fb_ref_put(reference: *mut fb_ref, array: *const fb_array) -> fb_status {
+    status(|| handle::get(reference)?.put(Given::of(array, "array")?.view()?, &Selection::default()))
 }
 
-/// Writes a part of the array, as fb_get_part picks it, from `data`, dense row-major.
+/// Writes a part of the array, which is picked as fb_get_part picks it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_ref_put_part(
     reference: *mut fb_ref,
-    ndim: c_int,
     offset: *const i64,
-    count: *const i64,
     step: *const i64,
-    data: *const c_void,
+    array: *const fb_array,
 ) -> fb_status {
     status(|| {
         let object = handle::get(reference)?;
-        let dtype = object.meta().dtype as c_int;
-        object.put(view(dtype, 0, ndim, count, data)?, &selection(ndim, offset, count, step)?)
+        let given = Given::of(array, "array")?;
+        object.put(given.view()?, &selection(&given.meta, offset, step)?)
     })
 }
 
-/// Reads the whole array into `data`, dense in the array's order.
+/// Reads the whole array. Dtype and shape must be its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn fb_ref_get(reference: *mut fb_ref, data: *mut c_void) -> fb_status {
-    status(|| {
-        let object = handle::get(reference)?;
-        let meta = *object.meta();
-        let target = Target::of(meta, data)?;
-        read(&object, &Selection::default(), target)
-    })
+pub extern "C" fn fb_ref_get(reference: *mut fb_ref, array: *const fb_array) -> fb_status {
+    status(|| read(&*handle::get(reference)?, &Selection::default(), Given::of(array, "array")?))
 }
 
-/// Reads a part of the array, as fb_get_part picks it, into `data`, dense row-major.
+/// Reads a part of the array, which is picked as fb_get_part picks it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_ref_get_part(
     reference: *mut fb_ref,
-    ndim: c_int,
     offset: *const i64,
-    count: *const i64,
     step: *const i64,
-    data: *mut c_void,
+    array: *const fb_array,
 ) -> fb_status {
     status(|| {
         let object = handle::get(reference)?;
-        let target = Target::new(object.meta().dtype as c_int, 0, ndim, count, data)?;
-        read(&object, &selection(ndim, offset, count, step)?, target)
+        let given = Given::of(array, "array")?;
+        read(&object, &selection(&given.meta, offset, step)?, given)
     })
 }
 
-fn read(reference: &Reference, part: &Selection, target: Target) -> Result<()> {
+fn read(reference: &Reference, part: &Selection, target: Given) -> Result<()> {
     let (meta, bytes) = reference.get(part)?;
     target.take("the array", &Array { meta, bytes })
 }

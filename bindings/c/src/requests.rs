@@ -7,8 +7,9 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::serve::{Arg, Call};
-use forebay::{Code, Error, Result, Scalar};
+use forebay::{ArrayMeta, Code, Error, Order, Result, Scalar, Strided};
 
+use crate::arrays::fb_array;
 use crate::fault::{self, fb_status, status};
 use crate::given;
 use crate::kinds::{fb_dtype, fb_order, fb_request};
@@ -19,6 +20,8 @@ pub struct Request<'a> {
     call: &'a mut Call,
     /// Texts that the function looks at, with their zeros.
     texts: Vec<CString>,
+    /// Extents and strides of arrays that it looks at.
+    extents: Vec<Box<[i64]>>,
     failure: Option<Error>,
 }
 
@@ -33,7 +36,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0xFBF << 52 | 1);
 impl<'a> Request<'a> {
     /// A call before its function runs.
     pub fn new(call: &'a mut Call) -> Request<'a> {
-        Request { call, texts: Vec::new(), failure: None }
+        Request { call, texts: Vec::new(), extents: Vec::new(), failure: None }
     }
 
     /// What the function said of it.
@@ -53,6 +56,18 @@ impl<'a> Request<'a> {
         let index = usize::try_from(index)
             .map_err(|_| Error::bad(format!("parameter {index} does not exist; they count from 0")))?;
         self.call.arg(index)
+    }
+
+    /// An array in place as C has them; extents and strides are good as long as the request.
+    fn described(&mut self, meta: &ArrayMeta, data: *mut c_void) -> Result<fb_array> {
+        let rank = meta.shape.rank();
+        let mut extents: Vec<i64> = meta.shape.extents().iter().map(|extent| *extent as i64).collect();
+        extents.extend(Strided::dense(meta)?.strides());
+        let extents = extents.into_boxed_slice();
+        let shape = extents.as_ptr();
+        let strides = if meta.order == Order::F { shape.wrapping_add(rank) } else { ptr::null() };
+        self.extents.push(extents);
+        Ok(fb_array { dtype: meta.dtype as fb_dtype, ndim: rank as c_int, shape, strides, data })
     }
 
     /// A result that is no array is the function's to set; what only comes in stays as it is.
@@ -94,22 +109,19 @@ fn with<T>(handle: *mut fb_request, work: impl FnOnce(&mut Request<'_>) -> Resul
     work(unsafe { place.as_mut() })
 }
 
-/// An array parameter in place: its first element, extents and rank. `dtype` is what the function
-/// expects; otherwise FB_BAD_ARGUMENT. `shape` gets the extents and has room for FB_MAX_RANK, `ndim` the
-/// rank; either may be NULL. Parameters count from 0. The array is dense, in the order that
-/// fb_request_order tells, and good until the function returns.
+/// An array parameter in place. `dtype` is what the function expects; otherwise FB_BAD_ARGUMENT. Parameters count
+/// from 0. Its elements lie together, with strides only where the first index runs fastest, as the caller has it. It
+/// is good until the function returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_array(
     request: *mut fb_request,
     index: c_int,
     dtype: fb_dtype,
-    data: *mut *mut c_void,
-    shape: *mut i64,
-    ndim: *mut c_int,
+    array: *mut fb_array,
 ) -> fb_status {
     status(|| {
         with(request, |r| {
-            let (out, ndim) = (given::out(data, "data")?, given::optional_out(ndim, "ndim")?);
+            let out = given::out(array, "array")?;
             let wanted = given::dtype(dtype)?;
             let arg = r.arg(index)?;
             let param = arg.param();
@@ -120,13 +132,8 @@ pub extern "C" fn fb_request_array(
                     param.name, meta.dtype
                 )));
             }
-            let extents = meta.shape.extents();
-            if !shape.is_null() {
-                let shape = given::slice_mut(shape, extents.len() as i64, "shape")?;
-                shape.iter_mut().zip(extents).for_each(|(own, extent)| *own = *extent as i64);
-            }
-            ndim.set(extents.len() as c_int);
-            out.set(bytes.as_ptr().cast());
+            let data: *mut c_void = bytes.as_ptr().cast();
+            out.set(r.described(&meta, data)?);
             Ok(())
         })
     })

@@ -1,17 +1,17 @@
 //! Snapshots being taken.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{Allocated, Code, Error, Kept, Piece, Place, Result, Snapshot};
+use forebay::{Allocated, ArrayMeta, Code, Error, Kept, Piece, Place, Result, Snapshot};
 
-use crate::data::view;
+use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
 use crate::handle;
-use crate::kinds::{fb_dtype, fb_order, fb_run, fb_snapshot};
+use crate::kinds::{fb_run, fb_snapshot};
 
 /// What is behind an `fb_snapshot`.
 pub enum SnapshotObject {
@@ -67,8 +67,6 @@ pub struct fb_piece_opts {
     pub size: usize,
     /// Unit, such as "V/m"; NULL: none.
     pub units: *const c_char,
-    /// FB_ROW_MAJOR or FB_COLUMN_MAJOR: which index runs fastest in memory.
-    pub order: fb_order,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -79,7 +77,8 @@ const APPEND: usize = usize::MAX;
 
 /// Where this rank's array lies: without offset and whole it is the whole, FB_APPEND is behind the
 /// arrays of lower ranks.
-fn place(ndim: c_int, offset: *const i64, global: *const i64) -> Result<Place> {
+fn place(local: &ArrayMeta, offset: *const i64, global: *const i64) -> Result<Place> {
+    let ndim = local.shape.rank() as c_int;
     match (offset.addr(), global.addr()) {
         (0, 0) => Ok(Place::Whole),
         (APPEND, _) => Ok(Place::Append),
@@ -131,7 +130,7 @@ pub extern "C" fn fb_snapshot_taken(snapshot: *mut fb_snapshot, taken: *mut c_in
     })
 }
 
-/// Copies an array into the snapshot: dense, row-major, `ndim` extents in `local`.
+/// Copies an array into the snapshot.
 ///
 /// With `offset` and `global` NULL it is the whole array, of one rank. With both it is this rank's block
 /// of an array of shape `global`. With FB_APPEND as `offset` it comes behind the arrays of lower ranks
@@ -140,27 +139,21 @@ pub extern "C" fn fb_snapshot_taken(snapshot: *mut fb_snapshot, taken: *mut c_in
 pub extern "C" fn fb_snapshot_put(
     snapshot: *mut fb_snapshot,
     name: *const c_char,
-    dtype: fb_dtype,
-    ndim: c_int,
-    local: *const i64,
+    array: *const fb_array,
     offset: *const i64,
     global: *const i64,
-    data: *const c_void,
 ) -> fb_status {
-    fb_snapshot_put_with(snapshot, name, dtype, ndim, local, offset, global, data, ptr::null())
+    fb_snapshot_put_with(snapshot, name, array, offset, global, ptr::null())
 }
 
-/// The same with a unit or an order of elements; `opts` may be NULL.
+/// The same with a unit; `opts` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_put_with(
     snapshot: *mut fb_snapshot,
     name: *const c_char,
-    dtype: fb_dtype,
-    ndim: c_int,
-    local: *const i64,
+    array: *const fb_array,
     offset: *const i64,
     global: *const i64,
-    data: *const c_void,
     opts: *const fb_piece_opts,
 ) -> fb_status {
     status(|| {
@@ -168,37 +161,37 @@ pub extern "C" fn fb_snapshot_put_with(
         let name = given::text(name, "name")?;
         let opts = given::options(opts, "fb_piece_opts")?;
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
-        let view = view(dtype, opts.order, ndim, local, data)?;
-        object.taken()?.0.put(name, view, Piece { units, place: place(ndim, offset, global)? })
+        let given = Given::of(array, "array")?;
+        let place = place(&given.meta, offset, global)?;
+        object.taken()?.0.put(name, given.view()?, Piece { units, place })
     })
 }
 
 /// A place in the buffer for an array of the snapshot, to be filled in place: nothing is copied then.
-/// `data` is good until the snapshot is ended, discarded or freed: its memory is used again then, and who
-/// writes there damages other arrays. Its content is undefined at first.
+/// `array` says dtype and shape, and its `data` gets the place; `strides` are NULL, or those of an array whose first
+/// index runs fastest. It is good until the snapshot is ended, discarded or freed: its memory is used again then, and
+/// who writes there damages other arrays. Its content is undefined at first.
 /// `opts` may be NULL. FB_FULL if the policy is to drop and there is no room.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_allocate(
     snapshot: *mut fb_snapshot,
     name: *const c_char,
-    dtype: fb_dtype,
-    ndim: c_int,
-    local: *const i64,
+    array: *mut fb_array,
     offset: *const i64,
     global: *const i64,
     opts: *const fb_piece_opts,
-    data: *mut *mut c_void,
 ) -> fb_status {
     status(|| {
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
-        let out = given::out(data, "data")?;
+        let meta = Given::of(array, "array")?.dense()?;
+        let wanted = given::value(array, "array")?;
+        let out = given::out(array, "array")?;
         let opts = given::options(opts, "fb_piece_opts")?;
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
-        let meta = given::meta(dtype, opts.order, ndim, local, "the shape")?;
         let (snapshot, rooms) = object.taken()?;
-        let room = snapshot.allocate(name, meta, Piece { units, place: place(ndim, offset, global)? })?;
-        out.set(room.as_mut_ptr().cast());
+        let room = snapshot.allocate(name, meta, Piece { units, place: place(&meta, offset, global)? })?;
+        out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
         rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         Ok(())
     })

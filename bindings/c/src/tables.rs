@@ -1,10 +1,11 @@
 //! Relational tables: columns go in as arrays, one for each column; rows come out as `fb_rows`.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 
-use forebay::{Cell, Column, DType, Error, Result, Table, TableOptions};
+use forebay::{ArrayMeta, Cell, Column, DType, Error, Order, Result, Scalar, Table, TableOptions};
 
 use crate::args::{fb_arg, sql_args};
+use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
 use crate::kinds::{fb_dtype, fb_rows, fb_run, fb_table};
@@ -35,11 +36,12 @@ pub struct fb_column {
 pub struct fb_values {
     /// Name of the column.
     pub column: *const c_char,
-    /// Type of the values. Integers and reals of any width go into a column of their kind.
-    pub dtype: fb_dtype,
-    /// The values one after the other; FB_STR: `const char *` each (NULL: no value). NULL: no value in
-    /// any row.
-    pub data: *const c_void,
+    /// One value for each row: an array of one dimension, of FB_STR and FB_BYTES of two, the last of which counts
+    /// bytes. Integers and reals of any width go into a column of their kind.
+    pub array: *const fb_array,
+    /// Of a column of texts, in the place of an array: one for each row, NULL: no value. Both NULL: no value in any
+    /// row.
+    pub texts: *const *const c_char,
 }
 
 /// How a table is made. Zero is the default of every member.
@@ -187,42 +189,57 @@ fn no_column(table: &Table, name: &str) -> Error {
     )
 }
 
-/// The values of a column as cells.
-fn cells(values: &fb_values, count: i64, column: &str) -> Result<Vec<Cell>> {
-    fn each<T: Copy>(
-        values: &fb_values,
-        count: i64,
-        column: &str,
-        cell: impl Fn(T) -> Cell,
-    ) -> Result<Vec<Cell>> {
-        Ok(given::slice(values.data.cast::<T>(), count, column)?.iter().map(|v| cell(*v)).collect())
-    }
-    if values.data.is_null() {
-        return Ok(vec![Cell::Null; count as usize]);
-    }
-    let dtype = given::dtype(values.dtype)?;
-    let int = |v: i64| Cell::Int(v);
-    match dtype {
-        DType::I8 => each(values, count, column, |v: i8| int(v.into())),
-        DType::I16 => each(values, count, column, |v: i16| int(v.into())),
-        DType::I32 => each(values, count, column, |v: i32| int(v.into())),
-        DType::I64 => each(values, count, column, int),
-        DType::U8 => each(values, count, column, |v: u8| int(v.into())),
-        DType::Bool => each(values, count, column, |v: u8| int((v != 0).into())),
-        DType::U16 => each(values, count, column, |v: u16| int(v.into())),
-        DType::U32 => each(values, count, column, |v: u32| int(v.into())),
-        DType::U64 => each(values, count, column, Cell::unsigned),
-        DType::F16 => each(values, count, column, |v: u16| Cell::Real(half::f16::from_bits(v).into())),
-        DType::F32 => each(values, count, column, |v: f32| Cell::Real(v.into())),
-        DType::F64 => each(values, count, column, Cell::Real),
-        DType::Str => given::slice(values.data.cast::<*const c_char>(), count, column)?
+/// The values of a column as cells, as many as there are rows.
+fn cells(values: &fb_values, rows: i64, column: &str) -> Result<Vec<Cell>> {
+    let wrong = |what: String| Error::bad(format!("column {column:?}: {what}"));
+    match (values.array.is_null(), values.texts.is_null()) {
+        (true, true) => Ok(vec![Cell::Null; rows as usize]),
+        (true, false) => given::slice(values.texts, rows, column)?
             .iter()
             .map(|t| Ok(given::optional_text(*t, column)?.map_or(Cell::Null, |t| Cell::Text(t.to_owned()))))
             .collect(),
-        other => {
-            Err(Error::bad(format!("column {column:?}: values of dtype {other} cannot be given as an array")))
+        (false, true) => {
+            let given = Given::of(values.array, column)?;
+            let ArrayMeta { dtype, shape, order } = given.meta;
+            let is_text = matches!(dtype, DType::Str | DType::Bytes);
+            let (count, width) = match (shape.extents(), is_text) {
+                ([], false) => (1, dtype.size()),
+                ([n], false) => (*n, dtype.size()),
+                ([width], true) => (1, *width as usize),
+                ([n, width], true) if order == Order::C => (*n, *width as usize),
+                _ => return Err(wrong(format!("{} is no array of one value for each row", given.meta))),
+            };
+            if count != rows as u64 {
+                return Err(wrong(format!("it has {count} values for {rows} rows; give one for each")));
+            }
+            if width == 0 {
+                return (0..count).map(|_| cell(dtype, &[]).map_err(|e| e.within(column))).collect();
+            }
+            let bytes = given.view()?.bytes();
+            bytes.chunks_exact(width).map(|value| cell(dtype, value).map_err(|e| e.within(column))).collect()
         }
+        (false, false) => Err(wrong("array and texts are given; give one of them".into())),
     }
+}
+
+/// One value of an array as a cell. Texts end with their last byte that is not zero.
+fn cell(dtype: DType, bytes: &[u8]) -> Result<Cell> {
+    match dtype {
+        DType::Str => {
+            let length = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+            let text = std::str::from_utf8(&bytes[..length])
+                .map_err(|e| Error::bad(format!("a text is not UTF-8: {e}")))?;
+            return Ok(Cell::Text(text.to_owned()));
+        }
+        DType::Bytes => return Ok(Cell::Blob(bytes.to_owned())),
+        DType::Bool => return Ok(Cell::Int((bytes != [0]).into())),
+        _ => {}
+    }
+    let scalar = Scalar::from_bytes(dtype, bytes)?;
+    let whole = scalar.as_i64().map(Cell::Int).or_else(|| scalar.as_u64().map(Cell::unsigned));
+    whole
+        .or_else(|| scalar.as_f64().map(Cell::Real))
+        .ok_or_else(|| Error::bad(format!("{scalar} of {dtype} does not go into a column")))
 }
 
 /// Reads rows, in the order they came, where an SQL condition such as "mass > ?" holds (NULL: all):

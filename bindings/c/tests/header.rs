@@ -8,6 +8,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("kinds", "handles"),
     ("general", "errors, versions, memory"),
     ("run", "runs"),
+    ("arrays", "arrays"),
     ("data", "data sets"),
     ("attrs", "attributes"),
     ("snapshot", "snapshots being taken"),
@@ -49,8 +50,9 @@ fn config() -> cbindgen::Config {
     // Handles stand in a section of their own, before they are used.
     let handles =
         ["run", "snapshot", "table", "rows", "diagram", "client", "future", "ref", "server", "request"];
-    let arguments = ["arg", "scalar"];
-    config.export.include = handles.iter().chain(&arguments).map(|name| format!("fb_{name}")).collect();
+    // What no function of its own source takes.
+    let structures = ["array", "arg", "scalar"];
+    config.export.include = handles.iter().chain(&structures).map(|name| format!("fb_{name}")).collect();
     config
 }
 
@@ -109,6 +111,17 @@ fn table(rows: impl Iterator<Item = (String, u32, String)>) -> String {
     rows.join("\n")
 }
 
+/// Bytes of an element by the number of its dtype.
+fn sizes() -> String {
+    let mut sizes = Vec::new();
+    for dtype in forebay::DType::all() {
+        let number = dtype as usize;
+        sizes.resize(sizes.len().max(number + 1), 0);
+        sizes[number] = dtype.size();
+    }
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn made() -> String {
     let [major, minor, patch]: [&str; 3] =
         env!("CARGO_PKG_VERSION").splitn(3, '.').collect::<Vec<_>>().try_into().unwrap();
@@ -132,7 +145,7 @@ fn made() -> String {
         out.push_str(&format!("\n/* --- {title} {rule} */\n\n{}\n", section(source).trim()));
     }
     out.push('\n');
-    out.push_str(&read("tests/postlude.h"));
+    out.push_str(&read("tests/postlude.h").replace("@SIZES@", &sizes()));
     out
 }
 

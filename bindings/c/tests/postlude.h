@@ -2,6 +2,86 @@
 } /* extern "C" */
 #endif
 
+/* --- arrays whose elements lie together ------------------------------------------------------
+
+       fb_put(run, "E", 0, FB_DENSE(e, FB_F64, nx, ny));
+       fb_put(run, "dt", 0, FB_ONE(&dt, FB_F64));
+
+   A pointer, the type of the elements, and their extents, the last index running fastest; of FB_DENSE_F the
+   first one. Each is an fb_array, good for the call (in C: in its block). For elements that lie apart fill in an
+   fb_array with strides. */
+
+/* Bytes of an element; 0: there is no such type. */
+static inline int64_t fb_dtype_size(fb_dtype dtype);
+
+static inline int64_t fb_dtype_size(fb_dtype dtype)
+{
+    static const int64_t sizes[] = { @SIZES@ };
+    return (size_t)dtype < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
+}
+
+static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *shape, int64_t *strides)
+{
+    /* Without a sign: extents that are too large are refused by the library. */
+    uint64_t next = (uint64_t)fb_dtype_size(dtype);
+    for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) {
+        strides[axis] = (int64_t)next;
+        /* The strides of an array without elements tell its order, too. */
+        if (shape[axis] > 1) next *= (uint64_t)shape[axis];
+    }
+}
+
+#ifdef __cplusplus
+
+struct fb_dense_ {
+    int64_t shape[FB_MAX_RANK];
+    int64_t strides[FB_MAX_RANK];
+    fb_array array;
+    operator const fb_array *()
+    {
+        array.shape = shape;
+        array.strides = array.strides ? strides : 0;
+        return &array;
+    }
+};
+
+template <class... Extents>
+inline fb_dense_ fb_dense_of(bool first, const volatile void *data, fb_dtype dtype, Extents... extents)
+{
+    fb_dense_ made = fb_dense_();
+    const int64_t given[] = { static_cast<int64_t>(extents)..., 0 };
+    made.array.dtype = dtype;
+    made.array.ndim = static_cast<int>(sizeof...(extents));
+    made.array.data = const_cast<void *>(data);
+    for (int axis = 0; axis < made.array.ndim && axis < FB_MAX_RANK; ++axis) made.shape[axis] = given[axis];
+    fb_first_fastest_(dtype, made.array.ndim, given, made.strides);
+    made.array.strides = first ? made.strides : 0;
+    return made;
+}
+
+#define FB_DENSE(pointer, code, ...) fb_dense_of(false, pointer, code, __VA_ARGS__)
+#define FB_DENSE_F(pointer, code, ...) fb_dense_of(true, pointer, code, __VA_ARGS__)
+#define FB_ONE(pointer, code) fb_dense_of(false, pointer, code)
+
+#else
+
+static inline const fb_array *fb_dense_f_(fb_array *array, int64_t *strides)
+{
+    fb_first_fastest_(array->dtype, array->ndim, array->shape, strides);
+    array->strides = strides;
+    return array;
+}
+
+#define FB_DENSE_(pointer, code, ...) \
+    (fb_array){ .dtype = (code), .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
+                .shape = (int64_t[]){ __VA_ARGS__ }, .data = (void *)(pointer) }
+#define FB_DENSE(pointer, code, ...) (&FB_DENSE_(pointer, code, __VA_ARGS__))
+#define FB_DENSE_F(pointer, code, ...) \
+    fb_dense_f_(&FB_DENSE_(pointer, code, __VA_ARGS__), (int64_t[FB_MAX_RANK]){ 0 })
+#define FB_ONE(pointer, code) (&(fb_array){ .dtype = (code), .data = (void *)(pointer) })
+
+#endif
+
 /* --- arguments of calls -------------------------------------------------------------------
 
    One for each parameter of the signature, results included:
@@ -11,7 +91,7 @@
 
    or FB_CALL(client, "axpy", FB_IN_F64(2.0), FB_IN_ARRAY(x, FB_F64, n), FB_INOUT_ARRAY(y, FB_F64, n)).
    Arrays take a pointer, the type of the elements, and their extents; those that end in _F are
-   column-major. For elements that lie apart set `strides`. A text that comes back takes its room in
+   column-major. For elements that lie apart set `strides`, in bytes. A text that comes back takes its room in
    bytes, the zero at its end included. */
 
 #ifdef __cplusplus

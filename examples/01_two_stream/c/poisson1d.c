@@ -40,12 +40,11 @@ static void solve(double length, int64_t n, const double *rho, double *phi, doub
 /* The array that is parameter `index`, with its length. */
 static fb_status array(fb_request *request, int index, int64_t *n, double **data)
 {
-    int64_t shape[FB_MAX_RANK];
-    void *found = NULL;
-    fb_status status = fb_request_array(request, index, FB_F64, &found, shape, NULL);
+    fb_array found;
+    fb_status status = fb_request_array(request, index, FB_F64, &found);
     if (status == FB_OK) {
-        *data = found;
-        *n = shape[0];
+        *data = found.data;
+        *n = found.shape[0];
     }
     return status;
 }

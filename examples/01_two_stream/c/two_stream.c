@@ -146,7 +146,7 @@ static int has_table(fb_run *run, const char *name)
 
 static void keep_key(void *table, const char *key, const char *value)
 {
-    fb_values row[] = {{"key", FB_STR, &key}, {"value", FB_STR, &value}};
+    fb_values row[] = {{.column = "key", .texts = &key}, {.column = "value", .texts = &value}};
     check(fb_table_insert(table, 1, row, 2));
 }
 
@@ -267,7 +267,7 @@ static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *n
     int64_t grid = s->deck->grid, first = share_first(grid, ranks.rank, ranks.size);
     int64_t n = share_first(grid, ranks.rank + 1, ranks.size) - first;
     fb_piece_opts opts = {.size = sizeof opts, .units = unit};
-    check(fb_snapshot_put_with(snapshot, name, FB_F64, 1, &n, &first, &grid, field + first, &opts));
+    check(fb_snapshot_put_with(snapshot, name, FB_DENSE(field + first, FB_F64, n), &first, &grid, &opts));
 }
 
 /* This rank's particles of a beam, behind those of lower ranks. */
@@ -276,7 +276,7 @@ static void put_particles(fb_snapshot *snapshot, const struct species *beam, con
     char name[DECK_NAME + 32];
     fb_piece_opts opts = {.size = sizeof opts, .units = unit};
     snprintf(name, sizeof name, "electrons/%s/%s", beam->beam->name, what);
-    check(fb_snapshot_put_with(snapshot, name, FB_F64, 1, &beam->n, FB_APPEND, NULL, values, &opts));
+    check(fb_snapshot_put_with(snapshot, name, FB_DENSE(values, FB_F64, beam->n), FB_APPEND, NULL, &opts));
 }
 
 /* Keeps the state before `step`, with the fields of that state. */
@@ -318,11 +318,11 @@ static void record(struct simulation *s, int64_t step, double energy)
     const struct plasma *plasma = &s->plasma;
     const char *names[] = {"field", "kinetic"};
     double t = (double)step * s->deck->dt, values[] = {energy, plasma->kinetic};
-    fb_values row[] = {{"step", FB_I64, &step},
-                       {"time", FB_F64, &t},
-                       {"field", FB_F64, &energy},
-                       {"kinetic", FB_F64, &plasma->kinetic},
-                       {"momentum", FB_F64, &plasma->momentum}};
+    fb_values row[] = {{.column = "step", .array = FB_ONE(&step, FB_I64)},
+                       {.column = "time", .array = FB_ONE(&t, FB_F64)},
+                       {.column = "field", .array = FB_ONE(&energy, FB_F64)},
+                       {.column = "kinetic", .array = FB_ONE(&plasma->kinetic, FB_F64)},
+                       {.column = "momentum", .array = FB_ONE(&plasma->momentum, FB_F64)}};
     check(fb_history_append(s->energies, t, 2, names, values));
     check(fb_table_insert(s->history, 1, row, 5));
 }
@@ -357,7 +357,7 @@ static void load(struct simulation *s, fb_snapshot *from)
         const struct species *beam = &s->plasma.species[b];
         for (int what = 0; what < 2 && beam->n; what++) {
             snprintf(name, sizeof name, "electrons/%s/%s", beam->beam->name, what ? "v" : "x");
-            check(fb_snapshot_get_part(from, name, FB_F64, FB_ROW_MAJOR, 1, &beam->first, &beam->n, NULL, what ? beam->v : beam->x));
+            check(fb_snapshot_get_part(from, name, &beam->first, NULL, FB_DENSE(what ? beam->v : beam->x, FB_F64, beam->n)));
         }
     }
 }

@@ -32,25 +32,43 @@ static const struct wrong wrongs[] = {
 static void arrays(fb_run *run, fb_snapshot *snapshot, fb_client *client)
 {
     fb_ref *reference = NULL;
-    void *place = NULL;
-    OK(fb_put(run, "x", 0, FB_F64, 1, four, x));
-    EACH_WRONG(fb_put(run, "y", 0, dtype, ndim, shape, x));
-    EACH_WRONG(fb_put_if_version(run, "y", 0, dtype, ndim, shape, x, 0, NULL, NULL));
-    EACH_WRONG(fb_get(run, "x", 0, dtype, ndim, shape, x));
-    EACH_WRONG(fb_get_part(run, "x", 0, dtype, FB_ROW_MAJOR, ndim, four, shape, NULL, x));
-    EACH_WRONG(fb_snapshot_put(snapshot, "y", dtype, ndim, shape, NULL, NULL, x));
-    EACH_WRONG(fb_snapshot_put(snapshot, "y", dtype, ndim, shape, FB_APPEND, NULL, x));
-    EACH_WRONG(fb_snapshot_allocate(snapshot, "y", dtype, ndim, shape, NULL, NULL, NULL, &place));
-    EACH_WRONG(fb_ref_create(client, dtype, ndim, shape, x, NULL, &reference));
-    CHECK(reference == NULL && place == NULL);
-    FAILS(FB_BAD_ARGUMENT, "NULL", fb_put(run, "y", 0, FB_F64, 1, four, NULL));
-    const fb_put_opts order = { .size = sizeof order, .order = (fb_order)5 };
-    FAILS(FB_BAD_ARGUMENT, "5 is no order", fb_put_with(run, "y", 0, FB_F64, 1, four, x, &order));
+    OK(fb_put(run, "x", 0, FB_DENSE(x, FB_F64, four[0])));
+    EACH_WRONG(fb_put(run, "y", 0, &(fb_array){ dtype, ndim, shape, NULL, (void *)(x) }));
+    EACH_WRONG(fb_put_if_version(run, "y", 0, &(fb_array){ dtype, ndim, shape, NULL, (void *)(x) }, 0, NULL, NULL));
+    EACH_WRONG(fb_get(run, "x", 0, &(fb_array){ dtype, ndim, shape, NULL, (void *)(x) }));
+    EACH_WRONG(fb_get_part(run, "x", 0, four, NULL, &(fb_array){ dtype, ndim, shape, NULL, (void *)(x) }));
+    EACH_WRONG(fb_snapshot_put(snapshot, "y", &(fb_array){ dtype, ndim, shape, NULL, (void *)(x) }, NULL, NULL));
+    EACH_WRONG(fb_snapshot_put(snapshot, "y", &(fb_array){ dtype, ndim, shape, NULL, (void *)(x) }, FB_APPEND, NULL));
+    EACH_WRONG(fb_snapshot_allocate(snapshot, "y", &(fb_array){ dtype, ndim, shape, NULL, NULL }, NULL, NULL, NULL));
+    EACH_WRONG(fb_ref_create(client, &(fb_array){ dtype, ndim, shape, NULL, x }, NULL, &reference));
+    CHECK(reference == NULL);
+    FAILS(FB_BAD_ARGUMENT, "array is NULL", fb_put(run, "y", 0, NULL));
+    FAILS(FB_BAD_ARGUMENT, "array is NULL", fb_get(run, "x", 0, NULL));
+    const int64_t apart[1] = { 16 }, nowhere[1] = { INT64_MIN }, still[1] = { 0 };
+    fb_array strided = { .dtype = FB_F64, .ndim = 1, .shape = four, .strides = apart };
+    FAILS(FB_BAD_ARGUMENT, "lie apart", fb_snapshot_allocate(snapshot, "y", &strided, NULL, NULL, NULL));
+    strided.strides = nowhere;
+    strided.data = x;
+    FAILS(FB_BAD_ARGUMENT, "leaves the memory", fb_put(run, "y", 0, &strided));
+    strided.strides = still;
+    FAILS(FB_BAD_ARGUMENT, "share memory", fb_get(run, "x", 0, &strided));
+    const int64_t two[2] = { 2, 2 }, close[2] = { 8, 8 }, halves[2] = { 16, 4 }, down[1] = { -8 };
+    const fb_array crowded = { FB_F64, 2, two, close, x };
+    OK(fb_put(run, "window", 0, &crowded));
+    FAILS(FB_BAD_ARGUMENT, "strides of [8, 8] bytes elements of an array of shape (2, 2) share", fb_get(run, "window", 0, &crowded));
+    const fb_array cut = { FB_F64, 2, two, halves, x };
+    FAILS(FB_BAD_ARGUMENT, "share memory", fb_get(run, "window", 0, &cut));
+    const fb_array nothing = { FB_F64, 1, four, down, NULL };
+    FAILS(FB_BAD_ARGUMENT, "data is NULL", fb_put(run, "y", 0, &nothing));
+    FAILS(FB_BAD_ARGUMENT, "data is NULL", fb_get(run, "x", 0, &nothing));
+    FAILS(FB_BAD_ARGUMENT, "data is NULL", fb_put(run, "y", 0, FB_ONE(NULL, FB_F64)));
+    FAILS(FB_BAD_ARGUMENT, "the shape is NULL", fb_put(run, "y", 0, &(fb_array){ FB_F64, 1, NULL, apart, x }));
+    FAILS(FB_BAD_ARGUMENT, "NULL", fb_put(run, "y", 0, FB_DENSE(NULL, FB_F64, four[0])));
     const int64_t offset[1] = { -1 }, zero[1] = { 0 }, backwards[1] = { -1 };
-    FAILS(FB_BAD_ARGUMENT, "-1", fb_get_part(run, "x", 0, FB_F64, FB_ROW_MAJOR, 1, offset, four, NULL, x));
-    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "x", 0, FB_F64, FB_ROW_MAJOR, 1, zero, four, zero, x));
-    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "x", 0, FB_F64, FB_ROW_MAJOR, 1, zero, four, backwards, x));
-    FAILS(FB_NOT_FOUND, "y", fb_get(run, "y", 0, FB_F64, 1, four, x));
+    FAILS(FB_BAD_ARGUMENT, "-1", fb_get_part(run, "x", 0, offset, NULL, FB_DENSE(x, FB_F64, four[0])));
+    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "x", 0, zero, zero, FB_DENSE(x, FB_F64, four[0])));
+    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "x", 0, zero, backwards, FB_DENSE(x, FB_F64, four[0])));
+    FAILS(FB_NOT_FOUND, "y", fb_get(run, "y", 0, FB_DENSE(x, FB_F64, four[0])));
 }
 
 /* What only a program in need of advice hears: the advice must be of use in C. */
@@ -59,13 +77,13 @@ static void advice(fb_run *run, fb_snapshot *snapshot)
     fb_run *none = NULL;
     fb_snapshot *another = NULL;
     fb_diagram *history = NULL;
-    void *place = NULL;
     double many[2] = { 0, 1 };
     const int64_t endless[1] = { 1 << 27 };
+    fb_array place = { .dtype = FB_F64, .ndim = 1, .shape = endless };
     CHECK(speaks_python("mode=\"a\"") && speaks_python("call run.close() again") && speaks_python("is None."));
     CHECK(!speaks_python("give rank and ranks (`docker run --shm-size=...`) of run.fb"));
     FAILS(FB_NOT_FOUND, "give the path", fb_run_open("nowhere", "r", NULL, &none));
-    FAILS(FB_FULL, "larger buffer", fb_snapshot_allocate(snapshot, "large", FB_F64, 1, endless, NULL, NULL, NULL, &place));
+    FAILS(FB_FULL, "larger buffer", fb_snapshot_allocate(snapshot, "large", &place, NULL, NULL, NULL));
     FAILS(FB_CONFLICT, "not ended", fb_snapshot_begin(run, 1, NAN, &another));
     const fb_diagram_opts kind = { .size = sizeof kind, .kind = "history" };
     OK(fb_diagram_open(run, "energies", &kind, &history));
@@ -73,7 +91,7 @@ static void advice(fb_run *run, fb_snapshot *snapshot)
     OK(fb_diagram_free(history));
     const fb_open_opts alone = { .size = sizeof alone, .rank = 1 };
     FAILS(FB_BAD_ARGUMENT, "rank 1 of 0", fb_run_open("nowhere", "w", &alone, &none));
-    CHECK(none == NULL && another == NULL && place == NULL);
+    CHECK(none == NULL && another == NULL && place.data == NULL);
 }
 
 static void names(fb_run *run, fb_snapshot *snapshot)
@@ -83,13 +101,13 @@ static void names(fb_run *run, fb_snapshot *snapshot)
     endless_name[sizeof endless_name - 1] = 0;
     const char *const bad[] = { "", endless_name, "a\xff\xfe", "/", "a//b" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
-        FAILS(FB_BAD_ARGUMENT, "", fb_put(run, bad[i], 0, FB_F64, 1, four, x));
-        FAILS(FB_BAD_ARGUMENT, "", fb_snapshot_put(snapshot, bad[i], FB_F64, 1, four, NULL, NULL, x));
+        FAILS(FB_BAD_ARGUMENT, "", fb_put(run, bad[i], 0, FB_DENSE(x, FB_F64, four[0])));
+        FAILS(FB_BAD_ARGUMENT, "", fb_snapshot_put(snapshot, bad[i], FB_DENSE(x, FB_F64, four[0]), NULL, NULL));
     }
     const fb_put_opts unit = { .size = sizeof unit, .units = endless_name };
-    FAILS(FB_BAD_ARGUMENT, "unit", fb_put_with(run, "y", 0, FB_F64, 1, four, x, &unit));
+    FAILS(FB_BAD_ARGUMENT, "unit", fb_put_with(run, "y", 0, FB_DENSE(x, FB_F64, four[0]), &unit));
     const fb_put_opts attrs = { .size = sizeof attrs, .attrs = "{ no JSON" };
-    FAILS(FB_BAD_ARGUMENT, "no JSON", fb_put_with(run, "y", 0, FB_F64, 1, four, x, &attrs));
+    FAILS(FB_BAD_ARGUMENT, "no JSON", fb_put_with(run, "y", 0, FB_DENSE(x, FB_F64, four[0]), &attrs));
     fb_table *table = NULL;
     const fb_column columns[] = { { "a", FB_F64, NULL }, { "a", FB_F64, NULL } }, complex_ = { "z", FB_C128, NULL };
     FAILS(FB_BAD_ARGUMENT, "a", fb_table_open(run, "t", columns, 2, NULL, &table));
@@ -131,12 +149,12 @@ static void pointers(fb_run *run)
     char room[64];
     memset(room, 0, sizeof room);
     int64_t *crooked = (int64_t *)(void *)(room + 1);
-    FAILS(FB_BAD_ARGUMENT, "aligned", fb_put(run, "y", 0, FB_F64, 1, crooked, x));
+    FAILS(FB_BAD_ARGUMENT, "aligned", fb_put(run, "y", 0, &(fb_array){ FB_F64, 1, crooked, NULL, x }));
     FAILS(FB_BAD_ARGUMENT, "aligned", fb_rank(run, (int32_t *)(void *)(room + 1), NULL));
     /* The elements of an array may lie anywhere. */
     memcpy(room + 1, x, 32);
-    OK(fb_put(run, "crooked", 0, FB_F64, 1, four, room + 1));
-    OK(fb_get(run, "crooked", 0, FB_F64, 1, four, room + 3));
+    OK(fb_put(run, "crooked", 0, FB_DENSE(room + 1, FB_F64, four[0])));
+    OK(fb_get(run, "crooked", 0, FB_DENSE(room + 3, FB_F64, four[0])));
     CHECK(memcmp(room + 3, x, 32) == 0);
 }
 
@@ -157,7 +175,7 @@ int main(int argc, char **argv)
     pointers(run);
     advice(run, snapshot);
     FAILS(FB_BAD_ARGUMENT, "not a number", fb_snapshot_wait(snapshot, NAN));
-    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, four, NULL, NULL, x));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four[0]), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     FAILS(FB_CONFLICT, "already", fb_snapshot_begin(run, 0, NAN, &snapshot));
     OK(fb_disconnect(client));

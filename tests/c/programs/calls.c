@@ -10,7 +10,7 @@ static void by_value(fb_client *client)
     CHECK(y[0] == 1 && y[999] == 1999);
     /* Every second element of a wider array. */
     fb_arg args[] = { FB_IN_F64(1), FB_IN_ARRAY(wide, FB_F64, 1000), FB_INOUT_ARRAY(y, FB_F64, 1000) };
-    args[1].strides[0] = 2;
+    args[1].strides[0] = 2 * sizeof *wide;
     OK(fb_call(client, "axpy", args, 3));
     CHECK(y[999] == 2998);
 
@@ -24,10 +24,11 @@ static void by_value(fb_client *client)
     /* The interior of a field with ghost cells, by columns and by rows, and a service that demands columns. */
     const double field[4][5] = { { 0 }, { 0, 1, 2, 3, 0 }, { 0, 4, 5, 6, 0 }, { 0 } };
     fb_arg inside[] = { FB_IN_ARRAY(&field[1][1], FB_F64, 3, 2), FB_OUT_I32(&order), FB_OUT_F64(&sum) };
-    inside[0].strides[0] = 1, inside[0].strides[1] = 5;
+    inside[0].strides[0] = sizeof **field, inside[0].strides[1] = sizeof *field;
     OK(fb_call(client, "layout", inside, 3));
     CHECK(order == FB_COLUMN_MAJOR && sum == 91);
-    inside[0].shape[0] = 2, inside[0].shape[1] = 3, inside[0].strides[0] = 5, inside[0].strides[1] = 1;
+    inside[0].shape[0] = 2, inside[0].shape[1] = 3;
+    inside[0].strides[0] = sizeof *field, inside[0].strides[1] = sizeof **field;
     OK(fb_call(client, "layout", inside, 3));
     CHECK(order == FB_ROW_MAJOR && sum == 91);
     OK(fb_call(client, "columns", inside, 3));
@@ -143,22 +144,22 @@ static void references(fb_client *client)
 {
     double x[100], y[100], part[3];
     for (int i = 0; i < 100; ++i) x[i] = i;
-    const int64_t n = 100, offset = 10, count = 3, step = 2;
+    const int64_t offset = 10, step = 2;
     fb_ref *rx = NULL, *ry = NULL;
-    OK(fb_ref_create(client, FB_F64, 1, &n, x, NULL, &rx));
+    OK(fb_ref_create(client, FB_DENSE(x, FB_F64, 100), NULL, &rx));
     const fb_ref_opts beside = { .size = sizeof beside, .with = rx };
-    OK(fb_ref_create(client, FB_F64, 1, &n, NULL, &beside, &ry));
+    OK(fb_ref_create(client, FB_DENSE(NULL, FB_F64, 100), &beside, &ry));
     OK(FB_CALL(client, "axpy", FB_IN_F64(3), FB_REF(rx), FB_REF(ry)));
     OK(FB_CALL(client, "axpy", FB_IN_F64(1), FB_IN_ARRAY(x, FB_F64, 100), FB_REF(ry)));
-    OK(fb_ref_get(ry, y));
+    OK(fb_ref_get(ry, FB_DENSE(y, FB_F64, 100)));
     CHECK(y[0] == 0 && y[99] == 396);
-    OK(fb_ref_get_part(ry, 1, &offset, &count, &step, part));
+    OK(fb_ref_get_part(ry, &offset, &step, FB_DENSE(part, FB_F64, 3)));
     CHECK(part[0] == 40 && part[1] == 48 && part[2] == 56);
-    OK(fb_ref_put_part(ry, 1, &offset, &count, NULL, part));
-    OK(fb_ref_get(ry, y));
+    OK(fb_ref_put_part(ry, &offset, NULL, FB_DENSE(part, FB_F64, 3)));
+    OK(fb_ref_get(ry, FB_DENSE(y, FB_F64, 100)));
     CHECK(y[9] == 36 && y[10] == 40 && y[11] == 48 && y[12] == 56 && y[13] == 52);
-    OK(fb_ref_put(ry, x));
-    OK(fb_ref_get(ry, y));
+    OK(fb_ref_put(ry, FB_DENSE(x, FB_F64, 100)));
+    OK(fb_ref_get(ry, FB_DENSE(y, FB_F64, 100)));
     CHECK(memcmp(x, y, sizeof x) == 0);
 
     fb_info info;
@@ -171,13 +172,53 @@ static void references(fb_client *client)
     OK(fb_free(name));
     const int64_t beyond = 99, huge = INT64_C(1) << 40;
     fb_ref *none = NULL;
-    FAILS(FB_FULL, "", fb_ref_create(client, FB_F64, 1, &huge, NULL, NULL, &none));
-    FAILS(FB_BAD_ARGUMENT, "", fb_ref_get_part(ry, 1, &beyond, &count, NULL, part));
+    FAILS(FB_FULL, "", fb_ref_create(client, FB_DENSE(NULL, FB_F64, huge), NULL, &none));
+    FAILS(FB_BAD_ARGUMENT, "", fb_ref_get_part(ry, &beyond, NULL, FB_DENSE(part, FB_F64, 3)));
     FAILS(FB_BAD_ARGUMENT, "array", FB_CALL(client, "axpy", FB_REF(rx), FB_REF(rx), FB_REF(ry)));
     OK(fb_ref_kill(rx));
-    FAILS(FB_CLOSED, "fb_ref", fb_ref_get(rx, x));
+    FAILS(FB_CLOSED, "fb_ref", fb_ref_get(rx, FB_DENSE(x, FB_F64, 100)));
     FAILS(FB_CLOSED, "fb_ref", fb_ref_kill(rx));
     OK(fb_ref_kill(ry));
+}
+
+/* Arrays on a server, written and read where the elements lie apart, in both orders. */
+static void references_apart(fb_client *client)
+{
+    double field[4][5], back[4][5], dense[2][3];
+    for (int i = 0; i < 20; ++i) (&field[0][0])[i] = i, (&back[0][0])[i] = -1;
+    const int64_t rows[2] = { 2, 3 }, lines[2] = { sizeof *field, sizeof **field };
+    const int64_t columns[2] = { 3, 2 }, turned[2] = { sizeof **field, sizeof *field };
+    const fb_array inside = { FB_F64, 2, rows, lines, &field[1][1] }, there = { FB_F64, 2, rows, lines, &back[1][1] };
+    const fb_array fortran = { FB_F64, 2, columns, turned, &field[1][1] };
+    const fb_array back_turned = { FB_F64, 2, columns, turned, &back[1][1] };
+    fb_info info;
+    fb_ref *by_rows = NULL, *by_columns = NULL;
+    OK(fb_ref_create(client, &inside, NULL, &by_rows));
+    OK(fb_ref_get(by_rows, FB_DENSE(dense, FB_F64, 2, 3)));
+    CHECK(dense[0][0] == 6 && dense[0][2] == 8 && dense[1][0] == 11 && dense[1][2] == 13);
+    OK(fb_ref_create(client, &fortran, NULL, &by_columns));
+    OK(fb_ref_info(by_columns, &info));
+    CHECK(info.order == FB_COLUMN_MAJOR && info.shape[0] == 3 && info.shape[1] == 2);
+    OK(fb_ref_get(by_columns, FB_DENSE_F(dense, FB_F64, 3, 2)));
+    CHECK(dense[0][0] == 6 && dense[0][2] == 8 && dense[1][0] == 11 && dense[1][2] == 13);
+    for (int i = 0; i < 20; ++i) (&field[0][0])[i] += 100;
+    OK(fb_ref_put(by_rows, &inside));
+    OK(fb_ref_put(by_columns, &fortran));
+    OK(fb_ref_get(by_rows, &there));
+    CHECK(back[1][1] == 106 && back[2][3] == 113 && back[1][4] == -1 && back[0][1] == -1 && back[3][1] == -1);
+    memset(&back[1][1], 0, 3 * sizeof **back);
+    OK(fb_ref_get(by_columns, &back_turned));
+    CHECK(back[1][1] == 106 && back[2][3] == 113 && back[1][4] == -1);
+    /* A part of each: the first index of one is the last of the other. */
+    const int64_t at[2] = { 1, 0 }, one[2] = { 1, 2 };
+    const fb_array pair = { FB_F64, 2, one, turned, &field[0][0] };
+    OK(fb_ref_put_part(by_columns, at, NULL, &pair));
+    OK(fb_ref_get(by_columns, FB_DENSE_F(dense, FB_F64, 3, 2)));
+    CHECK(dense[0][0] == 106 && dense[0][1] == 100 && dense[1][1] == 105 && dense[1][2] == 113);
+    FAILS(FB_BAD_ARGUMENT, "was given for a part", fb_ref_put(by_rows, &fortran));
+    FAILS(FB_BAD_ARGUMENT, "was asked for", fb_ref_get(by_rows, &fortran));
+    OK(fb_ref_kill(by_rows));
+    OK(fb_ref_kill(by_columns));
 }
 
 int main(int argc, char **argv)
@@ -202,6 +243,7 @@ int main(int argc, char **argv)
     bad_calls(client);
     under_way(client);
     references(client);
+    references_apart(client);
 
     char **signatures = NULL, *signature = NULL;
     int64_t count = 0;

@@ -14,7 +14,7 @@ static void take(fb_run *run, int64_t step)
     fb_snapshot *snapshot = NULL;
     for (int i = 0; i < N; ++i) field[i] = (double)step + 0.25;
     OK(fb_snapshot_begin(run, step, (double)step, &snapshot));
-    OK(fb_snapshot_put(snapshot, "E", FB_F64, 1, &shape, NULL, NULL, field));
+    OK(fb_snapshot_put(snapshot, "E", FB_DENSE(field, FB_F64, shape), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_wait(snapshot, FB_FOREVER));
     OK(fb_snapshot_free(snapshot));
@@ -24,11 +24,11 @@ static void read_all(fb_run *run)
 {
     fb_snapshot *snapshot = NULL;
     OK(fb_snapshot_at(run, 2, &snapshot));
-    OK(fb_snapshot_get(snapshot, "E", FB_F64, 1, &shape, field));
+    OK(fb_snapshot_get(snapshot, "E", FB_DENSE(field, FB_F64, shape)));
     CHECK(field[0] == 2.25 && field[N - 1] == 2.25);
     OK(fb_snapshot_free(snapshot));
     OK(fb_snapshot_at(run, 3, &snapshot));
-    FAILS(FB_CORRUPT, "0000000003.h5", fb_snapshot_get(snapshot, "E", FB_F64, 1, &shape, field));
+    FAILS(FB_CORRUPT, "0000000003.h5", fb_snapshot_get(snapshot, "E", FB_DENSE(field, FB_F64, shape)));
     CHECK(strstr(fb_last_error(), "forebay drop") != NULL);
     OK(fb_snapshot_free(snapshot));
 }
@@ -59,7 +59,7 @@ static void go(fb_run *run)
     CHECK(count == 3 && steps[0] == 1 && steps[1] == 2 && steps[2] == 3);
     OK(fb_free(steps));
     OK(fb_snapshot_last(run, &snapshot));
-    OK(fb_snapshot_get(snapshot, "E", FB_F64, 1, &shape, field));
+    OK(fb_snapshot_get(snapshot, "E", FB_DENSE(field, FB_F64, shape)));
     CHECK(field[7] == 3.25);
     OK(fb_snapshot_passed(snapshot, &steps, &count));
     CHECK(count == 0);
@@ -75,14 +75,14 @@ static void lose(fb_run *run)
     fflush(stdout);
     CHECK(getchar() == '\n');
     OK(fb_snapshot_begin(run, 1, 1.0, &snapshot));
-    OK(fb_snapshot_put(snapshot, "E", FB_F64, 1, &shape, NULL, NULL, field));
+    OK(fb_snapshot_put(snapshot, "E", FB_DENSE(field, FB_F64, shape), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     puts("waiting");
     fflush(stdout);
     FAILS(FB_SERVER_LOST, "lost", fb_snapshot_wait(snapshot, FB_FOREVER));
     FAILS(FB_SERVER_LOST, "lost", fb_flush(run));
     FAILS(FB_SERVER_LOST, "lost", fb_rename(run, "a", "b", NULL));
-    FAILS(FB_SERVER_LOST, "lost", fb_put(run, "a", 0, FB_F64, 1, &shape, field));
+    FAILS(FB_SERVER_LOST, "lost", fb_put(run, "a", 0, FB_DENSE(field, FB_F64, shape)));
     OK(fb_snapshot_free(snapshot));
     FAILS(FB_SERVER_LOST, "lost", fb_run_close(run));
 }

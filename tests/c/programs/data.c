@@ -16,8 +16,8 @@ static void every_type(fb_run *run)
         snprintf(name, sizeof name, "types/%d", (int)types[i]);
         for (size_t b = 0; b < sizeof sent; ++b) sent[b] = (unsigned char)(types[i] == FB_BOOL ? b % 2 : b + i);
         memset(got, 0xee, sizeof got);
-        OK(fb_put(run, name, 0, types[i], 2, shape, sent));
-        OK(fb_get(run, name, 0, types[i], 2, shape, got));
+        OK(fb_put(run, name, 0, FB_DENSE(sent, types[i], shape[0], shape[1])));
+        OK(fb_get(run, name, 0, FB_DENSE(got, types[i], shape[0], shape[1])));
         CHECK(memcmp(sent, got, 6 * sizes[i]) == 0);
         CHECK(6 * sizes[i] == sizeof got || got[6 * sizes[i]] == 0xee);
     }
@@ -32,7 +32,7 @@ static void arrays_and_parts(fb_run *run)
     for (int i = 0; i < 20; ++i) (&field[0][0])[i] = i;
     const int64_t shape[2] = { 4, 5 };
     const fb_put_opts opts = { .size = sizeof opts, .units = "V/m", .attrs = "{\"solver\": \"spectral\", \"order\": 4}" };
-    OK(fb_put_with(run, "E", 7, FB_F64, 2, shape, field, &opts));
+    OK(fb_put_with(run, "E", 7, FB_DENSE(field, FB_F64, shape[0], shape[1]), &opts));
 
     fb_info info;
     OK(fb_dataset_info(run, "E", 7, &info));
@@ -41,28 +41,75 @@ static void arrays_and_parts(fb_run *run)
     CHECK(info.ndim == 2 && info.shape[0] == 4 && info.shape[1] == 5 && info.nbytes == 160);
 
     const int64_t offset[2] = { 1, 0 }, count[2] = { 2, 2 }, step[2] = { 2, 3 };
-    OK(fb_get_part(run, "E", 7, FB_F64, FB_ROW_MAJOR, 2, offset, count, step, part));
+    OK(fb_get_part(run, "E", 7, offset, step, FB_DENSE(part, FB_F64, count[0], count[1])));
     CHECK(part[0][0] == 5 && part[0][1] == 8 && part[1][0] == 15 && part[1][1] == 18);
-    OK(fb_get_part(run, "E", 7, FB_F64, FB_COLUMN_MAJOR, 2, offset, count, NULL, part));
+    OK(fb_get_part(run, "E", 7, offset, NULL, FB_DENSE_F(part, FB_F64, count[0], count[1])));
     CHECK(part[0][0] == 5 && part[0][1] == 10 && part[1][0] == 6 && part[1][1] == 11);
 
     /* The array of Fortran with the same elements. */
     for (int j = 0; j < 5; ++j)
         for (int i = 0; i < 4; ++i) column[j][i] = field[i][j];
-    const fb_put_opts fortran = { .size = sizeof fortran, .order = FB_COLUMN_MAJOR };
-    OK(fb_put_with(run, "F", 0, FB_F64, 2, shape, column, &fortran));
+    OK(fb_put(run, "F", 0, FB_DENSE_F(column, FB_F64, shape[0], shape[1])));
     OK(fb_dataset_info(run, "F", 0, &info));
     CHECK(info.order == FB_COLUMN_MAJOR && info.shape[0] == 4 && info.shape[1] == 5);
     double back[4][5] = { { 0 } };
-    OK(fb_get(run, "F", 0, FB_F64, 2, shape, back));
+    OK(fb_get(run, "F", 0, FB_DENSE(back, FB_F64, shape[0], shape[1])));
     CHECK(memcmp(back, field, sizeof back) == 0);
 
-    FAILS(FB_BAD_ARGUMENT, "f64", fb_get(run, "E", 7, FB_F32, 2, shape, back));
+    FAILS(FB_BAD_ARGUMENT, "f64", fb_get(run, "E", 7, FB_DENSE(back, FB_F32, shape[0], shape[1])));
     const int64_t other[2] = { 5, 4 };
-    FAILS(FB_BAD_ARGUMENT, "4", fb_get(run, "E", 7, FB_F64, 2, other, back));
-    FAILS(FB_NOT_FOUND, "nowhere", fb_get(run, "nowhere", 0, FB_F64, 2, shape, back));
+    FAILS(FB_BAD_ARGUMENT, "4", fb_get(run, "E", 7, FB_DENSE(back, FB_F64, other[0], other[1])));
+    FAILS(FB_NOT_FOUND, "nowhere", fb_get(run, "nowhere", 0, FB_DENSE(back, FB_F64, shape[0], shape[1])));
     const int64_t beyond[2] = { 3, 0 };
-    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "E", 7, FB_F64, FB_ROW_MAJOR, 2, beyond, count, step, part));
+    FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "E", 7, beyond, step, FB_DENSE(part, FB_F64, count[0], count[1])));
+}
+
+/* Elements that lie apart: the interior of a field with ghost cells, backwards, every other one, in both orders. */
+static void strides(fb_run *run)
+{
+    double ghosts[6][7], back[6][7], whole[4][5];
+    for (int i = 0; i < 42; ++i) (&ghosts[0][0])[i] = i, (&back[0][0])[i] = -1;
+    const int64_t inner[2] = { 4, 5 }, lines[2] = { sizeof *ghosts, sizeof **ghosts };
+    const fb_array interior = { FB_F64, 2, inner, lines, &ghosts[1][1] }, there = { FB_F64, 2, inner, lines, &back[1][1] };
+    OK(fb_put(run, "interior", 0, &interior));
+    OK(fb_get(run, "interior", 0, FB_DENSE(whole, FB_F64, 4, 5)));
+    CHECK(whole[0][0] == 8 && whole[0][4] == 12 && whole[3][4] == 33);
+    OK(fb_get(run, "interior", 0, &there));
+    for (int i = 0; i < 6; ++i)
+        for (int j = 0; j < 7; ++j) {
+            int is_inner = i > 0 && i < 5 && j > 0 && j < 6;
+            CHECK(back[i][j] == (is_inner ? ghosts[i][j] : -1));
+        }
+    fb_info info;
+    OK(fb_dataset_info(run, "interior", 0, &info));
+    CHECK(info.order == FB_ROW_MAJOR);
+
+    /* The same memory with its axes the other way round lies as arrays of Fortran do, and is kept so. */
+    const int64_t turned[2] = { 5, 4 }, columns[2] = { sizeof **ghosts, sizeof *ghosts };
+    const fb_array fortran = { FB_F64, 2, turned, columns, &ghosts[1][1] };
+    OK(fb_put(run, "turned", 0, &fortran));
+    OK(fb_dataset_info(run, "turned", 0, &info));
+    CHECK(info.order == FB_COLUMN_MAJOR && info.shape[0] == 5 && info.shape[1] == 4);
+    double other[5][4];
+    OK(fb_get(run, "turned", 0, FB_DENSE(other, FB_F64, 5, 4)));
+    for (int i = 0; i < 5; ++i)
+        for (int j = 0; j < 4; ++j) CHECK(other[i][j] == whole[j][i]);
+
+    const int64_t three[1] = { 3 }, backwards[1] = { -2 * (int64_t)sizeof **ghosts };
+    const fb_array odd = { FB_F64, 1, three, backwards, &ghosts[0][5] };
+    double got[3];
+    OK(fb_put(run, "odd", 0, &odd));
+    OK(fb_get(run, "odd", 0, FB_DENSE(got, FB_F64, 3)));
+    CHECK(got[0] == 5 && got[1] == 3 && got[2] == 1);
+    const int64_t offset[2] = { 1, 0 }, step[2] = { 2, 3 }, two[2] = { 2, 2 };
+    const fb_array part = { FB_F64, 2, two, lines, &back[0][0] };
+    OK(fb_get_part(run, "interior", 0, offset, step, &part));
+    CHECK(back[0][0] == whole[1][0] && back[0][1] == whole[1][3] && back[1][0] == whole[3][0] && back[1][1] == whole[3][3]);
+    CHECK(back[0][2] == -1 && back[2][0] == -1);
+    int64_t deleted = 0;
+    OK(fb_delete(run, "interior", 0, &deleted));
+    OK(fb_delete(run, "turned", 0, &deleted));
+    OK(fb_delete(run, "odd", 0, &deleted));
 }
 
 static void text_scalars_and_nothing(fb_run *run)
@@ -70,15 +117,15 @@ static void text_scalars_and_nothing(fb_run *run)
     const char words[] = "two streams of electrons";
     char read[sizeof words] = "";
     const int64_t length = sizeof words - 1, none = 0;
-    OK(fb_put(run, "title", 0, FB_STR, 1, &length, words));
-    OK(fb_get(run, "title", 0, FB_STR, 1, &length, read));
+    OK(fb_put(run, "title", 0, FB_DENSE(words, FB_STR, length)));
+    OK(fb_get(run, "title", 0, FB_DENSE(read, FB_STR, length)));
     CHECK(strcmp(read, words) == 0);
     double scalar = 2.5, again = 0;
-    OK(fb_put(run, "dt", 0, FB_F64, 0, NULL, &scalar));
-    OK(fb_get(run, "dt", 0, FB_F64, 0, NULL, &again));
+    OK(fb_put(run, "dt", 0, FB_ONE(&scalar, FB_F64)));
+    OK(fb_get(run, "dt", 0, FB_ONE(&again, FB_F64)));
     CHECK(again == 2.5);
-    OK(fb_put(run, "nothing", 0, FB_F32, 1, &none, NULL));
-    OK(fb_get(run, "nothing", 0, FB_F32, 1, &none, NULL));
+    OK(fb_put(run, "nothing", 0, FB_DENSE(NULL, FB_F32, none)));
+    OK(fb_get(run, "nothing", 0, FB_DENSE(NULL, FB_F32, none)));
 }
 
 static void versions_and_names(fb_run *run)
@@ -86,13 +133,13 @@ static void versions_and_names(fb_run *run)
     const int64_t one = 1;
     int32_t value = 1;
     uint64_t version = 0;
-    OK(fb_put_if_version(run, "v", 0, FB_I32, 1, &one, &value, 0, NULL, &version));
+    OK(fb_put_if_version(run, "v", 0, FB_DENSE(&value, FB_I32, one), 0, NULL, &version));
     CHECK(version == 1);
-    FAILS(FB_CONFLICT, "v", fb_put_if_version(run, "v", 0, FB_I32, 1, &one, &value, 0, NULL, NULL));
+    FAILS(FB_CONFLICT, "v", fb_put_if_version(run, "v", 0, FB_DENSE(&value, FB_I32, one), 0, NULL, NULL));
     value = 2;
-    OK(fb_put_if_version(run, "v", 0, FB_I32, 1, &one, &value, 1, NULL, &version));
+    OK(fb_put_if_version(run, "v", 0, FB_DENSE(&value, FB_I32, one), 1, NULL, &version));
     CHECK(version == 2);
-    OK(fb_put(run, "v", 3, FB_I32, 1, &one, &value));
+    OK(fb_put(run, "v", 3, FB_DENSE(&value, FB_I32, one)));
 
     fb_info *infos = NULL;
     int64_t count = -1;
@@ -109,7 +156,7 @@ static void versions_and_names(fb_run *run)
     OK(fb_list(run, "nobody*", FB_ALL_SETS, &infos, &count));
     CHECK(count == 0 && infos == NULL);
     OK(fb_delete(run, "x", 3, NULL));
-    FAILS(FB_NOT_FOUND, "x", fb_get(run, "x", 3, FB_I32, 1, &one, &value));
+    FAILS(FB_NOT_FOUND, "x", fb_get(run, "x", 3, FB_DENSE(&value, FB_I32, one)));
 }
 
 static void attributes(fb_run *run)
@@ -165,6 +212,7 @@ int main(int argc, char **argv)
     FAILS(FB_CONFLICT, "this process has", fb_run_open(argv[1], "a", &opts, &twice));
     every_type(run);
     arrays_and_parts(run);
+    strides(run);
     text_scalars_and_nothing(run);
     versions_and_names(run);
     attributes(run);
@@ -187,9 +235,9 @@ int main(int argc, char **argv)
     double dt = 0;
     OK(fb_run_open(path, "r", NULL, &run));
     OK(fb_is_read_only(run, &read_only));
-    OK(fb_get(run, "dt", 0, FB_F64, 0, NULL, &dt));
+    OK(fb_get(run, "dt", 0, FB_ONE(&dt, FB_F64)));
     CHECK(read_only == 1 && dt == 2.5);
-    FAILS(FB_READ_ONLY, "", fb_put(run, "dt", 0, FB_F64, 0, NULL, &dt));
+    FAILS(FB_READ_ONLY, "", fb_put(run, "dt", 0, FB_ONE(&dt, FB_F64)));
     OK(fb_run_close(run));
     OK(fb_free(path));
     NOTHING_IN_USE();

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-static void put(fb_run *run, const char *name, double value) { OK(fb_put(run, name, 0, FB_F64, 0, NULL, &value)); }
+static void put(fb_run *run, const char *name, double value) { OK(fb_put(run, name, 0, FB_ONE(&value, FB_F64))); }
 
 int main(int argc, char **argv)
 {

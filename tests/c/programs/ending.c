@@ -13,7 +13,7 @@ static fb_status keep(int64_t step, void *user)
     fb_snapshot *snapshot = NULL;
     const int64_t one = 1;
     OK(fb_snapshot_begin(user, step, 0.1 * (double)step, &snapshot));
-    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &one, NULL, NULL, &x));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(&x, FB_F64, one), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_free(snapshot));
     return FB_OK;
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         const int64_t one = 1;
         fb_step_info about = { .size = sizeof about };
         OK(fb_snapshot_step(last, &about));
-        OK(fb_snapshot_get(last, "x", FB_F64, 1, &one, &x));
+        OK(fb_snapshot_get(last, "x", FB_DENSE(&x, FB_F64, one)));
         loop.start = about.step;
         OK(fb_snapshot_free(last));
     }

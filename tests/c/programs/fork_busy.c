@@ -18,7 +18,7 @@ static void take(fb_run *run, int64_t step)
     static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
     fb_snapshot *snapshot;
     OK(fb_snapshot_begin(run, step, 0.0, &snapshot));
-    for (int i = 0; i < 8; i++) OK(fb_snapshot_put(snapshot, names[i], FB_F64, 1, shape, NULL, NULL, values));
+    for (int i = 0; i < 8; i++) OK(fb_snapshot_put(snapshot, names[i], FB_DENSE(values, FB_F64, shape[0]), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_free(snapshot));
 }

@@ -15,7 +15,7 @@ static fb_status keep(int64_t step, void *user)
     CHECK(kept->n < 8);
     kept->steps[kept->n++] = step;
     OK(fb_snapshot_begin(kept->run, step, 0, &snapshot));
-    OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+    OK(fb_snapshot_put(snapshot, "x", FB_ONE(&step, FB_I64), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     return fb_snapshot_free(snapshot);
 }
@@ -35,7 +35,7 @@ static void goes_on_where_it_says(const char *path)
     while (fb_step(run, &step, 28) > 0)
         if (step % 10 == 0) {
             OK(fb_snapshot_begin(run, step / 10, 0, &snapshot));
-            OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+            OK(fb_snapshot_put(snapshot, "x", FB_ONE(&step, FB_I64), NULL, NULL));
             OK(fb_snapshot_end(snapshot));
             OK(fb_snapshot_free(snapshot));
         }
@@ -58,7 +58,7 @@ static void goes_on_where_it_says(const char *path)
     OK(fb_run_open(path, "w", NULL, &run));
     if (fb_step(run, &step, 10) > 0) {
         OK(fb_snapshot_begin(run, 5, 0, &snapshot));
-        OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+        OK(fb_snapshot_put(snapshot, "x", FB_ONE(&step, FB_I64), NULL, NULL));
         OK(fb_snapshot_end(snapshot));
         OK(fb_snapshot_free(snapshot));
     }
@@ -82,7 +82,7 @@ static void goes_on_at_a_snapshot_with_options(const char *path)
     while (fb_step(run, &step, 5) > 0)
         if (step == 4) {
             OK(fb_snapshot_begin(run, step, 0, &snapshot));
-            OK(fb_snapshot_put(snapshot, "x", FB_I64, 0, NULL, NULL, NULL, &step));
+            OK(fb_snapshot_put(snapshot, "x", FB_ONE(&step, FB_I64), NULL, NULL));
             OK(fb_snapshot_end(snapshot));
             OK(fb_snapshot_free(snapshot));
         }

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     fb_snapshot *snapshot = NULL;
     OK(fb_snapshot_begin(run, STEPS, 0.5 * STEPS, &snapshot));
     const double x = rank;
-    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &one, FB_APPEND, NULL, &x));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(&x, FB_F64, one), FB_APPEND, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_wait(snapshot, 30));
     OK(fb_run_close(run));

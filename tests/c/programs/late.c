@@ -8,10 +8,10 @@ static void take(fb_run *run, int64_t step) {
     int64_t shape[] = { N };
     fb_snapshot *snapshot = NULL;
     OK(fb_snapshot_begin(run, step, 0.5 * step, &snapshot));
-    OK(fb_snapshot_put(snapshot, "E", FB_F64, 1, shape, NULL, NULL, field));
+    OK(fb_snapshot_put(snapshot, "E", FB_DENSE(field, FB_F64, shape[0]), NULL, NULL));
     /* The pieces of step 1, and of 11 and 21, do not make a whole, which shows when it is written. */
     int64_t part[] = { 5 }, offset[] = { 0 }, whole[] = { 9 };
-    if (step % 10 == 1) OK(fb_snapshot_put(snapshot, "F", FB_F64, 1, part, offset, whole, field));
+    if (step % 10 == 1) OK(fb_snapshot_put(snapshot, "F", FB_DENSE(field, FB_F64, part[0]), offset, whole));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_free(snapshot));
 }

@@ -20,11 +20,10 @@ static int find(void *library, const char *name, void *function, size_t size)
 int main(int argc, char **argv)
 {
     fb_status (*fb_run_open_)(const char *, const char *, const fb_open_opts *, fb_run **);
-    fb_status (*fb_put_)(fb_run *, const char *, int64_t, fb_dtype, int, const int64_t *, const void *);
+    fb_status (*fb_put_)(fb_run *, const char *, int64_t, const fb_array *);
     fb_status (*fb_run_close_)(fb_run *);
     const char *(*fb_last_error_)(void);
     const fb_open_opts opts = { .size = sizeof opts, .buffer = 4 << 20 };
-    const int64_t three = 3;
     fb_run *run = NULL;
     if (argc != 3) return 2;
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
@@ -33,7 +32,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-    if (fb_run_open_(argv[2], "w", &opts, &run) != FB_OK || fb_put_(run, "x", 0, FB_U8, 1, &three, "abc") != FB_OK) {
+    if (fb_run_open_(argv[2], "w", &opts, &run) != FB_OK || fb_put_(run, "x", 0, FB_DENSE("abc", FB_U8, 3)) != FB_OK) {
         fprintf(stderr, "%s\n", fb_last_error_());
         return 1;
     }
@@ -41,7 +40,7 @@ int main(int argc, char **argv)
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (library == NULL || !FIND(library, fb_put) || !FIND(library, fb_run_close)) return 1;
     for (int64_t set = 1; set < 1000; ++set)
-        if (fb_put_(run, "x", set, FB_U8, 1, &three, "abc") != FB_OK) return 1;
+        if (fb_put_(run, "x", set, FB_DENSE("abc", FB_U8, 3)) != FB_OK) return 1;
     if (fb_run_close_(run) != FB_OK) return 1;
     puts("done");
     return dlclose(library);

@@ -24,7 +24,7 @@ static fb_status save(int64_t step, void *user)
     FAILS(FB_CONFLICT, "in use", (fb_status)-fb_step(shared->run, &other, 1000));
     FAILS(FB_CONFLICT, "in use", fb_steps_from(shared->run, NULL));
     OK(fb_snapshot_begin(shared->run, step, NAN, &snapshot));
-    OK(fb_snapshot_put(snapshot, "x", FB_U8, 1, &three, NULL, NULL, "abc"));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE("abc", FB_U8, three), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_free(snapshot));
     shared->seen = step;
@@ -72,7 +72,7 @@ static void *put_until_closed(void *user)
     struct shared *shared = user;
     const int64_t three = 3;
     fb_status status = FB_OK;
-    for (int64_t i = 0; status == FB_OK; ++i) status = fb_put(shared->run, "x", i % 8, FB_U8, 1, &three, "abc");
+    for (int64_t i = 0; status == FB_OK; ++i) status = fb_put(shared->run, "x", i % 8, FB_DENSE("abc", FB_U8, three));
     /* While the run closes it may seem that its owner has gone. */
     check(status == FB_CLOSED || status == FB_SERVER_LOST, "the putting ends with the run", __FILE__, __LINE__);
     return NULL;
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
         /* The end with everything open: what was put and ended is not lost. */
         const int64_t three = 3;
         fb_snapshot *snapshot = NULL;
-        OK(fb_put(shared.run, "last", 0, FB_U8, 1, &three, "xyz"));
+        OK(fb_put(shared.run, "last", 0, FB_DENSE("xyz", FB_U8, three)));
         OK(fb_snapshot_begin(shared.run, step + 1, NAN, &snapshot));
         puts("done");
         return 0;

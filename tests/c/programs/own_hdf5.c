@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         fb_snapshot *snapshot = NULL;
         for (int i = 0; i < N; ++i) field[i] = (double)step + i;
         OK(fb_snapshot_begin(run, step, NAN, &snapshot));
-        OK(fb_snapshot_put(snapshot, "field", FB_F64, 1, &n, NULL, NULL, field));
+        OK(fb_snapshot_put(snapshot, "field", FB_DENSE(field, FB_F64, n), NULL, NULL));
         OK(fb_snapshot_end(snapshot));
         write_own(argv[2], field);
         memset(back, 0, sizeof back);
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
     OK(fb_run_open(argv[1], "r", NULL, &run));
     fb_snapshot *last = NULL;
     OK(fb_snapshot_last(run, &last));
-    OK(fb_snapshot_get(last, "field", FB_F64, 1, &n, back));
+    OK(fb_snapshot_get(last, "field", FB_DENSE(back, FB_F64, n)));
     CHECK(memcmp(field, back, sizeof field) == 0);
     char *path = NULL, step[4096];
     OK(fb_path(run, &path));

@@ -28,9 +28,9 @@ int main(int argc, char **argv)
     const int64_t three = 3;
     const fb_open_opts opts = { .size = sizeof opts, .buffer = 4 << 20 };
     OK(fb_run_open(argv[1], "w", &opts, &run));
-    OK(fb_put(run, "x", 0, FB_F64, 1, &three, x));
+    OK(fb_put(run, "x", 0, FB_DENSE(x, FB_F64, three)));
     OK(fb_snapshot_begin(run, 0, NAN, &snapshot));
-    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &three, NULL, NULL, x));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, three), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_wait(snapshot, FB_FOREVER));
     OK(fb_run_close(run));

@@ -16,13 +16,12 @@
 
 static fb_status twice(fb_request *request, void *)
 {
-    void *x = nullptr;
-    int64_t n[FB_MAX_RANK];
-    const fb_status status = fb_request_array(request, 1, FB_F64, &x, n, nullptr);
+    fb_array x;
+    const fb_status status = fb_request_array(request, 1, FB_F64, &x);
     if (status != FB_OK) return status;
     double factor = 0;
     fb_request_f64(request, 0, &factor);
-    for (int64_t i = 0; i < n[0] * n[1]; ++i) static_cast<double *>(x)[i] *= factor;
+    for (int64_t i = 0; i < x.shape[0] * x.shape[1]; ++i) static_cast<double *>(x.data)[i] *= factor;
     return fb_request_set_str(request, 2, "twice");
 }
 
@@ -36,11 +35,18 @@ int main(int argc, char **argv)
     opts.size = sizeof opts;
     opts.buffer = 4 << 20;
     OK(fb_run_open(argv[1], "w", &opts, &run));
-    OK(fb_put(run, "E", 0, FB_F64, 2, shape, field.data()));
-    OK(fb_get(run, "E", 0, FB_F64, 2, shape, back.data()));
+    OK(fb_put(run, "E", 0, FB_DENSE(field.data(), FB_F64, shape[0], shape[1])));
+    OK(fb_get(run, "E", 0, FB_DENSE(back.data(), FB_F64, shape[0], shape[1])));
+    const double columns[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+    double rows[3][2], one = 0;
+    OK(fb_put(run, "F", 0, FB_DENSE_F(columns, FB_F64, 3, 2)));
+    OK(fb_get(run, "F", 0, FB_DENSE(rows, FB_F64, 3, 2)));
+    OK(fb_put(run, "dt", 0, FB_ONE(&rows[1][1], FB_F64)));
+    OK(fb_get(run, "dt", 0, FB_ONE(&one, FB_F64)));
+    if (rows[2][0] != 3 || rows[0][1] != 4 || one != 5) return 1;
     fb_snapshot *snapshot = nullptr;
     OK(fb_snapshot_begin(run, 0, 0.0, &snapshot));
-    OK(fb_snapshot_put(snapshot, "E", FB_F64, 2, shape, FB_APPEND, nullptr, field.data()));
+    OK(fb_snapshot_put(snapshot, "E", FB_DENSE(field.data(), FB_F64, shape[0], shape[1]), FB_APPEND, nullptr));
     OK(fb_snapshot_end(snapshot));
     OK(fb_run_close(run));
     if (field != back) return 1;

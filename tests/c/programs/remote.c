@@ -17,7 +17,7 @@ static void take(fb_run *run, int64_t step)
     fb_snapshot *snapshot = NULL;
     fill(step);
     OK(fb_snapshot_begin(run, step, (double)step * 0.5, &snapshot));
-    OK(fb_snapshot_put(snapshot, "field", FB_F64, 2, shape, NULL, NULL, field));
+    OK(fb_snapshot_put(snapshot, "field", FB_DENSE(field, FB_F64, shape[0], shape[1]), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     memset(field, 0, sizeof field);
     OK(fb_snapshot_wait(snapshot, FB_FOREVER));
@@ -31,15 +31,15 @@ static void read_back(fb_run *run)
     double part[2] = { 0, 0 };
     fb_snapshot *snapshot = NULL;
     fb_info info;
-    OK(fb_get(run, "small/7", 0, FB_I32, 1, two, pair));
+    OK(fb_get(run, "small/7", 0, FB_DENSE(pair, FB_I32, two[0])));
     CHECK(pair[0] == 7 && pair[1] == 49);
     OK(fb_dataset_info(run, "small/7", 0, &info));
     CHECK(info.version == 1 && info.nbytes == 8);
-    FAILS(FB_NOT_FOUND, "small/99", fb_get(run, "small/99", 0, FB_I32, 1, two, pair));
+    FAILS(FB_NOT_FOUND, "small/99", fb_get(run, "small/99", 0, FB_DENSE(pair, FB_I32, two[0])));
     OK(fb_snapshot_at(run, STEPS - 1, &snapshot));
-    OK(fb_snapshot_get(snapshot, "field", FB_F64, 2, shape, field));
+    OK(fb_snapshot_get(snapshot, "field", FB_DENSE(field, FB_F64, shape[0], shape[1])));
     for (int i = 0; i < NX * NY; ++i) CHECK((&field[0][0])[i] == (STEPS - 1) * 1000000.0 + i);
-    OK(fb_snapshot_get_part(snapshot, "field", FB_F64, FB_ROW_MAJOR, 2, offset, count, NULL, part));
+    OK(fb_snapshot_get_part(snapshot, "field", offset, NULL, FB_DENSE(part, FB_F64, count[0], count[1])));
     CHECK(part[0] == (STEPS - 1) * 1000000.0 + 10 * NY + 20 && part[1] == part[0] + 1);
     OK(fb_snapshot_free(snapshot));
 }
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         const int64_t two[1] = { 2 };
         const int32_t pair[2] = { n, n * n };
         snprintf(name, sizeof name, "small/%d", (int)n);
-        OK(fb_put(run, name, 0, FB_I32, 1, two, pair));
+        OK(fb_put(run, name, 0, FB_DENSE(pair, FB_I32, two[0])));
     }
     int64_t step = -1;
     int going = 0;

@@ -8,31 +8,30 @@
 static inline fb_status axpy(fb_request *request, void *user)
 {
     double a = 0;
-    void *x = NULL, *y = NULL;
-    int64_t n[FB_MAX_RANK];
-    int rank = 0;
+    fb_array x, y;
     fb_status status;
     (void)user;
     if ((status = fb_request_f64(request, 0, &a)) != FB_OK) return status;
-    if ((status = fb_request_array(request, 1, FB_F64, &x, n, &rank)) != FB_OK) return status;
-    if ((status = fb_request_array(request, 2, FB_F64, &y, NULL, NULL)) != FB_OK) return status;
-    for (int64_t i = 0; i < n[0]; ++i) ((double *)y)[i] += a * ((double *)x)[i];
+    if ((status = fb_request_array(request, 1, FB_F64, &x)) != FB_OK) return status;
+    if ((status = fb_request_array(request, 2, FB_F64, &y)) != FB_OK) return status;
+    CHECK(x.ndim == 1 && x.strides == NULL && x.dtype == FB_F64);
+    for (int64_t i = 0; i < x.shape[0]; ++i) ((double *)y.data)[i] += a * ((double *)x.data)[i];
     return FB_OK;
 }
 
 /* Says of a matrix how it lies in memory, and gives its sum. */
 static inline fb_status layout(fb_request *request, void *user)
 {
-    void *m = NULL;
-    int64_t n[FB_MAX_RANK];
-    int rank = 0;
+    fb_array m;
     fb_order order;
     fb_status status;
     double sum = 0;
     (void)user;
-    if ((status = fb_request_array(request, 0, FB_F64, &m, n, &rank)) != FB_OK) return status;
+    if ((status = fb_request_array(request, 0, FB_F64, &m)) != FB_OK) return status;
     if ((status = fb_request_order(request, 0, &order)) != FB_OK) return status;
-    for (int64_t i = 0; i < n[0] * n[1]; ++i) sum += ((double *)m)[i] * (double)(i + 1);
+    CHECK((m.strides != NULL) == (order == FB_COLUMN_MAJOR));
+    CHECK(!m.strides || (m.strides[0] == 8 && m.strides[1] == 8 * m.shape[0]));
+    for (int64_t i = 0; i < m.shape[0] * m.shape[1]; ++i) sum += ((double *)m.data)[i] * (double)(i + 1);
     if ((status = fb_request_set_i64(request, 1, order)) != FB_OK) return status;
     return fb_request_set_f64(request, 2, sum);
 }
@@ -63,7 +62,8 @@ static inline fb_status values(fb_request *request, void *user)
     CHECK(fb_request_set_bytes(request, 5, bytes, count) == FB_OK);
     CHECK(fb_request_set_f64(request, 2, 1.0) == FB_BAD_ARGUMENT);
     CHECK(fb_request_f64(request, 99, complex_) == FB_BAD_ARGUMENT);
-    CHECK(fb_request_array(request, 0, FB_F64, (void **)&bytes, NULL, NULL) == FB_BAD_ARGUMENT);
+    fb_array none;
+    CHECK(fb_request_array(request, 0, FB_F64, &none) == FB_BAD_ARGUMENT);
     return FB_OK;
 }
 

@@ -15,22 +15,25 @@ static void take(fb_run *run, int64_t step)
     const int64_t three[2] = { 3, 2 };
     fb_snapshot *snapshot = NULL;
     OK(fb_snapshot_begin(run, step, step * 0.5, &snapshot));
-    OK(fb_snapshot_put(snapshot, "whole", FB_F64, 2, shape, NULL, NULL, field));
-    OK(fb_snapshot_put(snapshot, "blocks", FB_F64, 2, half, lower, shape, field));
-    OK(fb_snapshot_put(snapshot, "blocks", FB_F64, 2, half, upper, shape, field[NX / 2]));
-    OK(fb_snapshot_put(snapshot, "particles", FB_F32, 2, three, FB_APPEND, NULL, particles));
+    OK(fb_snapshot_put(snapshot, "whole", FB_DENSE(field, FB_F64, shape[0], shape[1]), NULL, NULL));
+    OK(fb_snapshot_put(snapshot, "blocks", FB_DENSE(field, FB_F64, half[0], half[1]), lower, shape));
+    OK(fb_snapshot_put(snapshot, "blocks", FB_DENSE(field[NX / 2], FB_F64, half[0], half[1]), upper, shape));
+    OK(fb_snapshot_put(snapshot, "particles", FB_DENSE(particles, FB_F32, three[0], three[1]), FB_APPEND, NULL));
     const fb_piece_opts opts = { .size = sizeof opts, .units = "V/m" };
-    OK(fb_snapshot_put_with(snapshot, "unit", FB_F64, 2, shape, NULL, NULL, field, &opts));
+    OK(fb_snapshot_put_with(snapshot, "unit", FB_DENSE(field, FB_F64, shape[0], shape[1]), NULL, NULL, &opts));
+    const int64_t inner[2] = { NX - 2, NY - 2 }, lines[2] = { sizeof *field, sizeof **field };
+    const fb_array interior = { FB_F64, 2, inner, lines, &field[1][1] };
+    OK(fb_snapshot_put(snapshot, "interior", &interior, NULL, NULL));
     /* The buffer is the program's again: what is written now is not in the snapshot. */
     memset(field, 0, sizeof field);
-    void *place = NULL;
-    OK(fb_snapshot_allocate(snapshot, "allocated", FB_F64, 2, shape, NULL, NULL, &opts, &place));
-    for (int i = 0; i < NX * NY; ++i) ((double *)place)[i] = (double)step + i;
+    fb_array place = { .dtype = FB_F64, .ndim = 2, .shape = shape };
+    OK(fb_snapshot_allocate(snapshot, "allocated", &place, NULL, NULL, &opts));
+    for (int i = 0; i < NX * NY; ++i) ((double *)place.data)[i] = (double)step + i;
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_wait(snapshot, FB_FOREVER));
-    FAILS(FB_CLOSED, "", fb_snapshot_put(snapshot, "late", FB_F64, 2, shape, NULL, NULL, field));
+    FAILS(FB_CLOSED, "", fb_snapshot_put(snapshot, "late", FB_DENSE(field, FB_F64, shape[0], shape[1]), NULL, NULL));
     FAILS(FB_BAD_ARGUMENT, "fb_snapshot_at",
-          fb_snapshot_get(snapshot, "whole", FB_F64, 2, shape, field));
+          fb_snapshot_get(snapshot, "whole", FB_DENSE(field, FB_F64, shape[0], shape[1])));
     OK(fb_snapshot_free(snapshot));
 }
 
@@ -44,14 +47,17 @@ static void look_at(fb_run *run, int64_t step)
     static const char *const arrays[] = { "whole", "blocks", "unit" };
     for (int a = 0; a < 3; ++a) {
         memset(field, 0, sizeof field);
-        OK(fb_snapshot_get(snapshot, arrays[a], FB_F64, 2, shape, field));
+        OK(fb_snapshot_get(snapshot, arrays[a], FB_DENSE(field, FB_F64, shape[0], shape[1])));
         for (int i = 0; i < NX * NY; ++i) CHECK((&field[0][0])[i] == (double)step * 100 + i);
     }
-    OK(fb_snapshot_get(snapshot, "allocated", FB_F64, 2, shape, field));
+    double interior[NX - 2][NY - 2];
+    OK(fb_snapshot_get(snapshot, "interior", FB_DENSE(interior, FB_F64, NX - 2, NY - 2)));
+    CHECK(interior[0][0] == field[1][1] && interior[NX - 3][NY - 3] == field[NX - 2][NY - 2]);
+    OK(fb_snapshot_get(snapshot, "allocated", FB_DENSE(field, FB_F64, shape[0], shape[1])));
     CHECK(field[NX - 1][NY - 1] == (double)step + NX * NY - 1);
-    OK(fb_snapshot_get(snapshot, "particles", FB_F32, 2, three, particles));
+    OK(fb_snapshot_get(snapshot, "particles", FB_DENSE(particles, FB_F32, three[0], three[1])));
     CHECK(particles[2][1] == 6);
-    OK(fb_snapshot_get_part(snapshot, "whole", FB_F64, FB_ROW_MAJOR, 2, offset, count, NULL, part));
+    OK(fb_snapshot_get_part(snapshot, "whole", offset, NULL, FB_DENSE(part, FB_F64, count[0], count[1])));
     CHECK(part[0] == (double)step * 100 + 9 && part[1] == (double)step * 100 + 10);
 
     fb_info info;
@@ -63,9 +69,9 @@ static void look_at(fb_run *run, int64_t step)
     OK(fb_snapshot_step(snapshot, &about));
     CHECK(about.step == step && about.time == step * 0.5 && about.nbytes >= 4 * NX * NY * 8 && about.finished == 0);
     OK(fb_snapshot_names(snapshot, &names, &how_many));
-    CHECK(how_many == 5);
+    CHECK(how_many == 6);
     OK(fb_free(names));
-    FAILS(FB_NOT_FOUND, "B", fb_snapshot_get(snapshot, "B", FB_F64, 2, shape, field));
+    FAILS(FB_NOT_FOUND, "B", fb_snapshot_get(snapshot, "B", FB_DENSE(field, FB_F64, shape[0], shape[1])));
     FAILS(FB_BAD_ARGUMENT, "complete", fb_snapshot_end(snapshot));
     OK(fb_snapshot_free(snapshot));
 }
@@ -79,17 +85,17 @@ static void bad_takers(fb_run *run)
     FAILS(FB_BAD_ARGUMENT, "-1", fb_snapshot_begin(run, -1, NAN, &snapshot));
     OK(fb_snapshot_begin(run, 99, NAN, &snapshot));
     FAILS(FB_CONFLICT, "99", fb_snapshot_begin(run, 100, NAN, &second));
-    FAILS(FB_BAD_ARGUMENT, "global", fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, &zero, NULL, x));
-    FAILS(FB_BAD_ARGUMENT, "", fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, &zero, &three, x));
-    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, NULL, NULL, x));
-    FAILS(FB_BAD_ARGUMENT, "x", fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, NULL, NULL, x));
+    FAILS(FB_BAD_ARGUMENT, "global", fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four), &zero, NULL));
+    FAILS(FB_BAD_ARGUMENT, "", fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four), &zero, &three));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four), NULL, NULL));
+    FAILS(FB_BAD_ARGUMENT, "x", fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four), NULL, NULL));
     OK(fb_snapshot_discard(snapshot));
     OK(fb_snapshot_discard(snapshot));
     FAILS(FB_CLOSED, "", fb_snapshot_end(snapshot));
     OK(fb_snapshot_free(snapshot));
     /* One that is freed, and never ended, is discarded. */
     OK(fb_snapshot_begin(run, 98, NAN, &snapshot));
-    OK(fb_snapshot_put(snapshot, "x", FB_F64, 1, &four, NULL, NULL, x));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four), NULL, NULL));
     OK(fb_snapshot_free(snapshot));
     FAILS(FB_NOT_FOUND, "98", fb_snapshot_at(run, 98, &snapshot));
 }
@@ -169,7 +175,7 @@ int main(int argc, char **argv)
         fb_snapshot *same = NULL;
         OK(fb_snapshot_begin(run, step, NAN, &same));
         OK(fb_snapshot_taken(same, &taken));
-        OK(fb_snapshot_put(same, "x", FB_F64, 0, NULL, NULL, NULL, &amplitude));
+        OK(fb_snapshot_put(same, "x", FB_ONE(&amplitude, FB_F64), NULL, NULL));
         OK(fb_snapshot_end(same));
         OK(fb_snapshot_wait(same, FB_FOREVER));
         OK(fb_snapshot_free(same));

@@ -19,7 +19,9 @@ int main(int argc, char **argv)
     const int32_t ids[] = { 1, 2, 3 };
     const double masses[] = { 1.5, 2.5, 3.5 };
     const char *kinds[] = { "ion", NULL, "electron" };
-    const fb_values rows3[] = { { "id", FB_I32, ids }, { "mass", FB_F64, masses }, { "kind", FB_STR, kinds } };
+    const fb_values rows3[] = { { .column = "id", .array = FB_DENSE(ids, FB_I32, 3) },
+                                 { .column = "mass", .array = FB_DENSE(masses, FB_F64, 3) },
+                                 { .column = "kind", .texts = kinds } };
     OK(fb_table_insert(table, 3, rows3, 3));
     int64_t count = 0;
     OK(fb_table_count(table, &count));
@@ -56,7 +58,7 @@ int main(int argc, char **argv)
     OK(fb_rows_free(rows));
 
     const double heavier = 9.0;
-    const fb_values set[] = { { "mass", FB_F64, &heavier } };
+    const fb_values set[] = { { .column = "mass", .array = FB_ONE(&heavier, FB_F64) } };
     OK(fb_table_update(table, set, 1, "id = ?", &which[1], 1, &count));
     CHECK(count == 1);
     OK(fb_table_delete(table, "id = 2", NULL, 0, &count));
@@ -74,7 +76,9 @@ int main(int argc, char **argv)
     const uint64_t big[] = { UINT64_MAX, 1, UINT64_C(1) << 63 };
     const float single[] = { 0.1f, NAN, -INFINITY };
     const double reals[] = { NAN, 0.5, INFINITY };
-    const fb_values odds[] = { { "k", FB_U64, big }, { "f", FB_F32, single }, { "v", FB_F64, reals } };
+    const fb_values odds[] = { { .column = "k", .array = FB_DENSE(big, FB_U64, 3) },
+                               { .column = "f", .array = FB_DENSE(single, FB_F32, 3) },
+                               { .column = "v", .array = FB_DENSE(reals, FB_F64, 3) } };
     fb_table *oddities = NULL;
     OK(fb_table_open(run, "odd", odd, 3, NULL, &oddities));
     OK(fb_table_insert(oddities, 3, odds, 3));
@@ -90,7 +94,7 @@ int main(int argc, char **argv)
     OK(fb_rows_f64(rows, 2, back));
     CHECK(isnan(back[0]) && back[1] == 0.5 && isinf(back[2]));
     OK(fb_rows_free(rows));
-    const fb_values none[] = { { "v", FB_F64, reals }, { "k", FB_U64, big } };
+    const fb_values none[] = { { .column = "v", .array = FB_ONE(reals, FB_F64) }, { .column = "k", .array = FB_ONE(big, FB_U64) } };
     OK(fb_table_update(oddities, none, 2, "k = 1", NULL, 0, &count));
     const fb_arg least_of_all[] = { FB_IN_U64(big[2]) };
     OK(fb_table_select(oddities, NULL, 0, "k >= ? and v is null", least_of_all, 1, &rows));
@@ -111,10 +115,12 @@ int main(int argc, char **argv)
     OK(fb_attr_set_str(run, "bodies", FB_TABLE, "source", "test"));
     OK(fb_table_free(again));
     FAILS(FB_NOT_FOUND, "stars", fb_table_open(run, "stars", NULL, 0, NULL, &again));
-    const fb_values wrong[] = { { "colour", FB_F64, masses } };
+    const fb_values wrong[] = { { .column = "colour", .array = FB_DENSE(masses, FB_F64, 3) } };
     FAILS(FB_NOT_FOUND, "colour", fb_table_insert(table, 3, wrong, 1));
-    const fb_values mixed[] = { { "mass", FB_STR, kinds } };
+    const fb_values mixed[] = { { .column = "mass", .texts = kinds } };
     FAILS(FB_BAD_ARGUMENT, "mass", fb_table_insert(table, 3, mixed, 1));
+    const fb_values few[] = { { .column = "mass", .array = FB_DENSE(masses, FB_F64, 2) } };
+    FAILS(FB_BAD_ARGUMENT, "2 values for 3 rows", fb_table_insert(table, 3, few, 1));
     FAILS(FB_BAD_ARGUMENT, "-3", fb_table_insert(table, -3, rows3, 3));
 
     /* The table goes with its run. */

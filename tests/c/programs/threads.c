@@ -33,16 +33,16 @@ static void *work(void *user)
     for (int32_t i = 0; i < PUTS; ++i) {
         const int32_t sent[3] = { i, own->number, -i };
         int32_t got[3] = { 0 };
-        OK(fb_put(own->shared, name, i, FB_I32, 1, &three, sent));
-        OK(fb_get(own->shared, name, i, FB_I32, 1, &three, got));
+        OK(fb_put(own->shared, name, i, FB_DENSE(sent, FB_I32, three)));
+        OK(fb_get(own->shared, name, i, FB_DENSE(got, FB_I32, three)));
         CHECK(memcmp(sent, got, sizeof got) == 0);
-        OK(fb_put(mine, "x", i, FB_I32, 1, &three, sent));
+        OK(fb_put(mine, "x", i, FB_DENSE(sent, FB_I32, three)));
     }
     /* The text of an error is of the thread that made it. */
     int32_t none[3];
-    FAILS(FB_NOT_FOUND, name, fb_get(own->shared, name, -1, FB_I32, 1, &three, none));
+    FAILS(FB_NOT_FOUND, name, fb_get(own->shared, name, -1, FB_DENSE(none, FB_I32, three)));
     OK(fb_snapshot_begin(mine, 1, NAN, &snapshot));
-    OK(fb_snapshot_put(snapshot, "x", FB_I32, 1, &three, NULL, NULL, "123456789abc"));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE("123456789abc", FB_I32, three), NULL, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_run_close(mine));
     CHECK(strstr(fb_last_error(), name) != NULL);
@@ -82,7 +82,7 @@ static void child(fb_run *run)
     CHECK(pid >= 0);
     if (pid == 0) {
         const double x = 1;
-        FAILS(FB_CLOSED, "fork", fb_put(run, "of the child", 0, FB_F64, 0, NULL, &x));
+        FAILS(FB_CLOSED, "fork", fb_put(run, "of the child", 0, FB_ONE(&x, FB_F64)));
         FAILS(FB_CLOSED, "fork", fb_flush(run));
         OK(fb_run_close(run));
         /* Tools that look for leaks at the end would find what threads held that are not here. */
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     races(run);
     child(run);
     const double x = 2;
-    OK(fb_put(run, "of the parent", 0, FB_F64, 0, NULL, &x));
+    OK(fb_put(run, "of the parent", 0, FB_ONE(&x, FB_F64)));
     OK(fb_run_close(run));
     NOTHING_IN_USE();
     puts("done");
