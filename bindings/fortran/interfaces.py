@@ -21,7 +21,7 @@ MADE = "! Generated from forebay.h by interfaces.py; do not edit."
 
 FUNCTION = re.compile(r"^(fb_status|int|const char \*) ?fb_([a-z0-9_]+)\(([^)]*)\);", re.M)
 STRUCTURE = re.compile(r"^typedef struct \{(.*?)^\} (fb_\w+);", re.M | re.S)
-MEMBER = re.compile(r"^    ((?:const )?\w+(?: const)?) (\**)(\w+)(?:\[(\w+)\])?;", re.M)
+MEMBER = re.compile(r"^    ((?:const )?\w+(?: const)?) ((?:\*(?:const )?)*)(\w+)(?:\[(\w+)\])?;", re.M)
 INTEGERS = {
     "int": "c_int",
     "int32_t": "c_int32_t",
@@ -107,6 +107,7 @@ def structures(header: str) -> str:
             continue
         twin = structure(name)
         members = [member(k.replace("const ", ""), s, n, e or None) for k, s, n, e in MEMBER.findall(body)]
+        assert len(members) == len(re.findall(r";$", body, re.M)), f"not all members of {name} are understood"
         made.append(f"  type, public, bind(c) :: {twin}\n" + "\n".join(members) + f"\n  end type {twin}")
     body = "\n\n".join(made)
     return f"""{MADE}

@@ -95,6 +95,7 @@ with fb.open(sys.argv[1], "r") as run:
     assert np.array_equal(kept["E"], 10 * i + j), kept["E"]
     assert np.array_equal(kept["B"], 10 * i + j), kept["B"]
     assert kept["x"].tolist() == [1, 2, 2], kept["x"]
+    assert np.array_equal(kept["v"], (10 * i + j)[:, 3:]) and kept["v"].flags.f_contiguous, kept["v"]
 print("done")
 """
 

@@ -1,7 +1,7 @@
 /* Arrays as Fortran has them: read from descriptors, packed where they lie apart, pointed at in place.
 
-       descriptor -> elements -> dense_in  -> the library     (no copy when they are dense)
-                              <- dense_back <- dense_out <-   */
+       descriptor -> elements -> pass_in  -> the library     (no copy but of texts and logicals)
+                              <- pass_back <- pass_out <-   */
 
 #include "arrays.h"
 
@@ -29,13 +29,6 @@ const char *fbf_said(void)
     memcpy(last, said, sizeof said);
     *said = 0;
     return last;
-}
-
-/* Bytes of an element as it is kept. */
-static int64_t size_of(fb_dtype dtype)
-{
-    static const char SIZES[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 2};
-    return dtype >= FB_I8 && dtype <= FB_F16 ? SIZES[dtype] : 0;
 }
 
 const char *dtype_name(fb_dtype dtype)
@@ -84,7 +77,7 @@ fb_status elements_of(const CFI_cdesc_t *array, fb_dtype dtype, int truth, struc
     e->size = (int64_t)array->elem_len;
     e->truth = truth;
     e->kind = dtype == FB_STR ? TEXTS : dtype == FB_BOOL && (e->size != 1 || truth != 1) ? LOGICALS : AS_THEY_ARE;
-    if (e->kind == AS_THEY_ARE && e->size != size_of(dtype))
+    if (e->kind == AS_THEY_ARE && e->size != fb_dtype_size(dtype))
         return refuse(FB_BAD_ARGUMENT, "elements of %lld bytes cannot be of dtype %s; leave the argument dtype away",
                       (long long)e->size, dtype_name(dtype));
     for (int axis = 0; axis < e->ndim; axis++) {
@@ -207,49 +200,85 @@ void elements_unpack(const struct elements *e, fb_order order, const void *from)
     move(e, order, (char *)(uintptr_t)from, 1);
 }
 
-/* Shape and order as they are kept, and room if that is to differ from where the elements lie. */
-static fb_status dense_room(const struct elements *e, struct dense *d)
+void first_fastest(struct passed *p, fb_dtype dtype, int ndim, const int64_t *shape, void *data)
 {
-    memset(d, 0, sizeof *d);
-    d->ndim = e->ndim;
-    memcpy(d->shape, e->shape, sizeof d->shape);
-    d->order = e->ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR;
-    d->data = e->data;
-    if (e->kind == TEXTS) { /* the last extent counts bytes */
-        d->order = FB_ROW_MAJOR;
-        d->shape[d->ndim++] = e->size;
-    }
-    if (!lies_dense(e) || !d->data) {
-        d->own = d->data = malloc((size_t)(elements_count(e) * kept_size(e)) + 1);
-        if (!d->own)
-            return refuse(FB_FULL, "there is no memory for a copy of %lld bytes", (long long)(elements_count(e) * kept_size(e)));
-    }
-    return FB_OK;
+    memcpy(p->shape, shape, (size_t)ndim * sizeof *shape);
+    fb_first_fastest_(dtype, ndim, shape, p->strides);
+    p->array = (fb_array){.dtype = dtype, .ndim = ndim, .shape = p->shape, .strides = p->strides, .data = data};
 }
 
-fb_status dense_in(const struct elements *e, struct dense *d)
+static fb_status own_room(const struct elements *e, struct passed *p)
 {
-    fb_status status = dense_room(e, d);
-    if (status != FB_OK || !d->own)
+    int64_t bytes = elements_count(e) * kept_size(e);
+    p->own = malloc((size_t)bytes + 1);
+    return p->own ? FB_OK : refuse(FB_FULL, "there is no memory for a copy of %lld bytes", (long long)bytes);
+}
+
+/* Where the elements lie; room where they are kept otherwise. */
+fb_status pass_out(const struct elements *e, fb_dtype dtype, struct passed *p)
+{
+    memset(p, 0, sizeof *p);
+    /* What a compiler says of the strides of an array without elements tells no order. */
+    if (e->kind == AS_THEY_ARE && elements_count(e) == 0) {
+        first_fastest(p, dtype, e->ndim, e->shape, e->data);
+        return FB_OK;
+    }
+    if (e->kind == AS_THEY_ARE) {
+        memcpy(p->shape, e->shape, sizeof p->shape);
+        memcpy(p->strides, e->stride, sizeof p->strides);
+        p->array = (fb_array){.dtype = dtype, .ndim = e->ndim, .shape = p->shape, .strides = p->strides, .data = e->data};
+        return FB_OK;
+    }
+    fb_status status = own_room(e, p);
+    if (status != FB_OK)
         return status;
-    elements_pack(e, d->order, d->own);
-    if (e->kind == TEXTS && e->ndim == 0)
-        d->shape[0] = trimmed(d->own, e->size);
+    first_fastest(p, dtype, e->ndim, e->shape, p->own);
+    if (e->kind == TEXTS) { /* the last extent counts bytes */
+        p->shape[p->array.ndim++] = e->size;
+        p->array.strides = NULL;
+    }
     return FB_OK;
 }
 
-fb_status dense_out(const struct elements *e, struct dense *d) { return dense_room(e, d); }
+/* The order in which a copy of them is packed. */
+static fb_order order_of(const struct elements *e) { return e->kind == TEXTS ? FB_ROW_MAJOR : FB_COLUMN_MAJOR; }
 
-void dense_back(const struct elements *e, const struct dense *d)
+fb_status pass_in(const struct elements *e, fb_dtype dtype, struct passed *p)
 {
-    if (d->own)
-        elements_unpack(e, d->order, d->own);
+    fb_status status = pass_out(e, dtype, p);
+    if (status != FB_OK || !p->own)
+        return status;
+    elements_pack(e, order_of(e), p->own);
+    if (e->kind == TEXTS && e->ndim == 0)
+        p->shape[0] = trimmed(p->own, e->size);
+    return FB_OK;
 }
 
-void dense_free(struct dense *d)
+fb_status reshape(const struct elements *e, int ndim, const int64_t *shape, int in, struct passed *p)
 {
-    free(d->own);
-    d->own = NULL;
+    fb_dtype dtype = p->array.dtype;
+    if (p->own || lies_dense(e)) {
+        first_fastest(p, dtype, ndim, shape, p->array.data);
+        return FB_OK;
+    }
+    fb_status status = own_room(e, p);
+    if (status == FB_OK && in)
+        elements_pack(e, FB_COLUMN_MAJOR, p->own);
+    if (status == FB_OK)
+        first_fastest(p, dtype, ndim, shape, p->own);
+    return status;
+}
+
+void pass_back(const struct elements *e, const struct passed *p)
+{
+    if (p->own)
+        elements_unpack(e, order_of(e), p->own);
+}
+
+void pass_free(struct passed *p)
+{
+    free(p->own);
+    p->own = NULL;
 }
 
 fb_status point(CFI_cdesc_t *pointer, void *data, fb_order order, const int64_t *shape)

@@ -26,13 +26,12 @@ struct elements {
     int64_t stride[FB_MAX_RANK]; /* bytes between neighbours */
 };
 
-/* The same elements as the library takes them: dense, of a dtype, in an order. */
-struct dense {
-    void *data;
-    int ndim;
-    fb_order order;
+/* The same elements as the library takes them: where they lie, or a copy of those that it keeps otherwise. */
+struct passed {
+    fb_array array;
     int64_t shape[FB_MAX_RANK];
-    void *own; /* memory to free, NULL when the elements lie so already */
+    int64_t strides[FB_MAX_RANK];
+    void *own; /* memory to free, NULL when they are passed where they lie */
 };
 
 /* The text of the error that was just returned: the shim's own, once, or the library's. */
@@ -53,13 +52,19 @@ int64_t elements_count(const struct elements *elements);
 /* Whether the elements lie as they are to be kept, the first index running fastest. */
 int lies_dense(const struct elements *elements);
 
-/* The elements for reading, dense in column-major order if they are not so (texts: row-major). */
-fb_status dense_in(const struct elements *elements, struct dense *dense);
+/* The elements for reading. */
+fb_status pass_in(const struct elements *elements, fb_dtype dtype, struct passed *passed);
 
-/* Room for elements to be written; they get there by dense_back. */
-fb_status dense_out(const struct elements *elements, struct dense *dense);
-void dense_back(const struct elements *elements, const struct dense *dense);
-void dense_free(struct dense *dense);
+/* Room for elements to be written; they get there by pass_back. */
+fb_status pass_out(const struct elements *elements, fb_dtype dtype, struct passed *passed);
+void pass_back(const struct elements *elements, const struct passed *passed);
+void pass_free(struct passed *passed);
+
+/* The same as an array of other extents with as many elements, the first index running fastest. */
+fb_status reshape(const struct elements *elements, int ndim, const int64_t *shape, int in, struct passed *passed);
+
+/* A dense array whose first index runs fastest, in `passed`. */
+void first_fastest(struct passed *passed, fb_dtype dtype, int ndim, const int64_t *shape, void *data);
 
 /* Copies elements to dense memory of an order, or back from there. */
 void elements_pack(const struct elements *elements, fb_order order, void *to);

@@ -2,7 +2,7 @@
 
        fb_in(x), fb_out(y) ... -> argument -> fb_arg -> fb_call
                                      |          |
-                   what differs: texts, logicals, elements that lie at odd distances
+                           what differs: texts, logicals
                                      |          |
                                   struct mending: own memory, back into place when the call is complete */
 
@@ -76,7 +76,7 @@ static fb_status mend_text(const argument *from, fb_arg *to, struct mended *one)
     return FB_OK;
 }
 
-/* Elements the library cannot take where they lie: logicals of several bytes, odd distances. */
+/* Elements the library cannot take where they lie: logicals of several bytes. */
 static fb_status mend_elements(const argument *from, fb_arg *to, struct mended *one)
 {
     const struct elements *e = &from->elements;
@@ -95,7 +95,6 @@ static fb_status mend_elements(const argument *from, fb_arg *to, struct mended *
 static fb_status mend(const argument *from, fb_arg *to, struct mended *one)
 {
     const struct elements *e = &from->elements;
-    int apart = 0, odd = 0;
     memset(to, 0, sizeof *to);
     to->kind = from->kind;
     to->direction = from->direction;
@@ -121,12 +120,9 @@ static fb_status mend(const argument *from, fb_arg *to, struct mended *one)
     to->ndim = e->ndim;
     to->order = e->ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR;
     memcpy(to->shape, e->shape, sizeof to->shape);
-    apart = !lies_dense(e);
-    for (int axis = 0; axis < e->ndim && apart; axis++) {
-        to->strides[axis] = e->stride[axis] / e->size;
-        odd |= e->stride[axis] % e->size != 0;
-    }
-    return apart && (odd || e->kind == LOGICALS) ? mend_elements(from, to, one) : FB_OK;
+    if (!lies_dense(e))
+        memcpy(to->strides, e->stride, sizeof to->strides);
+    return e->kind == LOGICALS ? mend_elements(from, to, one) : FB_OK;
 }
 
 /* All arguments; NULL with an error noted when one cannot be. */
@@ -242,28 +238,22 @@ void fbf_raw(int direction, const CFI_cdesc_t *array, int64_t *length, argument 
 
 /* --- rows -------------------------------------------------------------------------------------------- */
 
-/* Values as the library takes them: one after the other, texts as pointers; what is made for that is put
-   into `own`. */
-static fb_status values_of(const column_values *from, fb_values *to, void **own)
+/* Values as the library takes them, texts as pointers. */
+static fb_status values_of(const column_values *from, fb_values *to, struct passed *passed)
 {
     const argument *a = &from->values;
     const struct elements *e = &a->elements;
-    struct dense d = {0};
     to->column = from->column;
-    to->dtype = a->dtype;
     if (a->given == UNFIT)
         return refuse(FB_BAD_ARGUMENT, "the array for %s is not allocated", from->column);
     if (a->given == LONGER)
         return refuse(FB_BAD_ARGUMENT, "the value of %s is a text of more than %d bytes; give an array of one text", from->column, TEXT_ROOM - 1);
-    if (a->kind == FB_SCALAR) {
-        to->data = &a->value;
-        return FB_OK;
-    }
     if (a->dtype != FB_STR) {
-        fb_status status = dense_in(e, &d);
-        to->data = d.data;
-        *own = d.own;
-        return status;
+        to->array = &passed->array;
+        if (a->kind != FB_SCALAR)
+            return pass_in(e, a->dtype, passed);
+        passed->array = (fb_array){.dtype = a->dtype, .data = (void *)(uintptr_t)&a->value};
+        return FB_OK;
     }
     int64_t n = a->kind == FB_TEXT ? 1 : e->shape[0];
     const char **texts = calloc((size_t)n + 1, sizeof *texts + (size_t)e->size + 1);
@@ -278,8 +268,8 @@ static fb_status values_of(const column_values *from, fb_values *to, void **own)
         memcpy(at, text, (size_t)length);
         texts[i] = at;
     }
-    *own = texts;
-    to->data = texts;
+    passed->own = texts;
+    to->texts = texts;
     return FB_OK;
 }
 
@@ -295,23 +285,23 @@ fb_status fbf_table_write(fb_table *table, const column_values *values, int nval
 {
     struct mending *m = NULL;
     fb_values *made = calloc((size_t)nvalues + 1, sizeof *made);
-    void **own = calloc((size_t)nvalues + 1, sizeof *own);
+    struct passed *passed = calloc((size_t)nvalues + 1, sizeof *passed);
     int64_t nrows = nvalues ? rows_of(&values[0]) : 0;
-    fb_status status = made && own ? mend_all(args, nargs, &m) : refuse(FB_FULL, "there is no memory for %d columns", nvalues);
+    fb_status status = made && passed ? mend_all(args, nargs, &m) : refuse(FB_FULL, "there is no memory for %d columns", nvalues);
     for (int i = 0; i < nvalues && status == FB_OK; i++) {
         if (rows_of(&values[i]) != (update ? 1 : nrows))
             status = refuse(FB_BAD_ARGUMENT, "the column %s has %lld values, %lld are wanted", values[i].column,
                             (long long)rows_of(&values[i]), (long long)(update ? 1 : nrows));
         else
-            status = values_of(&values[i], &made[i], &own[i]);
+            status = values_of(&values[i], &made[i], &passed[i]);
     }
     if (status == FB_OK && update)
         status = fb_table_update(table, made, nvalues, condition, m->args, nargs, count);
     else if (status == FB_OK)
         status = fb_table_insert(table, nrows, made, nvalues);
-    for (int i = 0; i < nvalues && own; i++)
-        free(own[i]);
-    free(own);
+    for (int i = 0; i < nvalues && passed; i++)
+        pass_free(&passed[i]);
+    free(passed);
     free(made);
     fbf_drop(m);
     return status;

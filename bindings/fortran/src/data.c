@@ -14,21 +14,19 @@ enum { WHOLE = 0, BLOCK = 1, BEHIND = 2 };
 fb_status fbf_put(fb_run *run, const char *name, int64_t set, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
                   const char *units, const char *attrs, const int64_t *version, uint64_t *new_version)
 {
+    const fb_put_opts opts = {.size = sizeof opts, .units = units, .attrs = attrs};
     struct elements e;
-    struct dense d = {0};
+    struct passed p = {0};
     fb_status status = elements_of(array, dtype, truth, &e);
     if (status == FB_OK && version && *version < 0)
         status = refuse(FB_BAD_ARGUMENT, "the version %lld is below 0", (long long)*version);
     if (status == FB_OK)
-        status = dense_in(&e, &d);
-    if (status != FB_OK)
-        return status;
-    const fb_put_opts opts = {.size = sizeof opts, .units = units, .order = d.order, .attrs = attrs};
-    if (version)
-        status = fb_put_if_version(run, name, set, dtype, d.ndim, d.shape, d.data, (uint64_t)*version, &opts, new_version);
-    else
-        status = fb_put_with(run, name, set, dtype, d.ndim, d.shape, d.data, &opts);
-    dense_free(&d);
+        status = pass_in(&e, dtype, &p);
+    if (status == FB_OK && version)
+        status = fb_put_if_version(run, name, set, &p.array, (uint64_t)*version, &opts, new_version);
+    else if (status == FB_OK)
+        status = fb_put_with(run, name, set, &p.array, &opts);
+    pass_free(&p);
     return status;
 }
 
@@ -46,12 +44,11 @@ static fb_status describe(const struct source *from, fb_info *info)
                      : fb_snapshot_info(from->snapshot, from->name, info);
 }
 
-static fb_status read_part(const struct source *from, fb_dtype dtype, fb_order order, int ndim, const int64_t *offset,
-                           const int64_t *count, const int64_t *step, void *data)
+static fb_status read_part(const struct source *from, const int64_t *offset, const int64_t *step, const fb_array *to)
 {
     if (from->run)
-        return fb_get_part(from->run, from->name, from->set, dtype, order, ndim, offset, count, step, data);
-    return fb_snapshot_get_part(from->snapshot, from->name, dtype, order, ndim, offset, count, step, data);
+        return fb_get_part(from->run, from->name, from->set, offset, step, to);
+    return fb_snapshot_get_part(from->snapshot, from->name, offset, step, to);
 }
 
 /* Extents as text, such as (64, 128). */
@@ -95,8 +92,9 @@ static fb_status read_texts(const struct source *from, const fb_info *info, cons
     char *wide = status == FB_OK ? calloc((size_t)(n * e->size) + 1, 1) : NULL;
     if (status == FB_OK && (!raw || !wide))
         status = refuse(FB_FULL, "there is no memory for %lld texts", (long long)n);
+    const fb_array stored = {.dtype = FB_STR, .ndim = info->ndim, .shape = info->shape, .data = raw};
     if (status == FB_OK)
-        status = read_part(from, FB_STR, FB_ROW_MAJOR, info->ndim, zeros, info->shape, NULL, raw);
+        status = read_part(from, zeros, NULL, &stored);
     if (status == FB_OK) {
         for (int64_t i = 0; i < n; i++)
             memcpy(wide + i * e->size, raw + i * length, (size_t)length);
@@ -111,19 +109,19 @@ static fb_status read_whole(const struct source *from, fb_dtype dtype, const str
 {
     static const int64_t zeros[FB_MAX_RANK];
     fb_info info;
-    struct dense d = {0};
+    struct passed p = {0};
     fb_status status = describe(from, &info);
     if (status == FB_OK && e->kind == TEXTS)
         return read_texts(from, &info, e);
     if (status == FB_OK)
         status = same_as_stored(from->name, &info, dtype, e->ndim, e->shape);
     if (status == FB_OK)
-        status = dense_out(e, &d);
+        status = pass_out(e, dtype, &p);
     if (status == FB_OK)
-        status = read_part(from, dtype, d.order, d.ndim, zeros, d.shape, NULL, d.data);
+        status = read_part(from, zeros, NULL, &p.array);
     if (status == FB_OK)
-        dense_back(e, &d);
-    dense_free(&d);
+        pass_back(e, &p);
+    pass_free(&p);
     return status;
 }
 
@@ -143,7 +141,7 @@ static fb_status part_size(const struct elements *e, int ndim, const int64_t **c
 static fb_status read_some(const struct source *from, fb_dtype dtype, const struct elements *e, int ndim,
                            const int64_t *offset, const int64_t *count, const int64_t *step)
 {
-    struct dense d = {0};
+    struct passed p = {0};
     char text[128];
     int64_t all = 0;
     fb_status status = part_size(e, ndim, &count, &all);
@@ -152,12 +150,14 @@ static fb_status read_some(const struct source *from, fb_dtype dtype, const stru
     if (all != elements_count(e))
         return refuse(FB_BAD_ARGUMENT, "a part of %s elements does not fit into an array of %lld",
                       extents(ndim, count, text, sizeof text), (long long)elements_count(e));
-    status = dense_out(e, &d);
+    status = pass_out(e, dtype, &p);
+    if (status == FB_OK && ndim != e->ndim)
+        status = reshape(e, ndim, count, 0, &p);
     if (status == FB_OK)
-        status = read_part(from, dtype, FB_COLUMN_MAJOR, ndim, offset, count, step, d.data);
+        status = read_part(from, offset, step, &p.array);
     if (status == FB_OK)
-        dense_back(e, &d);
-    dense_free(&d);
+        pass_back(e, &p);
+    pass_free(&p);
     return status;
 }
 
@@ -183,27 +183,15 @@ static const int64_t *offset_of(int where, const int64_t *offset)
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
                            int where, const int64_t *offset, const int64_t *global, const char *units)
 {
+    const fb_piece_opts opts = {.size = sizeof opts, .units = units};
     struct elements e;
-    struct dense d = {0};
+    struct passed p = {0};
     fb_status status = elements_of(array, dtype, truth, &e);
-    fb_piece_opts opts = {.size = sizeof opts, .units = units, .order = e.ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR};
-    if (status != FB_OK)
-        return status;
-    offset = offset_of(where, offset);
-    global = where == BLOCK ? global : NULL;
-    if (e.kind == AS_THEY_ARE && !lies_dense(&e) && elements_count(&e) > 0) {
-        /* Elements that lie apart go into the buffer in one copy, as those that do not. */
-        void *place = NULL;
-        status = fb_snapshot_allocate(snapshot, name, dtype, e.ndim, e.shape, offset, global, &opts, &place);
-        if (status == FB_OK)
-            elements_pack(&e, opts.order, place);
-        return status;
-    }
-    status = dense_in(&e, &d);
-    opts.order = d.order;
     if (status == FB_OK)
-        status = fb_snapshot_put_with(snapshot, name, dtype, d.ndim, d.shape, offset, global, d.data, &opts);
-    dense_free(&d);
+        status = pass_in(&e, dtype, &p);
+    if (status == FB_OK)
+        status = fb_snapshot_put_with(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
+    pass_free(&p);
     return status;
 }
 
@@ -211,36 +199,48 @@ fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtyp
                                 const int64_t *local, int where, const int64_t *offset, const int64_t *global,
                                 const char *units)
 {
-    const fb_piece_opts opts = {.size = sizeof opts, .units = units, .order = ndim > 1 ? FB_COLUMN_MAJOR : FB_ROW_MAJOR};
-    void *place = NULL;
+    const fb_piece_opts opts = {.size = sizeof opts, .units = units};
+    struct passed p = {0};
     if (ndim != pointer->rank)
         return refuse(FB_BAD_ARGUMENT, "shape has %d extents, the pointer rank %d", ndim, pointer->rank);
-    fb_status status = fb_snapshot_allocate(snapshot, name, dtype, ndim, local, offset_of(where, offset),
-                                            where == BLOCK ? global : NULL, &opts, &place);
-    return status == FB_OK ? point(pointer, place, FB_COLUMN_MAJOR, local) : status;
+    first_fastest(&p, dtype, ndim, local, NULL);
+    fb_status status = fb_snapshot_allocate(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
+    return status == FB_OK ? point(pointer, p.array.data, FB_COLUMN_MAJOR, local) : status;
 }
 
-/* --- references: the library takes what it is given, so dtype and shape are checked here ----------- */
+/* --- references ------------------------------------------------------------------------------------- */
 
 fb_status fbf_ref_create(fb_client *client, fb_dtype dtype, int truth, const CFI_cdesc_t *array, const char *server,
                          fb_ref *with, fb_ref **reference)
 {
+    const fb_ref_opts opts = {.size = sizeof opts, .server = server, .with = with};
     struct elements e;
-    struct dense d = {0};
+    struct passed p = {0};
     fb_status status = elements_of(array, dtype, truth, &e);
     if (status == FB_OK)
-        status = dense_in(&e, &d);
-    const fb_ref_opts opts = {.size = sizeof opts, .order = d.order, .server = server, .with = with};
+        status = pass_in(&e, dtype, &p);
     if (status == FB_OK)
-        status = fb_ref_create(client, dtype, d.ndim, d.shape, d.data, &opts, reference);
-    dense_free(&d);
+        status = fb_ref_create(client, &p.array, &opts, reference);
+    pass_free(&p);
     return status;
 }
 
-/* The part of a reference that the elements are for; writes (put) or reads it. */
-static fb_status ref_part(fb_ref *reference, const struct elements *e, int ndim, const int64_t *offset,
+/* An array of zeros. */
+fb_status fbf_ref_zeros(fb_client *client, fb_dtype dtype, int ndim, const int64_t *shape, const char *server, fb_ref *with,
+                        fb_ref **reference)
+{
+    const fb_ref_opts opts = {.size = sizeof opts, .server = server, .with = with};
+    struct passed p = {0};
+    first_fastest(&p, dtype, ndim, shape, NULL);
+    return fb_ref_create(client, &p.array, &opts, reference);
+}
+
+/* The part of a reference that the elements are for; writes (put) or reads it. With a count of its own the array is
+   of another rank: its elements in their order are those of the part in Fortran's order. */
+static fb_status ref_part(fb_ref *reference, fb_dtype dtype, const struct elements *e, int ndim, const int64_t *offset,
                           const int64_t *count, const int64_t *step, int put)
 {
+    struct passed p = {0};
     int64_t all = 0;
     fb_status status = part_size(e, ndim, &count, &all);
     if (status != FB_OK)
@@ -248,82 +248,45 @@ static fb_status ref_part(fb_ref *reference, const struct elements *e, int ndim,
     if (all != elements_count(e))
         return refuse(FB_BAD_ARGUMENT, "a part of %lld elements and an array of %lld do not fit", (long long)all,
                       (long long)elements_count(e));
-    /* Parts travel row-major. With a count of its own the array is of another rank: its elements in
-       their order are those of the part in Fortran's order. */
-    struct elements part = *e;
-    char *flat = NULL, *row_major = malloc((size_t)(all * e->size) + 1);
-    status = row_major ? FB_OK : refuse(FB_FULL, "there is no memory for a copy of the part");
-    if (status == FB_OK && ndim != e->ndim) {
-        int64_t next = e->size;
-        flat = malloc((size_t)(all * e->size) + 1);
-        status = flat ? FB_OK : refuse(FB_FULL, "there is no memory for a copy of the part");
-        part.data = flat;
-        part.ndim = ndim;
-        for (int axis = 0; axis < ndim; axis++) {
-            part.shape[axis] = count[axis];
-            part.stride[axis] = next;
-            next *= count[axis];
-        }
-        if (status == FB_OK)
-            elements_pack(e, FB_COLUMN_MAJOR, flat);
-    }
-    if (status == FB_OK && put) {
-        elements_pack(&part, FB_ROW_MAJOR, row_major);
-        status = fb_ref_put_part(reference, ndim, offset, count, step, row_major);
-    } else if (status == FB_OK) {
-        status = fb_ref_get_part(reference, ndim, offset, count, step, row_major);
-        if (status == FB_OK)
-            elements_unpack(&part, FB_ROW_MAJOR, row_major);
-        if (status == FB_OK && flat)
-            elements_unpack(e, FB_COLUMN_MAJOR, flat);
-    }
-    free(flat);
-    free(row_major);
+    status = put ? pass_in(e, dtype, &p) : pass_out(e, dtype, &p);
+    if (status == FB_OK && ndim != e->ndim)
+        status = reshape(e, ndim, count, put, &p);
+    if (status == FB_OK)
+        status = put ? fb_ref_put_part(reference, offset, step, &p.array) : fb_ref_get_part(reference, offset, step, &p.array);
+    if (status == FB_OK && !put)
+        pass_back(e, &p);
+    pass_free(&p);
     return status;
 }
 
 fb_status fbf_ref_move(fb_ref *reference, fb_dtype dtype, int truth, const CFI_cdesc_t *array, int ndim,
                        const int64_t *offset, const int64_t *count, const int64_t *step, int put)
 {
+    static const int64_t zeros[FB_MAX_RANK];
     struct elements e;
-    struct dense d = {0};
     fb_info info;
     fb_status status = elements_of(array, dtype, truth, &e);
     if (status == FB_OK)
         status = fb_ref_info(reference, &info);
     if (status == FB_OK && offset && info.dtype != dtype)
         status = refuse(FB_BAD_ARGUMENT, "the array on the server is of dtype %s, not %s", dtype_name(info.dtype), dtype_name(dtype));
-    if (status == FB_OK && offset)
-        return ref_part(reference, &e, ndim, offset, count, step, put);
-    if (status == FB_OK)
+    if (status == FB_OK && !offset)
         status = same_as_stored("the array on the server", &info, dtype, e.ndim, e.shape);
     if (status != FB_OK)
         return status;
-    if (info.order == FB_ROW_MAJOR && e.ndim > 1) {
-        static const int64_t zeros[FB_MAX_RANK];
-        return ref_part(reference, &e, e.ndim, zeros, NULL, NULL, put);
-    }
-    status = put ? dense_in(&e, &d) : dense_out(&e, &d);
-    if (status == FB_OK)
-        status = put ? fb_ref_put(reference, d.data) : fb_ref_get(reference, d.data);
-    if (status == FB_OK && !put)
-        dense_back(&e, &d);
-    dense_free(&d);
-    return status;
+    if (offset)
+        return ref_part(reference, dtype, &e, ndim, offset, count, step, put);
+    return ref_part(reference, dtype, &e, e.ndim, zeros, NULL, NULL, put);
 }
 
 /* --- requests --------------------------------------------------------------------------------------- */
 
 fb_status fbf_request_array(fb_request *request, int index, fb_dtype dtype, CFI_cdesc_t *pointer)
 {
-    int64_t shape[FB_MAX_RANK] = {0};
-    void *data = NULL;
-    int ndim = 0;
-    fb_order order = FB_ROW_MAJOR;
-    fb_status status = fb_request_array(request, index, dtype, &data, shape, &ndim);
-    if (status == FB_OK && ndim != pointer->rank)
-        return refuse(FB_BAD_ARGUMENT, "parameter %d has rank %d, the pointer rank %d", index + 1, ndim, pointer->rank);
-    if (status == FB_OK)
-        status = fb_request_order(request, index, &order);
-    return status == FB_OK ? point(pointer, data, order, shape) : status;
+    fb_array found;
+    fb_status status = fb_request_array(request, index, dtype, &found);
+    if (status == FB_OK && found.ndim != pointer->rank)
+        return refuse(FB_BAD_ARGUMENT, "parameter %d has rank %d, the pointer rank %d", index + 1, found.ndim, pointer->rank);
+    fb_order order = status == FB_OK && found.strides ? FB_COLUMN_MAJOR : FB_ROW_MAJOR;
+    return status == FB_OK ? point(pointer, found.data, order, found.shape) : status;
 }

@@ -271,17 +271,14 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_server(:)
     integer(c_int64_t), target :: c_shape(FB_MAX_RANK)
-    type(lib_ref_opts_struct), target :: opts
-    type(c_ptr) :: made, where
+    type(c_ptr) :: made, where, beside
     integer(c_int) :: status
     integer :: n
     made = c_null_ptr
-    opts%size = c_sizeof(opts)
-    opts%server = text(server, c_server)
-    if (present(with)) opts%with = id(with%at)
+    beside = c_null_ptr
+    if (present(with)) beside = id(with%at)
     status = wholes(shape, c_shape, n, where)
-    if (n > 1) opts%order = FB_COLUMN_MAJOR
-    if (status == FB_OK) status = lib_ref_create(id(client%at), dtype, n, c_shape(:n), c_null_ptr, c_loc(opts), made)
+    if (status == FB_OK) status = fbf_ref_zeros(id(client%at), dtype, n, c_shape, text(server, c_server), beside, made)
     if (status == FB_OK) call hold(reference%at, A_REFERENCE, made)
     call settle(status, stat, errmsg)
   end subroutine ref_create_zeros

@@ -66,44 +66,34 @@ module forebay_library
       import
       type(c_ptr), value :: run, stats
     end function lib_run_stats
-    integer(c_int) function lib_put(run, name, set, dtype, ndim, shape, data) bind(c, name='fb_put')
+    integer(c_int) function lib_put(run, name, set, array) bind(c, name='fb_put')
       import
-      type(c_ptr), value :: run, name, data
+      type(c_ptr), value :: run, name, array
       integer(c_int64_t), value :: set
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: shape(*)
     end function lib_put
-    integer(c_int) function lib_put_with(run, name, set, dtype, ndim, shape, data, opts) &
-        bind(c, name='fb_put_with')
+    integer(c_int) function lib_put_with(run, name, set, array, opts) bind(c, name='fb_put_with')
       import
-      type(c_ptr), value :: run, name, data, opts
+      type(c_ptr), value :: run, name, array, opts
       integer(c_int64_t), value :: set
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: shape(*)
     end function lib_put_with
-    integer(c_int) function lib_put_if_version(run, name, set, dtype, ndim, shape, data, version, opts, new_version) &
+    integer(c_int) function lib_put_if_version(run, name, set, array, version, opts, new_version) &
         bind(c, name='fb_put_if_version')
       import
-      type(c_ptr), value :: run, name, data, opts
+      type(c_ptr), value :: run, name, array, opts
       integer(c_int64_t), value :: set, version
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: shape(*)
       integer(c_int64_t), intent(inout), optional :: new_version
     end function lib_put_if_version
-    integer(c_int) function lib_get(run, name, set, dtype, ndim, shape, data) bind(c, name='fb_get')
+    integer(c_int) function lib_get(run, name, set, array) bind(c, name='fb_get')
       import
-      type(c_ptr), value :: run, name, data
+      type(c_ptr), value :: run, name, array
       integer(c_int64_t), value :: set
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: shape(*)
     end function lib_get
-    integer(c_int) function lib_get_part(run, name, set, dtype, order, ndim, offset, count, step, data) &
+    integer(c_int) function lib_get_part(run, name, set, offset, step, array) &
         bind(c, name='fb_get_part')
       import
-      type(c_ptr), value :: run, name, data
+      type(c_ptr), value :: run, name, array
       integer(c_int64_t), value :: set
-      integer(c_int), value :: dtype, order, ndim
-      integer(c_int64_t), intent(in), optional :: offset(*), count(*), step(*)
+      integer(c_int64_t), intent(in), optional :: offset(*), step(*)
     end function lib_get_part
     integer(c_int) function lib_dataset_info(run, name, set, info) bind(c, name='fb_dataset_info')
       import
@@ -206,27 +196,23 @@ module forebay_library
       type(c_ptr), value :: snapshot
       integer(c_int), intent(inout), optional :: taken
     end function lib_snapshot_taken
-    integer(c_int) function lib_snapshot_put(snapshot, name, dtype, ndim, local, offset, global, data) &
+    integer(c_int) function lib_snapshot_put(snapshot, name, array, offset, global) &
         bind(c, name='fb_snapshot_put')
       import
-      type(c_ptr), value :: snapshot, name, data
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: local(*), offset(*), global(*)
+      type(c_ptr), value :: snapshot, name, array
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
     end function lib_snapshot_put
-    integer(c_int) function lib_snapshot_put_with(snapshot, name, dtype, ndim, local, offset, global, data, opts) &
+    integer(c_int) function lib_snapshot_put_with(snapshot, name, array, offset, global, opts) &
         bind(c, name='fb_snapshot_put_with')
       import
-      type(c_ptr), value :: snapshot, name, data, opts
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: local(*), offset(*), global(*)
+      type(c_ptr), value :: snapshot, name, array, opts
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
     end function lib_snapshot_put_with
-    integer(c_int) function lib_snapshot_allocate(snapshot, name, dtype, ndim, local, offset, global, opts, data) &
+    integer(c_int) function lib_snapshot_allocate(snapshot, name, array, offset, global, opts) &
         bind(c, name='fb_snapshot_allocate')
       import
-      type(c_ptr), value :: snapshot, name, opts
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: local(*), offset(*), global(*)
-      type(c_ptr), intent(inout) :: data
+      type(c_ptr), value :: snapshot, name, array, opts
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
     end function lib_snapshot_allocate
     integer(c_int) function lib_snapshot_end(snapshot) bind(c, name='fb_snapshot_end')
       import
@@ -322,19 +308,15 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot, name, info
     end function lib_snapshot_info
-    integer(c_int) function lib_snapshot_get(snapshot, name, dtype, ndim, shape, data) &
-        bind(c, name='fb_snapshot_get')
+    integer(c_int) function lib_snapshot_get(snapshot, name, array) bind(c, name='fb_snapshot_get')
       import
-      type(c_ptr), value :: snapshot, name, data
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: shape(*)
+      type(c_ptr), value :: snapshot, name, array
     end function lib_snapshot_get
-    integer(c_int) function lib_snapshot_get_part(snapshot, name, dtype, order, ndim, offset, count, step, data) &
+    integer(c_int) function lib_snapshot_get_part(snapshot, name, offset, step, array) &
         bind(c, name='fb_snapshot_get_part')
       import
-      type(c_ptr), value :: snapshot, name, data
-      integer(c_int), value :: dtype, order, ndim
-      integer(c_int64_t), intent(in), optional :: offset(*), count(*), step(*)
+      type(c_ptr), value :: snapshot, name, array
+      integer(c_int64_t), intent(in), optional :: offset(*), step(*)
     end function lib_snapshot_get_part
     integer(c_int) function lib_table_open(run, name, columns, ncolumns, opts, table) &
         bind(c, name='fb_table_open')
@@ -659,12 +641,10 @@ module forebay_library
       import
       type(c_ptr), value :: future
     end function lib_future_free
-    integer(c_int) function lib_ref_create(client, dtype, ndim, shape, data, opts, reference) &
+    integer(c_int) function lib_ref_create(client, array, opts, reference) &
         bind(c, name='fb_ref_create')
       import
-      type(c_ptr), value :: client, data, opts
-      integer(c_int), value :: dtype, ndim
-      integer(c_int64_t), intent(in), optional :: shape(*)
+      type(c_ptr), value :: client, array, opts
       type(c_ptr), intent(inout) :: reference
     end function lib_ref_create
     integer(c_int) function lib_ref_info(reference, info) bind(c, name='fb_ref_info')
@@ -677,27 +657,25 @@ module forebay_library
       type(c_ptr), intent(inout) :: name
       integer(c_int32_t), intent(inout), optional :: pid
     end function lib_ref_server
-    integer(c_int) function lib_ref_put(reference, data) bind(c, name='fb_ref_put')
+    integer(c_int) function lib_ref_put(reference, array) bind(c, name='fb_ref_put')
       import
-      type(c_ptr), value :: reference, data
+      type(c_ptr), value :: reference, array
     end function lib_ref_put
-    integer(c_int) function lib_ref_put_part(reference, ndim, offset, count, step, data) &
+    integer(c_int) function lib_ref_put_part(reference, offset, step, array) &
         bind(c, name='fb_ref_put_part')
       import
-      type(c_ptr), value :: reference, data
-      integer(c_int), value :: ndim
-      integer(c_int64_t), intent(in), optional :: offset(*), count(*), step(*)
+      type(c_ptr), value :: reference, array
+      integer(c_int64_t), intent(in), optional :: offset(*), step(*)
     end function lib_ref_put_part
-    integer(c_int) function lib_ref_get(reference, data) bind(c, name='fb_ref_get')
+    integer(c_int) function lib_ref_get(reference, array) bind(c, name='fb_ref_get')
       import
-      type(c_ptr), value :: reference, data
+      type(c_ptr), value :: reference, array
     end function lib_ref_get
-    integer(c_int) function lib_ref_get_part(reference, ndim, offset, count, step, data) &
+    integer(c_int) function lib_ref_get_part(reference, offset, step, array) &
         bind(c, name='fb_ref_get_part')
       import
-      type(c_ptr), value :: reference, data
-      integer(c_int), value :: ndim
-      integer(c_int64_t), intent(in), optional :: offset(*), count(*), step(*)
+      type(c_ptr), value :: reference, array
+      integer(c_int64_t), intent(in), optional :: offset(*), step(*)
     end function lib_ref_get_part
     integer(c_int) function lib_ref_kill(reference) bind(c, name='fb_ref_kill')
       import
@@ -742,13 +720,11 @@ module forebay_library
       import
       type(c_ptr), value :: server
     end function lib_server_free
-    integer(c_int) function lib_request_array(request, index, dtype, data, shape, ndim) &
+    integer(c_int) function lib_request_array(request, index, dtype, array) &
         bind(c, name='fb_request_array')
       import
-      type(c_ptr), value :: request, shape
+      type(c_ptr), value :: request, array
       integer(c_int), value :: index, dtype
-      type(c_ptr), intent(inout) :: data
-      integer(c_int), intent(inout), optional :: ndim
     end function lib_request_array
     integer(c_int) function lib_request_order(request, index, order) &
         bind(c, name='fb_request_order')

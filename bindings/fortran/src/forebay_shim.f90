@@ -61,6 +61,14 @@ module forebay_shim
       type(c_ptr), intent(inout) :: reference
       integer(c_int) :: status
     end function fbf_ref_create
+    function fbf_ref_zeros(client, dtype, ndim, shape, server, with, reference) bind(c) result(status)
+      import
+      type(c_ptr), value :: client, server, with
+      integer(c_int), value :: dtype, ndim
+      integer(c_int64_t), intent(in) :: shape(*)
+      type(c_ptr), intent(inout) :: reference
+      integer(c_int) :: status
+    end function fbf_ref_zeros
     function fbf_ref_write(reference, dtype, truth, array, ndim, offset, count, step, put) &
         bind(c, name='fbf_ref_move') result(status)
       import

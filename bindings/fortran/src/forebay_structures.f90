@@ -43,10 +43,17 @@ module forebay_structures
     integer(c_int64_t) :: in_memory = 0
   end type fb_stats
 
+  type, public, bind(c) :: lib_array_struct
+    integer(c_int) :: dtype = 0
+    integer(c_int) :: ndim = 0
+    type(c_ptr) :: shape = c_null_ptr
+    type(c_ptr) :: strides = c_null_ptr
+    type(c_ptr) :: data = c_null_ptr
+  end type lib_array_struct
+
   type, public, bind(c) :: lib_put_opts_struct
     integer(c_size_t) :: size = 0
     type(c_ptr) :: units = c_null_ptr
-    integer(c_int) :: order = 0
     type(c_ptr) :: attrs = c_null_ptr
   end type lib_put_opts_struct
 
@@ -65,7 +72,6 @@ module forebay_structures
   type, public, bind(c) :: lib_piece_opts_struct
     integer(c_size_t) :: size = 0
     type(c_ptr) :: units = c_null_ptr
-    integer(c_int) :: order = 0
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct
@@ -118,8 +124,8 @@ module forebay_structures
 
   type, public, bind(c) :: lib_values_struct
     type(c_ptr) :: column = c_null_ptr
-    integer(c_int) :: dtype = 0
-    type(c_ptr) :: data = c_null_ptr
+    type(c_ptr) :: array = c_null_ptr
+    type(c_ptr) :: texts = c_null_ptr
   end type lib_values_struct
 
   type, public, bind(c) :: lib_loop_opts_struct
@@ -169,7 +175,6 @@ module forebay_structures
 
   type, public, bind(c) :: lib_ref_opts_struct
     integer(c_size_t) :: size = 0
-    integer(c_int) :: order = 0
     type(c_ptr) :: server = c_null_ptr
     type(c_ptr) :: with = c_null_ptr
   end type lib_ref_opts_struct

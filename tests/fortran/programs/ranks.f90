@@ -20,6 +20,8 @@ program ranks
   call fb_snapshot_allocate(snapshot, 'B', b, shape(e), offset=[0, 3 * rank], global=[4, 6])
   b = e
   call fb_snapshot_put(snapshot, 'x', spread(rank + 1d0, 1, rank + 1), append=.true.)
+  ! A rank without particles has them in the order of the others.
+  call fb_snapshot_put(snapshot, 'v', e(:4 * rank, :), append=.true.)
   call fb_snapshot_end(snapshot)
   call fb_snapshot_wait(snapshot, timeout=30d0)
   call fb_run_close(run)
