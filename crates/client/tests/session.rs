@@ -196,7 +196,7 @@ fn the_loop_head_carries_out_acts_at_their_step_and_holds_at_the_gate() {
     ];
     let helper = std::thread::spawn(move || {
         let applied = || diary.lock().unwrap().iter().any(|l| l.starts_with("Applied { id: 4"));
-        until("the hold", || applied() && held.word(word::HELD).load(Ordering::Acquire) == 1);
+        until("the hold", || applied() && held.word(word::HELD).load(Ordering::Acquire) & word::AT_GATE != 0);
         held.word(word::GATE).store(u64::MAX, Ordering::SeqCst);
     });
     let mut steps = run.steps(6, None).unwrap();

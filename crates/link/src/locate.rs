@@ -7,7 +7,10 @@ use forebay_arena::place;
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Before an agent that died is looked for again.
+const PAUSE: Duration = Duration::from_millis(10);
 
 type Start = dyn Fn() -> Result<PathBuf> + Send + Sync;
 
@@ -109,6 +112,34 @@ impl Locator {
                 Code::NoServer,
                 format!("no agent answers ({failed}); start one with `forebay up`, or check FOREBAY_BROKER"),
             )),
+        }
+    }
+}
+
+impl Locator {
+    /// Connects, starting an agent if need be, and asks what is asked first. One that dies before it answers gives way
+    /// to another one: nothing is known of it yet that could be lost.
+    pub fn first<T>(
+        &self,
+        role: &str,
+        timeout: Duration,
+        mut ask: impl FnMut(&mut Wire) -> Result<T>,
+    ) -> Result<(Wire, T)> {
+        let mut lost: Option<Instant> = None;
+        loop {
+            let tried = self.connect_or_start(role, timeout).and_then(|mut wire| {
+                let answer = ask(&mut wire)?;
+                Ok((wire, answer))
+            });
+            let again =
+                |e: &Error| e.code() == Code::ServerLost || e.code() == Code::NoServer && lost.is_some();
+            match tried {
+                Err(e) if again(&e) && lost.is_none_or(|since| since.elapsed() < timeout) => {
+                    lost.get_or_insert_with(Instant::now);
+                    std::thread::sleep(PAUSE);
+                }
+                done => return done,
+            }
         }
     }
 }

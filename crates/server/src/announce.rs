@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_link::{Locator, Wire};
-use forebay_types::Result;
 use forebay_types::directory::{BrokerRequest, HEARTBEAT_MS, ServerInfo};
+use forebay_types::{Code, Result};
 
 use crate::peer::lock;
 use crate::shared::Shared;
@@ -32,7 +32,16 @@ impl Announcer {
     /// Announces the server for the first time.
     pub fn start(shared: &Shared, locator: Locator, wire: Wire) -> Result<Announcer> {
         let mut announcer = Announcer { locator, wire: Some(wire), told: None };
-        announcer.announce(shared)?;
+        match announcer.announce(shared) {
+            Err(e) if e.code() == Code::ServerLost => {
+                let info = shared.info();
+                let announce = BrokerRequest::Announce(info.clone());
+                let ask = |wire: &mut Wire| wire.ask_with(&announce, &[], TIMEOUT).map(drop);
+                let (wire, ()) = announcer.locator.first("server", TIMEOUT, ask)?;
+                (announcer.wire, announcer.told) = (Some(wire), Some(info));
+            }
+            told => told?,
+        }
         Ok(announcer)
     }
 

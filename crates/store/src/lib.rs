@@ -27,7 +27,7 @@ pub use care::{
     Doubt, Progress, Repaired, Report, Saved, compact, compact_with, doubt, lacks_catalog, recover,
     recover_with, repair, repair_with, verify, verify_with,
 };
-pub use catalog::PartialRow;
+pub use catalog::{OpenAct, PartialRow};
 pub use located::{Array, Located};
 pub use owner::{
     Absence, Attach, Deaf, InMemory, OVER_THE_NETWORK, Options, Orphan, Owner, Replayed, Says, Sink,

@@ -33,8 +33,15 @@ pub mod word {
     pub const HIDDEN_NS: usize = 8;
     /// Owner: bytes made durable.
     pub const WRITTEN_BYTES: usize = 9;
-    /// Rank: 1 while it is held at the gate.
+    /// Rank: [`AT_GATE`] while it waits at the gate, [`TOLD_TO_HOLD`] from Stop or Step until it is told to go on,
+    /// [`OVER`] behind a loop.
     pub const HELD: usize = 10;
+    /// In [`HELD`]: it waits, whatever for.
+    pub const AT_GATE: u64 = 1;
+    /// In [`HELD`]: the last act that held it or let it go was one that holds; a successor of the owner keeps it held.
+    pub const TOLD_TO_HOLD: u64 = 2;
+    /// In [`HELD`]: its loop has ended, and no other one has begun.
+    pub const OVER: u64 = 4;
     /// Rank: 1 when it has given the session up; a successor of the owner does not wait for it.
     pub const LEFT: usize = 11;
     /// Owner: counts the commits of the catalog, each before anybody is told of it.
@@ -71,6 +78,8 @@ pub mod word {
     /// Owner: the highest number of a request that was refused as the disk had no room, stored before the rank is
     /// answered: a successor that finds it in the ring does it not.
     pub const REFUSED: usize = 26;
+    /// Rank: the number of the last act that it has begun to carry out.
+    pub const DONE: usize = 27;
     /// In [`FROM`]: the run went back to its beginning.
     pub const BEGINNING: u64 = u64::MAX;
 }

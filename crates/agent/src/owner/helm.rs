@@ -1,11 +1,11 @@
 //! Steering carried out: the state machine decides, this reads and writes the words of the
 //! ranks' segments, sends notices, and tells page and log.
 
-use super::steering::{Ack, Action, Seen, Steering};
+use super::steering::{Ack, Action, LeftAct, LeftRank, Seen, Steering};
 use crate::diary::seconds_now;
 use crate::lock::lock;
 use forebay_arena::{Bell, Direction, Segment};
-use forebay_store::Orphan;
+use forebay_store::{OpenAct, Orphan};
 use forebay_types::Result;
 use forebay_types::control::word;
 use forebay_types::watch::{Act, Declare, Phase, StateInfo};
@@ -96,18 +96,50 @@ impl Helm {
         self.drive(&mut inner, out, |m, actions| m.join(rank, size, actions));
     }
 
-    /// Ranks of an owner that died go on here. Where one of them was held, the run stays held.
+    /// Ranks of an owner that died go on here.
     pub fn take_over(&self, out: &dyn Outside, size: u32, orphans: &[Orphan]) {
         let mut inner = lock(&self.inner);
-        let word = |o: &Orphan, w| o.segment.word(w).load(Ordering::SeqCst);
-        let held = orphans.iter().filter(|o| word(o, word::HELD) != 0).map(|o| word(o, word::GATE));
-        let held = held.filter(|gate| *gate != u64::MAX).map(|gate| gate as i64).min();
         for o in orphans {
             let (segment, bell) = (o.segment.clone(), o.segment.bell(Direction::Down));
             inner.ranks.insert(o.rank, Rank { session: o.session, segment, bell });
         }
         let seen = now(&inner.ranks);
-        self.drive(&mut inner, out, |m, actions| m.take_over(size, &seen, held, actions));
+        self.drive(&mut inner, out, |m, actions| m.take_over(size, &seen, actions));
+    }
+
+    /// One of them has come.
+    pub fn came(&self, rank: u32) {
+        lock(&self.inner).machine.came(rank);
+    }
+
+    /// When all of them have come or are gone: the least number of an act that all have carried out.
+    pub fn may_go_on(&self) -> Option<u64> {
+        let inner = lock(&self.inner);
+        let done = |r: &Rank| r.segment.word(word::DONE).load(Ordering::SeqCst);
+        inner.machine.may_go_on().then(|| inner.ranks.values().map(done).min().unwrap_or(0))
+    }
+
+    /// Steers them from now on, with the acts that some of them have not carried out.
+    pub fn go_on(&self, out: &dyn Outside, acts: Vec<OpenAct>) {
+        let mut inner = lock(&self.inner);
+        if !inner.machine.may_go_on() {
+            return;
+        }
+        let left = |(rank, r): (&u32, &Rank)| {
+            let word = |w| r.segment.word(w).load(Ordering::SeqCst);
+            LeftRank {
+                seen: Seen { rank: *rank, step: r.step() },
+                gate: Some(word(word::GATE)).filter(|g| *g != u64::MAX).map(|g| g as i64),
+                waits: word(word::HELD) & word::AT_GATE != 0,
+                holds: word(word::HELD) & word::TOLD_TO_HOLD != 0,
+                over: word(word::HELD) & word::OVER != 0,
+                done: word(word::DONE),
+            }
+        };
+        let ranks: Vec<LeftRank> = inner.ranks.iter().map(left).collect();
+        let act = |a: OpenAct| Some(LeftAct { id: a.id, who: a.who, at: a.asked, act: a.act?, step: a.step });
+        let acts = acts.into_iter().filter_map(act).collect();
+        self.drive(&mut inner, out, |m, actions| m.go_on(&ranks, acts, actions));
     }
 
     /// A session has ended. A later session of the same rank is not meant.
@@ -190,7 +222,7 @@ impl Helm {
         let view = |(rank, r): (&u32, &Rank)| RankView {
             rank: *rank,
             step: r.step(),
-            held: r.segment.word(word::HELD).load(Ordering::Relaxed) != 0,
+            held: r.segment.word(word::HELD).load(Ordering::Relaxed) & word::AT_GATE != 0,
             buffer: r.segment.block_bytes(),
         };
         lock(&self.inner).ranks.iter().map(view).collect()

@@ -353,11 +353,15 @@ impl Run {
         site.publish(&self.path.join(layout::AGENT))?;
         self.show(&*site, owner.run_id(), &open.program)?;
         let orphans = owner.orphans()?;
+        let open_acts = owner.open_acts(u64::MAX >> 1)?;
         let orphaned =
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
         let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
         lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats });
-        if !orphans.is_empty() {
+        if orphans.is_empty() {
+            // Nobody is left who could carry out what is open.
+            open_acts.iter().for_each(|act| self.refused(act.id, GONE));
+        } else {
             self.helm.take_over(&**self, open.size, &orphans);
             let ranks = counted(orphans.len(), "rank");
             self.log(format_args!("of a dead owner {ranks} left, to go on here"));
@@ -463,6 +467,8 @@ impl Run {
         let attach = Attach { session: session.number, segment: segment.clone() };
         if let Some(what) = &session.resumed {
             owner.resume(what.clone(), &attach, ears)?;
+            self.helm.came(session.rank);
+            self.steer_on();
             self.look_again();
             return owner.doorbell();
         }
@@ -473,10 +479,21 @@ impl Run {
         owner.doorbell()
     }
 
+    /// Ranks of a dead owner are steered as soon as the last of them has come or is gone.
+    fn steer_on(&self) {
+        let (Some(done), Some(owner)) = (self.helm.may_go_on(), self.owner()) else { return };
+        match owner.open_acts(done) {
+            Ok(acts) => self.helm.go_on(self, acts),
+            // A store that is lost ends the run of its ranks.
+            Err(e) => self.log(&e),
+        }
+    }
+
     /// Everything a session left is applied.
     pub fn closed(&self, session: u64, clean: bool) {
         let Some(rank) = self.rank_of(session) else { return };
         self.helm.leave(self, rank, session, !clean);
+        self.steer_on();
         if let Some(page) = self.page() {
             page.rank_left(rank);
         }
@@ -494,6 +511,7 @@ impl Run {
         }
         self.await_last_words(session);
         self.helm.leave(self, rank, session, true);
+        self.steer_on();
         let _turn = lock(&self.turn);
         let (left, all_left) = match lock(&self.state).life.as_mut() {
             Some(life) => (life.seats.leave(session, self.now()), life.seats.have_all_left()),

@@ -125,6 +125,25 @@ struct Known {
 }
 
 impl Known {
+    /// What the broker answered.
+    fn take(&mut self, answer: serde_json::Value) -> Result<()> {
+        let directory: Directory = serde_json::from_value(answer)
+            .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
+        self.ask_again = coarse() + FRESH;
+        self.turn = self.turn.max(directory.turn as usize);
+        self.settling = directory.settling;
+        let before = std::mem::replace(&mut self.offers, offers(directory));
+        for (name, offer) in &self.offers {
+            if let Some(older) = before.get(name) {
+                offer.inherit(older);
+            }
+        }
+        if self.settling {
+            self.keep(before);
+        }
+        Ok(())
+    }
+
     /// What a new broker lacks of the earlier table is taken to be there still.
     fn keep(&mut self, before: QuickMap<String, Arc<Offer>>) {
         for (name, old) in before {
@@ -194,16 +213,17 @@ impl Known {
 impl Table {
     /// Connects to the broker, starting an agent if need be, and fetches the table.
     pub fn fetch(locator: Locator) -> Result<Table> {
-        let wire = locator.connect_or_start("client", LONG)?;
-        let known = Known { key: wire.key().cloned(), ..Known::default() };
-        let table = Table {
+        let ask =
+            |wire: &mut Wire| wire.ask_with(&BrokerRequest::Directory, &[], LONG).map(|(value, _)| value);
+        let (wire, answer) = locator.first("client", LONG, ask)?;
+        let mut known = Known { key: wire.key().cloned(), ..Known::default() };
+        known.take(answer)?;
+        Ok(Table {
             locator,
             wire: Mutex::new(Some(wire)),
             known: Mutex::new(known),
             asks: AtomicBool::new(false),
-        };
-        table.refresh(LONG)?;
-        Ok(table)
+        })
     }
 
     fn ask(
@@ -233,21 +253,7 @@ impl Table {
             *way = None;
         }
         let answer = self.ask(&mut way, &BrokerRequest::Directory, timeout)?;
-        let directory: Directory = serde_json::from_value(answer)
-            .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
-        let mut known = lock(&self.known);
-        known.turn = known.turn.max(directory.turn as usize);
-        known.settling = directory.settling;
-        let before = std::mem::replace(&mut known.offers, offers(directory));
-        for (name, offer) in &known.offers {
-            if let Some(older) = before.get(name) {
-                offer.inherit(older);
-            }
-        }
-        if known.settling {
-            known.keep(before);
-        }
-        Ok(())
+        lock(&self.known).take(answer)
     }
 
     /// The same on a thread of its own, unless one is at it.

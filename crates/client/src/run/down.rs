@@ -208,7 +208,17 @@ impl Down {
         let all = std::mem::take(&mut state.acts);
         let (due, rest): (Vec<Due>, Vec<Due>) = all.into_iter().partition(|a| a.step <= step);
         state.acts = rest.into();
+        if let Some(last) = due.iter().map(|due| due.id).max() {
+            self.segment.word(word::DONE).fetch_max(last, Ordering::SeqCst);
+        }
         due
+    }
+
+    /// Nothing that a dead owner has sent is carried out from now on.
+    pub fn forget_acts(&self) {
+        let mut state = self.lock();
+        self.read_all(&mut state);
+        state.acts.clear();
     }
 
     /// Says before a request is sent that its answer is wanted.

@@ -268,7 +268,7 @@ impl LoopHead {
             self.await_gate();
         }
         let go = self.attend(step, !last);
-        self.core.segment.word(word::HELD).store(0, Ordering::Release);
+        self.core.segment.word(word::HELD).fetch_and(!word::AT_GATE, Ordering::Release);
         // What was set at this head is in force in what is kept of it.
         if go? && !last && !self.is_finished() {
             self.core.keep_state(step, false)?;
@@ -323,7 +323,7 @@ impl LoopHead {
             }
             // It may stay here for a night: what is due is kept before.
             core.keep_state(step, false)?;
-            core.segment.word(word::HELD).store(1, Ordering::Release);
+            core.segment.word(word::HELD).fetch_or(word::AT_GATE, Ordering::Release);
             core.down.wait(SLICE, || (step as u64) < gate() || !core.life.good());
             core.interrupted()?;
             self.watch.heed(core);

@@ -54,6 +54,8 @@ impl Core {
     fn go_over(self: &Arc<Self>) -> Result<OwnedFd> {
         let find = self.successor.as_ref().ok_or_else(|| Error::internal("nobody finds a successor"))?;
         let mut wire = find()?;
+        // What the owner had agreed on is agreed on anew, and sent again.
+        self.down.forget_acts();
         let resume = Resume {
             open: self.open.clone(),
             run_id: self.opened.run_id.clone(),
@@ -100,6 +102,16 @@ impl Core {
             (Declare::Parameter(a), Declare::Parameter(b)) => a.name == b.name,
             (a, b) => a == b,
         };
+        let held = self.segment.word(word::HELD);
+        match declare {
+            Declare::Over { .. } => {
+                held.fetch_or(word::OVER, Ordering::SeqCst);
+            }
+            Declare::Progress { .. } => {
+                held.fetch_and(!word::OVER, Ordering::SeqCst);
+            }
+            _ => {}
+        }
         let mut known = self.declared.lock().unwrap_or_else(|e| e.into_inner());
         if matches!(declare, Declare::Progress { .. }) {
             known.retain(|other| !matches!(other, Declare::Over { .. }));

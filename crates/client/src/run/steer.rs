@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use forebay_types::control::Ask;
+use forebay_types::control::{Ask, word};
 use forebay_types::record::Record;
 use forebay_types::watch::{Act, Declare, Parameter as Declared};
 use forebay_types::{Code, Error, Name, Result, counted};
@@ -279,6 +279,16 @@ impl Core {
     /// Carries out an act and reports it; says whether the loop is to end.
     pub fn carry_out(&self, due: Due, step: i64) -> Result<bool> {
         let mut quit = false;
+        let held = self.segment.word(word::HELD);
+        match &due.act {
+            Ok(Act::Stop | Act::Step { .. }) => {
+                held.fetch_or(word::TOLD_TO_HOLD, Ordering::SeqCst);
+            }
+            Ok(Act::Run | Act::Quit | Act::End { .. }) => {
+                held.fetch_and(!word::TOLD_TO_HOLD, Ordering::SeqCst);
+            }
+            _ => {}
+        }
         let done = due.act.and_then(|act| match act {
             Act::Run => Ok("running".to_owned()),
             Act::Stop => Ok(format!("held before step {step}")),

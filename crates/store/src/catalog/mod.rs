@@ -86,8 +86,8 @@ pub use together::{
 };
 pub use unread::put_aside;
 pub use watch::{
-    Act, acts, curves, declare, diagrams, giver, kept_curve, last_act, log_act, log_applied, message,
-    messages, parameter_values, parameters,
+    Act, OpenAct, acts, curves, declare, diagrams, giver, kept_curve, last_act, log_act, log_applied,
+    message, messages, open_acts, parameter_values, parameters,
 };
 
 use crate::disk::{Disk, Foreign, foreign};

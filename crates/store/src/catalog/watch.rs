@@ -311,6 +311,31 @@ pub fn acts(conn: &Connection) -> Result<Vec<Act>> {
         .map_err(failed)
 }
 
+/// An act that a rank may still have to carry out.
+pub struct OpenAct {
+    /// Its number.
+    pub id: u64,
+    /// Who asked.
+    pub who: String,
+    /// When, in seconds since 1970.
+    pub asked: f64,
+    /// What, unless this version does not know it.
+    pub act: Option<forebay_types::watch::Act>,
+    /// Where other ranks have carried it out; none when none has.
+    pub step: Option<i64>,
+}
+
+/// The acts without an end, and those behind that number, in order.
+pub fn open_acts(conn: &Connection, behind: u64) -> Result<Vec<OpenAct>> {
+    let read = |r: &Row| {
+        let act: String = r.get(3)?;
+        let (id, who, asked) = (r.get::<_, i64>(0)? as u64, r.get(1)?, r.get(2)?);
+        Ok(OpenAct { id, who, asked, act: serde_json::from_str(&act).ok(), step: r.get(4)? })
+    };
+    let sql = "SELECT id, who, asked, act, step FROM fb_steering WHERE code IS NULL OR id > ?1 ORDER BY id";
+    conn.prepare_cached(sql).and_then(|mut s| s.query_map([behind as i64], read)?.collect()).map_err(failed)
+}
+
 /// Keeps a message; the oldest go beyond the limit.
 pub fn message(conn: &Connection, session: u64, step: i64, level: u8, text: &str) -> Result<()> {
     let broken = |e| sql_error("cannot keep a message", e);

@@ -20,7 +20,7 @@ use super::overflow::{find, is_used, own_sessions};
 use super::rests::{self, Fate, Rest};
 use super::sink::Sink;
 use super::{Attach, Owner};
-use crate::catalog::{self, SessionRow};
+use crate::catalog::{self, OpenAct, SessionRow};
 use forebay_arena::{Process, Segment};
 use forebay_types::control::{Ask, Resume, word};
 use forebay_types::record::Notice;
@@ -95,6 +95,7 @@ impl Intake {
             far: s.is_mirror(),
             after: s.after(),
             refused_ask: s.refused(),
+            last_act: s.segment.word(word::DONE).load(Ordering::SeqCst),
             ring: s.consumer.capacity(),
             released: s.consumer.released(),
             ..Session::default()
@@ -243,6 +244,11 @@ impl Owner {
     /// The sessions that were adopted and whose ranks have not come yet.
     pub fn orphans(&self) -> Result<Vec<Orphan>> {
         self.ask(Command::Orphans)
+    }
+
+    /// The acts of steering without an end in the log, and those behind that number, in order.
+    pub fn open_acts(&self, behind: u64) -> Result<Vec<OpenAct>> {
+        self.ask(|tell| Command::OpenActs(behind, tell))?
     }
 
     /// The rank of an adopted session has come, with its descriptor as a proof that it is the one.

@@ -7,7 +7,7 @@ use super::overflow::mark;
 use super::rests::Rests;
 use super::sink::Sink;
 use super::{Attach, attached::Attached};
-use crate::catalog::{self, SessionRow};
+use crate::catalog::{self, OpenAct, SessionRow};
 use crate::site::Site;
 use forebay_arena::{Process, place};
 use forebay_types::control::{Elsewhere, Resume, RunOpened, word};
@@ -54,6 +54,7 @@ pub(super) enum Command {
     Attach(Attach, Arc<dyn Sink>, Sender<Result<()>>),
     Resume(Resume, Process, Arc<dyn Sink>, Sender<Result<()>>),
     Orphans(Sender<Vec<Orphan>>),
+    OpenActs(u64, Sender<Result<Vec<OpenAct>>>),
     NeverComes(u32, Absence),
     HungUp(u64),
     Steer {
@@ -92,6 +93,9 @@ impl Intake {
             Command::Attach(what, sink, tell) => drop(tell.send(self.attach(what, sink))),
             Command::Resume(what, creator, sink, tell) => drop(tell.send(self.resume(&what, creator, sink))),
             Command::Orphans(tell) => drop(tell.send(self.orphans())),
+            Command::OpenActs(behind, tell) => {
+                drop(tell.send(catalog::open_acts(self.catalog.conn(), behind)));
+            }
             Command::NeverComes(rank, absence) => self.feed(Event::Absent { rank, absence }),
             Command::HungUp(session) => self.hung_up(session),
             Command::Steer { who, act, reply } => {

@@ -1,6 +1,6 @@
 //! The state machine itself.
 
-use super::words::{Ack, Action, GONE, LogEntry, Seen};
+use super::words::{Ack, Action, GONE, LeftAct, LeftRank, LogEntry, Seen};
 use forebay_types::watch::{Act, Declare, Parameter, Phase, State};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +23,8 @@ struct Rank {
     over: bool,
     /// Gate in force; `None` is open. Confirmed, or tentative while acts are forming.
     gate: Option<i64>,
+    /// It came from a dead owner, and waits before its step since.
+    waits: bool,
     /// Numbers of confirmed acts that it has not carried out, oldest first.
     pending: VecDeque<u64>,
 }
@@ -73,6 +75,22 @@ struct Entry {
     told: bool,
 }
 
+impl Entry {
+    fn new(id: u64, who: &str, at: f64, act: Act) -> Entry {
+        Entry {
+            id,
+            who: who.to_owned(),
+            at,
+            act,
+            gate: 0,
+            done: BTreeSet::new(),
+            faults: Vec::new(),
+            words: String::new(),
+            told: false,
+        }
+    }
+}
+
 /// Where the run holds, and which act said so.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -97,6 +115,9 @@ pub struct Steering {
     hold: Option<Hold>,
     quit: bool,
     lost: bool,
+    /// Ranks of a dead owner are not steered yet; those of them that have not come.
+    left_over: bool,
+    awaited: BTreeSet<u32>,
     shown: Option<(State, Option<i64>)>,
 }
 
@@ -116,6 +137,8 @@ impl Steering {
             hold: None,
             quit: false,
             lost: false,
+            awaited: BTreeSet::new(),
+            left_over: false,
             shown: None,
         }
     }
@@ -157,16 +180,101 @@ impl Steering {
         self.show(out);
     }
 
-    /// Ranks that another owner steered, which died, are steered from here. Where they were held they stay
-    /// held; acts that were on their way are forgotten, and the log shows them without an end.
-    pub fn take_over(&mut self, size: u32, ranks: &[Seen], held: Option<i64>, out: &mut Vec<Action>) {
+    /// Ranks that another owner steered, which died, are steered from here when all of them have come: until then
+    /// their gates stay as they are, and acts wait.
+    pub fn take_over(&mut self, size: u32, ranks: &[Seen], out: &mut Vec<Action>) {
         *self = Steering::new(size);
-        self.hold = held.map(|step| Hold { step, by: 0, after: 0 });
-        for seen in ranks {
-            self.ranks.insert(seen.rank, Rank { step: seen.step, gate: held, ..Rank::default() });
-            out.push(Action::Gate { rank: seen.rank, step: held });
+        self.ranks = ranks.iter().map(|s| (s.rank, Rank { step: s.step, ..Rank::default() })).collect();
+        self.awaited = self.ranks.keys().copied().collect();
+        self.left_over = true;
+        self.show(out);
+    }
+
+    /// A rank of a dead owner has come.
+    pub fn came(&mut self, rank: u32) {
+        self.awaited.remove(&rank);
+    }
+
+    /// Whether all ranks of a dead owner have come or are gone, and [`Steering::go_on`] is due.
+    pub fn may_go_on(&self) -> bool {
+        self.left_over && self.awaited.is_empty() && !self.ranks.is_empty()
+    }
+
+    /// Steers the ranks of a dead owner, with all acts of the log that some of them have not carried out. Where they
+    /// were told to hold they stay held.
+    pub fn go_on(&mut self, ranks: &[LeftRank], acts: Vec<LeftAct>, out: &mut Vec<Action>) {
+        self.left_over = false;
+        let is_at_gate =
+            |r: &LeftRank| r.gate.is_some_and(|gate| r.seen.step.is_some_and(|step| gate <= step));
+        for r in ranks {
+            self.ranks.entry(r.seen.rank).and_modify(|rank| {
+                // One whose gate is behind it again leaves any moment.
+                (rank.step, rank.over, rank.waits) = (r.seen.step, r.over, r.waits && is_at_gate(r));
+            });
+        }
+        let held = ranks.iter().filter(|r| r.holds).filter_map(|r| r.gate).max();
+        // Where all of them come to: one that has reached its gate and does not wait there may have passed it.
+        let least = |r: &LeftRank| {
+            let step = r.seen.step.filter(|_| is_at_gate(r))?;
+            Some(if r.waits { step } else { step.saturating_add(1) })
+        };
+        let least = ranks.iter().filter(|r| !r.over).filter_map(least).max().unwrap_or(0);
+        self.hold = held.map(|step| Hold { step: step.max(least), by: 0, after: 0 });
+        let nearest = ranks.iter().filter_map(|r| r.gate).min();
+        for LeftAct { id, who, at, act, step } in acts {
+            if self.forming.iter().any(|known| known.id == id) {
+                continue; // it came while the ranks were awaited
+            }
+            let entry = Entry::new(id, &who, at, act);
+            // One that is at it holds there until the others have done it, too.
+            let at_it = ranks.iter().filter(|r| r.done >= id).filter_map(|r| r.seen.step).max();
+            match step {
+                // Behind the gates of all, each of them has done it.
+                Some(step) if nearest.is_none_or(|gate| step < gate) => {}
+                Some(step) => self.make_up(Entry { told: true, ..entry }, step, ranks, out),
+                None if at_it.is_some() => self.make_up(entry, at_it.unwrap_or_default(), ranks, out),
+                None => self.forming.push(entry),
+            }
+        }
+        self.forming.sort_by_key(|entry| entry.id);
+        if self.is_over() {
+            self.give_up("the loop ended before it", out);
+        } else if !self.forming.is_empty() {
+            self.agree(out);
+        }
+        // The gates of the dead owner were in force until here; none is opened that closes again at once.
+        for rank in self.ranks.keys().copied().collect::<Vec<u32>>() {
+            let step = self.gate_of(rank);
+            self.ranks.entry(rank).and_modify(|r| {
+                r.gate = step;
+                r.waits &= step.is_some_and(|gate| r.step.is_some_and(|at| gate <= at));
+            });
+            out.push(Action::Gate { rank, step });
+        }
+        if self.tentative.is_some() {
+            out.push(Action::Look);
         }
         self.show(out);
+    }
+
+    /// What some ranks of a dead owner have carried out, or are at, is due in the others, at the same step.
+    fn make_up(&mut self, mut entry: Entry, step: i64, ranks: &[LeftRank], out: &mut Vec<Action>) {
+        entry.gate = step;
+        for r in ranks {
+            let Some(rank) = self.ranks.get_mut(&r.seen.rank).filter(|rank| !rank.over) else { continue };
+            let has_it = r.done >= entry.id;
+            if has_it && entry.told {
+                entry.done.insert(r.seen.rank);
+                continue;
+            }
+            rank.pending.push_back(entry.id);
+            if !has_it {
+                out.push(Action::Post { rank: r.seen.rank, id: entry.id, step, act: entry.act.clone() });
+            }
+        }
+        self.last_gate = self.last_gate.max(step);
+        self.takes_effect(entry.id, &entry.act, step);
+        self.acts.push_back(entry);
     }
 
     /// A rank has closed the run, or was lost.
@@ -176,6 +284,7 @@ impl Steering {
         }
         self.left.insert(rank);
         self.lost |= lost;
+        self.awaited.remove(&rank);
         if self.ranks.is_empty() {
             self.give_up(if lost { GONE } else { "the run ended before it" }, out);
         } else {
@@ -253,27 +362,26 @@ impl Steering {
     pub fn act(&mut self, id: u64, who: &str, at: f64, act: Act, out: &mut Vec<Action>) -> Result<()> {
         self.check(&act)?;
         out.push(Action::Ack(Ack { id, phase: Phase::Queued, step: None, text: String::new() }));
-        self.forming.push(Entry {
-            id,
-            who: who.to_owned(),
-            at,
-            act,
-            gate: 0,
-            done: BTreeSet::new(),
-            faults: Vec::new(),
-            words: String::new(),
-            told: false,
-        });
-        if self.size == 1 {
-            // One rank alone needs nobody's word: it carries the act out at its next head and says where.
-            self.confirm(self.ahead(), out);
-            self.show(out);
-        } else if self.tentative.is_none() {
-            self.tentative = Some(self.ahead());
-            self.set_gates(out);
-            out.push(Action::Look);
+        self.forming.push(Entry::new(id, who, at, act));
+        if self.tentative.is_none() && !self.left_over {
+            self.agree(out);
+            if self.tentative.is_some() {
+                self.set_gates(out);
+                out.push(Action::Look);
+            } else {
+                self.show(out);
+            }
         }
         Ok(())
+    }
+
+    /// Proposes a step for the acts that are forming.
+    fn agree(&mut self, out: &mut Vec<Action>) {
+        match self.size {
+            // One rank alone needs nobody's word: it carries the act out at its next head and says where.
+            1 => self.confirm(self.ahead(), out),
+            _ => self.tentative = Some(self.ahead()),
+        }
     }
 
     /// The act with its value in the type of the parameter.
@@ -359,6 +467,13 @@ impl Steering {
         if state.over {
             return step;
         }
+        if state.waits {
+            return step - 1;
+        }
+        // A rank may have been beyond the gate of an owner that died.
+        if state.pending.is_empty() && self.hold.is_some_and(|hold| hold.by == 0) {
+            return step;
+        }
         self.confirmed_gate(rank).map_or(step, |gate| step.min(gate - 1))
     }
 
@@ -381,29 +496,37 @@ impl Steering {
     fn confirm(&mut self, n: i64, out: &mut Vec<Action>) {
         self.tentative = None;
         self.last_gate = n;
+        let mut posts = Vec::new();
         for mut entry in std::mem::take(&mut self.forming) {
             entry.gate = n;
-            match &entry.act {
-                Act::Stop => self.hold = Some(Hold { step: n, by: entry.id, after: 0 }),
-                Act::Step { n: k } => {
-                    let stride = self.ranks.values().map(|r| r.stride).max().unwrap_or(1);
-                    let after = (*k as i64).saturating_mul(stride.max(1));
-                    self.hold = Some(Hold { step: n.saturating_add(after), by: entry.id, after });
-                }
-                Act::Run => self.hold = None,
-                Act::Quit | Act::End { .. } => {
-                    self.hold = None;
-                    self.quit = true;
-                }
-                _ => {}
-            }
+            self.takes_effect(entry.id, &entry.act, n);
             for (rank, state) in self.ranks.iter_mut().filter(|(_, r)| !r.over) {
                 state.pending.push_back(entry.id);
-                out.push(Action::Post { rank: *rank, id: entry.id, step: n, act: entry.act.clone() });
+                posts.push(Action::Post { rank: *rank, id: entry.id, step: n, act: entry.act.clone() });
             }
             self.acts.push_back(entry);
         }
+        // The gates first: a successor finds in them for which step it was that ranks have heard of.
         self.set_gates(out);
+        out.append(&mut posts);
+    }
+
+    /// Where ranks hold, and whether they are to end, from an act on.
+    fn takes_effect(&mut self, id: u64, act: &Act, n: i64) {
+        match act {
+            Act::Stop => self.hold = Some(Hold { step: n, by: id, after: 0 }),
+            Act::Step { n: k } => {
+                let stride = self.ranks.values().map(|r| r.stride).max().unwrap_or(1);
+                let after = (*k as i64).saturating_mul(stride.max(1));
+                self.hold = Some(Hold { step: n.saturating_add(after), by: id, after });
+            }
+            Act::Run => self.hold = None,
+            Act::Quit | Act::End { .. } => {
+                self.hold = None;
+                self.quit = true;
+            }
+            _ => {}
+        }
     }
 
     /// A rank has carried out an act, or could not.
@@ -421,12 +544,13 @@ impl Steering {
         state.pending.remove(at);
         state.step = Some(state.step.map_or(step, |s| s.max(step)));
         if let Some(entry) = self.acts.iter_mut().find(|a| a.id == id) {
-            // An act that came before the loop takes place at its first step, whatever its number.
-            if step > entry.gate {
+            // An act that came before the loop takes place at its first step, whatever its number, and one rank alone
+            // may have heard of it from an owner that died.
+            if step > entry.gate || self.size == 1 {
                 entry.gate = step;
                 self.last_gate = self.last_gate.max(step);
                 if let Some(hold) = self.hold.as_mut().filter(|h| h.by == id) {
-                    hold.step = hold.step.max(step.saturating_add(hold.after));
+                    hold.step = step.saturating_add(hold.after);
                 }
             }
             entry.done.insert(rank);
@@ -546,12 +670,16 @@ impl Steering {
     }
 
     fn set_gates(&mut self, out: &mut Vec<Action>) {
+        if self.left_over {
+            return; // those of the dead owner are in force
+        }
         let gates: Vec<(u32, Option<i64>)> = self.ranks.keys().map(|r| (*r, self.gate_of(*r))).collect();
         for (rank, step) in gates {
             if let Some(state) = self.ranks.get_mut(&rank)
                 && state.gate != step
             {
                 state.gate = step;
+                state.waits &= step.is_some_and(|gate| state.step.is_some_and(|at| gate <= at));
                 out.push(Action::Gate { rank, step });
             }
         }

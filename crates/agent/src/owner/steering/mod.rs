@@ -22,7 +22,7 @@ mod machine;
 mod words;
 
 pub use machine::Steering;
-pub use words::{Ack, Action, GONE, LogEntry, Seen};
+pub use words::{Ack, Action, GONE, LeftAct, LeftRank, LogEntry, Seen};
 
 #[cfg(test)]
 mod simulation;

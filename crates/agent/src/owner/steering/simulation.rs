@@ -35,6 +35,10 @@ struct Rank {
     gate: Option<i64>,
     mail: VecDeque<(u64, i64, Act)>,
     applied: BTreeMap<u64, i64>,
+    /// The last act that held it or let it go held it.
+    holds: bool,
+    /// Its owner has died, and it has not come to the successor.
+    orphan: bool,
     quit: bool,
 }
 
@@ -57,14 +61,16 @@ struct World {
     look_due: bool,
     confirmed: BTreeMap<u64, i64>,
     acks: BTreeMap<u64, i64>,
+    /// Each act, and where it was carried out as far as the log knows.
+    log: BTreeMap<u64, (Act, Option<i64>)>,
     last: i64,
     last_id: u64,
 }
 
 impl World {
-    fn new(size: usize, starts: i64, last: i64) -> World {
+    fn new(size: usize, starts: i64, last: i64, with_far: bool) -> World {
         let rank = |n: usize| Rank {
-            far: (n % 2 == 1).then(Mirror::default),
+            far: (with_far && n % 2 == 1).then(Mirror::default),
             at: Place::Computing,
             next: starts,
             step: -1,
@@ -72,6 +78,8 @@ impl World {
             gate: None,
             mail: VecDeque::new(),
             applied: BTreeMap::new(),
+            holds: false,
+            orphan: false,
             quit: false,
         };
         let mut world = World {
@@ -83,6 +91,7 @@ impl World {
             look_due: true,
             confirmed: BTreeMap::new(),
             acks: BTreeMap::new(),
+            log: BTreeMap::new(),
             last,
             last_id: 0,
         };
@@ -105,7 +114,68 @@ impl World {
     fn act(&mut self, act: Act) -> forebay_types::Result<()> {
         self.last_id += 1;
         let id = self.last_id;
-        self.tell(|s, out| s.act(id, "somebody", 0.0, act, out))
+        self.tell(|s, out| s.act(id, "somebody", 0.0, act.clone(), out))?;
+        self.log.insert(id, (act, None));
+        Ok(())
+    }
+
+    /// The owner dies, and another one begins, which has read what the ranks recorded.
+    fn die(&mut self) {
+        (self.look, self.look_due) = (None, true);
+        self.ahead.clear();
+        let records: Vec<(u32, u64, i64)> = self.records.drain(..).collect();
+        for (_, id, step) in records.iter().filter(|(_, id, _)| *id != 0) {
+            self.note(*id, *step);
+        }
+        let seen = |(n, r): (usize, &Rank)| Seen { rank: n as u32, step: r.word };
+        let seen: Vec<Seen> = self.ranks.iter().enumerate().map(seen).collect();
+        self.tell(|s, out| s.take_over(seen.len() as u32, &seen, out));
+        self.ranks.iter_mut().for_each(|rank| rank.orphan = true);
+    }
+
+    /// A rank comes to the successor of its owner: from now on it carries nothing out that the dead one has sent.
+    fn come(&mut self, r: usize) {
+        let rank = &mut self.ranks[r];
+        if !std::mem::take(&mut rank.orphan) {
+            return;
+        }
+        rank.mail.clear();
+        // What it declared it declares again.
+        if rank.at == Place::Done {
+            self.records.push_back((r as u32, 0, rank.next));
+        }
+        self.steering.came(r as u32);
+        if !self.steering.may_go_on() {
+            return;
+        }
+        let left = |(n, r): (usize, &Rank)| LeftRank {
+            seen: Seen { rank: n as u32, step: r.word },
+            gate: r.gate,
+            waits: r.at == Place::AtGate,
+            holds: r.holds,
+            over: r.at == Place::Done,
+            done: r.applied.keys().last().copied().unwrap_or(0),
+        };
+        let ranks: Vec<LeftRank> = self.ranks.iter().enumerate().map(left).collect();
+        let act = |(id, (act, step)): (&u64, &(Act, Option<i64>))| LeftAct {
+            id: *id,
+            who: String::new(),
+            at: 0.0,
+            act: act.clone(),
+            step: *step,
+        };
+        let acts = self.log.iter().map(act).collect();
+        // What nobody has begun to do is agreed on anew.
+        self.confirmed.clear();
+        // Whoever waited for what is done asks the log.
+        self.acks.extend(self.log.iter().filter_map(|(id, (_, step))| Some((*id, (*step)?))));
+        self.tell(|s, out| s.go_on(&ranks, acts, out));
+    }
+
+    fn note(&mut self, id: u64, step: i64) {
+        if let Some((_, done)) = self.log.get_mut(&id) {
+            *done = Some(step);
+        }
     }
 
     /// One access by the owner.
@@ -128,7 +198,12 @@ impl World {
             Some(Action::Look) if self.has_heard() => self.look = Some(Vec::new()),
             Some(Action::Post { rank, id, step, act }) => {
                 self.confirmed.insert(id, step);
-                self.ranks[rank as usize].mail.push_back((id, step, act));
+                let to = &mut self.ranks[rank as usize];
+                assert!(
+                    !to.applied.contains_key(&id),
+                    "act {id} is sent again to rank {rank}, which has done it"
+                );
+                to.mail.push_back((id, step, act));
             }
             Some(Action::Ack(ack)) if ack.phase == Phase::Applied => {
                 self.acks.insert(ack.id, ack.step.unwrap());
@@ -145,6 +220,7 @@ impl World {
                     self.records.pop_front();
                     self.tell(|s, out| s.declare(rank, &Declare::Over { step }, out));
                 } else if let Some((rank, id, step)) = self.records.pop_front() {
+                    self.note(id, step);
                     self.tell(|s, out| s.applied(rank, id, step, None, "", out));
                 } else if let Some(act) = act {
                     let _ = self.act(act);
@@ -158,8 +234,12 @@ impl World {
         self.ranks.iter().all(|r| r.far.as_ref().is_none_or(|m| m.echo == m.epoch))
     }
 
-    /// One access by the forwarder of a rank on another host, or by what it sends.
+    /// One access by the forwarder of a rank on another host, or by what it sends; or a rank comes to a successor.
     fn line(&mut self, r: usize) {
+        // The successor takes one event after the other.
+        if self.ahead.is_empty() && self.look.is_none() {
+            self.come(r);
+        }
         let rank = &mut self.ranks[r];
         let Some(far) = &mut rank.far else { return };
         if far.stored == far.epoch {
@@ -193,6 +273,11 @@ impl World {
                     let (id, _, act) = rank.mail.remove(i).unwrap();
                     rank.applied.insert(id, rank.step);
                     rank.quit |= act == Act::Quit;
+                    match act {
+                        Act::Stop | Act::Step { .. } => rank.holds = true,
+                        Act::Run | Act::Quit => rank.holds = false,
+                        _ => {}
+                    }
                     self.records.push_back((r as u32, id, rank.step));
                 } else if rank.quit || rank.gate.is_none_or(|g| rank.step < g) {
                     self.pass(r);
@@ -224,7 +309,8 @@ impl World {
                 self.rank(r);
                 self.line(r);
             }
-            let quiet = self.ahead.is_empty() && self.look.is_none() && self.records.is_empty();
+            let has_come = self.ranks.iter().all(|r| !r.orphan);
+            let quiet = has_come && self.ahead.is_empty() && self.look.is_none() && self.records.is_empty();
             if quiet && self.has_heard() {
                 let seen: Vec<Seen> = self
                     .ranks
@@ -265,6 +351,7 @@ enum Move {
     Line(usize),
     Owner,
     Act(Act),
+    Die,
 }
 
 fn moves(size: usize) -> impl Strategy<Value = Vec<Move>> {
@@ -273,6 +360,7 @@ fn moves(size: usize) -> impl Strategy<Value = Vec<Move>> {
         4 => (0..size).prop_map(Move::Line),
         8 => Just(Move::Owner),
         1 => act().prop_map(Move::Act),
+        1 => Just(Move::Die),
     ];
     prop::collection::vec(one, 0..600)
 }
@@ -282,18 +370,27 @@ proptest! {
 
     #[test]
     fn every_rank_applies_each_act_at_the_same_step(
-        (size, start, play, quits) in (1usize..5, 0i64..3, any::<bool>()).prop_flat_map(|(n, s, q)| (Just(n), Just(s * 50), moves(n), Just(q)))
+        (size, start, play, quits, dies) in (1usize..5, 0i64..3, any::<bool>(), any::<bool>())
+            .prop_flat_map(|(n, s, q, d)| (Just(n), Just(s * 50), moves(n), Just(q), Just(d)))
     ) {
-        let mut world = World::new(size, start, start + 60);
+        // An owner's death ends the sessions of ranks on other hosts.
+        let mut world = World::new(size, start, start + 60, !dies);
         for m in play {
             match m {
                 Move::Rank(r) => world.rank(r % size),
                 Move::Line(r) => world.line(r % size),
                 Move::Owner => world.owner(None),
                 Move::Act(act) => world.owner(Some(act)),
+                Move::Die if dies => world.die(),
+                Move::Die => {}
             }
         }
         world.settle();
+        let holds = |(act, _): &&(Act, Option<i64>)| matches!(act, Act::Run | Act::Stop | Act::Step { .. });
+        let is_held = world.log.values().rev().find(holds).is_some_and(|(act, _)| *act != Act::Run);
+        for rank in &world.ranks {
+            prop_assert!(rank.at == Place::Done || is_held, "a rank waits though nobody holds it");
+        }
         let end = if quits { Act::Quit } else { Act::Run };
         let over = world.steering.is_over();
         prop_assert_eq!(world.act(end).is_err(), over, "behind the loop nothing is taken");

@@ -437,3 +437,61 @@ fn waiting_acts_are_bounded() {
     let refused = (0..1000).find_map(|_| run.act(Act::Save).err()).unwrap();
     assert_eq!(refused.code(), Code::Full);
 }
+
+/// The owner dies, and all its ranks come to another one, which finds those acts in the log.
+fn succeed(run: &mut Run, acts: &[(u64, Act, Option<i64>)]) {
+    let seen: Vec<Seen> = run.steps.iter().map(|(rank, step)| Seen { rank: *rank, step: *step }).collect();
+    let left = |s: &Seen| {
+        let gate = run.gates[&s.rank];
+        let waits = gate.is_some_and(|gate| s.step.is_some_and(|step| step >= gate));
+        LeftRank { seen: *s, gate, waits, holds: waits, over: false, done: 0 }
+    };
+    let ranks: Vec<LeftRank> = seen.iter().map(left).collect();
+    run.mail.clear();
+    run.steering = Steering::new(1);
+    run.with(|s, out| s.take_over(seen.len() as u32, &seen, out));
+    seen.iter().for_each(|s| run.steering.came(s.rank));
+    assert!(run.steering.may_go_on());
+    let act = |(id, act, step): &(u64, Act, Option<i64>)| LeftAct {
+        id: *id,
+        who: "tran".into(),
+        at: 1.0,
+        act: act.clone(),
+        step: *step,
+    };
+    let acts = acts.iter().map(act).collect();
+    run.with(|s, out| s.go_on(&ranks, acts, out));
+}
+
+#[test]
+fn a_stop_that_no_rank_has_carried_out_is_agreed_on_anew_by_a_successor() {
+    for size in [1, 2] {
+        let mut run = Run::of(size);
+        (0..size).for_each(|rank| assert_eq!(run.go(rank, 4), 4));
+        let id = run.act(Act::Stop).unwrap();
+        succeed(&mut run, &[(id, Act::Stop, None)]);
+        (0..size).for_each(|rank| assert_eq!(run.go(rank, 9), 5));
+        assert_eq!(run.state(), State::Held);
+        succeed(&mut run, &[]);
+        assert_eq!(run.state(), State::Held);
+        (0..size).for_each(|rank| assert_eq!(run.go(rank, 9), 5));
+    }
+}
+
+#[test]
+fn acts_wait_until_all_ranks_of_a_dead_owner_have_come_or_are_gone() {
+    let mut run = Run::of(2);
+    run.go(0, 4);
+    run.go(1, 4);
+    let seen = [Seen { rank: 0, step: Some(4) }, Seen { rank: 1, step: Some(4) }];
+    run.with(|s, out| s.take_over(2, &seen, out));
+    run.steering.came(0);
+    run.act(Act::Stop).unwrap();
+    assert!(!run.steering.may_go_on());
+    assert_eq!(run.gates[&0], None);
+    run.with(|s, out| s.leave(1, true, out));
+    assert!(run.steering.may_go_on());
+    let left = LeftRank { seen: seen[0], gate: None, waits: false, holds: false, over: false, done: 0 };
+    run.with(|s, out| s.go_on(&[left], Vec::new(), out));
+    assert_eq!(run.go(0, 9), 5);
+}

@@ -15,6 +15,39 @@ pub struct Seen {
     pub step: Option<i64>,
 }
 
+/// A rank that an owner steered that died, as it came to its successor: since then it carries nothing out that the
+/// dead one had sent.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftRank {
+    /// The rank, and the step it is about to compute.
+    pub seen: Seen,
+    /// The gate that the dead owner had set.
+    pub gate: Option<i64>,
+    /// It waits there.
+    pub waits: bool,
+    /// It was told to hold there.
+    pub holds: bool,
+    /// Its loop has ended.
+    pub over: bool,
+    /// The last act that it has begun to carry out.
+    pub done: u64,
+}
+
+/// An act of a dead owner.
+#[derive(Clone, Debug)]
+pub struct LeftAct {
+    /// Its number.
+    pub id: u64,
+    /// Who sent it.
+    pub who: String,
+    /// When it came, in seconds since 1970.
+    pub at: f64,
+    /// The act.
+    pub act: Act,
+    /// Where ranks have carried it out; none when none has.
+    pub step: Option<i64>,
+}
+
 /// An acknowledgement for whoever sent the act.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ack {

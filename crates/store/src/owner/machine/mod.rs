@@ -337,6 +337,7 @@ impl Machine {
         }
         session.times_back = self.times_back;
         session.refused_before = session.refused_ask;
+        self.last_act = self.last_act.max(session.last_act);
         self.sessions.insert(session.number, session);
     }
 

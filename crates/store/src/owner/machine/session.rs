@@ -99,6 +99,9 @@ pub(crate) struct Session {
     /// The last request that was refused as the disk had no room, by a predecessor, too.
     #[serde(default)]
     pub refused_ask: u64,
+    /// The last act of steering that its rank had begun to carry out when its owner died, logged or not.
+    #[serde(default)]
+    pub last_act: u64,
     /// The last one that a predecessor refused.
     #[serde(default)]
     pub refused_before: u64,
