@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -15,7 +16,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
-from places import stop
+from places import ended, forebay_exe, stop
 
 WRITER = """
 import sys, time, numpy, forebay
@@ -269,3 +270,25 @@ def test_any_number_of_puts_fits_between_beginning_and_end_of_a_snapshot(
         assert run.snapshots.at(0)["x"] == 1.0
         assert run.snapshots.at(0)["z"].sum() == np.arange(5_000.0).sum()
         assert run.snapshots.at(1)["x"] == 2.0
+
+
+def test_an_agent_without_a_descriptor_left_says_so_to_who_comes_and_goes_on(
+    place: Place, run_dir: Path
+) -> None:
+    few = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); os.execv(sys.argv[1], sys.argv[1:])"
+    agent = place.python(few, str(forebay_exe()), "up", "--foreground")
+    socket_path = place.folder / "run" / "agent.sock"
+    until(socket_path.exists, what="the agent")
+    crowd = []
+    for _ in range(64):
+        one = socket.socket(socket.AF_UNIX)
+        one.connect(str(socket_path))
+        crowd.append(one)
+    connect = "import forebay as fb; fb.connect()"
+    _, err = ended(place.python(connect), 1)
+    assert "forebay.Full" in err and "no file descriptor left" in err and "ulimit -n" in err, err
+    for one in crowd:
+        one.close()
+    until(lambda: place.python(connect).wait(60) == 0, what="an agent that takes connections again")
+    place.command("down")
+    agent.wait(30)

@@ -225,3 +225,42 @@ with fb.open(sys.argv[1]) as run:
     process.kill()
     process.wait()
     assert place.run_python(code, run_dir) == f"({step}, 0.75)\n"
+
+
+LOOKS = """
+import sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    snap = run.restart()
+    print(snap.step, snap.finished, len(run.table("rows").select()))
+"""
+
+
+@pytest.mark.parametrize("end", ["finished", "killed"])
+def test_who_only_looks_at_the_last_state_leaves_what_is_behind_it(
+    place: Place, run_dir: Path, end: str
+) -> None:
+    with_end = "" if end == "finished" else "run.flush(); import os; os.kill(os.getpid(), 9)"
+    code = f"""
+import sys, numpy as np, forebay as fb
+run = fb.open(sys.argv[1])
+rows, energy = run.table("rows", {{"step": "i64"}}, history=True), run.diagram("energy", "history")
+snap = run.restart()
+for step in run.steps(int(sys.argv[2]), start=snap):
+    if step % 4 == 0:
+        with run.snapshot(step) as s:
+            s.put("x", np.full(3, float(step)))
+    rows.insert((step,))
+    energy.append(0.1 * step, e=float(step))
+{with_end}
+run.close()
+"""
+    ended(place.python(code, run_dir, "11"), 0 if end == "finished" else -signal.SIGKILL)
+    for _ in range(2):
+        out = place.run_python(LOOKS, run_dir)
+        assert out.split() == ["8", str(end == "finished"), "11"]
+    # Who goes on makes them again.
+    ended(place.python(code, run_dir, "14"), 0 if end == "finished" else -signal.SIGKILL)
+    place.command("recover", run_dir)
+    with fb.open(run_dir, "r") as run:
+        assert [row["step"] for row in run.table("rows").select()] == list(range(14))
+        assert [r["value"] for r in run.sql("select value from fb_points order by t")] == list(range(14))

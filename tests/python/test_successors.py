@@ -68,20 +68,21 @@ def test_a_stop_that_waits_for_its_step_holds_the_run_under_another_agent(
     succeed(place, run_dir, ranks)
     feed(programs, 8)
     until(lambda: status(place, run_dir)["state"] == "HELD", what="the hold")
-    where = {rank["step"] for rank in status(place, run_dir)["ranks"]}
-    assert where == {1}
+    # Ranks that had come to the gate of the dead agent may be taken to have passed it.
+    (where,) = {rank["step"] for rank in status(place, run_dir)["ranks"]}
+    assert where in ((1, 2) if ranks > 1 else (1,))
     # It holds under a third one, too, and what is asked then is done at that head.
     succeed(place, run_dir, ranks)
-    assert "at step 1" in place.command("steer", run_dir, "set", "rate", "3")
+    assert f"at step {where}" in place.command("steer", run_dir, "set", "rate", "3")
     assert status(place, run_dir)["state"] == "HELD"
     place.command("steer", run_dir, "run")
     for program in programs:
         out, _ = ended(program)
-        assert out.splitlines() == [f"{step} 3.0" for step in range(1, 8)]
+        assert out.splitlines()[where - 1 :] == [f"{step} 3.0" for step in range(where, 8)]
     with fb.open(run_dir, "r") as run:
         acts = run.sql("select act, step, text from fb_steering order by id")
-        assert [row["step"] for row in acts] == [1, 1, 1, 1]
-        assert acts[1]["text"] == "held before step 1"
+        assert [row["step"] for row in acts] == [where] * 4
+        assert acts[1]["text"] == f"held before step {where}"
 
 
 def test_what_a_run_was_asked_and_did_not_live_to_do_has_an_end_in_its_log(

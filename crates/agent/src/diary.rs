@@ -2,9 +2,11 @@
 //! has put into `agent.log` of the runtime directory. An embedded owner
 //! writes warnings only.
 
+use crate::lock::lock;
 use std::fmt::Display;
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Writes lines, or not.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,29 @@ impl Diary {
             true => self.line(text),
             false => drop(writeln!(std::io::stderr().lock(), "forebay: {text}")),
         }
+    }
+}
+
+/// Lines of one kind, of which thousands may come: one in a while, with how many there were.
+#[derive(Default)]
+pub struct Seldom(Mutex<(u64, Option<Instant>)>);
+
+impl Seldom {
+    /// Between two lines.
+    const QUIET: Duration = Duration::from_secs(1);
+
+    /// Writes one, or counts it.
+    pub fn line(&self, diary: Diary, text: impl Display) {
+        let mut since = lock(&self.0);
+        since.0 += 1;
+        if since.1.is_some_and(|told| told.elapsed() < Seldom::QUIET) {
+            return;
+        }
+        match since.0 {
+            1 => diary.line(text),
+            n => diary.line(format_args!("{text} (and {} more since the last line)", n - 1)),
+        }
+        *since = (0, Some(Instant::now()));
     }
 }
 

@@ -25,10 +25,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Most connections at a time; more are closed at once.
+/// Most connections at a time; who comes then is refused.
 const CONNECTIONS: usize = 8192;
-/// Of those that are closed one in so many is told of.
-const TOLD: u64 = 1000;
 /// Most connections that are taken before others are looked at.
 const AT_ONCE: usize = 256;
 /// How long a peer may take to greet.
@@ -63,15 +61,16 @@ pub fn listen(shared: &Arc<Shared>, listener: &Listener) {
 pub fn admit(shared: &Arc<Shared>, listener: &Listener) {
     for _ in 0..AT_ONCE {
         match listener.accept(Some(std::time::Instant::now())) {
-            Ok(Some(incoming)) => {
-                if let Some(number) = number(shared) {
+            Ok(Some(incoming)) => match number(shared) {
+                Ok(number) => {
                     shared.peers.rest(number, Caller::New(shared.clone(), number, incoming), Some(GREETING));
                 }
-            }
+                Err(e) => incoming.refuse(&e),
+            },
             Ok(None) => return,
             Err(e) => {
-                shared.diary.line(format_args!("a connection was not taken: {e}"));
-                // Out of descriptors, say: the connection still waits, and so do we.
+                shared.refused.line(shared.diary, format_args!("a connection was not taken: {e}"));
+                // The connection still waits, and so do we.
                 if e.code() != Code::Refused {
                     std::thread::sleep(Duration::from_millis(50));
                     return;
@@ -83,27 +82,28 @@ pub fn admit(shared: &Arc<Shared>, listener: &Listener) {
 
 /// Serves a connection from another host, which was greeted in the lobby and may have brought more with that.
 pub fn admit_greeted(shared: &Arc<Shared>, wire: Wire) {
-    if let Some(number) = number(shared) {
+    if let Ok(number) = number(shared) {
         let connection = Connection::new(shared, number, wire);
         shared.peers.serve_at_once(number, Caller::Greeted(Box::new(connection)));
     }
 }
 
 /// The number of one more connection, if there may be one more.
-fn number(shared: &Shared) -> Option<u64> {
+fn number(shared: &Shared) -> Result<u64> {
     if shared.connections.fetch_add(1, Ordering::AcqRel) < CONNECTIONS {
-        return Some(shared.numbers.fetch_add(1, Ordering::Relaxed));
+        return Ok(shared.numbers.fetch_add(1, Ordering::Relaxed));
     }
     shared.leave_connection();
-    // Once in a while: there may be thousands.
-    let refused = shared.refused.fetch_add(1, Ordering::Relaxed);
-    if refused.is_multiple_of(TOLD) {
-        shared.diary.line(format_args!(
-            "{CONNECTIONS} connections are open, the limit; one more was closed ({} so far)",
-            refused + 1
-        ));
-    }
-    None
+    let full = Error::new(
+        Code::Full,
+        format!(
+            "{CONNECTIONS} connections are open to the {} (pid {}), which is the limit; end programs that are connected to it, or give this one an agent of its own by FOREBAY_RUNTIME_DIR",
+            shared.role,
+            std::process::id()
+        ),
+    );
+    shared.refused.line(shared.diary, format_args!("a connection was refused: {full}"));
+    Err(full)
 }
 
 /// Who has connected.

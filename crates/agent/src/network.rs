@@ -12,10 +12,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// Between two lines about strangers in the log.
-const QUIET: Duration = Duration::from_secs(1);
+use std::time::Duration;
 
 /// A door that is open.
 pub struct Open {
@@ -92,36 +89,16 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
 }
 
 fn serve(shared: &Arc<Shared>, mut lobby: Lobby) {
-    let mut strangers = Strangers { refused: 0, told: None };
     while !shared.stop.given() {
         match lobby.accept(Some(shared.stop.as_fd()), None) {
             Ok(Some(wire)) => door::admit_greeted(shared, wire),
             Ok(None) => {}
-            Err(e) => strangers.tell(shared, &e),
-        }
-    }
-}
-
-/// Who was refused, without letting them fill the log.
-struct Strangers {
-    refused: u64,
-    told: Option<Instant>,
-}
-
-impl Strangers {
-    fn tell(&mut self, shared: &Shared, e: &Error) {
-        self.refused += 1;
-        if self.told.is_some_and(|t| t.elapsed() < QUIET) {
-            return;
-        }
-        let more = match self.refused {
-            1 => String::new(),
-            n => format!(" (and {} more since the last line)", n - 1),
-        };
-        shared.diary.line(format_args!("a connection was refused: {e}{more}"));
-        (self.refused, self.told) = (0, Some(Instant::now()));
-        if e.code() == Code::Io {
-            std::thread::sleep(Duration::from_millis(50));
+            Err(e) => {
+                shared.refused.line(shared.diary, format_args!("a connection was refused: {e}"));
+                if e.code() == Code::Io {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What an agent and an embedded owner share: the socket, the runs, the page, the heart, and for
 //! an agent the broker; and the order in which they begin and end.
 
-use crate::diary::Diary;
+use crate::diary::{Diary, Seldom};
 use crate::directory::Host;
 use crate::door;
 use crate::far::{self, Deputies};
@@ -47,8 +47,8 @@ pub struct Shared {
     pub numbers: AtomicU64,
     pub connections: AtomicUsize,
     pub peers: Arc<Peers<door::Caller>>,
-    /// Connections beyond the limit so far.
-    pub refused: AtomicU64,
+    /// Lines of connections that were refused.
+    pub refused: Seldom,
     pub by_need: AtomicBool,
     /// Where runs of other hosts are; none are taken without it.
     pub far_runs: Mutex<Option<PathBuf>>,
@@ -298,7 +298,7 @@ impl Service {
             numbers: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
             peers,
-            refused: AtomicU64::new(0),
+            refused: Seldom::default(),
             by_need: AtomicBool::new(options.by_need),
             far_runs: Mutex::default(),
             deputies: Deputies::default(),

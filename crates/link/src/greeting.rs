@@ -34,7 +34,13 @@ impl Peer {
 
 /// The connecting side: says hello, hears welcome.
 pub(crate) fn hello(wire: &mut Wire, role: &str, deadline: Instant) -> Result<Peer> {
-    say_hello(wire, role, deadline)?;
+    if let Err(e) = say_hello(wire, role, deadline) {
+        // Who is refused at once may hear why, though it can say nothing any more.
+        if let Ok(Some(message)) = wire.read(Some(deadline)) {
+            message.failure()?;
+        }
+        return Err(e);
+    }
     let message = wire.read(Some(deadline))?.ok_or_else(|| {
         Error::new(Code::Timeout, "the other side accepted the connection and did not greet; is it stopped?")
     })?;

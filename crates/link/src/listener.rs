@@ -5,10 +5,14 @@ use crate::wire::{Wire, check_user, poll_for};
 use forebay_arena::place;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::ErrorKind::WouldBlock;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A listening socket; its name goes with it.
@@ -16,6 +20,8 @@ pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
     inode: (u64, u64),
+    /// Given up to take a connection when the process has no other descriptor left, so that it can be refused.
+    spare: Mutex<Option<File>>,
 }
 
 /// A connection that was accepted and not yet greeted.
@@ -46,7 +52,8 @@ impl Listener {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
         socket.set_nonblocking(true).map_err(cannot)?;
         let meta = std::fs::metadata(path).map_err(cannot)?;
-        Ok(Listener { socket, path: path.to_owned(), inode: (meta.dev(), meta.ino()) })
+        let spare = Mutex::new(spare());
+        Ok(Listener { socket, path: path.to_owned(), inode: (meta.dev(), meta.ino()), spare })
     }
 
     /// Where it listens.
@@ -55,7 +62,8 @@ impl Listener {
     }
 
     /// The next connection, waiting until the deadline; `None` when there was none. Connections
-    /// of other users are closed and give `Refused`.
+    /// of other users are closed and give `Refused`, and so do those for which the process lacks descriptors: they are
+    /// told so.
     pub fn accept(&self, deadline: Option<Instant>) -> Result<Option<Incoming>> {
         loop {
             match self.socket.accept() {
@@ -75,10 +83,38 @@ impl Listener {
                         std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::Interrupted
                     ) => {}
                 Err(e) => {
-                    return Err(Error::io(format!("cannot accept at {}", self.path.display()), e));
+                    let is_full = matches!(Errno::from_io_error(&e), Some(Errno::MFILE | Errno::NFILE));
+                    match is_full.then(|| self.refuse_one()).flatten() {
+                        Some(Ok(refused)) => return Err(refused),
+                        // The system says so even where nobody waits.
+                        Some(Err(WouldBlock)) => {
+                            if !poll_for(self.socket.as_fd(), PollFlags::IN, deadline)? {
+                                return Ok(None);
+                            }
+                        }
+                        _ => return Err(Error::io(format!("cannot accept at {}", self.path.display()), e)),
+                    }
                 }
             }
         }
+    }
+
+    /// Takes the connection that waits longest and refuses it, by the spare descriptor: gives what it was told. None
+    /// if there is no spare one.
+    fn refuse_one(&self) -> Option<Result<Error, std::io::ErrorKind>> {
+        let mut kept = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(kept.take()?);
+        let refused = self.socket.accept().map_err(|e| e.kind()).map(|(stream, _)| {
+            let text = format!(
+                "process {} at {} has no file descriptor left for one more connection; raise `ulimit -n` where it is started, or end programs that are connected to it",
+                std::process::id(),
+                self.path.display()
+            );
+            Incoming { stream }.refuse(&Error::new(Code::Full, text.as_str()));
+            Error::new(Code::Refused, text)
+        });
+        *kept = spare();
+        Some(refused)
     }
 
     /// Accepts and greets in one, for who serves one connection at a time.
@@ -98,6 +134,14 @@ impl Incoming {
         matches!(recv(&self.stream, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT), Ok((0, _)))
     }
 
+    /// Tells the other side why it is not taken. Its hello is not waited for.
+    pub fn refuse(self, why: &Error) {
+        if let Ok(mut wire) = Wire::over(self.stream) {
+            // Who has gone need not know.
+            let _ = wire.refuse(0, why);
+        }
+    }
+
     /// Hears hello and says welcome. May wait for a slow peer, so not in the accepting loop of a
     /// server with many.
     pub fn greet(self, role: &str, timeout: Duration) -> Result<Wire> {
@@ -106,6 +150,11 @@ impl Incoming {
         wire.met(peer);
         Ok(wire)
     }
+}
+
+/// A descriptor that can be given up.
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 impl AsFd for Incoming {

@@ -29,6 +29,10 @@ use std::time::{Duration, Instant};
 
 /// Largest control frame.
 pub const FRAME_LIMIT: u64 = 16 << 20;
+/// Of one that greets: who has said nothing of itself yet has no room here for more.
+const GREETING_LIMIT: u64 = 64 << 10;
+/// So much room for what is received is kept between two frames.
+const KEPT: usize = 64 << 10;
 /// The id of the first request on a connection.
 pub const FIRST_ASK: u64 = 1;
 /// Most descriptors beside one frame.
@@ -511,7 +515,8 @@ impl Wire {
 
     /// Takes one whole frame out of what was received.
     fn take_frame(&mut self) -> Result<Option<Message>> {
-        let Some((header, json, body)) = frame::first(&self.received, FRAME_LIMIT)? else { return Ok(None) };
+        let limit = if self.peer.is_some() { FRAME_LIMIT } else { GREETING_LIMIT };
+        let Some((header, json, body)) = frame::first(&self.received, limit)? else { return Ok(None) };
         let count = header.number as usize;
         if header.number > DESCRIPTORS as u64 || count > self.descriptors.len() {
             return Err(Error::new(
@@ -521,6 +526,9 @@ impl Wire {
         }
         let (json, total) = (json.to_vec(), HEADER_BYTES + json.len() + body.len());
         self.received.drain(..total);
+        if self.received.is_empty() && self.received.capacity() > KEPT {
+            self.received = Vec::new();
+        }
         let fds = self.descriptors.drain(..count).collect();
         Ok(Some(Message { kind: header.kind, id: header.id, flags: header.flags, json, fds }))
     }

@@ -240,7 +240,7 @@ class Run:
         """Creates a table, or opens it when it exists (``columns`` may then be left out).
 
         ``columns``: name to dtype (``"f64"``, ``float``, ``numpy.int32``, ``"str"``, ...). With ``history``
-        each row belongs to the step it was made in, and a restart removes the rows of later steps.
+        each row belongs to the step it was made in, and goes when a restart makes that step again.
         Raises ``NotFound`` (no such table and no columns), ``Conflict`` (it has other columns).
         """
         return Table(self._native, self._native.table(name, columns_of(columns, units), history))

@@ -262,9 +262,7 @@ impl Repair {
             out.line(format!("the catalog said something else than the file, and is mended: {line}"))?;
         }
         for line in &done.rewritten {
-            out.line(format!(
-                "the file was written anew, for other programs could not read all of it: {line}"
-            ))?;
+            out.line(format!("the file was written anew: {line}"))?;
         }
         for (step, why) in &done.damaged {
             out.line(format!("snapshot {step} is damaged and passed over from now on: {why}"))?;

@@ -438,7 +438,7 @@ fn mend_words(
     }
     match layout.file(file).and_then(|path| write_anew(disk, &path, &m)) {
         Ok(new) => {
-            done.rewritten.push(format!("{file}: {words}"));
+            done.rewritten.push(format!("{file}: other programs could not read all of it: {words}"));
             (new, true)
         }
         Err(e) => {

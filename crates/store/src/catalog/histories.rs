@@ -250,23 +250,21 @@ pub(super) fn owed_in(conn: &Connection, diagram: u32) -> Option<i64> {
 /// A rank has come: if the run has gone back without it, what it made before goes now. Says whether anything may be
 /// gone.
 pub fn came(conn: &Connection) -> Result<bool> {
-    let Some(step) = owed(conn) else { return Ok(false) };
+    let (all, in_diagrams) = (owed(conn), kept::<BTreeMap<u32, i64>>(conn, OWED_POINTS));
+    let Some(first) = all.into_iter().chain(in_diagrams.values().copied()).min() else { return Ok(false) };
     let life = now_fact(conn, "life")?;
     let is_whole = is_whole(conn, life)?;
-    let in_diagrams: BTreeMap<u32, i64> = kept(conn, OWED_POINTS);
     if is_whole {
         forget_owed(conn)?;
-        points::renew_standing(
-            conn,
-            in_diagrams.values().copied().min().map_or(step, |n| n.min(step)),
-            life,
-        )?;
+        points::renew_standing(conn, first, life)?;
         for (diagram, step) in in_diagrams {
             points::take(conn, &format!("{} AND diagram = {diagram}", Which::Owed(step).of_points(life)))?;
         }
     }
-    take(conn, Which::Owed(step), life, is_whole)?;
-    take_strays(conn, life, is_whole)?;
+    if let Some(step) = all {
+        take(conn, Which::Owed(step), life, is_whole)?;
+        take_strays(conn, life, is_whole)?;
+    }
     Ok(true)
 }
 
