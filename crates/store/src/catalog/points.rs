@@ -407,6 +407,9 @@ fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
         let value = reduced(conn, &p, how)?;
         let row = add_point(conn, life as u64, (p.diagram, p.curve), p.step, p.abscissa(), value)?;
         put_place(conn, &p, rank, given, Some(row))?;
+        if given < size {
+            super::cut::note_short(conn, row, p.step)?;
+        }
         let (diagram, curve, step, t) = (p.diagram, p.curve, p.step, p.abscissa());
         done.push(Completed { diagram, curve, row, step, t, value });
     }

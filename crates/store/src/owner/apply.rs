@@ -393,6 +393,11 @@ fn request(
                 let text = format!("a restart goes back to {to}: {} damaged", catalog::steps_are(&aside));
                 warn(conn, session, text, effects)?;
             }
+            if let (true, Some(back)) = (is_first, &back)
+                && let Some(text) = catalog::cut_behind(conn, back)?
+            {
+                remark(conn, session, text, effects)?;
+            }
             effects.push(Effect::WentBack { session, aside, is_first });
             let still = catalog::partial_files(conn)?;
             let gone = partial.into_iter().filter(|kept| !still.contains(kept));

@@ -50,6 +50,13 @@ impl Attached {
         self.segment.word(word::MIRROR).load(Ordering::SeqCst) != 0
     }
 
+    /// The head to which a rank came last whose loop has not ended. Of one on another host that is not known here.
+    pub fn head_of_the_dead(&self) -> Option<i64> {
+        let word = |w| self.segment.word(w).load(Ordering::SeqCst);
+        let in_loop = !self.is_mirror() && word(word::HELD) & word::OVER == 0;
+        (word(word::STEP) as i64).checked_sub(1).filter(|head| in_loop && *head >= 0)
+    }
+
     /// Whether a rank on another host has said since then that it lives; it is asked, if it was not yet. A line that is
     /// cut, or still brings what a dead rank sent, says nothing of that. Ranks of this host are looked at.
     pub fn has_answered(&mut self, since: Instant) -> bool {

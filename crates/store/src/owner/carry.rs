@@ -348,6 +348,10 @@ impl Intake {
     /// A session is over: nothing in its segments is needed any more.
     fn leave(&mut self, n: u64, clean: bool) {
         let Some(s) = self.attached.remove(&n) else { return };
+        if let Some(head) = s.head_of_the_dead().filter(|_| !clean) {
+            // Without it a restart says nothing of what was cut off.
+            let _ = self.catalog.lazy_transaction(|tx| catalog::note_cut(tx, n, head), |()| true);
+        }
         // It may say more already.
         s.segment.word(word::CLOSED).fetch_max(1, Ordering::SeqCst);
         s.sink.closed(n, clean);

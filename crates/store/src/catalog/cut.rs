@@ -1,0 +1,114 @@
+//! Ranks that were killed in the body of a step, behind the snapshot at its bottom. What that body adds to histories
+//! behind the snapshot is not there, and a restart from it does not make it: the state is that of the next head. Such a
+//! restart says so, and takes points away to which one of those ranks had not given its share.
+//!
+//! ```text
+//!  head h --- computes --- snapshot h+1 --- rows of h --- head h+1
+//!                                        ^ killed here: fb_cut has (session, h)
+//! ```
+
+use super::tables::{SESSION_COLUMN, STEP_COLUMN, tables};
+use super::{points, quoted, sql_error};
+use forebay_types::Result;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
+
+fn failed(e: rusqlite::Error) -> forebay_types::Error {
+    sql_error("where ranks were killed cannot be read", e)
+}
+
+/// Runs that were made before there were such tables get them.
+pub(super) fn ensure_tables(conn: &Connection) -> Result<()> {
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS fb_cut(session INTEGER PRIMARY KEY, head INTEGER NOT NULL);
+         CREATE TABLE IF NOT EXISTS fb_short(point INTEGER PRIMARY KEY, step INTEGER NOT NULL)",
+    )
+    .map_err(failed)
+}
+
+/// A rank has ended without a word, and the last head to which it had come was this one.
+pub fn note_cut(conn: &Connection, session: u64, head: i64) -> Result<()> {
+    conn.execute("INSERT OR REPLACE INTO fb_cut VALUES(?1, ?2)", params![session as i64, head])
+        .map(drop)
+        .map_err(|e| sql_error("where a rank was killed cannot be noted", e))
+}
+
+/// A point of that step was made without the share of a rank that has left.
+pub(super) fn note_short(conn: &Connection, point: i64, step: i64) -> Result<()> {
+    conn.execute("INSERT OR REPLACE INTO fb_short VALUES(?1, ?2)", [point, step])
+        .map(drop)
+        .map_err(|e| sql_error("a point that lacks a share cannot be noted", e))
+}
+
+/// The ranks that were killed in the body behind which the state of that step is, and the head of that body.
+fn cut_before(conn: &Connection, step: i64) -> Result<Option<(i64, BTreeSet<u32>)>> {
+    let sql = "SELECT c.head, s.rank FROM fb_cut c JOIN fb_sessions s ON s.session = c.session
+               WHERE c.head < ?1 AND NOT EXISTS (SELECT 1 FROM fb_steps WHERE step > c.head AND step < ?1)";
+    let found: Vec<(i64, u32)> = conn
+        .prepare_cached(sql)
+        .and_then(|mut s| s.query_map([step], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)?;
+    let Some(head) = found.iter().map(|(head, _)| *head).max() else { return Ok(None) };
+    let ranks = found.into_iter().filter(|(at, _)| *at == head).map(|(_, rank)| rank).collect();
+    Ok(Some((head, ranks)))
+}
+
+/// The run goes back to a step behind whose snapshot ranks were killed: what is lacking is named, compared with the body
+/// of the snapshot before, or of the step before; points that lack a share go. None where nothing is.
+pub(super) fn told_of(conn: &Connection, step: i64) -> Result<Option<String>> {
+    let Some((head, ranks)) = cut_before(conn, step)? else { return Ok(None) };
+    let stride = step - head;
+    let before: Option<i64> = conn
+        .query_row("SELECT max(step) FROM fb_steps WHERE step < ?1", [step], |r| r.get(0))
+        .optional()
+        .map_err(failed)?
+        .flatten();
+    let before = before.unwrap_or(head) - stride;
+    let mut lacks = Vec::new();
+    let mut compare = |name: String, what: String, sql: &str| -> Result<()> {
+        let count = |at: i64| conn.query_row(sql, [at], |r| r.get::<_, i64>(0)).map_err(failed);
+        let (now, usual) = (count(head)?, count(before)?);
+        if now < usual {
+            lacks.push(format!("{name} has {now} {what} of step {head}, and {usual} of step {before}"));
+        }
+        Ok(())
+    };
+    for t in tables(conn)?.iter().filter(|t| t.history) {
+        for rank in &ranks {
+            let sql = format!(
+                "SELECT count(*) FROM {} WHERE {STEP_COLUMN} = ?1 AND {SESSION_COLUMN} IN
+                     (SELECT session FROM fb_sessions WHERE rank = {rank})",
+                quoted(&t.name)
+            );
+            compare(format!("{:?}", t.name), format!("rows of rank {rank}"), &sql)?;
+        }
+    }
+    for (id, title, is_short) in diagrams(conn, head)? {
+        let mut name = format!("{title:?}");
+        if is_short {
+            let short = format!("rowid IN (SELECT point FROM fb_short WHERE step = {head})");
+            points::take(conn, &format!("diagram = {id} AND {short}"))?;
+            name += ", without points to which a rank had not given its share,";
+        }
+        let sql = format!("SELECT count(*) FROM fb_points WHERE diagram = {id} AND step = ?1");
+        compare(name, "points".to_owned(), &sql)?;
+    }
+    if lacks.is_empty() {
+        return Ok(None);
+    }
+    let who: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    Ok(Some(format!(
+        "rank {} was killed in the body of step {head}, behind snapshot {step}, and what it had not added there is not made again: {}; insert before the snapshot, or in the function of run.saves (fb_on_save)",
+        who.join(", "),
+        lacks.join("; ")
+    )))
+}
+
+/// The diagrams, and whether one has points of that step to which a rank has not given its share.
+fn diagrams(conn: &Connection, step: i64) -> Result<Vec<(u32, String, bool)>> {
+    let sql = "SELECT d.id, d.title, EXISTS (SELECT 1 FROM fb_short f JOIN fb_points p ON p.rowid = f.point
+                   WHERE f.step = ?1 AND p.step = ?1 AND p.diagram = d.id) FROM fb_diagrams d ORDER BY d.id";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_map([step], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?.collect())
+        .map_err(failed)
+}

@@ -1,0 +1,153 @@
+"""Ranks that are killed in the body of a step, behind the snapshot at its bottom: what the body adds behind it is not made
+again, and the restart says so, there and nowhere else."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+import forebay as fb
+import pytest
+from places import Place, ended
+
+PROGRAM = """
+import os, signal, sys, numpy as np, forebay as fb
+shape, dies, steps = sys.argv[2], sys.argv[3], int(sys.argv[4])
+with fb.open(sys.argv[1]) as run:
+    rows = run.table("rows", {"step": "i64"}, history=True)
+    energy = run.diagram("energy", "history", reduce="sum")
+    x = np.zeros(8)
+    snap = run.restart()
+    if snap is not None:
+        x = snap["x"][8 * run.rank : 8 * run.rank + 8].copy()
+
+    def keep(number):
+        with run.snapshot(number) as s:
+            s.put("x", x, offset=8 * run.rank, shape=8 * run.size)
+
+    def falls(where):
+        if f"{run.position}{where}" == dies or f"{run.position}{where}{run.rank}" == dies:
+            run.flush()
+            # A kill of all at once, wherever the others are.
+            os.killpg(0, signal.SIGKILL) if run.size == 1 else os.kill(os.getpid(), signal.SIGKILL)
+
+    if shape == "saves":
+        run.saves(every=5)(keep)
+    for step in run.steps(steps, start=snap):
+        falls("head")
+        if shape == "top" and step % 5 == 0:
+            keep(step)
+            falls("kept")
+        x += 1.0
+        if shape == "rows first":
+            rows.insert((step,))
+            energy.append(step, e=float(step))
+        if shape in ("bottom", "rows first") and step % 5 == 4:
+            keep(step + 1)
+            falls("kept")
+        if shape != "rows first":
+            rows.insert((step,))
+            falls("row")
+            energy.append(step, e=float(step))
+        falls("end")
+"""
+
+
+def start(place: Place, run_dir: Path, ranks: int, *words: str) -> list[tuple[str, str, int]]:
+    programs = [
+        place.start(
+            sys.executable,
+            "-c",
+            PROGRAM,
+            run_dir,
+            *words,
+            env={**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(ranks)},
+            start_new_session=True,
+        )
+        for rank in range(ranks)
+    ]
+    return [(*program.communicate(timeout=90), program.returncode) for program in programs]
+
+
+def told(outs: list[tuple[str, str, int]]) -> str:
+    return " ".join(re.sub(r"\s+", " ", err) for _, err, _ in outs)
+
+
+@pytest.mark.parametrize(("dies", "lacks"), [("14kept", ["rows", "energy"]), ("14row", ["energy"])])
+def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
+    place: Place, run_dir: Path, dies: str, lacks: list[str]
+) -> None:
+    (first,) = start(place, run_dir, 1, "bottom", dies, "20")
+    assert first[2] == -signal.SIGKILL
+    (second,) = start(place, run_dir, 1, "bottom", "never", "20")
+    assert second[2] == 0, second
+    said = told([second])
+    assert "was killed in the body of step 14, behind snapshot 15" in said, said
+    assert [name for name in ("rows", "energy") if f'"{name}" has 0' in said] == lacks
+    assert "run.saves" in said
+    with fb.open(run_dir, "r") as run:
+        assert [row["step"] for row in run.table("rows").select()] == [
+            step for step in range(20) if step != 14 or "rows" not in lacks
+        ]
+    # It is told where the run goes back to that step, and not again.
+    assert "killed" not in told(start(place, run_dir, 1, "bottom", "never", "25"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dies"),
+    [
+        ("bottom", "13head"),
+        ("bottom", "14end"),
+        ("bottom", "15head"),
+        ("bottom", "12row"),
+        ("rows first", "14kept"),
+        ("rows first", "15head"),
+        ("top", "15kept"),
+        ("top", "15row"),
+        ("top", "14end"),
+        ("saves", "15head"),
+        ("saves", "15row"),
+        ("saves", "16row"),
+    ],
+)
+def test_a_restart_says_nothing_where_nothing_is_cut_off(
+    place: Place, run_dir: Path, shape: str, dies: str
+) -> None:
+    (first,) = start(place, run_dir, 1, shape, dies, "20")
+    assert first[2] == -signal.SIGKILL, first
+    (second,) = start(place, run_dir, 1, shape, "never", "20")
+    assert second[2] == 0, second
+    assert "killed in the body" not in told([second]), second
+    with fb.open(run_dir, "r") as run:
+        assert [row["step"] for row in run.table("rows").select()] == list(range(20))
+        assert [r["value"] for r in run.sql("select value from fb_points order by t")] == list(range(20))
+
+
+def test_a_reduced_point_that_lacks_the_share_of_a_rank_that_was_killed_does_not_stay(
+    place: Place, run_dir: Path
+) -> None:
+    # Rank 1 dies behind the snapshot, rank 0 behind its share.
+    programs = [
+        place.start(
+            sys.executable,
+            "-c",
+            PROGRAM,
+            run_dir,
+            "bottom",
+            dies,
+            "20",
+            env={**place.env, "PMI_RANK": str(rank), "PMI_SIZE": "2"},
+        )
+        for rank, dies in enumerate(("14end0", "14kept1"))
+    ]
+    for program in programs:
+        ended(program, -signal.SIGKILL)
+    outs = start(place, run_dir, 2, "bottom", "never", "20")
+    assert [out[2] for out in outs] == [0, 0], outs
+    said = told(outs)
+    assert "to which a rank had not given its share" in said and "rows of rank 1" in said, said
+    with fb.open(run_dir, "r") as run:
+        values = run.sql("select step, value from fb_points order by step")
+        assert [(r["step"], r["value"]) for r in values] == [(s, 2.0 * s) for s in range(20) if s != 14]
