@@ -174,8 +174,8 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             let back = match restart(conn)? {
                 // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
                 None if !aside.is_empty() || !finished(conn)? => begin_anew(conn).map(|()| None)?,
-                // What the steps behind it have left is made again in another way, or not at all.
-                Some(back) if back.heads.is_none() && !aside.is_empty() => {
+                // What is behind it is made again. The results of a finished run stay until somebody does that.
+                Some(back) if back.heads.is_none() && (!aside.is_empty() || !back.finished) => {
                     take_back(conn, back.step + 1)?;
                     Some(back)
                 }
@@ -192,13 +192,12 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
         // Where it goes on the loop will say.
         Some(back) if back.heads.is_some() => {}
         back => {
-            // What belongs to the state of that step, and what is behind it, goes when the program makes it again: one
-            // that only looks at it takes nothing away.
+            // What belongs to the state of that step goes when the program makes it again.
             let behind = back.as_ref().map(|b| b.step + 1);
             super::points::give_again(conn, session, behind.unwrap_or(i64::MIN), None)?;
-            // Nothing is made again of a finished run that has no step: what it has is added to.
-            if !is_first && behind.is_none() && !finished(conn)? {
-                take_back_of(conn, rank, 0, None)?;
+            // Of a finished run nothing is made again by that alone.
+            if !is_first && !finished(conn)? {
+                take_back_of(conn, rank, behind.unwrap_or(0), None)?;
             }
         }
     }
