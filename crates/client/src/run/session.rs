@@ -265,10 +265,7 @@ impl Session {
     /// Goes back to the last complete step, or to a checkpoint, and restores the parameters.
     /// Damaged steps are passed over; with `strict` they are an error.
     pub fn restart(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restarted>> {
-        // From the last state a program may only look; what was behind a checkpoint is put aside.
-        if tag.is_some() {
-            self.core.log.begin_work();
-        }
+        self.core.log.begin_work();
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
         let from = self.core.segment.word(word::FROM).load(Ordering::SeqCst);
         self.core.from.store(from, Ordering::Relaxed);
