@@ -10,7 +10,7 @@ from pathlib import Path
 
 import forebay as fb
 import pytest
-from places import Place, ended
+from places import Place
 
 PROGRAM = """
 import os, signal, sys, numpy as np, forebay as fb
@@ -55,18 +55,23 @@ with fb.open(sys.argv[1]) as run:
 """
 
 
-def start(place: Place, run_dir: Path, ranks: int, *words: str) -> list[tuple[str, str, int]]:
+def start(
+    place: Place, run_dir: Path, shape: str, dies: tuple[str, ...], steps: int
+) -> list[tuple[str, str, int]]:
+    """Runs a rank for each place at which one dies."""
     programs = [
         place.start(
             sys.executable,
             "-c",
             PROGRAM,
             run_dir,
-            *words,
-            env={**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(ranks)},
+            shape,
+            where,
+            str(steps),
+            env={**place.env, "PMI_RANK": str(rank), "PMI_SIZE": str(len(dies))},
             start_new_session=True,
         )
-        for rank in range(ranks)
+        for rank, where in enumerate(dies)
     ]
     return [(*program.communicate(timeout=90), program.returncode) for program in programs]
 
@@ -79,9 +84,9 @@ def told(outs: list[tuple[str, str, int]]) -> str:
 def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
     place: Place, run_dir: Path, dies: str, lacks: list[str]
 ) -> None:
-    (first,) = start(place, run_dir, 1, "bottom", dies, "20")
+    (first,) = start(place, run_dir, "bottom", (dies,), 20)
     assert first[2] == -signal.SIGKILL
-    (second,) = start(place, run_dir, 1, "bottom", "never", "20")
+    (second,) = start(place, run_dir, "bottom", ("never",), 20)
     assert second[2] == 0, second
     said = told([second])
     assert "was killed in the body of step 14, behind snapshot 15" in said, said
@@ -92,7 +97,7 @@ def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
             step for step in range(20) if step != 14 or "rows" not in lacks
         ]
     # It is told where the run goes back to that step, and not again.
-    assert "killed" not in told(start(place, run_dir, 1, "bottom", "never", "25"))
+    assert "killed" not in told(start(place, run_dir, "bottom", ("never",), 25))
 
 
 @pytest.mark.parametrize(
@@ -115,9 +120,9 @@ def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
 def test_a_restart_says_nothing_where_nothing_is_cut_off(
     place: Place, run_dir: Path, shape: str, dies: str
 ) -> None:
-    (first,) = start(place, run_dir, 1, shape, dies, "20")
+    (first,) = start(place, run_dir, shape, (dies,), 20)
     assert first[2] == -signal.SIGKILL, first
-    (second,) = start(place, run_dir, 1, shape, "never", "20")
+    (second,) = start(place, run_dir, shape, ("never",), 20)
     assert second[2] == 0, second
     assert "killed in the body" not in told([second]), second
     with fb.open(run_dir, "r") as run:
@@ -129,22 +134,9 @@ def test_a_reduced_point_that_lacks_the_share_of_a_rank_that_was_killed_does_not
     place: Place, run_dir: Path
 ) -> None:
     # Rank 1 dies behind the snapshot, rank 0 behind its share.
-    programs = [
-        place.start(
-            sys.executable,
-            "-c",
-            PROGRAM,
-            run_dir,
-            "bottom",
-            dies,
-            "20",
-            env={**place.env, "PMI_RANK": str(rank), "PMI_SIZE": "2"},
-        )
-        for rank, dies in enumerate(("14end0", "14kept1"))
-    ]
-    for program in programs:
-        ended(program, -signal.SIGKILL)
-    outs = start(place, run_dir, 2, "bottom", "never", "20")
+    outs = start(place, run_dir, "bottom", ("14end0", "14kept1"), 20)
+    assert [out[2] for out in outs] == [-signal.SIGKILL] * 2, outs
+    outs = start(place, run_dir, "bottom", ("never", "never"), 20)
     assert [out[2] for out in outs] == [0, 0], outs
     said = told(outs)
     assert "to which a rank had not given its share" in said and "rows of rank 1" in said, said

@@ -353,15 +353,14 @@ impl Run {
         site.publish(&self.path.join(layout::AGENT))?;
         self.show(&*site, owner.run_id(), &open.program)?;
         let orphans = owner.orphans()?;
-        let open_acts = owner.open_acts(u64::MAX >> 1)?;
+        // With nobody left who could carry them out, acts come to their end.
+        let over = if orphans.is_empty() { owner.open_acts(None)? } else { Vec::new() };
         let orphaned =
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
         let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
         lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats });
-        if orphans.is_empty() {
-            // Nobody is left who could carry out what is open.
-            open_acts.iter().for_each(|act| self.refused(act.id, GONE));
-        } else {
+        over.iter().for_each(|act| self.refused(act.id, GONE));
+        if !orphans.is_empty() {
             self.helm.take_over(&**self, open.size, &orphans);
             let ranks = counted(orphans.len(), "rank");
             self.log(format_args!("of a dead owner {ranks} left, to go on here"));
@@ -482,7 +481,7 @@ impl Run {
     /// Ranks of a dead owner are steered as soon as the last of them has come or is gone.
     fn steer_on(&self) {
         let (Some(done), Some(owner)) = (self.helm.may_go_on(), self.owner()) else { return };
-        match owner.open_acts(done) {
+        match owner.open_acts(Some(done)) {
             Ok(acts) => self.helm.go_on(self, acts),
             // A store that is lost ends the run of its ranks.
             Err(e) => self.log(&e),

@@ -10,6 +10,7 @@
 use super::tables::{SESSION_COLUMN, STEP_COLUMN, tables};
 use super::{points, quoted, sql_error};
 use forebay_types::Result;
+use forebay_types::control::Restarted;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 
@@ -54,8 +55,13 @@ fn cut_before(conn: &Connection, step: i64) -> Result<Option<(i64, BTreeSet<u32>
 }
 
 /// The run goes back to a step behind whose snapshot ranks were killed: what is lacking is named, compared with the body
-/// of the snapshot before, or of the step before; points that lack a share go. None where nothing is.
-pub(super) fn told_of(conn: &Connection, step: i64) -> Result<Option<String>> {
+/// of the snapshot before, or of the step before; points that lack a share go. None where nothing is, and of a number of
+/// the program's own, whose heads are its affair.
+pub fn cut_behind(conn: &Connection, back: &Restarted) -> Result<Option<String>> {
+    let step = back.step;
+    if back.heads.is_some() {
+        return Ok(None);
+    }
     let Some((head, ranks)) = cut_before(conn, step)? else { return Ok(None) };
     let stride = step - head;
     let before: Option<i64> = conn

@@ -40,7 +40,7 @@ pub(crate) use anew::{
     make_room_for_facts, replace,
 };
 pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};
-pub use cut::note_cut;
+pub use cut::{cut_behind, note_cut};
 pub(crate) use damaged::{Old, faults_of_header, garbled};
 pub use data::{
     Bytes, DataRow, Found, Put, PutOutcome, Value, copy_data, data_row, data_rows, find, put, remove_data,
@@ -83,8 +83,8 @@ pub use tables::{
 };
 pub(crate) use together::steps_are;
 pub use together::{
-    begun_on, close_as, comes, cut_behind, go_back, go_on_at, heads_of, is_unfinished, kept_heads,
-    makes_again, renew, went_back,
+    begun_on, close_as, comes, go_back, go_on_at, heads_of, is_unfinished, kept_heads, makes_again, renew,
+    went_back,
 };
 pub use unread::put_aside;
 pub use watch::{

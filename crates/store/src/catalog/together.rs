@@ -132,12 +132,6 @@ fn rank_and_size(conn: &Connection, session: u64) -> Result<(u32, u32)> {
 /// back this time.
 pub type Back = (Option<Restarted>, Vec<i64>, bool);
 
-/// What a restart from that step is to say of ranks that were killed behind its snapshot.
-pub fn cut_behind(conn: &Connection, back: &Restarted) -> Result<Option<String>> {
-    // The heads of a number of the program's own are its affair.
-    if back.heads.is_some() { Ok(None) } else { super::cut::told_of(conn, back.step) }
-}
-
 /// A rank goes back. The n-th time of each rank is one going back of all: the first one to ask
 /// takes the run back, the others follow and nothing is removed twice.
 ///

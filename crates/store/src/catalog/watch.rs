@@ -325,15 +325,17 @@ pub struct OpenAct {
     pub step: Option<i64>,
 }
 
-/// The acts without an end, and those behind that number, in order.
-pub fn open_acts(conn: &Connection, behind: u64) -> Result<Vec<OpenAct>> {
+/// The acts without an end, and those behind that number if one is given, in order.
+pub fn open_acts(conn: &Connection, behind: Option<u64>) -> Result<Vec<OpenAct>> {
     let read = |r: &Row| {
         let act: String = r.get(3)?;
         let (id, who, asked) = (r.get::<_, i64>(0)? as u64, r.get(1)?, r.get(2)?);
         Ok(OpenAct { id, who, asked, act: serde_json::from_str(&act).ok(), step: r.get(4)? })
     };
     let sql = "SELECT id, who, asked, act, step FROM fb_steering WHERE code IS NULL OR id > ?1 ORDER BY id";
-    conn.prepare_cached(sql).and_then(|mut s| s.query_map([behind as i64], read)?.collect()).map_err(failed)
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_map([behind.map(|id| id as i64)], read)?.collect())
+        .map_err(failed)
 }
 
 /// Keeps a message; the oldest go beyond the limit.

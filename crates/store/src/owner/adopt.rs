@@ -246,8 +246,8 @@ impl Owner {
         self.ask(Command::Orphans)
     }
 
-    /// The acts of steering without an end in the log, and those behind that number, in order.
-    pub fn open_acts(&self, behind: u64) -> Result<Vec<OpenAct>> {
+    /// The acts of steering without an end in the log, and those behind that number if one is given, in order.
+    pub fn open_acts(&self, behind: Option<u64>) -> Result<Vec<OpenAct>> {
         self.ask(|tell| Command::OpenActs(behind, tell))?
     }
 

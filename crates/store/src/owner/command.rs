@@ -54,7 +54,7 @@ pub(super) enum Command {
     Attach(Attach, Arc<dyn Sink>, Sender<Result<()>>),
     Resume(Resume, Process, Arc<dyn Sink>, Sender<Result<()>>),
     Orphans(Sender<Vec<Orphan>>),
-    OpenActs(u64, Sender<Result<Vec<OpenAct>>>),
+    OpenActs(Option<u64>, Sender<Result<Vec<OpenAct>>>),
     NeverComes(u32, Absence),
     HungUp(u64),
     Steer {
