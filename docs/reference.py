@@ -1,5 +1,5 @@
-"""The references, made from the sources: of C from `forebay.h`, of Fortran from the module's sources, of
-Python from the docstrings (by Sphinx), and the table of errors from `errors.toml`.
+"""The references, made from the sources: of C from `forebay.h`, of C++ from the headers on top of it, of Fortran
+from the module's sources, of Python from the docstrings (by Sphinx), and the table of errors from `errors.toml`.
 
 `python docs/reference.py` writes `docs/guide/errors.md`, which is in the tree; a test holds it
 against its source. The others are written whenever the pages are built.
@@ -20,6 +20,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
+CPP = HEADER.with_name("forebay")
 FORTRAN = ROOT / "bindings" / "fortran" / "src"
 ERRORS = ROOT / "docs" / "guide" / "errors.md"
 
@@ -74,6 +75,111 @@ def c() -> str:
         if macros:
             page.append("```c\n" + "\n".join(macros) + "\n```\n")
     return "\n".join(page)
+
+
+# What a header of C++ is about, by its name, in the order of a reader.
+CPP_HEADERS = ("run", "snapshots", "tables", "watch", "calls", "arguments", "server", "arrays")
+
+
+def head_of(code: str) -> str:
+    """A declaration of C++ without its body and without the initial values of members."""
+    code = " ".join(code.split())
+    depth, at = 0, 0
+    while at < len(code):
+        letter = code[at]
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0 and (letter in "{;" or code[at : at + 3] == " : "):
+            break
+        at += 1
+    return code[:at].strip()
+
+
+def cpp_members(body: str) -> Iterator[tuple[str, str]]:
+    """What a class offers: declarations without their bodies, and what is said of each."""
+    said: list[str] = []
+    code: list[str] = []
+    depth, shown = 0, True
+    for line in body.splitlines():
+        words = line.strip()
+        if depth == 0 and words in ("public:", "private:"):
+            shown, said, code = words == "public:", [], []
+        elif depth == 0 and words.startswith("//"):
+            said.append(words.lstrip("/ "))
+        elif words:
+            code.append(words)
+            depth += sum({"{": 1, "(": 1, "}": -1, ")": -1}.get(letter, 0) for letter in words)
+            whole = depth == 0 and (words.endswith(";") or words.endswith("}"))
+            if whole and shown and not words.startswith("friend"):
+                head = head_of("\n".join(code))
+                if not re.match(
+                    r"static_assert|(class|struct) \w+$|using value_type|~|.*(operator=|= default)", head
+                ):
+                    yield head, " ".join(said)
+            if whole:
+                said, code = [], []
+        else:
+            said, code = [], []
+
+
+def cpp_blocks(body: str) -> list[str]:
+    """The declarations of a class as the page shows them: what has no words of its own stands with those before it."""
+    groups: list[tuple[list[str], str]] = []
+    for head, about in cpp_members(body):
+        if about or not groups:
+            groups.append(([head], about))
+        else:
+            groups[-1][0].append(head)
+    return [
+        "```cpp\n"
+        + "\n".join(f"{head};" for head in heads)
+        + "\n```\n"
+        + (f"\n{plain(about)}\n" if about else "")
+        for heads, about in groups
+    ]
+
+
+CPP_CLASS = re.compile(
+    r"(?P<said>(?:^//.*\n)+)(?P<template>^template .*\n)?^(?P<kind>class|struct) (?P<name>\w+)[^;{]*\{\n(?P<body>(?:.*\n)*?)^\};",
+    re.M,
+)
+
+
+def cpp() -> str:
+    """The page of C++."""
+    page = [
+        "# Reference of C++\n\nMade from the headers that `forebay.hpp` takes in. [The guide](../guide/c.md) shows them at "
+        "work; [the reference of C](c.md) has the structures of options and figures.\n"
+    ]
+    for name in CPP_HEADERS:
+        # What is in the namespace for the headers themselves is not shown.
+        text = re.sub(
+            r"^namespace detail \{\n.*?^\} // namespace detail\n",
+            "",
+            (CPP / f"{name}.hpp").read_text(),
+            flags=re.M | re.S,
+        )
+        page.append(f"## {name.capitalize()}\n\n{text.splitlines()[0].lstrip('/ ')}\n")
+        rest = text[text.index("namespace fb {") + len("namespace fb {") : text.rindex("} // namespace fb")]
+        for found in CPP_CLASS.finditer(rest):
+            said = "\n".join(line.removeprefix("//").removeprefix(" ") for line in found["said"].splitlines())
+            page.append(f"### fb::{found['name']}\n\n{plain_cpp(said)}\n")
+            body = ("private:\n" if found["kind"] == "class" else "") + found["body"]
+            page += cpp_blocks(body)
+        alone = CPP_CLASS.sub("", rest)
+        alone = re.sub(
+            r"^// -+ .*$|^(template .*\n)?(class|struct) .*;$|^struct \w+ :.*$", "", alone, flags=re.M
+        )
+        functions = cpp_blocks("public:\n" + alone)
+        page += ["### Functions\n", *functions] if functions else []
+    return "\n".join(page)
+
+
+def plain_cpp(said: str) -> str:
+    """The text above a class; an example in it, set in by four blanks, as code."""
+    return "\n\n".join(
+        f"```cpp\n{part.strip()}\n```" if part.startswith("    ") else plain(part)
+        for part in said.split("\n\n")
+    )
 
 
 PROCEDURE = re.compile(
@@ -184,7 +290,7 @@ def errors() -> str:
 def write(folder: Path) -> None:
     """Writes what is not in the tree."""
     folder.mkdir(exist_ok=True)
-    pages = {"c.md": c(), "python.rst": python()}
+    pages = {"c.md": c(), "cpp.md": cpp(), "python.rst": python()}
     if FORTRAN.is_dir():
         pages["fortran.md"] = fortran()
     for name, text in pages.items():

@@ -53,13 +53,15 @@ def test_the_ten_lines_run_as_they_are_typed(kit: Kit, home: Home, tmp_path: Pat
     assert "wave" in listed and "99" in listed
 
 
-def test_the_passage_of_cplusplus_runs_as_it_is_typed(kit: Kit, home: Home, tmp_path: Path) -> None:
-    (passage,) = re.findall(r"^```cpp\n(.*?)^```$", PAGE.read_text(), re.S | re.M)
-    source = tmp_path / "guide.cpp"
-    source.write_text(passage)
-    process = home.start(kit.compile(source, "-std=c++17", name="guide_cpp"), cwd=tmp_path)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "64 x 128, y is 3 5 7\n", "")
+def test_the_passages_of_cplusplus_run_as_they_are_typed(kit: Kit, home: Home, tmp_path: Path) -> None:
+    printed = ["64 x 128, y is 3 5 7\n", "2 rows, E begins with 51 1 1\n"]
+    passages = re.findall(r"^```cpp\n(.*?)^```$", PAGE.read_text(), re.S | re.M)
+    for n, (passage, words) in enumerate(zip(passages, printed, strict=True)):
+        source = tmp_path / f"guide{n}.cpp"
+        source.write_text(passage)
+        process = home.start(kit.compile(source, "-std=c++17", name=f"guide{n}_cpp"), cwd=tmp_path)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, words, "")
 
 
 def test_every_passage_works(kit: Kit, home: Home, tmp_path: Path) -> None:

@@ -27,6 +27,10 @@ def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_symlink() or p.is_file())
 
 
+# What forebay.hpp takes in.
+PARTS = ("arguments", "arrays", "calls", "run", "server", "snapshots", "tables", "watch")
+
+
 def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
     # What is for Fortran has a suite of its own.
     found = [name for name in files(kit.prefix) if "ortran" not in name]
@@ -34,6 +38,7 @@ def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
         "bin/forebay",
         "include/forebay.h",
         "include/forebay.hpp",
+        *(f"include/forebay/{name}.hpp" for name in PARTS),
         "lib/cmake/Forebay/ForebayConfig.cmake",
         "lib/cmake/Forebay/ForebayConfigVersion.cmake",
         "lib/libforebay.a",

@@ -239,23 +239,45 @@ def test_a_program_in_modern_cplusplus_uses_the_library(
     kit: Kit, home: Home, run_path: Path, how: str
 ) -> None:
     flags = SANITIZERS if "sanitizer" in how else []
-    program = kit.compile(PROGRAMS / "modern.cpp", "-std=c++17", *flags)
-    assert home.run(program, run_path, under=VALGRIND if "valgrind" in how else ()) == "done\n"
+    for name in ("modern", "whole"):
+        program = kit.compile(PROGRAMS / f"{name}.cpp", "-std=c++17", *flags)
+        place = run_path.with_name(f"{name}.fb")
+        assert home.run(program, place, under=VALGRIND if "valgrind" in how else ()) == "done\n"
 
 
 def test_a_program_in_modern_cplusplus_uses_an_agent(
     kit: Kit, home: Home, agent: Agent, run_path: Path
 ) -> None:
     own, place = at_owner(home, agent, run_path, "agent")
-    assert ended(own.start(kit.compile(PROGRAMS / "modern.cpp", "-std=c++17"), place))[0] == "done\n"
+    for name in ("modern", "whole"):
+        program = kit.compile(PROGRAMS / f"{name}.cpp", "-std=c++17")
+        assert ended(own.start(program, place.with_name(f"{name}.fb")))[0] == "done\n"
 
 
 def test_the_header_of_cplusplus_is_good_as_every_later_dialect(kit: Kit) -> None:
     for dialect in ("c++20", "gnu++17"):
         kit.compile(PROGRAMS / "modern.cpp", f"-std={dialect}", "-fsyntax-only")
+        kit.compile(PROGRAMS / "whole.cpp", f"-std={dialect}", "-fsyntax-only")
 
 
 def test_every_function_of_the_header_is_called_by_a_program() -> None:
     sources = "".join(p.read_text() for p in PROGRAMS.iterdir())
     missing = [name for name in functions(HEADER) if f"{name}(" not in sources]
     assert missing == []
+
+
+# What a program in C++ has no need of, and why.
+LEFT_TO_C = {
+    "fb_snapshot_put": "fb_snapshot_put_with does it",
+    "fb_steps_from": "fb_steps_with does it",
+    "fb_request_f64": "fb_request_scalar does it",
+    "fb_request_i64": "fb_request_scalar does it",
+    "fb_request_set_f64": "fb_request_set_scalar does it",
+    "fb_request_set_i64": "fb_request_set_scalar does it",
+}
+
+
+def test_the_headers_of_cplusplus_have_a_place_for_every_function_of_the_library() -> None:
+    headers = "".join(p.read_text() for p in HEADER.with_name("forebay").glob("*.hpp"))
+    called = set(re.findall(r"\bfb_\w+", headers))
+    assert {name for name in functions(HEADER) if name not in called} == set(LEFT_TO_C)

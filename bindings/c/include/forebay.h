@@ -180,6 +180,12 @@ const char *fb_status_name(fb_status code);
    no status. */
 const char *fb_status_remedy(fb_status code);
 
+/* For a function of the program that Forebay calls and that fails by itself: keeps a text as this thread's last error and
+   returns `code`, which is to be returned. Write `return fb_fail(FB_IO, "the file of the mesh is gone");`. FB_BAD_ARGUMENT,
+   with a text that says so, when `code` is FB_OK or no status, or the text is no UTF-8. */
+fb_status fb_fail(fb_status code,
+                  const char *text);
+
 /* Gives back memory that a function of this library allocated for the caller, as its description
    says. NULL is nothing; what is not such memory, or was freed before, is refused. */
 fb_status fb_free(void *memory);

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use forebay::CODES;
+use forebay::{CODES, Error};
 
 use crate::fault::{self, fb_status, status};
 use crate::{given, handle, memory};
@@ -47,6 +47,20 @@ static TEXTS: std::sync::LazyLock<Vec<(fb_status, [std::ffi::CString; 2])>> =
 fn status_text(code: fb_status, which: usize) -> *const c_char {
     let row = TEXTS.iter().find(|(number, _)| *number == code);
     row.map_or(ptr::null(), |(_, texts)| texts[which].as_ptr())
+}
+
+/// For a function of the program that Forebay calls and that fails by itself: keeps a text as this thread's last error and
+/// returns `code`, which is to be returned. Write `return fb_fail(FB_IO, "the file of the mesh is gone");`. FB_BAD_ARGUMENT,
+/// with a text that says so, when `code` is FB_OK or no status, or the text is no UTF-8.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_fail(code: fb_status, text: *const c_char) -> fb_status {
+    status(|| {
+        let known = CODES.iter().find(|c| c.code as fb_status == code);
+        let known = known.ok_or_else(|| {
+            Error::bad(format!("{code} is no status of a failure; give one such as FB_REMOTE_ERROR"))
+        })?;
+        Err(Error::new(known.code, given::text(text, "text")?))
+    })
 }
 
 /// Gives back memory that a function of this library allocated for the caller, as its description

@@ -14,7 +14,7 @@
 module forebay
   use forebay_constants
   use forebay_structures, only: fb_server_load, fb_stats, fb_step_info, fb_timing
-  use forebay_base, only: fb_client, fb_diagram, fb_future, fb_rows, fb_run, fb_server, fb_snapshot, fb_table
+  use forebay_base, only: fb_client, fb_diagram, fb_future, fb_is_there, fb_rows, fb_run, fb_server, fb_snapshot, fb_table
   use forebay_places, only: fb_request
   use forebay_shim, only: fb_arg, fb_row_values
   use forebay_int8
@@ -29,11 +29,11 @@ module forebay
   use forebay_logical
   use forebay_character
   use forebay_texts
-  use forebay_runs, only: fb_copy, fb_dataset, fb_dataset_info, fb_delete, fb_flush, fb_in_use, fb_is_read_only, fb_list, &
-      fb_path, fb_rank, fb_rename, fb_run_close, fb_run_close_unfinished, fb_run_open, fb_run_stats, fb_status_name, &
-      fb_status_remedy, fb_version
+  use forebay_runs, only: fb_copy, fb_dataset, fb_dataset_info, fb_delete, fb_fail, fb_flush, fb_in_use, fb_is_read_only, &
+      fb_list, fb_path, fb_rank, fb_rename, fb_run_close, fb_run_close_unfinished, fb_run_open, fb_run_stats, &
+      fb_status_name, fb_status_remedy, fb_version
   use forebay_attrs
-  use forebay_snapshots, only: fb_checkpoint, fb_checkpoint_info, fb_checkpoints, fb_drop, fb_is_there, fb_restart, &
+  use forebay_snapshots, only: fb_checkpoint, fb_checkpoint_info, fb_checkpoints, fb_drop, fb_restart, &
       fb_restart_from, fb_snapshot_at, fb_snapshot_begin, fb_snapshot_discard, fb_snapshot_end, fb_snapshot_free, &
       fb_snapshot_info, fb_snapshot_last, fb_snapshot_names, fb_snapshot_parameters, fb_snapshot_passed, &
       fb_snapshot_step, fb_snapshot_wait, fb_snapshots

@@ -11,7 +11,7 @@ module forebay_base
   implicit none
   private
   public :: settle, text, text_from, text_taken, text_in, note, whole, wholes, limit_of, id, hold, attach, kept_with
-  public :: give_back, gave_back, fbf_keep, fbf_mending
+  public :: give_back, gave_back, fbf_keep, fbf_mending, fb_is_there
 
   !> Something a handle keeps alive: a procedure of the program, a variable that gets new values.
   type, abstract, public :: attachment
@@ -119,6 +119,13 @@ module forebay_base
     generic :: assignment(=) => share_server
   end type fb_server
 
+  !> Whether a handle has something: what was never opened has nothing, what was closed or freed has nothing any more, and
+  !> fb_restart and fb_snapshot_last may find nothing.
+  interface fb_is_there
+    module procedure run_is_there, snapshot_is_there, table_is_there, rows_is_there, diagram_is_there, &
+        client_is_there, future_is_there, ref_is_there, server_is_there
+  end interface fb_is_there
+
   interface
     function fbf_said() bind(c) result(said)
       import
@@ -176,6 +183,62 @@ module forebay_base
   end interface
 
 contains
+
+  ! --- whether a handle has something -----------------------------------------------------------------
+
+  pure function run_is_there(run) result(there)
+    type(fb_run), intent(in) :: run
+    logical :: there
+    there = c_associated(run%at%handle)
+  end function run_is_there
+
+  pure function snapshot_is_there(snapshot) result(there)
+    type(fb_snapshot), intent(in) :: snapshot
+    logical :: there
+    there = c_associated(snapshot%at%handle)
+  end function snapshot_is_there
+
+  pure function table_is_there(table) result(there)
+    type(fb_table), intent(in) :: table
+    logical :: there
+    there = c_associated(table%at%handle)
+  end function table_is_there
+
+  pure function rows_is_there(rows) result(there)
+    type(fb_rows), intent(in) :: rows
+    logical :: there
+    there = c_associated(rows%at%handle)
+  end function rows_is_there
+
+  pure function diagram_is_there(diagram) result(there)
+    type(fb_diagram), intent(in) :: diagram
+    logical :: there
+    there = c_associated(diagram%at%handle)
+  end function diagram_is_there
+
+  pure function client_is_there(client) result(there)
+    type(fb_client), intent(in) :: client
+    logical :: there
+    there = c_associated(client%at%handle)
+  end function client_is_there
+
+  pure function future_is_there(future) result(there)
+    type(fb_future), intent(in) :: future
+    logical :: there
+    there = c_associated(future%at%handle)
+  end function future_is_there
+
+  pure function ref_is_there(reference) result(there)
+    type(fb_ref), intent(in) :: reference
+    logical :: there
+    there = c_associated(reference%at%handle)
+  end function ref_is_there
+
+  pure function server_is_there(server) result(there)
+    type(fb_server), intent(in) :: server
+    logical :: there
+    there = c_associated(server%at%handle)
+  end function server_is_there
 
   ! --- handles --------------------------------------------------------------------------------------
 

@@ -22,6 +22,11 @@ module forebay_library
       import
       integer(c_int), value :: code
     end function lib_status_remedy
+    integer(c_int) function lib_fail(code, text) bind(c, name='fb_fail')
+      import
+      integer(c_int), value :: code
+      type(c_ptr), value :: text
+    end function lib_fail
     integer(c_int) function lib_free(memory) bind(c, name='fb_free')
       import
       type(c_ptr), value :: memory

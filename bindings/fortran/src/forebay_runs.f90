@@ -10,7 +10,7 @@ module forebay_runs
   private
   public :: fb_run_open, fb_run_close, fb_run_close_unfinished, fb_rank, fb_path, fb_is_read_only, fb_flush, fb_run_stats
   public :: fb_dataset_info, fb_list, fb_delete, fb_rename, fb_copy
-  public :: fb_version, fb_status_name, fb_status_remedy, fb_in_use
+  public :: fb_version, fb_status_name, fb_status_remedy, fb_fail, fb_in_use
   public :: described, names_taken, as_array
 
   !> What a data set, an array of a snapshot or a reference is.
@@ -293,6 +293,16 @@ contains
     character(len=:), allocatable :: remedy
     remedy = text_from(lib_status_remedy(code))
   end function fb_status_remedy
+
+  !> For a procedure of the program that Forebay calls and that fails by itself: sets the `status` it returns, with a
+  !> text for whoever hears of it. `code` is one such as FB_IO.
+  subroutine fb_fail(code, words, status)
+    integer, intent(in) :: code
+    character(len=*), intent(in) :: words
+    integer, intent(inout) :: status
+    character(kind=c_char), allocatable, target :: c_words(:)
+    status = lib_fail(code, text(words, c_words))
+  end subroutine fb_fail
 
   !> How many handles the program has and has not given back.
   subroutine fb_in_use(count)

@@ -75,7 +75,7 @@ contains
     type(fb_server), intent(in) :: server
     character(len=*), intent(in) :: signature
     procedure(fb_service) :: service
-    class(*), target, intent(inout), optional :: user
+    class(*), target, intent(in), optional :: user
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_signature(:)

@@ -13,7 +13,7 @@ module forebay_snapshots
   public :: fb_snapshot_begin, fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
   public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_restart, fb_restart_from, fb_checkpoint, fb_checkpoints
   public :: fb_drop, fb_snapshot_passed
-  public :: fb_snapshot_step, fb_snapshot_parameters, fb_snapshot_names, fb_snapshot_info, fb_is_there, refresh
+  public :: fb_snapshot_step, fb_snapshot_parameters, fb_snapshot_names, fb_snapshot_info, refresh
 
   !> A step marked as restart point.
   type, public :: fb_checkpoint_info
@@ -88,13 +88,6 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     call give_back(snapshot%at, stat, errmsg)
   end subroutine fb_snapshot_free
-
-  !> Whether a handle has a snapshot: fb_restart and fb_snapshot_last may find none.
-  pure function fb_is_there(snapshot) result(there)
-    type(fb_snapshot), intent(in) :: snapshot
-    logical :: there
-    there = c_associated(snapshot%at%handle)
-  end function fb_is_there
 
   ! --- complete snapshots ---------------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ contains
   function recorded(run, procedure_of, user, where) result(one)
     type(fb_run), intent(in) :: run
     procedure(fb_callback) :: procedure_of
-    class(*), target, intent(inout), optional :: user
+    class(*), target, intent(in), optional :: user
     type(c_ptr), intent(inout) :: where
     type(callback), pointer :: one
     class(attachment), pointer :: kept
@@ -239,7 +239,7 @@ contains
   subroutine fb_on_save(run, save, user, every, stat, errmsg)
     type(fb_run), intent(in) :: run
     procedure(fb_callback) :: save
-    class(*), target, intent(inout), optional :: user
+    class(*), target, intent(in), optional :: user
     class(*), intent(in), optional :: every
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
@@ -262,7 +262,7 @@ contains
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
     procedure(fb_callback) :: command
-    class(*), target, intent(inout), optional :: user
+    class(*), target, intent(in), optional :: user
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:)

@@ -111,6 +111,29 @@ static void says_whether_a_step_that_was_left_is_computed(const char *path)
     OK(fb_run_close(run));
 }
 
+static fb_status fail(int64_t step, void *user)
+{
+    (void)user;
+    return step == 4 ? fb_fail(FB_FULL, "the tape is full") : FB_OK;
+}
+
+/* A function of the program that fails by itself says why, and fb_step says it again. */
+static void says_why_the_program_could_not_keep_its_state(const char *path)
+{
+    fb_run *run = NULL;
+    const fb_save_opts every = { .size = sizeof every, .every = 2 };
+    int64_t step = -1, heads = 0;
+    int more = 0;
+    FAILS(FB_BAD_ARGUMENT, "0 is no status of a failure", fb_fail(FB_OK, "fine"));
+    FAILS(FB_BAD_ARGUMENT, "99 is no status", fb_fail((fb_status)99, "fine"));
+    FAILS(FB_BAD_ARGUMENT, "text", fb_fail(FB_IO, NULL));
+    OK(fb_run_open(path, "w", NULL, &run));
+    OK(fb_on_save(run, fail, NULL, &every));
+    while ((more = fb_step(run, &step, 9)) > 0) heads += 1;
+    CHECK(heads == 4 && more == -FB_FULL && strstr(fb_last_error(), "the tape is full") != NULL);
+    OK(fb_run_close(run));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -159,6 +182,7 @@ int main(int argc, char **argv)
     goes_on_where_it_says(argv[1]);
     goes_on_at_a_snapshot_with_options(argv[1]);
     says_whether_a_step_that_was_left_is_computed(argv[1]);
+    says_why_the_program_could_not_keep_its_state(argv[1]);
     puts("done");
     return 0;
 }

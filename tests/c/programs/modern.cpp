@@ -1,23 +1,10 @@
 // forebay.hpp: handles, exceptions, arrays, snapshots, calls and a server: modern PLACE.
 
 #include "check.hpp"
+#include "fails.hpp"
 
 #include <numeric>
 #include <thread>
-
-// What is thrown has this code and this word in its text.
-template <class F>
-static bool fails(fb_status code, const char *word, F &&f)
-{
-    try {
-        f();
-    } catch (const fb::error &e) {
-        if (e.code() == code && std::string(e.what()).find(word) != std::string::npos) return true;
-        std::fprintf(stderr, "%s: %s\n", fb_status_name(e.code()), e.what());
-        return false;
-    }
-    return false;
-}
 
 static void types()
 {

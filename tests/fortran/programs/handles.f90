@@ -73,7 +73,9 @@ contains
     type(simulation) :: one, two
     type(simulation), allocatable :: many(:)
     call fb_run_open(place(), 'a', one%run)
+    call expect(fb_is_there(one%run), 'an open run is there')
     allocate (one%diagrams(2))
+    call expect(.not. fb_is_there(one%diagrams(1)), 'a diagram that nobody opened is not there')
     call fb_diagram_open(one%run, 'first', one%diagrams(1))
     call fb_diagram_open(one%run, 'second', one%diagrams(2))
     two = one
@@ -95,6 +97,7 @@ contains
     call fb_snapshot_last(run, snapshot)
     call expect(fb_is_there(snapshot), 'there is a last snapshot')
     call fb_run_close(run)
+    call expect(.not. fb_is_there(run), 'a closed run is not there')
     call fb_run_close(run, stat=stat, errmsg=said)
     call expect(stat == FB_OK .or. stat == FB_BAD_ARGUMENT, 'closing what is closed does no harm')
     call fb_flush(copy, stat=stat, errmsg=said)

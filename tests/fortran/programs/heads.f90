@@ -22,6 +22,15 @@ contains
     end select
   end subroutine keep
 
+  subroutine fail(step, user, status)
+    integer(int64), intent(in) :: step
+    class(*), intent(inout) :: user
+    integer, intent(inout) :: status
+    if (step == 4) call fb_fail(FB_FULL, 'the tape is full', status)
+    select type (user) ! nothing was given
+    end select
+  end subroutine fail
+
 end module kept_states
 
 program heads
@@ -84,6 +93,7 @@ program heads
   call fb_run_close(run)
   call goes_on_where_it_says()
   call says_whether_a_step_that_was_left_is_computed()
+  call says_why_the_program_could_not_keep_its_state()
   call finish()
 
 contains
@@ -138,4 +148,18 @@ contains
     call refused(stat, FB_CONFLICT, 'start=23 if step 23 was not computed')
     call fb_run_close(run)
   end subroutine says_whether_a_step_that_was_left_is_computed
+
+  !> A procedure of the program that fails by itself says why, and fb_step says it again.
+  subroutine says_why_the_program_could_not_keep_its_state()
+    call fb_run_open(place(), 'w', run)
+    call fb_on_save(run, fail, every=2)
+    count = 0
+    stat = FB_OK
+    do while (fb_step(run, step, 9, stat=stat, errmsg=said))
+      count = count + 1
+    end do
+    call expect(count == 4, 'it ends where the state could not be kept')
+    call refused(stat, FB_FULL, 'the tape is full')
+    call fb_run_close(run)
+  end subroutine says_why_the_program_could_not_keep_its_state
 end program heads

@@ -78,8 +78,7 @@ program watch
   call fb_parameter(run, 'scheme', scheme)
   call fb_parameter(run, 'nu', nu, min=1d0, max=0d0, stat=stat, errmsg=said)
   call expect(stat == FB_BAD_ARGUMENT, 'limits that cross')
-  call fb_on_save(run, save_it, user=counted)
-  call fb_on_command(run, 'kick', kick, user=counted)
+  call steered_with(counted)
   call fb_message(run, 'the wave breaks', level=FB_WARNING)
   call fb_message(run, '?', 7, stat=stat, errmsg=said)
   call refused(stat, FB_BAD_ARGUMENT, '7')
@@ -125,4 +124,13 @@ program watch
   call fb_diagram_free(history)
   call fb_run_close(run)
   call finish()
+contains
+
+  !> What a caller may only look at is given to procedures as it stands.
+  subroutine steered_with(user)
+    type(counts), target, intent(in) :: user
+    call fb_on_save(run, save_it, user=user)
+    call fb_on_command(run, 'kick', kick, user=user)
+  end subroutine steered_with
+
 end program watch

@@ -1,0 +1,236 @@
+// Snapshots: those being taken and those that are complete.
+
+#ifndef FOREBAY_SNAPSHOTS_HPP
+#define FOREBAY_SNAPSHOTS_HPP
+
+#include "arrays.hpp"
+
+namespace fb {
+
+// A complete snapshot, read.
+class stored {
+public:
+    explicit stored(fb_snapshot *handle) : handle_(handle) {}
+    fb_snapshot *get() const noexcept { return handle_.get(); }
+
+    fb_step_info info() const
+    {
+        auto about = defaults<fb_step_info>();
+        check(fb_snapshot_step(get(), &about));
+        return about;
+    }
+    std::int64_t step() const { return info().step; }
+    // NaN when none was given.
+    double time() const { return info().time; }
+    // The values of the parameters when it was taken, as a JSON object.
+    std::string parameters() const
+    {
+        return detail::text([&](char **json) { return fb_snapshot_parameters(get(), json); });
+    }
+    // The damaged snapshots that a restart passed over to come to this one.
+    std::vector<std::int64_t> passed() const
+    {
+        return detail::listed<std::int64_t, std::int64_t>([&](auto **steps, auto *n) { return fb_snapshot_passed(get(), steps, n); });
+    }
+    std::vector<std::string> names() const
+    {
+        return detail::listed<std::string, char *>([&](auto **names, auto *n) { return fb_snapshot_names(get(), names, n); });
+    }
+    fb_info info(const char *name) const
+    {
+        fb_info about;
+        check(fb_snapshot_info(get(), name, &about));
+        return about;
+    }
+    // Into elements that lie anywhere: type and shape must be those stored.
+    template <class T>
+    void read(const char *name, const view<T> &to) const
+    {
+        const detail::described array(to);
+        check(fb_snapshot_get(get(), name, &array.array));
+    }
+    template <class T>
+    void read(const char *name, T *data, const shape &extents) const
+    {
+        read(name, view<T>(data, extents));
+    }
+    template <class T>
+    array<T> read(const char *name) const
+    {
+        return detail::read<T>(info(name), [&](const view<T> &to) { read(name, to); });
+    }
+    // A part: from `offset` on, along each axis as many elements as there are in `to`, every `step`-th.
+    template <class T>
+    void read_part(const char *name, const shape &offset, const view<T> &to, const shape &step = {}) const
+    {
+        const detail::picked part(offset, step, to.rank());
+        const detail::described array(to);
+        check(fb_snapshot_get_part(get(), name, part.offset(), part.step(), &array.array));
+    }
+    template <class T>
+    array<T> read_part(const char *name, const shape &offset, const shape &extents, const shape &step = {}) const
+    {
+        return detail::read<T>(extents, [&](const view<T> &to) { read_part(name, offset, to, step); });
+    }
+
+private:
+    detail::owned<fb_snapshot, fb_snapshot_free> handle_;
+};
+
+// A place in the buffer of a snapshot, row-major. It is empty as soon as that snapshot has ended, was discarded or is gone:
+// the memory is the library's again. A loop over many elements takes data() once.
+template <class T>
+class allocated {
+public:
+    allocated() = default;
+    allocated(T *data, const fb::shape &extents, std::weak_ptr<const void> snapshot)
+        : data_(data), extents_(extents), snapshot_(std::move(snapshot))
+    {
+    }
+    // NULL when it is empty.
+    T *data() const noexcept { return snapshot_.expired() ? nullptr : data_; }
+    explicit operator bool() const noexcept { return !snapshot_.expired(); }
+    std::int64_t size() const noexcept { return *this ? extents_.size() : 0; }
+    const fb::shape &extents() const noexcept { return extents_; }
+    T *begin() const noexcept { return data(); }
+    T *end() const noexcept { return data() + size(); }
+    T &operator[](std::int64_t i) const
+    {
+        if (!*this) throw error(FB_CLOSED, "the snapshot that this place is of has ended; allocate one in the next snapshot");
+        return data_[i];
+    }
+
+private:
+    T *data_ = nullptr;
+    fb::shape extents_;
+    std::weak_ptr<const void> snapshot_;
+};
+
+// A snapshot being taken. What is not ended when it goes, for an exception perhaps, is discarded.
+class snapshot {
+public:
+    explicit snapshot(fb_snapshot *handle) : handle_(handle) {}
+    fb_snapshot *get() const noexcept { return handle_.get(); }
+
+    // The whole array, of one rank.
+    template <class T>
+    void put(const char *name, const view<T> &from, const char *units = nullptr)
+    {
+        put_at(name, from, nullptr, nullptr, units);
+    }
+    template <class T>
+    void put(const char *name, const T *data, const shape &extents, const char *units = nullptr)
+    {
+        put(name, view<const T>(data, extents), units);
+    }
+    template <class T>
+    void put(const char *name, const std::vector<T> &values, const char *units = nullptr)
+    {
+        put(name, values, detail::line(values), units);
+    }
+    template <class T>
+    void put(const char *name, const std::vector<T> &values, const shape &extents, const char *units = nullptr)
+    {
+        put(name, detail::whole(values, extents).data, extents, units);
+    }
+    // This rank's block of an array of shape `global`.
+    template <class T>
+    void put_block(const char *name, const view<T> &local, const shape &offset, const shape &global, const char *units = nullptr)
+    {
+        detail::of_rank(offset, local.rank(), "the offset");
+        detail::of_rank(global, local.rank(), "the global shape");
+        put_at(name, local, offset.data(), global.data(), units);
+    }
+    template <class T>
+    void put_block(const char *name, const T *data, const shape &local, const shape &offset, const shape &global,
+                   const char *units = nullptr)
+    {
+        put_block(name, view<const T>(data, local), offset, global, units);
+    }
+    // Behind the arrays of lower ranks, along axis 0.
+    template <class T>
+    void append(const char *name, const view<T> &from, const char *units = nullptr)
+    {
+        put_at(name, from, FB_APPEND, nullptr, units);
+    }
+    template <class T>
+    void append(const char *name, const T *data, const shape &extents, const char *units = nullptr)
+    {
+        append(name, view<const T>(data, extents), units);
+    }
+    template <class T>
+    void append(const char *name, const std::vector<T> &values, const char *units = nullptr)
+    {
+        append(name, values.data(), detail::line(values), units);
+    }
+    // A place in the buffer, to be filled before the end: nothing is copied then. It is empty behind end() and discard().
+    template <class T>
+    allocated<T> allocate(const char *name, const shape &extents, const char *units = nullptr)
+    {
+        return allocate_at<T>(name, extents, nullptr, nullptr, units);
+    }
+    // The same for this rank's block of an array of shape `global`.
+    template <class T>
+    allocated<T> allocate_block(const char *name, const shape &local, const shape &offset, const shape &global,
+                                const char *units = nullptr)
+    {
+        detail::of_rank(offset, local.rank(), "the offset");
+        detail::of_rank(global, local.rank(), "the global shape");
+        return allocate_at<T>(name, local, offset.data(), global.data(), units);
+    }
+
+    // Whether it is taken: not when this state is kept already, by Save or since the run went back to it. Then nothing is done.
+    bool taken() const
+    {
+        int taken = 0;
+        check(fb_snapshot_taken(get(), &taken));
+        return taken != 0;
+    }
+    // Buffered when it returns: it survives the death of this process.
+    void end()
+    {
+        open_.reset();
+        check(fb_snapshot_end(get()));
+    }
+    void discard()
+    {
+        open_.reset();
+        check(fb_snapshot_discard(get()));
+    }
+    // Waits until it is durable on all ranks; an error of code FB_TIMEOUT when that takes longer.
+    void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(get(), timeout)); }
+
+private:
+    static fb_piece_opts options(const char *units)
+    {
+        auto opts = defaults<fb_piece_opts>();
+        opts.units = units;
+        return opts;
+    }
+    template <class T>
+    void put_at(const char *name, const view<T> &local, const std::int64_t *offset, const std::int64_t *global,
+                const char *units)
+    {
+        const fb_piece_opts opts = options(units);
+        const detail::described from(local);
+        check(fb_snapshot_put_with(get(), name, &from.array, offset, global, &opts));
+    }
+    template <class T>
+    allocated<T> allocate_at(const char *name, const shape &local, const std::int64_t *offset, const std::int64_t *global,
+                             const char *units)
+    {
+        detail::described place(static_cast<const T *>(nullptr), local);
+        const fb_piece_opts opts = options(units);
+        check(fb_snapshot_allocate(get(), name, &place.array, offset, global, &opts));
+        if (!open_) open_ = std::make_shared<char>();
+        return { static_cast<T *>(place.array.data), local, open_ };
+    }
+
+    detail::owned<fb_snapshot, fb_snapshot_free> handle_;
+    // Lives while what was allocated may be written.
+    std::shared_ptr<const void> open_;
+};
+
+} // namespace fb
+
+#endif // FOREBAY_SNAPSHOTS_HPP

@@ -1,0 +1,329 @@
+// Attributes; tables and the rows that questions to them give.
+
+#ifndef FOREBAY_TABLES_HPP
+#define FOREBAY_TABLES_HPP
+
+#include "arguments.hpp"
+
+namespace fb {
+
+// --- attributes ----------------------------------------------------------------------------
+
+// The attributes of a run, of a data set or of a table. Made by attrs() of each.
+class attributes {
+public:
+    // Of the run where there is no name, of the table where `set` is FB_TABLE, else of a data set.
+    explicit attributes(fb_run *run, std::optional<std::string> name = {}, std::int64_t set = 0)
+        : run_(run), name_(std::move(name)), set_(set)
+    {
+    }
+
+    // A number, a truth value or a text.
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    void set(const char *key, T value)
+    {
+        if constexpr (std::is_same_v<T, bool>) set_one(key, value ? "true" : "false");
+        else if constexpr (std::is_floating_point_v<T>)
+            check(fb_attr_set_f64(run_, name(), set_, key, static_cast<double>(value)));
+        else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
+            set_one(key, std::to_string(value));
+        else
+            check(fb_attr_set_i64(run_, name(), set_, key, static_cast<std::int64_t>(value)));
+    }
+    void set(const char *key, const char *text) { check(fb_attr_set_str(run_, name(), set_, key, text)); }
+    void set(const char *key, const std::string &text) { set(key, text.c_str()); }
+    // Several of any kind: a JSON object. Null values delete; what is not named stays.
+    void set_json(const std::string &object) { check(fb_attr_set_json(run_, name(), set_, object.c_str())); }
+
+    // One of double, std::int64_t, bool, std::string: what it was set as.
+    template <class T>
+    T get(const char *key) const
+    {
+        static_assert(std::is_same_v<T, double> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool> ||
+                          std::is_same_v<T, std::string>,
+                      "an attribute is read as double, std::int64_t, bool or std::string; json() gives all of them");
+        if constexpr (std::is_same_v<T, std::string>)
+            return detail::text([&](char **text) { return fb_attr_get_str(run_, name(), set_, key, text); });
+        else if constexpr (std::is_same_v<T, double>) {
+            double value = 0;
+            check(fb_attr_get_f64(run_, name(), set_, key, &value));
+            return value;
+        } else {
+            std::int64_t value = 0;
+            check(fb_attr_get_i64(run_, name(), set_, key, &value));
+            return static_cast<T>(value);
+        }
+    }
+    bool has(const char *key) const
+    {
+        int has = 0;
+        check(fb_attr_has(run_, name(), set_, key, &has));
+        return has != 0;
+    }
+    // One that is not there is nothing.
+    void erase(const char *key) { check(fb_attr_delete(run_, name(), set_, key)); }
+    // All of them as a JSON object.
+    std::string json() const
+    {
+        return detail::text([&](char **json) { return fb_attr_get_json(run_, name(), set_, json); });
+    }
+
+private:
+    const char *name() const noexcept { return name_ ? name_->c_str() : nullptr; }
+    // What forebay.h has no function of its own for.
+    void set_one(const char *key, const std::string &value)
+    {
+        std::string object = "{\"";
+        for (const char *letter = key; letter != nullptr && *letter != 0; ++letter) {
+            if (*letter == '"' || *letter == '\\') object += '\\';
+            object += *letter;
+        }
+        set_json(object + "\": " + value + "}");
+    }
+
+    fb_run *run_;
+    std::optional<std::string> name_;
+    std::int64_t set_;
+};
+
+// --- rows ----------------------------------------------------------------------------------
+
+// Rows that a question gave. Columns count from 0, or go by name.
+class rows {
+public:
+    explicit rows(fb_rows *handle) : handle_(handle) { check(fb_rows_count(get(), &rows_, &columns_)); }
+    fb_rows *get() const noexcept { return handle_.get(); }
+
+    std::int64_t size() const noexcept { return rows_; }
+    std::vector<std::string> columns() const
+    {
+        std::vector<std::string> names;
+        for (int column = 0; column < columns_; ++column) names.push_back(name(column));
+        return names;
+    }
+    // The values of a column, one for each row: double (NaN: no value), std::int64_t, std::uint64_t (every row must
+    // have one) or std::string ("": no value).
+    template <class T>
+    std::vector<T> column(int column) const
+    {
+        static_assert(std::is_same_v<T, double> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint64_t> ||
+                          std::is_same_v<T, std::string>,
+                      "a column is read as double, std::int64_t, std::uint64_t or std::string");
+        const std::size_t n = static_cast<std::size_t>(rows_);
+        if constexpr (std::is_same_v<T, std::string>) {
+            std::vector<const char *> texts(n);
+            check(fb_rows_str(get(), column, texts.data()));
+            std::vector<std::string> values;
+            for (const char *text : texts) values.emplace_back(text == nullptr ? "" : text);
+            return values;
+        } else {
+            std::vector<T> values(n);
+            if constexpr (std::is_same_v<T, double>) check(fb_rows_f64(get(), column, values.data()));
+            else if constexpr (std::is_same_v<T, std::int64_t>)
+                check(fb_rows_i64(get(), column, values.data()));
+            else
+                check(fb_rows_u64(get(), column, values.data()));
+            return values;
+        }
+    }
+    template <class T>
+    std::vector<T> column(const std::string &name) const
+    {
+        return column<T>(index(name));
+    }
+    // One cell as bytes; they live as long as the rows.
+    span<const unsigned char> bytes(std::int64_t row, int column) const
+    {
+        const void *found = nullptr;
+        std::int64_t count = 0;
+        check(fb_rows_bytes(get(), row, column, &found, &count));
+        return { static_cast<const unsigned char *>(found), { count } };
+    }
+    span<const unsigned char> bytes(std::int64_t row, const std::string &name) const { return bytes(row, index(name)); }
+    // Whether a cell has no value.
+    bool is_null(std::int64_t row, int column) const
+    {
+        int is = 0;
+        check(fb_rows_is_null(get(), row, column, &is));
+        return is != 0;
+    }
+    bool is_null(std::int64_t row, const std::string &name) const { return is_null(row, index(name)); }
+
+private:
+    std::string name(int column) const
+    {
+        const char *found = nullptr;
+        check(fb_rows_name(get(), column, &found));
+        return found;
+    }
+    int index(const std::string &wanted) const
+    {
+        std::string there;
+        for (int column = 0; column < columns_; ++column) {
+            const std::string found = name(column);
+            if (found == wanted) return column;
+            there += (column == 0 ? "" : ", ") + found;
+        }
+        throw error(FB_BAD_ARGUMENT, "\"" + wanted + "\" is not a column; there are " + there);
+    }
+
+    detail::owned<fb_rows, fb_rows_free> handle_;
+    std::int64_t rows_ = 0;
+    int columns_ = 0;
+};
+
+// --- tables --------------------------------------------------------------------------------
+
+// A column of a table to be made: its name, the type of its values, its unit. { "mass", FB_F64, "kg" }
+struct column {
+    std::string name;
+    fb_dtype dtype;
+    std::string units = {};
+};
+
+// Values of one column, one for each row: { "mass", masses }, { "kind", kinds } of texts, { "mass", 1.5 } of one row.
+// They must live until the function they are given to returns.
+class values {
+public:
+    template <class T>
+    values(const char *column, const std::vector<T> &all) : values(column, all.data(), detail::line(all))
+    {
+        static_assert(!std::is_same_v<T, bool>, "std::vector<bool> packs its elements; give std::vector<unsigned char>");
+    }
+    values(const char *column, const std::vector<std::string> &all) : column_(column), rows_(detail::line(all).size())
+    {
+        for (const std::string &text : all) texts_.push_back(text.c_str());
+    }
+    template <class T, class = std::enable_if_t<is_element<T>>>
+    values(const char *column, const T &one) : values(column, &one, shape{ 1 })
+    {
+    }
+    values(const char *column, const char *one) : column_(column), rows_(1), texts_{ one } {}
+    values(const char *column, const std::string &one) : values(column, one.c_str()) {}
+
+    std::int64_t rows() const noexcept { return rows_; }
+    fb_values get() const noexcept
+    {
+        fb_values found = {};
+        found.column = column_;
+        if (array_) found.array = &array_->array;
+        else found.texts = texts_.data();
+        return found;
+    }
+
+private:
+    template <class T>
+    values(const char *column, const T *data, const shape &rows)
+        : column_(column), rows_(rows.size()), array_(std::make_unique<detail::described>(data, rows))
+    {
+    }
+
+    const char *column_;
+    std::int64_t rows_;
+    std::unique_ptr<detail::described> array_;
+    std::vector<const char *> texts_;
+};
+
+namespace detail {
+
+inline std::vector<fb_values> of_rows(std::initializer_list<values> given, std::int64_t rows)
+{
+    std::vector<fb_values> all;
+    for (const values &one : given) {
+        if (one.rows() != rows)
+            throw error(FB_BAD_ARGUMENT, std::string("the column \"") + one.get().column + "\" has " + std::to_string(one.rows()) +
+                                             " values for " + std::to_string(rows) + " rows; give one for each");
+        all.push_back(one.get());
+    }
+    return all;
+}
+
+} // namespace detail
+
+// A relational table of a run. Made by run.table(). Conditions are SQL, such as "mass > ? and kind = ?", with a value
+// for each `?` behind them; nullptr: all rows.
+class table {
+public:
+    table(fb_run *run, const std::string &name, const std::vector<column> &columns, bool history) : run_(run), name_(name)
+    {
+        std::vector<fb_column> all;
+        for (const column &one : columns)
+            all.push_back({ one.name.c_str(), one.dtype, one.units.empty() ? nullptr : one.units.c_str() });
+        auto opts = defaults<fb_table_opts>();
+        opts.history = history;
+        fb_table *handle = nullptr;
+        const int n = static_cast<int>(all.size());
+        check(fb_table_open(run, name.c_str(), all.empty() ? nullptr : all.data(), n, &opts, &handle));
+        handle_.reset(handle);
+    }
+    fb_table *get() const noexcept { return handle_.get(); }
+
+    std::vector<fb_column_info> columns() const
+    {
+        return detail::listed<fb_column_info, fb_column_info>(
+            [&](auto **columns, auto *n) { return fb_table_columns(get(), columns, n); });
+    }
+    attributes attrs() const { return attributes(run_, name_, FB_TABLE); }
+
+    // Adds rows: table.insert({ { "id", ids }, { "mass", masses } }). Columns that are not named have no value.
+    void insert(std::initializer_list<values> given)
+    {
+        const std::int64_t n = given.size() == 0 ? 0 : given.begin()->rows();
+        const std::vector<fb_values> all = detail::of_rows(given, n);
+        check(fb_table_insert(get(), n, all.data(), static_cast<int>(all.size())));
+    }
+    // All columns of the rows where a condition holds, in the order they came.
+    template <class... Args>
+    fb::rows select(const char *condition = nullptr, const Args &...args) const
+    {
+        return select_columns({}, condition, args...);
+    }
+    // The columns named.
+    template <class... Args>
+    fb::rows select_columns(const std::vector<std::string> &columns, const char *condition = nullptr,
+                            const Args &...args) const
+    {
+        std::vector<const char *> names;
+        for (const std::string &name : columns) names.push_back(name.c_str());
+        const detail::arguments<Args...> all(args...);
+        fb_rows *found = nullptr;
+        check(fb_table_select(get(), names.empty() ? nullptr : names.data(), static_cast<int>(names.size()), condition,
+                              all.data(), all.size(), &found));
+        return fb::rows(found);
+    }
+    // Gives each column named its one value in the rows where a condition holds; returns how many rows.
+    template <class... Args>
+    std::int64_t update(std::initializer_list<values> given, const char *condition, const Args &...args)
+    {
+        const std::vector<fb_values> set = detail::of_rows(given, 1);
+        const detail::arguments<Args...> all(args...);
+        std::int64_t count = 0;
+        check(fb_table_update(get(), set.data(), static_cast<int>(set.size()), condition, all.data(), all.size(), &count));
+        return count;
+    }
+    // Removes the rows where a condition holds; returns how many.
+    template <class... Args>
+    std::int64_t erase(const char *condition, const Args &...args)
+    {
+        const detail::arguments<Args...> all(args...);
+        std::int64_t count = 0;
+        check(fb_table_delete(get(), condition, all.data(), all.size(), &count));
+        return count;
+    }
+    // The number of rows.
+    std::int64_t count() const
+    {
+        std::int64_t count = 0;
+        check(fb_table_count(get(), &count));
+        return count;
+    }
+
+private:
+    fb_run *run_;
+    std::string name_;
+    detail::owned<fb_table, fb_table_free> handle_;
+};
+
+} // namespace fb
+
+#endif // FOREBAY_TABLES_HPP
