@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_client::call::Client;
+use forebay_client::call::{Arg, Client};
 use forebay_types::Code;
 
 use crate::roles::{Serving, World};
@@ -95,14 +95,27 @@ fn a_client_of_little_address_space_calls_with_large_arrays() {
 }
 
 #[test]
-fn a_server_of_little_address_space_says_whose_limit_that_is() {
+fn a_server_of_little_address_space_serves_several_clients_and_says_whose_limit_ends_them() {
     if crate::OVER_NETWORK {
         return;
     }
     let world = World::new();
-    let server = world.limited_server("small", 300 << 20);
-    let e = world.client().call("void", vec![], None).unwrap_err();
+    let server = world.limited_server("small", 600 << 20);
+    let mut clients = Vec::new();
+    let e = loop {
+        let client = world.client();
+        if let Err(e) = client.call("void", vec![], None) {
+            break e;
+        }
+        clients.push(client);
+    };
+    assert!((4..100).contains(&clients.len()), "{} {e}", clients.len());
+    clients.iter().for_each(|client| drop(client.call("void", vec![], None).unwrap()));
     assert_eq!(e.code(), Code::Full);
+    let (x, mut y) = (vec![1.0; 3 << 20], vec![0.5; 3 << 20]);
+    let large = clients[0].call("axpy", vec![2.0.into(), x[..].into(), Arg::from(&mut y[..])], None).unwrap_err();
+    assert_eq!(large.code(), Code::Full);
+    assert!(large.text().contains("address space of this process or of the server"), "{large}");
     for says in ["server \"small\"", "limit of the server's process", "ulimit -v"] {
         assert!(e.text().contains(says), "{e}");
     }

@@ -22,6 +22,7 @@ fn info(id: u64) -> ServerInfo {
         place: String::new(),
         listens: None,
         lease_ms: 0,
+        room: 0,
     }
 }
 

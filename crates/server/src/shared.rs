@@ -18,6 +18,9 @@ use crate::poller::{Entry, Poller};
 use crate::service::Service;
 use crate::worker;
 
+/// Into how many parts a limited address space goes: one for each client that may be there at a time.
+const SHARES: u64 = 64;
+
 pub(crate) struct Shared {
     pub name: String,
     pub incarnation: Incarnation,
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     pub changes: AtomicU64,
     /// For the arrays of all clients.
     pub budget: Arc<Budget>,
+    /// The most that one client may have mapped here; 0: no limit.
+    room: u64,
     /// The workers; the leader of them holds the poller.
     pub crew: Crew<Poller>,
     /// Workers beyond those that the server was started with.
@@ -85,6 +90,7 @@ impl Shared {
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
             budget: Budget::new(memory),
+            room: limits::address_space_left().map_or(0, |left| left / SHARES),
             crew: Crew::new(workers, SPARES, Poller::default()),
             spares: Mutex::default(),
             doorbell: Doorbell::new()?,
@@ -232,6 +238,7 @@ impl Shared {
                 Some(_) => forebay_arena::place::silence().map_or(0, |s| 2 * s.as_millis() as u64),
                 None => 0,
             },
+            room: self.room,
         }
     }
 }

@@ -51,6 +51,10 @@ pub struct ServerInfo {
     /// How long its silence means nothing, if longer than [`LEASE_MS`]: a network may be cut for a while.
     #[serde(default)]
     pub lease_ms: u64,
+    /// The most bytes of shared memory that one client may ask it to map, where its address space is limited; 0: no
+    /// limit.
+    #[serde(default)]
+    pub room: u64,
 }
 
 /// Where a server listens on the network. The secret is that of the broker's agent.

@@ -30,6 +30,8 @@ use remote::Remote;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Less room for large arguments is of no use.
 const LEAST_ROOM: u64 = 16 << 20;
+/// Less there is only where address space is limited.
+const FULL_ROOM: u64 = 1 << 30;
 
 /// Complete calls that are noted before those that were taken are struck out: more than there are blocks.
 const COMPLETE: usize = 2 * memory::BLOCKS as usize;
@@ -160,7 +162,7 @@ enum Way {
 pub(super) fn room() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
-    let machine = machine.clamp(1 << 30, ARGUMENT_BYTES);
+    let machine = machine.clamp(FULL_ROOM, ARGUMENT_BYTES);
     limits::address_space_left().map_or(machine, |left| machine.min(left / 4).max(LEAST_ROOM))
 }
 

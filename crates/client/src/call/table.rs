@@ -407,6 +407,7 @@ mod tests {
                 place: String::new(),
                 listens: None,
                 lease_ms: 0,
+                room: 0,
             })
         };
         let servers = vec![server(1), server(2), server(3)];

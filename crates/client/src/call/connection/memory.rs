@@ -17,7 +17,7 @@ use forebay_types::{Code, Error, Result};
 
 use super::super::attach::Knock;
 use super::super::lock;
-use super::{LEAST_ROOM, agree, room};
+use super::{FULL_ROOM, LEAST_ROOM, agree, room};
 
 /// Most large arguments under way at a time.
 pub(super) const BLOCKS: u32 = 4_096;
@@ -92,6 +92,14 @@ impl Sending {
     }
 }
 
+/// Room for large arguments at a server, which may be able to map but little for each client.
+fn room_at(server: &ServerInfo) -> u64 {
+    match server.room {
+        0 => room(),
+        most => room().min(most).max(LEAST_ROOM),
+    }
+}
+
 /// A segment with so much room, or with as much of it as this process can map.
 fn segment(room: u64) -> Result<ShmLink> {
     match ShmLink::create(room, BLOCKS) {
@@ -124,7 +132,7 @@ impl Memory {
     pub fn attach(info: &ServerInfo, client: u64, doorbell: &Doorbell) -> Result<Memory> {
         let knock = Knock::at(info);
         let mut wire = connect(&knock, Path::new(&info.socket))?;
-        let link = segment(room())?;
+        let link = segment(room_at(info))?;
         let request = ServerRequest::Attach { client };
         let shared = doorbell.share()?;
         let fds = [link.segment().fd(), shared.as_fd()];
@@ -182,11 +190,18 @@ impl Memory {
         let sending = self.sending.lock();
         let (room, used, live) =
             (sending.allocator.capacity(), sending.allocator.used(), sending.arguments());
+        let remedy = match room < bytes {
+            true if room < FULL_ROOM => {
+                "the address space of this process or of the server is limited: raise `ulimit -v` there, or pass it in pieces"
+            }
+            true => "pass it in pieces",
+            false => "wait for calls, pass it in pieces, or free memory",
+        };
         Error::new(
             Code::Full,
             format!(
                 "an argument of {bytes} bytes finds no shared memory: {used} bytes of {room} are used by {live} \
-                 arguments under way; wait for calls, pass it in pieces, or free memory"
+                 arguments under way; {remedy}"
             ),
         )
     }
