@@ -4,6 +4,7 @@
 
 mod compare;
 mod doubt;
+mod manifests;
 mod repair;
 mod salvage;
 mod verify;

@@ -722,17 +722,34 @@ fn what_a_listed_step_says_of_itself_is_made_anew_of_the_catalog_where_it_is_dam
 }
 
 #[test]
-fn a_large_data_set_whose_file_says_something_damaged_of_itself_is_left_as_it_is() {
-    let (_keep, run) = scratch();
-    of_two_ranks(&run, 0);
-    let file = run.join(Reader::open(&run).unwrap().info("large", 0).unwrap().file.unwrap().0);
-    let mut bytes = std::fs::read(&file).unwrap();
-    let at = bytes.windows(6).position(|w| w == b"\"f64\",").unwrap();
-    bytes[at + 1] = b'i';
-    std::fs::write(&file, &bytes).unwrap();
-    let done = repair(&run).unwrap();
-    assert!(done.unusable.len() == 1 && done.unusable[0].contains("checksum"), "{done:?}");
-    assert_eq!(std::fs::read(&file).unwrap(), bytes);
-    let large = Reader::open(&run).unwrap().get("large", 0, &all()).unwrap();
-    assert_eq!((large.meta.dtype, large.bytes), (forebay_types::DType::F64, f64s(20_000, 3)));
+fn what_the_file_of_a_large_data_set_says_of_itself_is_verified_and_made_anew_of_the_catalog() {
+    for is_older in [false, true] {
+        let (_keep, run) = scratch();
+        of_two_ranks(&run, 0);
+        let file = run.join(Reader::open(&run).unwrap().info("large", 0).unwrap().file.unwrap().0);
+        let mut bytes = std::fs::read(&file).unwrap();
+        let at = bytes.windows(6).position(|w| w == b"\"f64\",").unwrap();
+        bytes[at + 1] = b'i';
+        if is_older {
+            without_checksum(&mut bytes);
+        }
+        std::fs::write(&file, &bytes).unwrap();
+        let large = || {
+            let large = Reader::open(&run).unwrap().get("large", 0, &all()).unwrap();
+            (large.meta.dtype, large.bytes)
+        };
+        let as_put = (forebay_types::DType::F64, f64s(20_000, 3));
+        let faults = verify(&run).unwrap();
+        assert!(faults.faults.len() == 1 && faults.lost_sets.is_empty(), "older: {is_older}: {faults:?}");
+        assert!(faults.faults[0].contains("\"large\" set 0"), "{faults:?}");
+        let done = repair(&run).unwrap();
+        assert!(done.rewritten.len() == 1 && done.mended.is_empty(), "older: {is_older}: {done:?}");
+        assert!(done.lacks_nothing(), "older: {is_older}: {done:?}");
+        assert_eq!((verify(&run).unwrap().faults, large()), (Vec::<String>::new(), as_put), "{is_older}");
+        assert!(repair(&run).unwrap().is_whole());
+        // And what it says now is enough to make the catalog of.
+        std::fs::remove_file(run.join("catalog.sqlite")).unwrap();
+        repair(&run).unwrap();
+        assert_eq!(large(), (forebay_types::DType::F64, f64s(20_000, 3)));
+    }
 }

@@ -3,12 +3,13 @@
 //! that were written are marked, so that listings and restarts pass them over.
 
 use super::compare::{Listed, differences};
+use super::manifests::{mend_manifest, mend_manifest_of_set, mend_words};
 use super::salvage::{Saved, salvage};
 use super::verify::{difference_of_set, fault_of_set, faults_of_step, name_of, no_step, words_of};
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, FORMAT, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
+use crate::layout::{DATA, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
 use crate::links;
 use crate::lock::Lock;
 use crate::owner::{
@@ -17,7 +18,7 @@ use crate::owner::{
 };
 use crate::reader::Reader;
 use crate::site::Site;
-use crate::stepfile::{Entry, Manifest, open_manifest, write_anew};
+use crate::stepfile::{Entry, Manifest, open_manifest};
 use forebay_types::{Code, Error, Result, counted};
 use rusqlite::{Connection, Transaction};
 use std::cmp::Reverse;
@@ -315,8 +316,12 @@ fn adopt_files(
     for (i, path) in data.iter().enumerate() {
         progress((steps.len() + i) as u64, total);
         let Some(file) = relative(DATA, path) else { continue };
-        if let Some(m) = usable(path, &file, open_manifest(path), catalog, done)? {
-            let words = words_of(layout, &file, &m);
+        let told = open_manifest(path);
+        let words = told.as_ref().map_or_else(|_| Vec::new(), |m| words_of(layout, &file, m));
+        if mend_manifest_of_set(disk, layout, (&file, &told, &words), catalog, done)? {
+            continue;
+        }
+        if let Some(m) = usable(path, &file, told, catalog, done)? {
             let (m, is_new) = mend_words(disk, layout, &file, m, &words, done);
             for (name, set, _) in catalog::rows_of_file(catalog.conn(), &file)?.iter().filter(|_| is_new) {
                 catalog.lazy_transaction(|tx| catalog::mend_data(tx, (name, *set), &file, &m), |_| true)?;
@@ -372,82 +377,6 @@ fn usable(
     Ok(None)
 }
 
-/// What a listed step's file says of itself is made anew of the catalog where it is damaged: its arrays are as the catalog
-/// says, to the byte. What a file of before says, which has no checksum of its own, is damaged where the catalog and
-/// what HDF5 says of the file agree on something else: `words` is what HDF5 says otherwise. Says whether it was.
-fn mend_manifest(
-    disk: &Arc<dyn Disk>,
-    layout: &Layout,
-    (file, told, words): (&str, &Result<Manifest>, &[String]),
-    catalog: &Catalog,
-    done: &mut Repaired,
-) -> Result<bool> {
-    let why = match told {
-        Err(e) => e.text().to_owned(),
-        Ok(_) if words.is_empty() => return Ok(false),
-        Ok(_) => words.join("; "),
-    };
-    let conn = catalog.conn();
-    let Some(row) = catalog::step_of_file(conn, file)?.filter(|row| step_file(row.step) == file) else {
-        return Ok(false);
-    };
-    let path = layout.file(file)?;
-    let (Ok(entries), true) = (entries_of(conn, row.step), path.exists()) else { return Ok(false) };
-    let listed = Manifest {
-        format: FORMAT,
-        run_id: catalog.run_id().to_owned(),
-        step: row.step,
-        time: row.time,
-        parameters: row.parameters.clone(),
-        serial: catalog::serial_of(conn, row.step)?,
-        backs: catalog::backs(conn)?,
-        heads: catalog::kept_heads(conn, row.step)?,
-        data: entries,
-        ..Manifest::default()
-    };
-    if told.is_ok() && !words_of(layout, file, &listed).is_empty() {
-        return Ok(false);
-    }
-    // A step of format 1 has no serial, and its file is not written anew.
-    if listed.serial == 0 || !faults_of_step(layout, file, &listed.data, &|_| ()).is_empty() {
-        return Ok(false);
-    }
-    match write_anew(disk, &path, &listed) {
-        Ok(_) => done
-            .rewritten
-            .push(format!("{file}: what it says of itself was damaged, and is as the catalog says: {why}")),
-        Err(e) => done.unusable.push(format!("{file}: {why}; it cannot be written anew: {}", e.text())),
-    }
-    Ok(true)
-}
-
-/// A file that says to programs which read it without Forebay what is not so is written anew, if its arrays are sound.
-/// Gives what is there now, and whether that is another file.
-fn mend_words(
-    disk: &Arc<dyn Disk>,
-    layout: &Layout,
-    file: &str,
-    m: Manifest,
-    words: &[String],
-    done: &mut Repaired,
-) -> (Manifest, bool) {
-    let words = words.join("; ");
-    // Damaged arrays are another matter.
-    if words.is_empty() || !faults_of_step(layout, file, &m.data, &|_| ()).is_empty() {
-        return (m, false);
-    }
-    match layout.file(file).and_then(|path| write_anew(disk, &path, &m)) {
-        Ok(new) => {
-            done.rewritten.push(format!("{file}: other programs could not read all of it: {words}"));
-            (new, true)
-        }
-        Err(e) => {
-            done.unusable.push(format!("{file}: {words}; it cannot be written anew: {}", e.text()));
-            (m, false)
-        }
-    }
-}
-
 /// Has the catalog say of a step what its file says.
 fn adopt_step(
     layout: &Layout,
@@ -500,7 +429,7 @@ fn adopt_step(
 }
 
 /// The data sets of a step that is listed.
-fn entries_of(conn: &Connection, step: i64) -> Result<Vec<Entry>> {
+pub(super) fn entries_of(conn: &Connection, step: i64) -> Result<Vec<Entry>> {
     let entry = |name: &String| catalog::step_data(conn, step, name).transpose();
     catalog::step_names(conn, step)?.iter().filter_map(entry).collect()
 }

@@ -310,27 +310,34 @@ impl SetFault {
     }
 }
 
+/// What a large data set outside steps is in its file, as the catalog has it.
+pub(super) fn set_entry(row: &DataRow) -> Option<Entry> {
+    let (_, offset) = row.file.as_ref()?;
+    let extents = row.meta.shape.extents();
+    let piece = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: row.crc };
+    let (name, units) = (row.name.clone(), row.units.clone());
+    Some(Entry { name, meta: row.meta, units, offset: *offset, pieces: vec![piece] })
+}
+
 /// Looks for it.
 pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> Option<SetFault> {
     let what = format!("{:?} set {}", row.name, row.set);
-    let Some((file, offset)) = &row.file else {
+    let (Some((file, _)), Some(entry)) = (&row.file, set_entry(row)) else {
         let read = reader.get(&row.name, row.set, &Default::default());
         return read.err().map(|e| SetFault::lost(format!("catalog.sqlite: {what}: {e}")));
     };
-    let extents = row.meta.shape.extents();
-    let piece = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: row.crc };
-    let (meta, offset) = (row.meta, *offset);
-    let entry = Entry { name: row.name.clone(), meta, units: String::new(), offset, pieces: Vec::new() };
     let opened = layout.file(file).and_then(|path| {
         File::open(&path).map_err(|e| forebay_types::Error::io("the file cannot be opened", e))
     });
-    match opened.and_then(|f| read_piece(&f, &entry, &piece)) {
+    match opened.and_then(|f| read_piece(&f, &entry, &entry.pieces[0])) {
         Ok(sum) if sum == row.crc => {
-            let m = layout.file(file).and_then(|path| open_manifest(&path)).ok()?;
-            let why = difference_of_set(row, &m).or_else(|| {
-                let words = words_of(layout, file, &m);
-                (!words.is_empty()).then(|| words.join("; "))
-            })?;
+            let why = match layout.file(file).and_then(|path| open_manifest(&path)) {
+                Err(e) => e.text().to_owned(),
+                Ok(m) => difference_of_set(row, &m).or_else(|| {
+                    let words = words_of(layout, file, &m);
+                    (!words.is_empty()).then(|| words.join("; "))
+                })?,
+            };
             Some(SetFault { text: format!("{file}: {what}: {why}"), is_lost: false })
         }
         Ok(_) => Some(SetFault::lost(format!("{file}: {what} has another checksum"))),
