@@ -620,6 +620,20 @@ fn a_large_data_set_under_a_number_that_is_not_its_own_gets_its_own_again() {
         assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new(), "{sql}");
         assert_eq!(Reader::open(&run).unwrap().get("large", 0, &all()).unwrap().bytes, f64s(20_000, 3));
     }
+    let place = "UPDATE fb_data SET file_offset = file_offset + 8 WHERE name = 'large'";
+    let sum = "UPDATE fb_data SET crc32c = crc32c + 1 WHERE name = 'large'";
+    for sql in [place, sum] {
+        change(&run, sql);
+        let found = verify(&run).unwrap();
+        assert!(found.faults.len() == 1 && found.lost_sets.is_empty(), "{sql}: {found:?}");
+        let done = repair(&run).unwrap();
+        assert!(done.lacks_nothing() && done.mended.len() == 1, "{sql}: {done:?}");
+        assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new(), "{sql}");
+        assert_eq!(
+            Reader::open(&run).unwrap().get("large", 0, &part(3, 4)).unwrap().bytes,
+            f64s(20_000, 3)[24..56]
+        );
+    }
     change(&run, shape);
     let e = Reader::open(&run).unwrap().get("large", 0, &part(3, 4)).unwrap_err();
     assert!(e.code() == Code::Corrupt && e.text().contains("forebay repair"), "{e}");
@@ -751,5 +765,83 @@ fn what_the_file_of_a_large_data_set_says_of_itself_is_verified_and_made_anew_of
         std::fs::remove_file(run.join("catalog.sqlite")).unwrap();
         repair(&run).unwrap();
         assert_eq!(large(), (forebay_types::DType::F64, f64s(20_000, 3)));
+    }
+}
+
+#[test]
+fn arrays_that_lie_in_another_order_than_their_names_are_read_as_before_when_their_file_is_made_anew() {
+    let (_keep, run) = scratch();
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+    let arrays = [("velocity", 700), ("density", 300), ("b", 20_000), ("a/x", 50), ("A", 1)];
+    rank.begin(0);
+    let n = arrays.iter().map(|(name, len)| rank.array(0, name, &f64s(*len, *len), Place::Whole, usize::MAX));
+    let n = n.sum();
+    rank.end(0, n);
+    rank.ask(&Ask::WaitStep { step: 0 }).unwrap();
+    rank.ask(&Ask::Close { finished: false }).unwrap();
+    owner.close().unwrap();
+    let as_put = || {
+        let reader = Reader::open(&run).unwrap();
+        for (name, len) in arrays {
+            let all_of_it = f64s(len, len);
+            assert_eq!(reader.step_get(0, name, &all()).unwrap().bytes, all_of_it, "{name}");
+            let last = part(len - 1, 1);
+            assert_eq!(
+                reader.step_get(0, name, &last).unwrap().bytes,
+                all_of_it[(len as usize - 1) * 8..],
+                "{name}"
+            );
+        }
+    };
+    as_put();
+    // What it says of itself, and what it says to other programs.
+    for text in [&b"\"serial\":"[..], b"GCOL"] {
+        let bytes = std::fs::read(step_path(&run, 0)).unwrap();
+        let at = bytes.windows(text.len()).position(|w| w == text).unwrap();
+        flip(&step_path(&run, 0), at as u64 + 2);
+        assert!(!verify(&run).unwrap().faults.is_empty());
+        as_put();
+        let done = repair(&run).unwrap();
+        assert!(done.rewritten.len() == 1 && done.lacks_nothing(), "{done:?}");
+        as_put();
+        assert_eq!((verify(&run).unwrap().faults, steps(&run)), (Vec::<String>::new(), vec![0]));
+        assert!(repair(&run).unwrap().is_whole());
+    }
+}
+
+#[test]
+fn a_damaged_highest_serial_or_going_back_hides_no_step_for_good() {
+    let damages = [
+        "UPDATE fb_run SET value = '00' WHERE key = 'serial'",
+        "UPDATE fb_run SET value = '2' WHERE key = 'serial'",
+        "DELETE FROM fb_run WHERE key = 'serial'",
+        "INSERT INTO fb_backs VALUES(1, 3)",
+    ];
+    for (n, sql) in damages.iter().enumerate() {
+        let (_keep, run) = scratch();
+        of_two_ranks(&run, 3);
+        change(&run, sql);
+        // A program that goes on gives no step the serial of another.
+        if n < 2 {
+            let owner = Owner::open(&run, Options::default()).unwrap();
+            let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
+            rank.begin(4);
+            let blocks = rank.array(4, "E", &f64s(10, 4), Place::Whole, usize::MAX);
+            rank.end(4, blocks);
+            rank.ask(&Ask::WaitStep { step: 4 }).unwrap();
+            rank.ask(&Ask::Close { finished: false }).unwrap();
+            owner.close().unwrap();
+            assert_eq!(steps(&run), [0, 1, 2, 3, 4], "{sql}");
+            change(&run, sql);
+        }
+        let last = if n < 2 { 4 } else { 3 };
+        let found = verify(&run).unwrap().faults;
+        assert!(found.len() == 1 && found[0].contains("serial"), "{sql}: {found:?}");
+        let done = repair(&run).unwrap();
+        assert!(done.mended.len() == 1 && done.lacks_nothing() && !done.is_whole(), "{sql}: {done:?}");
+        assert_eq!(steps(&run), (0..=last).collect::<Vec<_>>(), "{sql}");
+        assert_eq!(verify(&run).unwrap().faults, Vec::<String>::new(), "{sql}");
+        assert!(repair(&run).unwrap().is_whole());
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn mend_manifest(
     disk: &Arc<dyn Disk>,
     layout: &Layout,
     (file, told, words): (&str, &Result<Manifest>, &[String]),
-    catalog: &Catalog,
+    catalog: &mut Catalog,
     done: &mut Repaired,
 ) -> Result<bool> {
     let why = match told {
@@ -31,7 +31,9 @@ pub(super) fn mend_manifest(
         return Ok(false);
     };
     let path = layout.file(file)?;
-    let (Ok(entries), true) = (entries_of(conn, row.step), path.exists()) else { return Ok(false) };
+    let (Ok(mut entries), true) = (entries_of(conn, row.step), path.exists()) else { return Ok(false) };
+    // As they lie in the file: their places stay what they are, even if this is interrupted.
+    entries.sort_by_key(|e| e.offset);
     let listed = Manifest {
         format: FORMAT,
         run_id: catalog.run_id().to_owned(),
@@ -52,7 +54,10 @@ pub(super) fn mend_manifest(
         return Ok(false);
     }
     match write_anew(disk, &path, &listed) {
-        Ok(_) => done.rewritten.push(rewritten(file, &why)),
+        Ok(new) => {
+            catalog.lazy_transaction(|tx| catalog::replace_step(tx, file, &new), |()| true)?;
+            done.rewritten.push(rewritten(file, &why));
+        }
         Err(e) => done.unusable.push(not_rewritten(file, &why, &e)),
     }
     Ok(true)
@@ -77,7 +82,8 @@ pub(super) fn mend_manifest_of_set(
         let row = row.as_ref().ok()?;
         let data = vec![set_entry(row)?];
         let run_id = catalog.run_id().to_owned();
-        let listed = Manifest { format: FORMAT, run_id, set: Some((row.set, 0)), data, ..Manifest::default() };
+        let listed =
+            Manifest { format: FORMAT, run_id, set: Some((row.set, 0)), data, ..Manifest::default() };
         let is_sound = faults_of_step(layout, file, &listed.data, &|_| ()).is_empty();
         (is_sound && (told.is_err() || words_of(layout, file, &listed).is_empty())).then_some(listed)
     }) else {

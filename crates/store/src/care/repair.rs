@@ -5,9 +5,11 @@
 use super::compare::{Listed, differences};
 use super::manifests::{mend_manifest, mend_manifest_of_set, mend_words};
 use super::salvage::{Saved, salvage};
-use super::verify::{difference_of_set, fault_of_set, faults_of_step, name_of, no_step, words_of};
+use super::verify::{
+    difference_of_set, fault_of_set, faults_of_step, misplaced, name_of, no_step, set_entry, words_of,
+};
 use super::{Progress, unheard};
-use crate::catalog::{self, BadLog, Catalog, Health, LogFault, Old, StepRow};
+use crate::catalog::{self, BadLog, Catalog, DataRow, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
 use crate::layout::{DATA, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
 use crate::links;
@@ -262,6 +264,8 @@ fn adopt_files(
     // Of two files of one data set the one that was put last counts.
     data.sort_by_key(|path| Reverse(path.to_str().and_then(put_of)));
     let total = (steps.len() + data.len()) as u64;
+    let odd = catalog.lazy_transaction(|tx| catalog::mend_serials(tx), |_| true)?;
+    done.mended.extend(odd.iter().map(|fault| format!("catalog.sqlite: {fault}")));
     let dropped = catalog::dropped(catalog.conn())?;
     for (i, path) in steps.iter().enumerate() {
         progress(i as u64, total);
@@ -326,7 +330,7 @@ fn adopt_files(
             for (name, set, _) in catalog::rows_of_file(catalog.conn(), &file)?.iter().filter(|_| is_new) {
                 catalog.lazy_transaction(|tx| catalog::mend_data(tx, (name, *set), &file, &m), |_| true)?;
             }
-            mend_sets(catalog, &file, &m, done)?;
+            mend_sets(layout, catalog, &file, &m, done)?;
             let adopted =
                 catalog.lazy_transaction(|tx| catalog::adopt_set(tx, layout, &file, &m), |_| true)?;
             made += u64::from(adopted.is_some());
@@ -454,10 +458,16 @@ fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repair
 }
 
 /// A row that names this file and says something else than it goes: the file's own one is made of the file.
-fn mend_sets(catalog: &mut Catalog, file: &str, m: &Manifest, done: &mut Repaired) -> Result<()> {
+fn mend_sets(
+    layout: &Layout,
+    catalog: &mut Catalog,
+    file: &str,
+    m: &Manifest,
+    done: &mut Repaired,
+) -> Result<()> {
     for (name, set, row) in catalog::rows_of_file(catalog.conn(), file)? {
         let why = match row {
-            Ok(row) => difference_of_set(&row, m),
+            Ok(row) => difference_of_set(&row, m).or_else(|| elsewhere(layout, &row, m)),
             Err(e) => Some(e.text().to_owned()),
         };
         let Some(why) = why.filter(|_| m.set.is_some()) else { continue };
@@ -465,4 +475,15 @@ fn mend_sets(catalog: &mut Catalog, file: &str, m: &Manifest, done: &mut Repaire
         done.mended.push(format!("{file}: {name:?} set {set}: {why}"));
     }
     Ok(())
+}
+
+/// What is said of a row whose bytes are not where it says, and are where the file says.
+fn elsewhere(layout: &Layout, row: &DataRow, m: &Manifest) -> Option<String> {
+    let ((file, _), theirs) = (row.file.as_ref()?, m.data.first()?);
+    let is_as = |entry: &Entry| faults_of_step(layout, file, std::slice::from_ref(entry), &|_| ()).is_empty();
+    let ours = Entry { name: theirs.name.clone(), ..set_entry(row)? };
+    let is_theirs = (ours.offset, ours.pieces[0].crc32c) != (theirs.offset, theirs.pieces.first()?.crc32c)
+        && !is_as(&ours)
+        && is_as(theirs);
+    is_theirs.then(|| misplaced(&ours, theirs))
 }

@@ -54,11 +54,13 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         None => {}
     }
     let mut of_catalog = reader.asked(catalog::faults).unwrap_or_else(|e| vec![e.to_string()]);
-    match reader.asked(catalog::faults_of_tables) {
-        Ok(more) => of_catalog.extend(more),
-        // What was found already may be why.
-        Err(e) if of_catalog.is_empty() => of_catalog.push(e.to_string()),
-        Err(_) => {}
+    for more in [catalog::faults_of_tables, catalog::faults_of_serials] {
+        match reader.asked(more) {
+            Ok(more) => of_catalog.extend(more),
+            // What was found already may be why.
+            Err(e) if of_catalog.is_empty() => of_catalog.push(e.to_string()),
+            Err(_) => {}
+        }
     }
     let is_free = lock::holder(&layout.lock()).is_none();
     of_catalog.extend(is_free.then(|| catalog::faults_of_header(&layout.catalog())).flatten());
@@ -340,9 +342,38 @@ pub(super) fn fault_of_set(layout: &Layout, reader: &Reader, row: &DataRow) -> O
             };
             Some(SetFault { text: format!("{file}: {what}: {why}"), is_lost: false })
         }
-        Ok(_) => Some(SetFault::lost(format!("{file}: {what} has another checksum"))),
-        Err(e) => Some(SetFault::lost(format!("{file}: {what}: {e}"))),
+        read => Some(match place_of_set(layout, row) {
+            Some(e) => {
+                SetFault { text: format!("{file}: {what}: {}", misplaced(&entry, &e)), is_lost: false }
+            }
+            None => match read {
+                Ok(_) => SetFault::lost(format!("{file}: {what} has another checksum")),
+                Err(e) => SetFault::lost(format!("{file}: {what}: {e}")),
+            },
+        }),
     }
+}
+
+/// How the catalog is wrong about the place or the checksum of a data set that its file tells.
+pub(super) fn misplaced(catalog: &Entry, file: &Entry) -> String {
+    match catalog.offset == file.offset {
+        true => {
+            "the catalog has another checksum of it than its file, whose bytes are as the file says".into()
+        }
+        false => format!(
+            "the catalog has it at byte {} of its file, and it lies at byte {}",
+            catalog.offset, file.offset
+        ),
+    }
+}
+
+/// Where a data set whose bytes are not as the catalog says lies as its file says, if it lies there whole.
+fn place_of_set(layout: &Layout, row: &DataRow) -> Option<Entry> {
+    let (file, _) = row.file.as_ref()?;
+    let m = layout.file(file).and_then(|path| open_manifest(&path)).ok()?;
+    m.set.filter(|(set, _)| *set == row.set)?;
+    let is_there = faults_of_step(layout, file, &m.data, &|_| ()).is_empty();
+    m.data.into_iter().next().filter(|e| is_there && e.meta == row.meta)
 }
 
 /// Where a data set outside steps and its file disagree. Its name may be another one since it was put, its

@@ -67,7 +67,7 @@ pub use points::{
 };
 pub use query::{Rows, read_only, select_rows};
 pub use reading::Opened;
-pub use serials::{backs, is_aside, set_aside};
+pub use serials::{backs, faults_of_serials, is_aside, mend_serials, set_aside};
 pub use sessions::{
     SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, last_session,
     open_session, open_sessions, raise_applied, segment_of, session, set_applied,
@@ -227,6 +227,10 @@ impl Catalog {
 
     /// The number for a step whose file is about to be finished: higher than all before.
     pub fn next_serial(&mut self) -> Result<u64> {
+        if self.serial == 0 {
+            // What is noted may be damaged, and no step may get the serial of another.
+            self.serial = serials::listed(&self.conn)?;
+        }
         self.serial = self.serial.max(serials::last(&self.conn)?) + 1;
         Ok(self.serial)
     }

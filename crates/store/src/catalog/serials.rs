@@ -47,6 +47,56 @@ pub(super) fn last(conn: &Connection) -> Result<u64> {
     Ok(fact(conn, "serial")?.parse().unwrap_or(0))
 }
 
+/// The highest serial of a step that is listed now; it looks at every row.
+pub(super) fn listed(conn: &Connection) -> Result<u64> {
+    let sql = "SELECT ifnull(max(serial), 0) FROM fb_steps";
+    Ok(conn.query_row(sql, (), |r| r.get::<_, i64>(0)).map_err(failed)? as u64)
+}
+
+/// Rows of steps that are listed and of which a going back says that they were put aside: each is written in one
+/// transaction with the end of the other.
+const AT_ODDS: &str = "SELECT 1 FROM fb_steps s WHERE s.step > fb_backs.step AND s.serial <= fb_backs.serial";
+
+/// Where what the catalog says of serials cannot be: a damaged one hides steps, or takes them off the list.
+pub fn faults_of_serials(conn: &Connection) -> Result<Vec<String>> {
+    if !are_kept(conn) {
+        return Ok(Vec::new());
+    }
+    let (noted, found) = (last(conn).unwrap_or(0), listed(conn)?);
+    let mut faults = Vec::new();
+    if found > noted {
+        faults.push(format!(
+            "it says that the highest serial of a step is {noted}, and has steps up to {found}, which are not listed"
+        ));
+    }
+    let sql = format!("SELECT step, serial FROM fb_backs WHERE EXISTS ({AT_ODDS}) ORDER BY step");
+    let odd: Vec<(i64, i64)> = conn
+        .prepare(&sql)
+        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)?;
+    faults.extend(odd.iter().map(|(step, serial)| {
+        format!(
+            "it says that the run went back to step {step} at serial {serial}, and has steps that this put aside"
+        )
+    }));
+    Ok(faults)
+}
+
+/// Mends them by the rows of the steps, which their files confirm; gives what was wrong.
+pub fn mend_serials(conn: &Connection) -> Result<Vec<String>> {
+    let faults = faults_of_serials(conn)?;
+    if !faults.is_empty() {
+        let highest = last(conn).unwrap_or(0).max(listed(conn)?);
+        conn.execute(
+            "INSERT INTO fb_run VALUES('serial', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1",
+            [highest.to_string()],
+        )
+        .map_err(failed)?;
+        conn.execute(&format!("DELETE FROM fb_backs WHERE EXISTS ({AT_ODDS})"), ()).map_err(failed)?;
+    }
+    Ok(faults)
+}
+
 /// The times that the run went back to a checkpoint, as far as they still put something aside.
 pub fn backs(conn: &Connection) -> Result<Vec<Back>> {
     if !are_kept(conn) {
