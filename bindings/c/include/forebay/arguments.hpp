@@ -17,19 +17,19 @@ public:
     fb_info info() const
     {
         fb_info about;
-        check(fb_ref_info(get(), &about));
+        check(fb_ref_info(handle_.open(), &about));
         return about;
     }
     // Name of the server that holds it.
     std::string server() const
     {
-        return detail::text([&](char **name) { return fb_ref_server(get(), name, nullptr); });
+        return detail::text([&](char **name) { return fb_ref_server(handle_.open(), name, nullptr); });
     }
     // Pid of the server that holds it.
     std::uint32_t server_pid() const
     {
         std::uint32_t pid = 0;
-        check(fb_ref_server(get(), nullptr, &pid));
+        check(fb_ref_server(handle_.open(), nullptr, &pid));
         return pid;
     }
 
@@ -38,7 +38,7 @@ public:
     void put(const view<T> &from)
     {
         const detail::described array(from);
-        check(fb_ref_put(get(), &array.array));
+        check(fb_ref_put(handle_.open(), &array.array));
     }
     template <class T>
     void put(const std::vector<T> &values)
@@ -52,13 +52,13 @@ public:
     {
         const detail::picked part(offset, step, from.rank());
         const detail::described array(from);
-        check(fb_ref_put_part(get(), part.offset(), part.step(), &array.array));
+        check(fb_ref_put_part(handle_.open(), part.offset(), part.step(), &array.array));
     }
     template <class T>
     void read(const view<T> &to) const
     {
         const detail::described array(to);
-        check(fb_ref_get(get(), &array.array));
+        check(fb_ref_get(handle_.open(), &array.array));
     }
     template <class T>
     array<T> read() const
@@ -70,7 +70,7 @@ public:
     {
         const detail::picked part(offset, step, to.rank());
         const detail::described array(to);
-        check(fb_ref_get_part(get(), part.offset(), part.step(), &array.array));
+        check(fb_ref_get_part(handle_.open(), part.offset(), part.step(), &array.array));
     }
     template <class T>
     array<T> read_part(const shape &offset, const shape &extents, const shape &step = {}) const
@@ -79,6 +79,8 @@ public:
     }
 
 private:
+    friend fb_arg in(const reference &held);
+
     template <class T>
     shape of_type() const
     {
@@ -87,7 +89,8 @@ private:
         return { about.shape, about.ndim };
     }
 
-    detail::owned<fb_ref, fb_ref_kill> handle_;
+    static constexpr char gone[] = "the reference was moved to another variable; use that one";
+    detail::owned<fb_ref, fb_ref_kill, gone> handle_;
 };
 
 // A number, a text, a vector or a view goes as it stands; what comes back is said by out and inout. What forebay.h
@@ -102,7 +105,7 @@ fb_arg in(T value)
 }
 inline fb_arg in(const char *text) { return FB_IN_STR(text); }
 inline fb_arg in(const std::string &text) { return FB_IN_STR(text.c_str()); }
-inline fb_arg in(const reference &held) { return FB_REF(held.get()); }
+inline fb_arg in(const reference &held) { return FB_REF(held.handle_.open()); }
 inline fb_arg in(const fb_arg &arg) { return arg; }
 
 namespace detail {

@@ -339,9 +339,26 @@ struct freer {
     void operator()(Handle *handle) const noexcept { Free(handle); }
 };
 
-// A handle with one owner.
-template <class Handle, fb_status (*Free)(Handle *)>
-using owned = std::unique_ptr<Handle, freer<Handle, Free>>;
+// A handle with one owner. `Gone` says what became of it where it is not here any more.
+template <class Handle, fb_status (*Free)(Handle *), const char *Gone>
+class owned {
+public:
+    owned() = default;
+    explicit owned(Handle *handle) noexcept : handle_(handle) {}
+    // NULL where it is not here any more.
+    Handle *get() const noexcept { return handle_.get(); }
+    // For a function that needs it.
+    Handle *open() const
+    {
+        if (!handle_) throw error(FB_CLOSED, Gone);
+        return handle_.get();
+    }
+    void reset(Handle *handle) noexcept { handle_.reset(handle); }
+    Handle *release() noexcept { return handle_.release(); }
+
+private:
+    std::unique_ptr<Handle, freer<Handle, Free>> handle_;
+};
 
 template <class T, class Read>
 array<T> read(const shape &extents, Read &&into)

@@ -126,25 +126,25 @@ public:
     void add(const std::string &signature, service body)
     {
         services_.push_back(std::make_unique<service>(std::move(body)));
-        check(fb_service_register(get(), signature.c_str(), answer, services_.back().get()));
+        check(fb_service_register(handle_.open(), signature.c_str(), answer, services_.back().get()));
     }
     // Offers a service no more.
-    void remove(const char *name) { check(fb_service_remove(get(), name)); }
-    void start() { check(fb_server_start(get())); }
-    void stop() { check(fb_server_stop(get())); }
+    void remove(const char *name) { check(fb_service_remove(handle_.open(), name)); }
+    void start() { check(fb_server_start(handle_.open())); }
+    void stop() { check(fb_server_stop(handle_.open())); }
     // Until stop(), SIGTERM or Ctrl-C.
-    void serve() { check(fb_serve(get())); }
+    void serve() { check(fb_serve(handle_.open())); }
     // How busy it is; all zero when it does not run.
     fb_server_load load() const
     {
         auto found = defaults<fb_server_load>();
-        check(fb_load(get(), &found));
+        check(fb_load(handle_.open(), &found));
         return found;
     }
     // The trouble that it has behind the scenes, such as a broker that does not answer, if it has any.
     std::optional<error> trouble() const
     {
-        const fb_status status = fb_server_trouble(get());
+        const fb_status status = fb_server_trouble(handle_.open());
         return status == FB_OK ? std::nullopt : std::optional<error>(std::in_place, status, fb_last_error());
     }
 
@@ -164,7 +164,8 @@ private:
 
     // Before the handle, whose end stops the threads that run them.
     std::vector<std::unique_ptr<service>> services_;
-    detail::owned<fb_server, fb_server_free> handle_;
+    static constexpr char gone[] = "the server was moved to another variable; use that one";
+    detail::owned<fb_server, fb_server_free, gone> handle_;
 };
 
 } // namespace fb
