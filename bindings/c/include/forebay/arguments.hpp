@@ -14,6 +14,7 @@ class reference {
 public:
     explicit reference(fb_ref *handle) : handle_(handle) {}
     fb_ref *get() const noexcept { return handle_.get(); }
+    // Type and shape of the array.
     fb_info info() const
     {
         fb_info about;
@@ -54,17 +55,20 @@ public:
         const detail::described array(from);
         check(fb_ref_put_part(handle_.open(), part.offset(), part.step(), &array.array));
     }
+    // Into elements that lie anywhere: type and shape must be those of the array.
     template <class T>
     void read(const view<T> &to) const
     {
         const detail::described array(to);
         check(fb_ref_get(handle_.open(), &array.array));
     }
+    // The whole array, row-major.
     template <class T>
     array<T> read() const
     {
         return detail::read<T>(of_type<T>(), [&](const view<T> &to) { read(to); });
     }
+    // A part: from `offset` on, along each axis as many elements as there are in `to`, every `step`-th.
     template <class T>
     void read_part(const shape &offset, const view<T> &to, const shape &step = {}) const
     {
@@ -72,6 +76,7 @@ public:
         const detail::described array(to);
         check(fb_ref_get_part(handle_.open(), part.offset(), part.step(), &array.array));
     }
+    // A part of shape `extents`, row-major.
     template <class T>
     array<T> read_part(const shape &offset, const shape &extents, const shape &step = {}) const
     {
@@ -128,6 +133,7 @@ fb_arg array_arg(int direction, const view<T> &array)
 
 } // namespace detail
 
+// An array that goes.
 template <class T>
 fb_arg in(const view<T> &array)
 {
@@ -148,6 +154,7 @@ fb_arg in(const std::vector<T> &values, const shape &extents)
 {
     return in(detail::whole(values, extents).data, extents);
 }
+// An array that comes back, in place.
 template <class T>
 fb_arg out(const view<T> &array)
 {
@@ -170,6 +177,7 @@ fb_arg out(std::vector<T> &values, const shape &extents)
     (void)detail::whole(values, extents);
     return out(values.data(), extents);
 }
+// A number that comes back.
 template <class T, class = std::enable_if_t<is_element<T>>>
 fb_arg out(T &value)
 {
@@ -177,6 +185,7 @@ fb_arg out(T &value)
 }
 // A text that comes back, with the room for it, the zero at its end included.
 inline fb_arg out(char *text, std::size_t room) { return FB_OUT_STR(text, static_cast<std::int64_t>(room)); }
+// An array that goes and comes back, in place.
 template <class T>
 fb_arg inout(const view<T> &array)
 {
@@ -199,6 +208,7 @@ fb_arg inout(std::vector<T> &values, const shape &extents)
     (void)detail::whole(values, extents);
     return inout(values.data(), extents);
 }
+// A number that goes and comes back.
 template <class T, class = std::enable_if_t<is_element<T>>>
 fb_arg inout(T &value)
 {

@@ -20,14 +20,16 @@ class future {
 public:
     explicit future(fb_future *handle) : handle_(handle) {}
     fb_future *get() const noexcept { return handle_.get(); }
-    // An error of code FB_TIMEOUT when it is still under way then; wait again.
+    // Waits for its results; an error of code FB_TIMEOUT when it is still under way then: wait again.
     void wait(double timeout = FB_FOREVER) { check(fb_wait(handle_.open(), timeout)); }
+    // Whether it is complete, without waiting; wait() then writes its results.
     bool done() const
     {
         int is = 0;
         check(fb_probe(handle_.open(), &is));
         return is != 0;
     }
+    // Gives it up: wait() then throws an error of code FB_CANCELLED, unless it was complete before.
     void cancel() { check(fb_cancel(handle_.open())); }
     // Where its time went; whole when it is complete.
     fb_timing timing() const
@@ -100,6 +102,7 @@ public:
     // For how many seconds each call waits for a service that nobody offers yet.
     void patience(double seconds) { check(fb_patience(handle_.open(), seconds)); }
 
+    // Calls a service and waits for its results: one argument for each parameter of the signature, results included.
     template <class... Args>
     void call(const char *service, const Args &...args) const
     {
@@ -160,6 +163,7 @@ public:
     {
         return detail::listed<std::string, char *>([&](auto **all, auto *n) { return fb_services(handle_.open(), all, n); });
     }
+    // The signature of one service.
     std::string signature(const char *service) const
     {
         return detail::text([&](char **found) { return fb_signature(handle_.open(), service, found); });

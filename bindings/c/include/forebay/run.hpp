@@ -23,6 +23,8 @@ struct page {
 // not come to its end if that is for an exception.
 class run {
 public:
+    // The directory NAME.fb of a name, or a path; modes: "r" only reads, "r+" must exist, "a" is created when absent,
+    // "w" created anew, "x" must not exist.
     explicit run(const std::string &place, const char *mode = "a", const fb_open_opts *opts = nullptr)
         : exceptions_(std::uncaught_exceptions())
     {
@@ -62,6 +64,7 @@ public:
     {
         return detail::text([&](char **path) { return fb_path(handle_.open(), path); });
     }
+    // Whether it is open for reading only.
     bool read_only() const
     {
         int is = 0;
@@ -108,6 +111,7 @@ public:
     {
         put(name, &value, shape(), units, set);
     }
+    // A text.
     void put_text(const char *name, std::string_view text, std::int64_t set = 0)
     {
         const detail::described from(text.data(), { static_cast<std::int64_t>(text.size()) }, FB_STR);
@@ -126,6 +130,7 @@ public:
         return stored;
     }
 
+    // Type, shape, unit and version of a data set.
     fb_info info(const char *name, std::int64_t set = 0) const
     {
         fb_info about;
@@ -144,6 +149,7 @@ public:
     {
         read(name, view<T>(data, extents), set);
     }
+    // A whole data set, row-major.
     template <class T>
     array<T> read(const char *name, std::int64_t set = 0) const
     {
@@ -157,12 +163,14 @@ public:
         const detail::described array(to);
         check(fb_get_part(handle_.open(), name, set, part.offset(), part.step(), &array.array));
     }
+    // A part of shape `extents`, row-major.
     template <class T>
     array<T> read_part(const char *name, const shape &offset, const shape &extents, const shape &step = {},
                        std::int64_t set = 0) const
     {
         return detail::read<T>(extents, [&](const view<T> &to) { read_part(name, offset, to, step, set); });
     }
+    // A text that was put.
     std::string read_text(const char *name, std::int64_t set = 0) const
     {
         const fb_info about = info(name, set);
@@ -214,6 +222,7 @@ public:
     {
         return { handle_.open(), name, columns, history };
     }
+    // The names of the tables.
     std::vector<std::string> tables() const
     {
         return detail::listed<std::string, char *>([&](auto **names, auto *n) { return fb_tables(handle_.open(), names, n); });
@@ -243,6 +252,7 @@ public:
         return detail::listed<std::int64_t, std::int64_t>(
             [&](auto **steps, auto *n) { return fb_snapshots(handle_.open(), steps, n); });
     }
+    // The complete snapshot of a step; an error of code FB_NOT_FOUND names the nearest ones.
     stored at(std::int64_t step) const
     {
         fb_snapshot *handle = nullptr;
@@ -294,6 +304,7 @@ public:
     {
         return loop(n, start, nullptr, stride);
     }
+    // On from the snapshot that restart() gave; without one it is the first start.
     fb::steps steps(std::int64_t n, const stored &from, std::int64_t stride = 1)
     {
         return loop(n, 0, from.handle_.open(), stride);

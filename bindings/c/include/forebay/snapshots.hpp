@@ -13,14 +13,16 @@ public:
     explicit stored(fb_snapshot *handle) : handle_(handle) {}
     fb_snapshot *get() const noexcept { return handle_.get(); }
 
+    // Its number, its time, its bytes, and whether the run had come to its end.
     fb_step_info info() const
     {
         auto about = defaults<fb_step_info>();
         check(fb_snapshot_step(handle_.open(), &about));
         return about;
     }
+    // Its number.
     std::int64_t step() const { return info().step; }
-    // NaN when none was given.
+    // Its time; NaN when none was given.
     double time() const { return info().time; }
     // The values of the parameters when it was taken, as a JSON object.
     std::string parameters() const
@@ -33,11 +35,13 @@ public:
         return detail::listed<std::int64_t, std::int64_t>(
             [&](auto **steps, auto *n) { return fb_snapshot_passed(handle_.open(), steps, n); });
     }
+    // The names of its arrays.
     std::vector<std::string> names() const
     {
         return detail::listed<std::string, char *>(
             [&](auto **names, auto *n) { return fb_snapshot_names(handle_.open(), names, n); });
     }
+    // Type, shape and unit of an array.
     fb_info info(const char *name) const
     {
         fb_info about;
@@ -56,6 +60,7 @@ public:
     {
         read(name, view<T>(data, extents));
     }
+    // A whole array, row-major.
     template <class T>
     array<T> read(const char *name) const
     {
@@ -69,6 +74,7 @@ public:
         const detail::described array(to);
         check(fb_snapshot_get_part(handle_.open(), name, part.offset(), part.step(), &array.array));
     }
+    // A part of shape `extents`, row-major.
     template <class T>
     array<T> read_part(const char *name, const shape &offset, const shape &extents, const shape &step = {}) const
     {
@@ -90,11 +96,17 @@ public:
     allocated() = default;
     // NULL when it is empty.
     T *data() const noexcept { return snapshot_.expired() ? nullptr : data_; }
+    // Whether it may be written.
     explicit operator bool() const noexcept { return !snapshot_.expired(); }
+    // The number of elements; 0 when it is empty.
     std::int64_t size() const noexcept { return *this ? extents_.size() : 0; }
+    // The shape it was asked for.
     const fb::shape &extents() const noexcept { return extents_; }
+    // For a loop over its elements.
     T *begin() const noexcept { return data(); }
+    // Behind the last one.
     T *end() const noexcept { return data() + size(); }
+    // The i-th element in memory; an error of code FB_CLOSED when it is empty.
     T &operator[](std::int64_t i) const
     {
         if (!*this) throw error(FB_CLOSED, "the snapshot that this place is of has ended; allocate one in the next snapshot");
@@ -200,6 +212,7 @@ public:
         open_.reset();
         check(fb_snapshot_end(handle_.open()));
     }
+    // Gives it up, as if it had never begun. After its end this does nothing.
     void discard()
     {
         open_.reset();

@@ -54,13 +54,14 @@ public:
             return static_cast<T>(value);
         }
     }
+    // Whether there is one of this name.
     bool has(const char *key) const
     {
         int has = 0;
         check(fb_attr_has(run_, name(), set_, key, &has));
         return has != 0;
     }
-    // One that is not there is nothing.
+    // Deletes one; one that is not there is nothing.
     void erase(const char *key) { check(fb_attr_delete(run_, name(), set_, key)); }
     // All of them as a JSON object.
     std::string json() const
@@ -94,7 +95,9 @@ public:
     explicit rows(fb_rows *handle) : handle_(handle) { check(fb_rows_count(handle_.open(), &rows_, &columns_)); }
     fb_rows *get() const noexcept { return handle_.get(); }
 
+    // The number of rows.
     std::int64_t size() const noexcept { return rows_; }
+    // The names of the columns.
     std::vector<std::string> columns() const
     {
         std::vector<std::string> names;
@@ -177,8 +180,11 @@ private:
 
 // A column of a table to be made: its name, the type of its values, its unit. { "mass", FB_F64, "kg" }
 struct column {
+    // Its name.
     std::string name;
+    // The type of its values; FB_STR for texts.
     fb_dtype dtype;
+    // The unit of its values, if they have one.
     std::string units = {};
 };
 
@@ -186,23 +192,29 @@ struct column {
 // They must live until the function they are given to returns.
 class values {
 public:
+    // Numbers, one for each row.
     template <class T>
     values(const char *column, const std::vector<T> &all) : values(column, all.data(), detail::line(all))
     {
         static_assert(!std::is_same_v<T, bool>, "std::vector<bool> packs its elements; give std::vector<unsigned char>");
     }
+    // Texts, one for each row.
     values(const char *column, const std::vector<std::string> &all) : column_(column), rows_(detail::line(all).size())
     {
         for (const std::string &text : all) texts_.push_back(text.c_str());
     }
+    // The number of one row.
     template <class T, class = std::enable_if_t<is_element<T>>>
     values(const char *column, const T &one) : values(column, &one, shape{ 1 })
     {
     }
+    // The text of one row.
     values(const char *column, const char *one) : column_(column), rows_(1), texts_{ one } {}
     values(const char *column, const std::string &one) : values(column, one.c_str()) {}
 
+    // For how many rows it has values.
     std::int64_t rows() const noexcept { return rows_; }
+    // The same as forebay.h has it.
     fb_values get() const noexcept
     {
         fb_values found = {};
@@ -259,11 +271,13 @@ public:
     }
     fb_table *get() const noexcept { return handle_.get(); }
 
+    // Names, types and units of the columns.
     std::vector<fb_column_info> columns() const
     {
         return detail::listed<fb_column_info, fb_column_info>(
             [&](auto **columns, auto *n) { return fb_table_columns(handle_.open(), columns, n); });
     }
+    // The table's own attributes.
     attributes attrs() const { return attributes(run_, name_, FB_TABLE); }
 
     // Adds rows: table.insert({ { "id", ids }, { "mass", masses } }). Columns that are not named have no value.
@@ -279,7 +293,7 @@ public:
     {
         return select_columns({}, condition, args...);
     }
-    // The columns named.
+    // Only the columns named, of those rows.
     template <class... Args>
     fb::rows select_columns(const std::vector<std::string> &columns, const char *condition = nullptr,
                             const Args &...args) const

@@ -176,6 +176,7 @@ public:
     };
 
     steps(detail::heads &heads, std::int64_t n, const fb_loop_opts &opts) : heads_(&heads), end_(n), opts_(opts) {}
+    // For the loop: its first head.
     iterator begin() const
     {
         iterator first;
@@ -184,6 +185,7 @@ public:
         check(fb_steps_with(heads_->run(), &opts_));
         return ++first;
     }
+    // Where it has no more.
     iterator end() const noexcept { return {}; }
 
 private:
