@@ -81,17 +81,32 @@ def c() -> str:
 CPP_HEADERS = ("run", "snapshots", "tables", "watch", "calls", "arguments", "server", "arrays")
 
 
+# What the page leaves out of a class: what it says of all of them at its top, and what no user writes.
+CPP_HIDDEN = re.compile(
+    r"fb_\w+ \*get\(\)|(explicit )?\w+\((fb_\w+ \*|detail::)|static_assert|(class|struct) \w+$|using value_type"
+    r"|friend |~|.*(operator=|= default)"
+)
+
+
 def head_of(code: str) -> str:
     """A declaration of C++ without its body and without the initial values of members."""
-    code = " ".join(code.split())
-    depth, at = 0, 0
+    code = re.sub(r"\binline ", "", " ".join(code.split()))
+    parentheses, angles, at = 0, 0, 0
     while at < len(code):
         letter = code[at]
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth == 0 and (letter in "{;" or code[at : at + 3] == " : "):
+        parentheses += {"(": 1, ")": -1}.get(letter, 0)
+        angles += {"<": 1, ">": -1}.get(letter, 0)
+        initial = code[at : at + 3] == " = " and angles == 0 and not re.match(r"using |.*\)", code[:at])
+        if parentheses == 0 and (letter in "{;" or code[at : at + 3] == " : " or initial):
             break
         at += 1
     return code[:at].strip()
+
+
+def name_of(head: str) -> str:
+    """The name of the function that is declared; "" of what is no function."""
+    found = re.search(r"(operator\W+?|\w+)\(", head)
+    return found[1] if found and not head.startswith("using ") else ""
 
 
 def cpp_members(body: str) -> Iterator[tuple[str, str]]:
@@ -108,27 +123,25 @@ def cpp_members(body: str) -> Iterator[tuple[str, str]]:
         elif words:
             code.append(words)
             depth += sum({"{": 1, "(": 1, "}": -1, ")": -1}.get(letter, 0) for letter in words)
-            whole = depth == 0 and (words.endswith(";") or words.endswith("}"))
-            if whole and shown and not words.startswith("friend"):
+            if depth == 0 and words.endswith((";", "}")):
                 head = head_of("\n".join(code))
-                if not re.match(
-                    r"static_assert|(class|struct) \w+$|using value_type|~|.*(operator=|= default)", head
-                ):
+                if shown and not CPP_HIDDEN.match(head):
                     yield head, " ".join(said)
-            if whole:
                 said, code = [], []
-        else:
+        elif depth == 0:
             said, code = [], []
 
 
 def cpp_blocks(body: str) -> list[str]:
-    """The declarations of a class as the page shows them: what has no words of its own stands with those before it."""
+    """The declarations of a class as the page shows them: an overload without words of its own stands with the one
+    before it, everything else by itself."""
     groups: list[tuple[list[str], str]] = []
     for head, about in cpp_members(body):
-        if about or not groups:
-            groups.append(([head], about))
-        else:
+        name = name_of(head)
+        if groups and not about and name and name == name_of(groups[-1][0][-1]):
             groups[-1][0].append(head)
+        else:
+            groups.append(([head], about))
     return [
         "```cpp\n"
         + "\n".join(f"{head};" for head in heads)
@@ -148,7 +161,10 @@ def cpp() -> str:
     """The page of C++."""
     page = [
         "# Reference of C++\n\nMade from the headers that `forebay.hpp` takes in. [The guide](../guide/c.md) shows them at "
-        "work; [the reference of C](c.md) has the structures of options and figures.\n"
+        "work; [the reference of C](c.md) has the structures of options and figures.\n\n"
+        "What has a handle of `forebay.h` gives it by `get()`, for the functions there, and is made from one by a constructor "
+        "that takes it; neither is listed below. `get()` of what was closed or moved to another variable is `NULL`; what "
+        "needs it then throws an error of code `FB_CLOSED`.\n"
     ]
     for name in CPP_HEADERS:
         # What is in the namespace for the headers themselves is not shown.

@@ -20,6 +20,7 @@ HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
 # What a careful user compiles with; the header must pass.
 C99 = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"]
 CXX = ["-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"]
+CXX += ["-Wshadow", "-Wconversion", "-Wold-style-cast"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 # A function of the header: what it returns, its name, its parameters.
 FUNCTION = re.compile(r"^(fb_status|int|const char \*) ?(fb_[a-z0-9_]+)\(([^)]*)\);", re.M)

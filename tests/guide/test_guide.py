@@ -72,6 +72,17 @@ def test_the_page_of_errors_is_that_of_the_table() -> None:
     assert reference.ERRORS.read_text() == reference.errors(), "run  python docs/reference.py"
 
 
+def test_the_reference_of_cplusplus_says_something_of_every_declaration() -> None:
+    page = reference.cpp()
+    alone = re.findall(r"^```cpp\n([^`]*)```\n+(?=```|#)", page, re.M)
+    # The examples in the texts end without a semicolon.
+    assert [code for code in alone if code.rstrip().endswith(";")] == []
+    # What is declared together is one function by name.
+    blocks = re.findall(r"^```cpp\n([^`]*;)\n```$", page, re.M)
+    assert len(blocks) > 150
+    assert [b for b in blocks if len({reference.name_of(line) for line in b.splitlines()}) > 1] == []
+
+
 def test_the_reference_of_c_has_everything_that_the_header_has() -> None:
     page = reference.c()
     header = re.sub(r"/\*.*?\*/", "", reference.HEADER.read_text(), flags=re.S)

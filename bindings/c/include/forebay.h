@@ -21,6 +21,15 @@
 #define FB_VERSION_PATCH 0
 #define FB_VERSION "0.1.0"
 
+/* Casts that neither language warns of. */
+#ifdef __cplusplus
+#define FB_AS_(type, value) static_cast<type>(value)
+#define FB_ADDRESS_(number) reinterpret_cast<const int64_t *>(static_cast<intptr_t>(number))
+#else
+#define FB_AS_(type, value) ((type)(value))
+#define FB_ADDRESS_(number) ((const int64_t *)(intptr_t)(number))
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -41,7 +50,7 @@ extern "C" {
 /* As a set number of fb_attr_...: the table of that name. */
 #define FB_TABLE (INT64_MIN + 1)
 /* As an offset of fb_snapshot_put: behind the arrays of lower ranks, along axis 0. */
-#define FB_APPEND ((const int64_t *)(intptr_t)-1)
+#define FB_APPEND FB_ADDRESS_(-1)
 
 /* What became of a call. */
 typedef enum fb_status {
@@ -1299,17 +1308,17 @@ static inline int64_t fb_dtype_size(fb_dtype dtype);
 static inline int64_t fb_dtype_size(fb_dtype dtype)
 {
     static const int64_t sizes[] = { 0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 2 };
-    return (size_t)dtype < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
+    return FB_AS_(size_t, dtype) < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
 }
 
 static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *shape, int64_t *strides)
 {
     /* Without a sign: extents that are too large are refused by the library. */
-    uint64_t next = (uint64_t)fb_dtype_size(dtype);
+    uint64_t next = FB_AS_(uint64_t, fb_dtype_size(dtype));
     for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) {
-        strides[axis] = (int64_t)next;
+        strides[axis] = FB_AS_(int64_t, next);
         /* The strides of an array without elements tell its order, too. */
-        if (shape[axis] > 1) next *= (uint64_t)shape[axis];
+        if (shape[axis] > 1) next *= FB_AS_(uint64_t, shape[axis]);
     }
 }
 

@@ -1,6 +1,6 @@
 // forebay.hpp: forebay.h for C++17. Handles own what they hold, failures are exceptions, arrays are vectors, views or
-// pointers with a shape. Nothing is hidden: get() of each gives the handle for the functions of forebay.h, and
-// fb::check makes their failures exceptions too. Link with -lforebay (pkg-config forebay).
+// pointers with a shape. Nothing is hidden: get() of each gives the handle for the functions of forebay.h, NULL where
+// it was closed or moved to another variable, and fb::check makes their failures exceptions too. Link with -lforebay (pkg-config forebay).
 //
 //     fb::run run("two_stream");
 //     for (std::int64_t step : run.steps(100)) {

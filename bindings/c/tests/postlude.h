@@ -17,17 +17,17 @@ static inline int64_t fb_dtype_size(fb_dtype dtype);
 static inline int64_t fb_dtype_size(fb_dtype dtype)
 {
     static const int64_t sizes[] = { @SIZES@ };
-    return (size_t)dtype < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
+    return FB_AS_(size_t, dtype) < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
 }
 
 static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *shape, int64_t *strides)
 {
     /* Without a sign: extents that are too large are refused by the library. */
-    uint64_t next = (uint64_t)fb_dtype_size(dtype);
+    uint64_t next = FB_AS_(uint64_t, fb_dtype_size(dtype));
     for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) {
-        strides[axis] = (int64_t)next;
+        strides[axis] = FB_AS_(int64_t, next);
         /* The strides of an array without elements tell its order, too. */
-        if (shape[axis] > 1) next *= (uint64_t)shape[axis];
+        if (shape[axis] > 1) next *= FB_AS_(uint64_t, shape[axis]);
     }
 }
 

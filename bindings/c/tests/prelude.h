@@ -17,6 +17,15 @@
 #include <stdint.h>
 @VERSION@
 
+/* Casts that neither language warns of. */
+#ifdef __cplusplus
+#define FB_AS_(type, value) static_cast<type>(value)
+#define FB_ADDRESS_(number) reinterpret_cast<const int64_t *>(static_cast<intptr_t>(number))
+#else
+#define FB_AS_(type, value) ((type)(value))
+#define FB_ADDRESS_(number) ((const int64_t *)(intptr_t)(number))
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,7 +46,7 @@ extern "C" {
 /* As a set number of fb_attr_...: the table of that name. */
 #define FB_TABLE (INT64_MIN + 1)
 /* As an offset of fb_snapshot_put: behind the arrays of lower ranks, along axis 0. */
-#define FB_APPEND ((const int64_t *)(intptr_t)-1)
+#define FB_APPEND FB_ADDRESS_(-1)
 
 /* What became of a call. */
 typedef enum fb_status {

@@ -256,6 +256,71 @@ static void calls()
     CHECK(wide[1] == -1 && wide[10] == field[5] && wide[12] == field[6]);
 }
 
+// What was closed, or moved to another variable, is told from what was never there.
+static void gone(const char *place)
+{
+    fb::run run(place, "a");
+    CHECK(run.restart()->step() == 4);
+    fb::table table = run.table("bodies");
+    fb::diagram diagram = run.diagram("energy");
+    fb::stored stored = run.at(4);
+    fb::rows rows = run.sql("select 7");
+    fb::snapshot snapshot = run.snapshot(9);
+    fb::server server;
+    server.add("scale(inout a:f64[n])", [](fb::request &) {});
+    server.start();
+    fb::client client;
+    fb::reference held = client.zeros<double>({ 2 });
+    const std::vector<double> x{ 1, 2 };
+    bool flag = true;
+    std::vector<fb::future> calls;
+    calls.push_back(client.call_async("scale", held));
+
+    const fb::table other_table = std::move(table);
+    CHECK(fails(FB_CLOSED, "the table was moved", [&] { table.count(); }) && other_table.count() == 0);
+    const fb::diagram other_diagram = std::move(diagram);
+    CHECK(fails(FB_CLOSED, "the diagram was moved", [&] { diagram.wants(); }) && other_diagram.get() != nullptr);
+    const fb::stored other_stored = std::move(stored);
+    CHECK(fails(FB_CLOSED, "the stored snapshot was moved", [&] { stored.step(); }) && other_stored.step() == 4);
+    CHECK(fails(FB_CLOSED, "the stored snapshot was moved", [&] { run.steps(9, stored); }));
+    CHECK(fails(FB_CLOSED, "the stored snapshot was moved", [&] { run.steps(9, std::optional<fb::stored>(std::move(stored))); }));
+    const fb::rows other_rows = std::move(rows);
+    CHECK(fails(FB_CLOSED, "the rows were moved", [&] { rows.column<double>(0); }) && other_rows.column<double>(0)[0] == 7);
+    fb::snapshot other_snapshot = std::move(snapshot);
+    CHECK(fails(FB_CLOSED, "the snapshot was moved", [&] { snapshot.put("x", x); }));
+    other_snapshot.discard();
+    CHECK(fails(FB_CLOSED, "", [&] { other_snapshot.put("x", x); }));
+    const fb::reference other_held = std::move(held);
+    CHECK(fails(FB_CLOSED, "the reference was moved", [&] { held.put(x); }));
+    CHECK(fails(FB_CLOSED, "the reference was moved", [&] { client.call("scale", held); }));
+    const fb::future other_call = std::move(calls[0]);
+    CHECK(fails(FB_CLOSED, "the future was moved", [&] { calls[0].wait(); }));
+    CHECK(fails(FB_CLOSED, "the future was moved", [&] { fb::wait_all(calls); }));
+    const fb::client other_client = std::move(client);
+    CHECK(fails(FB_CLOSED, "the client was moved", [&] { client.services(); }) && client.get() == nullptr);
+    const fb::server other_server = std::move(server);
+    CHECK(fails(FB_CLOSED, "the server was moved", [&] { server.trouble(); }));
+
+    const char *const words = "the run was closed, or moved";
+    for (int closed = 0; closed < 2; ++closed) {
+        fb::run other = std::move(run);
+        CHECK(run.get() == nullptr);
+        CHECK(fails(FB_CLOSED, words, [&] { run.put("x", x); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.snapshot(9); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.restart(); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.steps(9); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.reach(9); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.parameter("flag", flag); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.on_save([](std::int64_t) {}); }));
+        CHECK(fails(FB_CLOSED, words, [&] { run.attrs(); }));
+        run.close();
+        run = std::move(other);
+        run.close();
+    }
+    CHECK(fails(FB_CLOSED, "", [&] { other_table.count(); }));
+    CHECK(fails(FB_CLOSED, "", [&] { other_table.attrs().json(); }));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -275,8 +340,9 @@ int main(int argc, char **argv)
         CHECK(run.read_only() && run.attrs("interior").get<std::string>("solver") == "spectral");
     }
     calls();
-    const fb::error gone(FB_NOT_FOUND, "x");
-    CHECK(std::string(gone.name()) == "NotFound" && std::string(gone.remedy()).size() > 9);
+    gone(argv[1]);
+    const fb::error missing(FB_NOT_FOUND, "x");
+    CHECK(std::string(missing.name()) == "NotFound" && std::string(missing.remedy()).size() > 9);
     CHECK(fb::in_use() == 0);
     std::puts("done");
     return 0;

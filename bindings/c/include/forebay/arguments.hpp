@@ -14,22 +14,23 @@ class reference {
 public:
     explicit reference(fb_ref *handle) : handle_(handle) {}
     fb_ref *get() const noexcept { return handle_.get(); }
+    // Type and shape of the array.
     fb_info info() const
     {
         fb_info about;
-        check(fb_ref_info(get(), &about));
+        check(fb_ref_info(handle_.open(), &about));
         return about;
     }
     // Name of the server that holds it.
     std::string server() const
     {
-        return detail::text([&](char **name) { return fb_ref_server(get(), name, nullptr); });
+        return detail::text([&](char **name) { return fb_ref_server(handle_.open(), name, nullptr); });
     }
     // Pid of the server that holds it.
     std::uint32_t server_pid() const
     {
         std::uint32_t pid = 0;
-        check(fb_ref_server(get(), nullptr, &pid));
+        check(fb_ref_server(handle_.open(), nullptr, &pid));
         return pid;
     }
 
@@ -38,7 +39,7 @@ public:
     void put(const view<T> &from)
     {
         const detail::described array(from);
-        check(fb_ref_put(get(), &array.array));
+        check(fb_ref_put(handle_.open(), &array.array));
     }
     template <class T>
     void put(const std::vector<T> &values)
@@ -52,26 +53,30 @@ public:
     {
         const detail::picked part(offset, step, from.rank());
         const detail::described array(from);
-        check(fb_ref_put_part(get(), part.offset(), part.step(), &array.array));
+        check(fb_ref_put_part(handle_.open(), part.offset(), part.step(), &array.array));
     }
+    // Into elements that lie anywhere: type and shape must be those of the array.
     template <class T>
     void read(const view<T> &to) const
     {
         const detail::described array(to);
-        check(fb_ref_get(get(), &array.array));
+        check(fb_ref_get(handle_.open(), &array.array));
     }
+    // The whole array, row-major.
     template <class T>
     array<T> read() const
     {
         return detail::read<T>(of_type<T>(), [&](const view<T> &to) { read(to); });
     }
+    // A part: from `offset` on, along each axis as many elements as there are in `to`, every `step`-th.
     template <class T>
     void read_part(const shape &offset, const view<T> &to, const shape &step = {}) const
     {
         const detail::picked part(offset, step, to.rank());
         const detail::described array(to);
-        check(fb_ref_get_part(get(), part.offset(), part.step(), &array.array));
+        check(fb_ref_get_part(handle_.open(), part.offset(), part.step(), &array.array));
     }
+    // A part of shape `extents`, row-major.
     template <class T>
     array<T> read_part(const shape &offset, const shape &extents, const shape &step = {}) const
     {
@@ -79,6 +84,8 @@ public:
     }
 
 private:
+    friend fb_arg in(const reference &held);
+
     template <class T>
     shape of_type() const
     {
@@ -87,7 +94,8 @@ private:
         return { about.shape, about.ndim };
     }
 
-    detail::owned<fb_ref, fb_ref_kill> handle_;
+    static constexpr char gone[] = "the reference was moved to another variable; use that one";
+    detail::owned<fb_ref, fb_ref_kill, gone> handle_;
 };
 
 // A number, a text, a vector or a view goes as it stands; what comes back is said by out and inout. What forebay.h
@@ -102,7 +110,7 @@ fb_arg in(T value)
 }
 inline fb_arg in(const char *text) { return FB_IN_STR(text); }
 inline fb_arg in(const std::string &text) { return FB_IN_STR(text.c_str()); }
-inline fb_arg in(const reference &held) { return FB_REF(held.get()); }
+inline fb_arg in(const reference &held) { return FB_REF(held.handle_.open()); }
 inline fb_arg in(const fb_arg &arg) { return arg; }
 
 namespace detail {
@@ -125,6 +133,7 @@ fb_arg array_arg(int direction, const view<T> &array)
 
 } // namespace detail
 
+// An array that goes.
 template <class T>
 fb_arg in(const view<T> &array)
 {
@@ -145,6 +154,7 @@ fb_arg in(const std::vector<T> &values, const shape &extents)
 {
     return in(detail::whole(values, extents).data, extents);
 }
+// An array that comes back, in place.
 template <class T>
 fb_arg out(const view<T> &array)
 {
@@ -167,6 +177,7 @@ fb_arg out(std::vector<T> &values, const shape &extents)
     (void)detail::whole(values, extents);
     return out(values.data(), extents);
 }
+// A number that comes back.
 template <class T, class = std::enable_if_t<is_element<T>>>
 fb_arg out(T &value)
 {
@@ -174,6 +185,7 @@ fb_arg out(T &value)
 }
 // A text that comes back, with the room for it, the zero at its end included.
 inline fb_arg out(char *text, std::size_t room) { return FB_OUT_STR(text, static_cast<std::int64_t>(room)); }
+// An array that goes and comes back, in place.
 template <class T>
 fb_arg inout(const view<T> &array)
 {
@@ -196,6 +208,7 @@ fb_arg inout(std::vector<T> &values, const shape &extents)
     (void)detail::whole(values, extents);
     return inout(values.data(), extents);
 }
+// A number that goes and comes back.
 template <class T, class = std::enable_if_t<is_element<T>>>
 fb_arg inout(T &value)
 {

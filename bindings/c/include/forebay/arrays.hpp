@@ -25,7 +25,9 @@ namespace fb {
 // What a function of the library refused or could not do. what() says what happened, the value, what to do.
 class error : public std::runtime_error {
 public:
+    // For what a program refuses by itself, in the library's words.
     error(fb_status code, const std::string &text) : std::runtime_error(text), code_(code) {}
+    // The code, the same in every language.
     fb_status code() const noexcept { return code_; }
     // The name of the code, such as "NotFound".
     const char *name() const noexcept { return fb_status_name(code_); }
@@ -66,6 +68,7 @@ Options defaults()
 
 // A number of half precision, by its bits.
 struct f16 {
+    // Sign, exponent and fraction, as IEEE 754 lays them out.
     std::uint16_t bits;
 };
 
@@ -74,6 +77,7 @@ struct is_complex : std::false_type {};
 template <class T>
 struct is_complex<std::complex<T>> : std::bool_constant<std::is_same_v<T, float> || std::is_same_v<T, double>> {};
 
+// Whether elements may be of this type.
 template <class T>
 inline constexpr bool is_element = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, f16> ||
                                    (std::is_integral_v<T> && sizeof(T) <= 8) || is_complex<T>::value;
@@ -97,7 +101,9 @@ constexpr fb_dtype dtype_of()
 class shape {
 public:
     shape() = default;
+    // One number for each axis, written out.
     shape(std::initializer_list<std::int64_t> extents) : shape(extents.begin(), static_cast<int>(extents.size())) {}
+    // The first `rank` numbers of an array.
     shape(const std::int64_t *extents, int rank) : rank_(rank)
     {
         if (rank < 0 || rank > FB_MAX_RANK)
@@ -105,8 +111,11 @@ public:
                                              std::to_string(FB_MAX_RANK) + " dimensions");
         for (int axis = 0; axis < rank; ++axis) extents_[axis] = extents[axis];
     }
+    // The number of axes.
     int rank() const noexcept { return rank_; }
+    // The numbers, as forebay.h takes them.
     const std::int64_t *data() const noexcept { return extents_; }
+    // The number of one axis.
     std::int64_t operator[](int axis) const noexcept { return extents_[axis]; }
     // The number of elements.
     std::int64_t size() const noexcept
@@ -164,12 +173,18 @@ inline shape dense_strides(const shape &extents, std::int64_t item, bool first_f
 // Elements that lie elsewhere, together and row-major, with their shape.
 template <class T>
 struct span {
+    // The first element.
     T *data = nullptr;
+    // Their shape.
     fb::shape extents;
 
+    // For a loop over the elements.
     T *begin() const noexcept { return data; }
+    // Behind the last one.
     T *end() const noexcept { return data + extents.size(); }
+    // The number of elements.
     std::int64_t size() const noexcept { return extents.size(); }
+    // The i-th element in memory.
     T &operator[](std::int64_t i) const noexcept { return data[i]; }
 };
 
@@ -200,10 +215,13 @@ public:
 
     // The element whose indices are all 0.
     T *data() const noexcept { return data_; }
+    // The number of elements along each axis.
     const shape &extents() const noexcept { return extents_; }
-    // In bytes.
+    // Bytes from an element to its neighbour along each axis.
     const shape &strides() const noexcept { return strides_; }
+    // The number of axes.
     int rank() const noexcept { return extents_.rank(); }
+    // The number of elements.
     std::int64_t size() const noexcept { return extents_.size(); }
 
     // One element: a(i, j). Indices are not checked.
@@ -256,7 +274,9 @@ view<T> column_major(T *data, const shape &extents)
 // An array that was read, row-major.
 template <class T>
 struct array {
+    // The elements, the last index running fastest.
     std::vector<T> values;
+    // Their shape.
     fb::shape extents;
 };
 
@@ -339,9 +359,26 @@ struct freer {
     void operator()(Handle *handle) const noexcept { Free(handle); }
 };
 
-// A handle with one owner.
-template <class Handle, fb_status (*Free)(Handle *)>
-using owned = std::unique_ptr<Handle, freer<Handle, Free>>;
+// A handle with one owner. `Gone` says what became of it where it is not here any more.
+template <class Handle, fb_status (*Free)(Handle *), const char *Gone>
+class owned {
+public:
+    owned() = default;
+    explicit owned(Handle *handle) noexcept : handle_(handle) {}
+    // NULL where it is not here any more.
+    Handle *get() const noexcept { return handle_.get(); }
+    // For a function that needs it.
+    Handle *open() const
+    {
+        if (!handle_) throw error(FB_CLOSED, Gone);
+        return handle_.get();
+    }
+    void reset(Handle *handle) noexcept { handle_.reset(handle); }
+    Handle *release() noexcept { return handle_.release(); }
+
+private:
+    std::unique_ptr<Handle, freer<Handle, Free>> handle_;
+};
 
 template <class T, class Read>
 array<T> read(const shape &extents, Read &&into)

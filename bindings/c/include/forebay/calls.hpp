@@ -7,30 +7,43 @@
 
 namespace fb {
 
+class future;
+
+namespace detail {
+
+inline std::vector<fb_future *> handles(const std::vector<future> &calls);
+
+} // namespace detail
+
 // A call under way: its arrays, texts and variables are the call's until wait() returns or this goes.
 class future {
 public:
     explicit future(fb_future *handle) : handle_(handle) {}
     fb_future *get() const noexcept { return handle_.get(); }
-    // An error of code FB_TIMEOUT when it is still under way then; wait again.
-    void wait(double timeout = FB_FOREVER) { check(fb_wait(get(), timeout)); }
+    // Waits for its results; an error of code FB_TIMEOUT when it is still under way then: wait again.
+    void wait(double timeout = FB_FOREVER) { check(fb_wait(handle_.open(), timeout)); }
+    // Whether it is complete, without waiting; wait() then writes its results.
     bool done() const
     {
         int is = 0;
-        check(fb_probe(get(), &is));
+        check(fb_probe(handle_.open(), &is));
         return is != 0;
     }
-    void cancel() { check(fb_cancel(get())); }
+    // Gives it up: wait() then throws an error of code FB_CANCELLED, unless it was complete before.
+    void cancel() { check(fb_cancel(handle_.open())); }
     // Where its time went; whole when it is complete.
     fb_timing timing() const
     {
         auto found = defaults<fb_timing>();
-        check(fb_call_timing(get(), &found));
+        check(fb_call_timing(handle_.open(), &found));
         return found;
     }
 
 private:
-    detail::owned<fb_future, fb_future_free> handle_;
+    friend std::vector<fb_future *> detail::handles(const std::vector<future> &calls);
+
+    static constexpr char gone[] = "the future was moved to another variable; use that one";
+    detail::owned<fb_future, fb_future_free, gone> handle_;
 };
 
 namespace detail {
@@ -38,7 +51,7 @@ namespace detail {
 inline std::vector<fb_future *> handles(const std::vector<future> &calls)
 {
     std::vector<fb_future *> all;
-    for (const future &call : calls) all.push_back(call.get());
+    for (const future &call : calls) all.push_back(call.handle_.open());
     return all;
 }
 
@@ -87,20 +100,21 @@ public:
     fb_client *get() const noexcept { return handle_.get(); }
 
     // For how many seconds each call waits for a service that nobody offers yet.
-    void patience(double seconds) { check(fb_patience(get(), seconds)); }
+    void patience(double seconds) { check(fb_patience(handle_.open(), seconds)); }
 
+    // Calls a service and waits for its results: one argument for each parameter of the signature, results included.
     template <class... Args>
     void call(const char *service, const Args &...args) const
     {
         const detail::arguments<Args...> all(args...);
-        check(fb_call(get(), service, all.data(), all.size()));
+        check(fb_call(handle_.open(), service, all.data(), all.size()));
     }
     // The same with a limit in seconds, after which the call is given up: an error of code FB_TIMEOUT.
     template <class... Args>
     void call_within(double timeout, const char *service, const Args &...args) const
     {
         const detail::arguments<Args...> all(args...);
-        check(fb_call_within(get(), service, all.data(), all.size(), timeout));
+        check(fb_call_within(handle_.open(), service, all.data(), all.size(), timeout));
     }
     // Returns at once. A text or vector that goes must live until the end of the call, too.
     template <class... Args>
@@ -108,7 +122,7 @@ public:
     {
         const detail::arguments<Args...> all(args...);
         fb_future *handle = nullptr;
-        check(fb_call_async(get(), service, all.data(), all.size(), &handle));
+        check(fb_call_async(handle_.open(), service, all.data(), all.size(), &handle));
         return future(handle);
     }
     // The same with FB_TRANSFER_WAIT or FB_TRANSFER_COPY: what goes only is the caller's again when this returns.
@@ -117,7 +131,7 @@ public:
     {
         const detail::arguments<Args...> all(args...);
         fb_future *handle = nullptr;
-        check(fb_call_async_as(get(), service, all.data(), all.size(), transfer, &handle));
+        check(fb_call_async_as(handle_.open(), service, all.data(), all.size(), transfer, &handle));
         return future(handle);
     }
 
@@ -147,22 +161,24 @@ public:
     // The signatures of the services that are offered, by name.
     std::vector<std::string> services() const
     {
-        return detail::listed<std::string, char *>([&](auto **all, auto *n) { return fb_services(get(), all, n); });
+        return detail::listed<std::string, char *>([&](auto **all, auto *n) { return fb_services(handle_.open(), all, n); });
     }
+    // The signature of one service.
     std::string signature(const char *service) const
     {
-        return detail::text([&](char **found) { return fb_signature(get(), service, found); });
+        return detail::text([&](char **found) { return fb_signature(handle_.open(), service, found); });
     }
 
 private:
     reference create(const detail::described &array, const fb_ref_opts *opts) const
     {
         fb_ref *handle = nullptr;
-        check(fb_ref_create(get(), &array.array, opts, &handle));
+        check(fb_ref_create(handle_.open(), &array.array, opts, &handle));
         return reference(handle);
     }
 
-    detail::owned<fb_client, fb_disconnect> handle_;
+    static constexpr char gone[] = "the client was moved to another variable; use that one";
+    detail::owned<fb_client, fb_disconnect, gone> handle_;
 };
 
 } // namespace fb

@@ -23,6 +23,8 @@ struct page {
 // not come to its end if that is for an exception.
 class run {
 public:
+    // The directory NAME.fb of a name, or a path; modes: "r" only reads, "r+" must exist, "a" is created when absent,
+    // "w" created anew, "x" must not exist.
     explicit run(const std::string &place, const char *mode = "a", const fb_open_opts *opts = nullptr)
         : exceptions_(std::uncaught_exceptions())
     {
@@ -42,7 +44,7 @@ public:
     }
     ~run()
     {
-        if (handle_ && std::uncaught_exceptions() > exceptions_) fb_run_close_unfinished(handle_.release());
+        if (get() != nullptr && std::uncaught_exceptions() > exceptions_) fb_run_close_unfinished(handle_.release());
     }
     fb_run *get() const noexcept { return handle_.get(); }
 
@@ -51,7 +53,7 @@ public:
     // The same for a program that did not come to its end: restart() goes on with the run.
     void close_unfinished() { close_by(fb_run_close_unfinished); }
     // Waits until everything put so far is durable.
-    void flush() { check(fb_flush(get())); }
+    void flush() { check(fb_flush(handle_.open())); }
 
     // This rank, from 0.
     int rank() const { return ranks_of().first; }
@@ -60,19 +62,20 @@ public:
     // Its directory, absolute.
     std::string path() const
     {
-        return detail::text([&](char **path) { return fb_path(get(), path); });
+        return detail::text([&](char **path) { return fb_path(handle_.open(), path); });
     }
+    // Whether it is open for reading only.
     bool read_only() const
     {
         int is = 0;
-        check(fb_is_read_only(get(), &is));
+        check(fb_is_read_only(handle_.open(), &is));
         return is != 0;
     }
     // Figures of the run so far.
     fb_stats stats() const
     {
         auto figures = defaults<fb_stats>();
-        check(fb_run_stats(get(), &figures));
+        check(fb_run_stats(handle_.open(), &figures));
         return figures;
     }
 
@@ -84,7 +87,7 @@ public:
     {
         const fb_put_opts opts = options(units);
         const detail::described array(from);
-        check(fb_put_with(get(), name, set, &array.array, &opts));
+        check(fb_put_with(handle_.open(), name, set, &array.array, &opts));
     }
     template <class T>
     void put(const char *name, const T *data, const shape &extents, const char *units = nullptr, std::int64_t set = 0)
@@ -108,10 +111,11 @@ public:
     {
         put(name, &value, shape(), units, set);
     }
+    // A text.
     void put_text(const char *name, std::string_view text, std::int64_t set = 0)
     {
         const detail::described from(text.data(), { static_cast<std::int64_t>(text.size()) }, FB_STR);
-        check(fb_put(get(), name, set, &from.array));
+        check(fb_put(handle_.open(), name, set, &from.array));
     }
     // Stores only if the stored version is still `version` (0: there must be none yet), else FB_CONFLICT; returns the
     // version stored.
@@ -122,14 +126,15 @@ public:
         const fb_put_opts opts = options(units);
         const detail::described array(from);
         std::uint64_t stored = 0;
-        check(fb_put_if_version(get(), name, set, &array.array, version, &opts, &stored));
+        check(fb_put_if_version(handle_.open(), name, set, &array.array, version, &opts, &stored));
         return stored;
     }
 
+    // Type, shape, unit and version of a data set.
     fb_info info(const char *name, std::int64_t set = 0) const
     {
         fb_info about;
-        check(fb_dataset_info(get(), name, set, &about));
+        check(fb_dataset_info(handle_.open(), name, set, &about));
         return about;
     }
     // Into elements that lie anywhere: type and shape must be those stored.
@@ -137,13 +142,14 @@ public:
     void read(const char *name, const view<T> &to, std::int64_t set = 0) const
     {
         const detail::described array(to);
-        check(fb_get(get(), name, set, &array.array));
+        check(fb_get(handle_.open(), name, set, &array.array));
     }
     template <class T>
     void read(const char *name, T *data, const shape &extents, std::int64_t set = 0) const
     {
         read(name, view<T>(data, extents), set);
     }
+    // A whole data set, row-major.
     template <class T>
     array<T> read(const char *name, std::int64_t set = 0) const
     {
@@ -155,67 +161,71 @@ public:
     {
         const detail::picked part(offset, step, to.rank());
         const detail::described array(to);
-        check(fb_get_part(get(), name, set, part.offset(), part.step(), &array.array));
+        check(fb_get_part(handle_.open(), name, set, part.offset(), part.step(), &array.array));
     }
+    // A part of shape `extents`, row-major.
     template <class T>
     array<T> read_part(const char *name, const shape &offset, const shape &extents, const shape &step = {},
                        std::int64_t set = 0) const
     {
         return detail::read<T>(extents, [&](const view<T> &to) { read_part(name, offset, to, step, set); });
     }
+    // A text that was put.
     std::string read_text(const char *name, std::int64_t set = 0) const
     {
         const fb_info about = info(name, set);
         std::string text(static_cast<std::size_t>(about.nbytes), '\0');
         const detail::described to(&text[0], shape(about.shape, about.ndim), FB_STR);
-        check(fb_get(get(), name, set, &to.array));
+        check(fb_get(handle_.open(), name, set, &to.array));
         return text;
     }
 
     // The data sets whose names match a glob, by name and set.
     std::vector<fb_info> list(const char *pattern = "*", std::int64_t set = FB_ALL_SETS) const
     {
-        return detail::listed<fb_info, fb_info>([&](auto **infos, auto *n) { return fb_list(get(), pattern, set, infos, n); });
+        return detail::listed<fb_info, fb_info>(
+            [&](auto **infos, auto *n) { return fb_list(handle_.open(), pattern, set, infos, n); });
     }
     // Deletes the data sets whose names match a glob; returns how many.
     std::int64_t erase(const char *pattern, std::int64_t set = FB_ALL_SETS)
     {
         std::int64_t count = 0;
-        check(fb_delete(get(), pattern, set, &count));
+        check(fb_delete(handle_.open(), pattern, set, &count));
         return count;
     }
     // Renames a data set with all its sets; returns how many.
     std::int64_t rename(const char *from, const char *to)
     {
         std::int64_t count = 0;
-        check(fb_rename(get(), from, to, &count));
+        check(fb_rename(handle_.open(), from, to, &count));
         return count;
     }
     // Copies a data set with all its sets; returns how many.
     std::int64_t copy(const char *from, const char *to)
     {
         std::int64_t count = 0;
-        check(fb_copy(get(), from, to, &count));
+        check(fb_copy(handle_.open(), from, to, &count));
         return count;
     }
     // The run's own attributes.
-    attributes attrs() const { return attributes(get()); }
+    attributes attrs() const { return attributes(handle_.open()); }
     // Those of a data set.
-    attributes attrs(const std::string &name, std::int64_t set = 0) const { return attributes(get(), name, set); }
+    attributes attrs(const std::string &name, std::int64_t set = 0) const { return attributes(handle_.open(), name, set); }
 
     // --- tables ---
 
     // Opens a table.
-    fb::table table(const std::string &name) const { return { get(), name, {}, false }; }
+    fb::table table(const std::string &name) const { return { handle_.open(), name, {}, false }; }
     // Creates a table with its columns, or opens it when it has the same. Rows of a history belong to the step they
     // were made in and go when a restart goes back behind it.
     fb::table table(const std::string &name, const std::vector<column> &columns, bool history = false)
     {
-        return { get(), name, columns, history };
+        return { handle_.open(), name, columns, history };
     }
+    // The names of the tables.
     std::vector<std::string> tables() const
     {
-        return detail::listed<std::string, char *>([&](auto **names, auto *n) { return fb_tables(get(), names, n); });
+        return detail::listed<std::string, char *>([&](auto **names, auto *n) { return fb_tables(handle_.open(), names, n); });
     }
     // Reads with SQL, with a value for each `?`; statements that write are refused.
     template <class... Args>
@@ -223,7 +233,7 @@ public:
     {
         const detail::arguments<Args...> all(args...);
         fb_rows *found = nullptr;
-        check(fb_sql(get(), query, all.data(), all.size(), &found));
+        check(fb_sql(handle_.open(), query, all.data(), all.size(), &found));
         return rows(found);
     }
 
@@ -233,25 +243,27 @@ public:
     fb::snapshot snapshot(std::int64_t step, double time = std::nan(""))
     {
         fb_snapshot *handle = nullptr;
-        check(fb_snapshot_begin(get(), step, time, &handle));
+        check(fb_snapshot_begin(handle_.open(), step, time, &handle));
         return fb::snapshot(handle);
     }
     // The numbers of the complete snapshots, ascending. A single rank sees all that it ended, several what is durable.
     std::vector<std::int64_t> snapshots() const
     {
-        return detail::listed<std::int64_t, std::int64_t>([&](auto **steps, auto *n) { return fb_snapshots(get(), steps, n); });
+        return detail::listed<std::int64_t, std::int64_t>(
+            [&](auto **steps, auto *n) { return fb_snapshots(handle_.open(), steps, n); });
     }
+    // The complete snapshot of a step; an error of code FB_NOT_FOUND names the nearest ones.
     stored at(std::int64_t step) const
     {
         fb_snapshot *handle = nullptr;
-        check(fb_snapshot_at(get(), step, &handle));
+        check(fb_snapshot_at(handle_.open(), step, &handle));
         return stored(handle);
     }
     // The last complete snapshot, if there is one.
     std::optional<stored> last() const
     {
         fb_snapshot *handle = nullptr;
-        check(fb_snapshot_last(get(), &handle));
+        check(fb_snapshot_last(handle_.open(), &handle));
         return perhaps(handle);
     }
     // Goes back to the last complete step, or to that of a checkpoint; go on with steps(n, what it gives).
@@ -259,30 +271,30 @@ public:
     std::optional<stored> restart(const char *tag = nullptr, bool strict = false)
     {
         fb_snapshot *handle = nullptr;
-        if (tag != nullptr) check(fb_restart_from(get(), tag, &handle));
-        else check(strict ? fb_restart_strict(get(), &handle) : fb_restart(get(), &handle));
-        heads_->follow();
+        if (tag != nullptr) check(fb_restart_from(handle_.open(), tag, &handle));
+        else check(strict ? fb_restart_strict(handle_.open(), &handle) : fb_restart(handle_.open(), &handle));
+        heads().follow();
         return perhaps(handle);
     }
     // Gives a complete snapshot up: its number is free. Whether there was one.
     bool drop(std::int64_t step)
     {
         int dropped = 0;
-        check(fb_drop(get(), step, &dropped));
+        check(fb_drop(handle_.open(), step, &dropped));
         return dropped != 0;
     }
     // Marks the last ended step; returns its number.
     std::int64_t checkpoint(const char *tag = nullptr)
     {
         std::int64_t step = 0;
-        check(fb_checkpoint(get(), tag, &step));
+        check(fb_checkpoint(handle_.open(), tag, &step));
         return step;
     }
     // The checkpoints, in the order they were made.
     std::vector<fb_checkpoint_info> checkpoints() const
     {
         return detail::listed<fb_checkpoint_info, fb_checkpoint_info>(
-            [&](auto **all, auto *n) { return fb_checkpoints(get(), all, n); });
+            [&](auto **all, auto *n) { return fb_checkpoints(handle_.open(), all, n); });
     }
 
     // --- the loop ---
@@ -292,32 +304,36 @@ public:
     {
         return loop(n, start, nullptr, stride);
     }
-    fb::steps steps(std::int64_t n, const stored &from, std::int64_t stride = 1) { return loop(n, 0, from.get(), stride); }
+    // On from the snapshot that restart() gave; without one it is the first start.
+    fb::steps steps(std::int64_t n, const stored &from, std::int64_t stride = 1)
+    {
+        return loop(n, 0, from.handle_.open(), stride);
+    }
     fb::steps steps(std::int64_t n, const std::optional<stored> &from, std::int64_t stride = 1)
     {
-        return loop(n, 0, from ? from->get() : nullptr, stride);
+        return loop(n, 0, from ? from->handle_.open() : nullptr, stride);
     }
     // With a time limit, for instance.
-    fb::steps steps(std::int64_t n, const fb_loop_opts &opts) { return { *heads_, n, opts }; }
+    fb::steps steps(std::int64_t n, const fb_loop_opts &opts) { return { heads(), n, opts }; }
     // The head for programs that go through their steps by themselves: whether to go on.
     bool reach(std::int64_t step)
     {
-        return heads_->at([&] { return fb_reach(get(), step); });
+        return heads().at([&] { return fb_reach(handle_.open(), step); });
     }
     // The loop ends at its next head.
-    void finish() { check(fb_finish(get())); }
+    void finish() { check(fb_finish(handle_.open())); }
     // The number of the state that the program holds: how many steps are behind it.
     std::optional<std::int64_t> position() const
     {
         std::int64_t step = -1;
-        check(fb_position(get(), &step));
+        check(fb_position(handle_.open(), &step));
         return step < 0 ? std::nullopt : std::optional<std::int64_t>(step);
     }
     // Why the loop was ended before its last step: "quit", "SIGTERM", "time limit", or what `forebay steer RUN end` gave.
     std::optional<std::string> ended_by() const
     {
         detail::given<char> why;
-        check(fb_ended_by(get(), &why.data));
+        check(fb_ended_by(handle_.open(), &why.data));
         return why.data == nullptr ? std::nullopt : std::optional<std::string>(why.data);
     }
 
@@ -326,19 +342,19 @@ public:
     // The variable gets the parameter's value at step boundaries; it must live until the run is closed.
     void parameter(const char *name, double &value, const fb_parameter_opts *opts = nullptr)
     {
-        check(fb_parameter_f64(get(), name, &value, opts));
+        check(fb_parameter_f64(handle_.open(), name, &value, opts));
     }
     void parameter(const char *name, std::int64_t &value, const fb_parameter_opts *opts = nullptr)
     {
-        check(fb_parameter_i64(get(), name, &value, opts));
+        check(fb_parameter_i64(handle_.open(), name, &value, opts));
     }
     void parameter(const char *name, bool &value, const fb_parameter_opts *opts = nullptr)
     {
-        heads_->parameter(name, value, opts);
+        heads().parameter(name, value, opts);
     }
     void parameter(const char *name, std::string &value, const fb_parameter_opts *opts = nullptr)
     {
-        heads_->parameter(name, value, opts);
+        heads().parameter(name, value, opts);
     }
     // How the program keeps a state: run.on_save([&](std::int64_t step) { ... run.snapshot(step) ... }). The heads call
     // it at Save, where something ends the loop from outside, and at each that `every` divides. What it throws is shown
@@ -347,36 +363,41 @@ public:
     {
         auto opts = defaults<fb_save_opts>();
         opts.every = every;
-        heads_->on_save(std::move(save), &opts);
+        heads().on_save(std::move(save), &opts);
     }
     // A button of the program's own.
     void on_command(const char *name, std::function<void(std::int64_t)> command)
     {
-        heads_->on_command(name, std::move(command));
+        heads().on_command(name, std::move(command));
     }
     // A message for the people who watch.
-    void message(const std::string &text, fb_level level = FB_INFO) { check(fb_message(get(), level, text.c_str())); }
+    void message(const std::string &text, fb_level level = FB_INFO) { check(fb_message(handle_.open(), level, text.c_str())); }
     // A diagram of the run's page.
     fb::diagram diagram(const char *title, const fb_diagram_opts *opts = nullptr)
     {
         fb_diagram *handle = nullptr;
-        check(fb_diagram_open(get(), title, opts, &handle));
+        check(fb_diagram_open(handle_.open(), title, opts, &handle));
         return fb::diagram(handle);
     }
     // Starts the run's page if it is not there.
     page monitor()
     {
         detail::given<char> steers, looks;
-        check(fb_monitor(get(), &steers.data, &looks.data));
+        check(fb_monitor(handle_.open(), &steers.data, &looks.data));
         return { steers.data, looks.data };
     }
     // The link that a program prints: of who may steer to a terminal, else of who may only look.
     std::string monitor_url()
     {
-        return detail::text([&](char **url) { return fb_monitor_url(get(), url); });
+        return detail::text([&](char **url) { return fb_monitor_url(handle_.open(), url); });
     }
 
 private:
+    detail::heads &heads() const
+    {
+        (void)handle_.open();
+        return *heads_;
+    }
     static std::optional<stored> perhaps(fb_snapshot *handle)
     {
         return handle == nullptr ? std::nullopt : std::optional<stored>(std::in_place, handle);
@@ -398,7 +419,7 @@ private:
     std::pair<int, int> ranks_of() const
     {
         std::int32_t rank = 0, ranks = 0;
-        check(fb_rank(get(), &rank, &ranks));
+        check(fb_rank(handle_.open(), &rank, &ranks));
         return { rank, ranks };
     }
     void close_by(fb_status (*ends)(fb_run *))
@@ -412,7 +433,8 @@ private:
     int exceptions_;
     // Before the handle, whose end may still write parameters.
     std::unique_ptr<detail::heads> heads_;
-    detail::owned<fb_run, fb_run_close> handle_;
+    static constexpr char gone[] = "the run was closed, or moved to another variable; open it again, or use that one";
+    detail::owned<fb_run, fb_run_close, gone> handle_;
 };
 
 } // namespace fb

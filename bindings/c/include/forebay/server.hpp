@@ -44,6 +44,7 @@ public:
         check(fb_request_order(handle_, index, &found));
         return found;
     }
+    // A number, converted to T if its value survives that; else an error.
     template <class T>
     T scalar(int index) const
     {
@@ -51,13 +52,14 @@ public:
         check(fb_request_scalar(handle_, index, dtype_of<T>(), &value));
         return value;
     }
+    // A text.
     std::string text(int index) const
     {
         const char *found = nullptr;
         check(fb_request_str(handle_, index, &found));
         return found;
     }
-    // Good until the service returns.
+    // Bytes, good until the service returns.
     span<const unsigned char> bytes(int index) const
     {
         const void *found = nullptr;
@@ -65,12 +67,14 @@ public:
         check(fb_request_bytes(handle_, index, &found, &count));
         return { static_cast<const unsigned char *>(found), { count } };
     }
+    // Gives a result its number, converted to the type of the signature, or its text.
     template <class T, class = std::enable_if_t<is_element<T>>>
     void set(int index, T value)
     {
         check(fb_request_set_scalar(handle_, index, dtype_of<T>(), &value));
     }
     void set(int index, const std::string &text) { check(fb_request_set_str(handle_, index, text.c_str())); }
+    // Gives a result its bytes.
     void set_bytes(int index, const void *bytes, std::int64_t count)
     {
         check(fb_request_set_bytes(handle_, index, bytes, count));
@@ -112,8 +116,10 @@ private:
 // A server of services; it stops when it goes. An exception of a service becomes its caller's error.
 class server {
 public:
+    // What a service is: it reads its call and gives the results.
     using service = std::function<void(request &)>;
 
+    // Without services yet. The options say its name, its broker, how many calls it serves at a time.
     explicit server(const fb_server_opts *opts = nullptr)
     {
         fb_server *handle = nullptr;
@@ -126,25 +132,27 @@ public:
     void add(const std::string &signature, service body)
     {
         services_.push_back(std::make_unique<service>(std::move(body)));
-        check(fb_service_register(get(), signature.c_str(), answer, services_.back().get()));
+        check(fb_service_register(handle_.open(), signature.c_str(), answer, services_.back().get()));
     }
     // Offers a service no more.
-    void remove(const char *name) { check(fb_service_remove(get(), name)); }
-    void start() { check(fb_server_start(get())); }
-    void stop() { check(fb_server_stop(get())); }
-    // Until stop(), SIGTERM or Ctrl-C.
-    void serve() { check(fb_serve(get())); }
+    void remove(const char *name) { check(fb_service_remove(handle_.open(), name)); }
+    // Starts it: when this returns, clients of the broker find its services.
+    void start() { check(fb_server_start(handle_.open())); }
+    // Stops it: it leaves the broker and ends what it began. Stopping twice does nothing.
+    void stop() { check(fb_server_stop(handle_.open())); }
+    // Starts it and serves until stop(), SIGTERM or Ctrl-C.
+    void serve() { check(fb_serve(handle_.open())); }
     // How busy it is; all zero when it does not run.
     fb_server_load load() const
     {
         auto found = defaults<fb_server_load>();
-        check(fb_load(get(), &found));
+        check(fb_load(handle_.open(), &found));
         return found;
     }
     // The trouble that it has behind the scenes, such as a broker that does not answer, if it has any.
     std::optional<error> trouble() const
     {
-        const fb_status status = fb_server_trouble(get());
+        const fb_status status = fb_server_trouble(handle_.open());
         return status == FB_OK ? std::nullopt : std::optional<error>(std::in_place, status, fb_last_error());
     }
 
@@ -164,7 +172,8 @@ private:
 
     // Before the handle, whose end stops the threads that run them.
     std::vector<std::unique_ptr<service>> services_;
-    detail::owned<fb_server, fb_server_free> handle_;
+    static constexpr char gone[] = "the server was moved to another variable; use that one";
+    detail::owned<fb_server, fb_server_free, gone> handle_;
 };
 
 } // namespace fb

@@ -13,33 +13,39 @@ public:
     explicit stored(fb_snapshot *handle) : handle_(handle) {}
     fb_snapshot *get() const noexcept { return handle_.get(); }
 
+    // Its number, its time, its bytes, and whether the run had come to its end.
     fb_step_info info() const
     {
         auto about = defaults<fb_step_info>();
-        check(fb_snapshot_step(get(), &about));
+        check(fb_snapshot_step(handle_.open(), &about));
         return about;
     }
+    // Its number.
     std::int64_t step() const { return info().step; }
-    // NaN when none was given.
+    // Its time; NaN when none was given.
     double time() const { return info().time; }
     // The values of the parameters when it was taken, as a JSON object.
     std::string parameters() const
     {
-        return detail::text([&](char **json) { return fb_snapshot_parameters(get(), json); });
+        return detail::text([&](char **json) { return fb_snapshot_parameters(handle_.open(), json); });
     }
     // The damaged snapshots that a restart passed over to come to this one.
     std::vector<std::int64_t> passed() const
     {
-        return detail::listed<std::int64_t, std::int64_t>([&](auto **steps, auto *n) { return fb_snapshot_passed(get(), steps, n); });
+        return detail::listed<std::int64_t, std::int64_t>(
+            [&](auto **steps, auto *n) { return fb_snapshot_passed(handle_.open(), steps, n); });
     }
+    // The names of its arrays.
     std::vector<std::string> names() const
     {
-        return detail::listed<std::string, char *>([&](auto **names, auto *n) { return fb_snapshot_names(get(), names, n); });
+        return detail::listed<std::string, char *>(
+            [&](auto **names, auto *n) { return fb_snapshot_names(handle_.open(), names, n); });
     }
+    // Type, shape and unit of an array.
     fb_info info(const char *name) const
     {
         fb_info about;
-        check(fb_snapshot_info(get(), name, &about));
+        check(fb_snapshot_info(handle_.open(), name, &about));
         return about;
     }
     // Into elements that lie anywhere: type and shape must be those stored.
@@ -47,13 +53,14 @@ public:
     void read(const char *name, const view<T> &to) const
     {
         const detail::described array(to);
-        check(fb_snapshot_get(get(), name, &array.array));
+        check(fb_snapshot_get(handle_.open(), name, &array.array));
     }
     template <class T>
     void read(const char *name, T *data, const shape &extents) const
     {
         read(name, view<T>(data, extents));
     }
+    // A whole array, row-major.
     template <class T>
     array<T> read(const char *name) const
     {
@@ -65,8 +72,9 @@ public:
     {
         const detail::picked part(offset, step, to.rank());
         const detail::described array(to);
-        check(fb_snapshot_get_part(get(), name, part.offset(), part.step(), &array.array));
+        check(fb_snapshot_get_part(handle_.open(), name, part.offset(), part.step(), &array.array));
     }
+    // A part of shape `extents`, row-major.
     template <class T>
     array<T> read_part(const char *name, const shape &offset, const shape &extents, const shape &step = {}) const
     {
@@ -74,7 +82,10 @@ public:
     }
 
 private:
-    detail::owned<fb_snapshot, fb_snapshot_free> handle_;
+    friend class run;
+
+    static constexpr char gone[] = "the stored snapshot was moved to another variable; use that one";
+    detail::owned<fb_snapshot, fb_snapshot_free, gone> handle_;
 };
 
 // A place in the buffer of a snapshot, row-major. It is empty as soon as that snapshot has ended, was discarded or is gone:
@@ -83,17 +94,19 @@ template <class T>
 class allocated {
 public:
     allocated() = default;
-    allocated(T *data, const fb::shape &extents, std::weak_ptr<const void> snapshot)
-        : data_(data), extents_(extents), snapshot_(std::move(snapshot))
-    {
-    }
     // NULL when it is empty.
     T *data() const noexcept { return snapshot_.expired() ? nullptr : data_; }
+    // Whether it may be written.
     explicit operator bool() const noexcept { return !snapshot_.expired(); }
+    // The number of elements; 0 when it is empty.
     std::int64_t size() const noexcept { return *this ? extents_.size() : 0; }
+    // The shape it was asked for.
     const fb::shape &extents() const noexcept { return extents_; }
+    // For a loop over its elements.
     T *begin() const noexcept { return data(); }
+    // Behind the last one.
     T *end() const noexcept { return data() + size(); }
+    // The i-th element in memory; an error of code FB_CLOSED when it is empty.
     T &operator[](std::int64_t i) const
     {
         if (!*this) throw error(FB_CLOSED, "the snapshot that this place is of has ended; allocate one in the next snapshot");
@@ -101,6 +114,13 @@ public:
     }
 
 private:
+    friend class snapshot;
+
+    allocated(T *data, const fb::shape &extents, std::weak_ptr<const void> snapshot)
+        : data_(data), extents_(extents), snapshot_(std::move(snapshot))
+    {
+    }
+
     T *data_ = nullptr;
     fb::shape extents_;
     std::weak_ptr<const void> snapshot_;
@@ -183,22 +203,23 @@ public:
     bool taken() const
     {
         int taken = 0;
-        check(fb_snapshot_taken(get(), &taken));
+        check(fb_snapshot_taken(handle_.open(), &taken));
         return taken != 0;
     }
     // Buffered when it returns: it survives the death of this process.
     void end()
     {
         open_.reset();
-        check(fb_snapshot_end(get()));
+        check(fb_snapshot_end(handle_.open()));
     }
+    // Gives it up, as if it had never begun. After its end this does nothing.
     void discard()
     {
         open_.reset();
-        check(fb_snapshot_discard(get()));
+        check(fb_snapshot_discard(handle_.open()));
     }
     // Waits until it is durable on all ranks; an error of code FB_TIMEOUT when that takes longer.
-    void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(get(), timeout)); }
+    void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(handle_.open(), timeout)); }
 
 private:
     static fb_piece_opts options(const char *units)
@@ -213,7 +234,7 @@ private:
     {
         const fb_piece_opts opts = options(units);
         const detail::described from(local);
-        check(fb_snapshot_put_with(get(), name, &from.array, offset, global, &opts));
+        check(fb_snapshot_put_with(handle_.open(), name, &from.array, offset, global, &opts));
     }
     template <class T>
     allocated<T> allocate_at(const char *name, const shape &local, const std::int64_t *offset, const std::int64_t *global,
@@ -221,12 +242,13 @@ private:
     {
         detail::described place(static_cast<const T *>(nullptr), local);
         const fb_piece_opts opts = options(units);
-        check(fb_snapshot_allocate(get(), name, &place.array, offset, global, &opts));
+        check(fb_snapshot_allocate(handle_.open(), name, &place.array, offset, global, &opts));
         if (!open_) open_ = std::make_shared<char>();
         return { static_cast<T *>(place.array.data), local, open_ };
     }
 
-    detail::owned<fb_snapshot, fb_snapshot_free> handle_;
+    static constexpr char gone[] = "the snapshot was moved to another variable; use that one";
+    detail::owned<fb_snapshot, fb_snapshot_free, gone> handle_;
     // Lives while what was allocated may be written.
     std::shared_ptr<const void> open_;
 };

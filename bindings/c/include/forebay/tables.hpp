@@ -54,13 +54,14 @@ public:
             return static_cast<T>(value);
         }
     }
+    // Whether there is one of this name.
     bool has(const char *key) const
     {
         int has = 0;
         check(fb_attr_has(run_, name(), set_, key, &has));
         return has != 0;
     }
-    // One that is not there is nothing.
+    // Deletes one; one that is not there is nothing.
     void erase(const char *key) { check(fb_attr_delete(run_, name(), set_, key)); }
     // All of them as a JSON object.
     std::string json() const
@@ -91,10 +92,12 @@ private:
 // Rows that a question gave. Columns count from 0, or go by name.
 class rows {
 public:
-    explicit rows(fb_rows *handle) : handle_(handle) { check(fb_rows_count(get(), &rows_, &columns_)); }
+    explicit rows(fb_rows *handle) : handle_(handle) { check(fb_rows_count(handle_.open(), &rows_, &columns_)); }
     fb_rows *get() const noexcept { return handle_.get(); }
 
+    // The number of rows.
     std::int64_t size() const noexcept { return rows_; }
+    // The names of the columns.
     std::vector<std::string> columns() const
     {
         std::vector<std::string> names;
@@ -112,17 +115,17 @@ public:
         const std::size_t n = static_cast<std::size_t>(rows_);
         if constexpr (std::is_same_v<T, std::string>) {
             std::vector<const char *> texts(n);
-            check(fb_rows_str(get(), column, texts.data()));
+            check(fb_rows_str(handle_.open(), column, texts.data()));
             std::vector<std::string> values;
             for (const char *text : texts) values.emplace_back(text == nullptr ? "" : text);
             return values;
         } else {
             std::vector<T> values(n);
-            if constexpr (std::is_same_v<T, double>) check(fb_rows_f64(get(), column, values.data()));
+            if constexpr (std::is_same_v<T, double>) check(fb_rows_f64(handle_.open(), column, values.data()));
             else if constexpr (std::is_same_v<T, std::int64_t>)
-                check(fb_rows_i64(get(), column, values.data()));
+                check(fb_rows_i64(handle_.open(), column, values.data()));
             else
-                check(fb_rows_u64(get(), column, values.data()));
+                check(fb_rows_u64(handle_.open(), column, values.data()));
             return values;
         }
     }
@@ -136,7 +139,7 @@ public:
     {
         const void *found = nullptr;
         std::int64_t count = 0;
-        check(fb_rows_bytes(get(), row, column, &found, &count));
+        check(fb_rows_bytes(handle_.open(), row, column, &found, &count));
         return { static_cast<const unsigned char *>(found), { count } };
     }
     span<const unsigned char> bytes(std::int64_t row, const std::string &name) const { return bytes(row, index(name)); }
@@ -144,7 +147,7 @@ public:
     bool is_null(std::int64_t row, int column) const
     {
         int is = 0;
-        check(fb_rows_is_null(get(), row, column, &is));
+        check(fb_rows_is_null(handle_.open(), row, column, &is));
         return is != 0;
     }
     bool is_null(std::int64_t row, const std::string &name) const { return is_null(row, index(name)); }
@@ -153,7 +156,7 @@ private:
     std::string name(int column) const
     {
         const char *found = nullptr;
-        check(fb_rows_name(get(), column, &found));
+        check(fb_rows_name(handle_.open(), column, &found));
         return found;
     }
     int index(const std::string &wanted) const
@@ -167,7 +170,8 @@ private:
         throw error(FB_BAD_ARGUMENT, "\"" + wanted + "\" is not a column; there are " + there);
     }
 
-    detail::owned<fb_rows, fb_rows_free> handle_;
+    static constexpr char gone[] = "the rows were moved to another variable; use that one";
+    detail::owned<fb_rows, fb_rows_free, gone> handle_;
     std::int64_t rows_ = 0;
     int columns_ = 0;
 };
@@ -176,8 +180,11 @@ private:
 
 // A column of a table to be made: its name, the type of its values, its unit. { "mass", FB_F64, "kg" }
 struct column {
+    // Its name.
     std::string name;
+    // The type of its values; FB_STR for texts.
     fb_dtype dtype;
+    // The unit of its values, if they have one.
     std::string units = {};
 };
 
@@ -185,23 +192,29 @@ struct column {
 // They must live until the function they are given to returns.
 class values {
 public:
+    // Numbers, one for each row.
     template <class T>
     values(const char *column, const std::vector<T> &all) : values(column, all.data(), detail::line(all))
     {
         static_assert(!std::is_same_v<T, bool>, "std::vector<bool> packs its elements; give std::vector<unsigned char>");
     }
+    // Texts, one for each row.
     values(const char *column, const std::vector<std::string> &all) : column_(column), rows_(detail::line(all).size())
     {
         for (const std::string &text : all) texts_.push_back(text.c_str());
     }
+    // The number of one row.
     template <class T, class = std::enable_if_t<is_element<T>>>
     values(const char *column, const T &one) : values(column, &one, shape{ 1 })
     {
     }
+    // The text of one row.
     values(const char *column, const char *one) : column_(column), rows_(1), texts_{ one } {}
     values(const char *column, const std::string &one) : values(column, one.c_str()) {}
 
+    // For how many rows it has values.
     std::int64_t rows() const noexcept { return rows_; }
+    // The same as forebay.h has it.
     fb_values get() const noexcept
     {
         fb_values found = {};
@@ -258,11 +271,13 @@ public:
     }
     fb_table *get() const noexcept { return handle_.get(); }
 
+    // Names, types and units of the columns.
     std::vector<fb_column_info> columns() const
     {
         return detail::listed<fb_column_info, fb_column_info>(
-            [&](auto **columns, auto *n) { return fb_table_columns(get(), columns, n); });
+            [&](auto **columns, auto *n) { return fb_table_columns(handle_.open(), columns, n); });
     }
+    // The table's own attributes.
     attributes attrs() const { return attributes(run_, name_, FB_TABLE); }
 
     // Adds rows: table.insert({ { "id", ids }, { "mass", masses } }). Columns that are not named have no value.
@@ -270,7 +285,7 @@ public:
     {
         const std::int64_t n = given.size() == 0 ? 0 : given.begin()->rows();
         const std::vector<fb_values> all = detail::of_rows(given, n);
-        check(fb_table_insert(get(), n, all.data(), static_cast<int>(all.size())));
+        check(fb_table_insert(handle_.open(), n, all.data(), static_cast<int>(all.size())));
     }
     // All columns of the rows where a condition holds, in the order they came.
     template <class... Args>
@@ -278,7 +293,7 @@ public:
     {
         return select_columns({}, condition, args...);
     }
-    // The columns named.
+    // Only the columns named, of those rows.
     template <class... Args>
     fb::rows select_columns(const std::vector<std::string> &columns, const char *condition = nullptr,
                             const Args &...args) const
@@ -287,7 +302,7 @@ public:
         for (const std::string &name : columns) names.push_back(name.c_str());
         const detail::arguments<Args...> all(args...);
         fb_rows *found = nullptr;
-        check(fb_table_select(get(), names.empty() ? nullptr : names.data(), static_cast<int>(names.size()), condition,
+        check(fb_table_select(handle_.open(), names.empty() ? nullptr : names.data(), static_cast<int>(names.size()), condition,
                               all.data(), all.size(), &found));
         return fb::rows(found);
     }
@@ -298,7 +313,8 @@ public:
         const std::vector<fb_values> set = detail::of_rows(given, 1);
         const detail::arguments<Args...> all(args...);
         std::int64_t count = 0;
-        check(fb_table_update(get(), set.data(), static_cast<int>(set.size()), condition, all.data(), all.size(), &count));
+        check(fb_table_update(handle_.open(), set.data(), static_cast<int>(set.size()), condition, all.data(), all.size(),
+                              &count));
         return count;
     }
     // Removes the rows where a condition holds; returns how many.
@@ -307,21 +323,22 @@ public:
     {
         const detail::arguments<Args...> all(args...);
         std::int64_t count = 0;
-        check(fb_table_delete(get(), condition, all.data(), all.size(), &count));
+        check(fb_table_delete(handle_.open(), condition, all.data(), all.size(), &count));
         return count;
     }
     // The number of rows.
     std::int64_t count() const
     {
         std::int64_t count = 0;
-        check(fb_table_count(get(), &count));
+        check(fb_table_count(handle_.open(), &count));
         return count;
     }
 
 private:
     fb_run *run_;
     std::string name_;
-    detail::owned<fb_table, fb_table_free> handle_;
+    static constexpr char gone[] = "the table was moved to another variable; use that one";
+    detail::owned<fb_table, fb_table_free, gone> handle_;
 };
 
 } // namespace fb

@@ -21,7 +21,7 @@ public:
     // Replaces the points of a curve, or of a cloud of points; nullptr: the only one.
     void update(const char *curve, std::int64_t n, const double *x, const double *y)
     {
-        check(fb_curve_update(get(), curve, n, x, y));
+        check(fb_curve_update(handle_.open(), curve, n, x, y));
     }
     void update(const char *curve, const std::vector<double> &x, const std::vector<double> &y)
     {
@@ -40,18 +40,19 @@ public:
             names.push_back(point.first);
             values.push_back(point.second);
         }
-        check(fb_history_append(get(), t, static_cast<int>(names.size()), names.data(), values.data()));
+        check(fb_history_append(handle_.open(), t, static_cast<int>(names.size()), names.data(), values.data()));
     }
     // Whether an update would be copied just now: spares the work of making points that nobody would see.
     bool wants(const char *curve = nullptr) const
     {
         int wants = 0;
-        check(fb_diagram_wants(get(), curve, &wants));
+        check(fb_diagram_wants(handle_.open(), curve, &wants));
         return wants != 0;
     }
 
 private:
-    detail::owned<fb_diagram, fb_diagram_free> handle_;
+    static constexpr char gone[] = "the diagram was moved to another variable; use that one";
+    detail::owned<fb_diagram, fb_diagram_free, gone> handle_;
 };
 
 // --- heads ---------------------------------------------------------------------------------
@@ -175,6 +176,7 @@ public:
     };
 
     steps(detail::heads &heads, std::int64_t n, const fb_loop_opts &opts) : heads_(&heads), end_(n), opts_(opts) {}
+    // For the loop: its first head.
     iterator begin() const
     {
         iterator first;
@@ -183,6 +185,7 @@ public:
         check(fb_steps_with(heads_->run(), &opts_));
         return ++first;
     }
+    // Where it has no more.
     iterator end() const noexcept { return {}; }
 
 private:
