@@ -6,6 +6,7 @@ const OVER_NETWORK: bool = false;
 
 mod basics;
 mod crowds;
+mod cuts;
 mod deaths;
 mod failures;
 mod hostile;

@@ -7,6 +7,8 @@ const OVER_NETWORK: bool = true;
 mod basics;
 #[path = "../calls/crowds.rs"]
 mod crowds;
+#[path = "../calls/cuts.rs"]
+mod cuts;
 #[path = "../calls/deaths.rs"]
 mod deaths;
 #[path = "../calls/failures.rs"]

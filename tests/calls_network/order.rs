@@ -32,6 +32,7 @@ fn announced(world: &World, signature: &str) -> (Wire, impl FnOnce() -> NetLink 
         place: "elsewhere".into(),
         listens: Some(Listens { address: lobby.local().to_string(), certificate: None }),
         lease_ms: 60_000,
+        room: 0,
     };
     let at: &Locator = &world.locator();
     let mut broker = at.connect("server", PATIENCE).unwrap();

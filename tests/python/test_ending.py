@@ -226,6 +226,37 @@ print(run.ended_by)
     assert place.run_python(code, run_dir) == "None\n"
 
 
+BROKEN = """
+import os, signal, sys
+import forebay as fb
+with fb.open(sys.argv[1], "w", buffer="8 MiB") as run:
+    @run.saves
+    def save(step):
+        raise ValueError(f"the tape is full at {step}")
+    for step in run.steps(10**9):
+        if step == 0:
+            print("looping", flush=True)
+        if sys.argv[2] == "SIGTERM" and step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "time limit", "end"])
+def test_a_last_state_that_could_not_be_kept_is_the_error_of_the_loop(
+    place: Place, run_dir: Path, how: str
+) -> None:
+    limit = {"FOREBAY_TIME_LIMIT": "2"} if how == "time limit" else {}
+    program = place.start(sys.executable, "-c", BROKEN, run_dir, how, env={**place.env, **limit})
+    hear(program, "looping")
+    if how == "end":
+        said = place.command("steer", run_dir, "end", status=1)
+        assert "the tape is full" in said and "the loop ends" in said and "goes on" not in said
+    _, err = ended(program, status=1)
+    assert "ValueError: the tape is full at" in err
+    with fb.open(run_dir, "r") as run:
+        assert not run.sql("select 1 from fb_run where key = 'finished' and value = '1'")
+
+
 def test_without_a_snapshot_the_loop_ends_and_says_so(place: Place, run_dir: Path) -> None:
     process = looping(place, run_dir)
     process.send_signal(signal.SIGTERM)

@@ -5,6 +5,7 @@
 #include "fails.hpp"
 
 #include <cmath>
+#include <csignal>
 #include <numeric>
 #include <thread>
 
@@ -181,6 +182,23 @@ static void heads(fb::run &run)
     CHECK(run.monitor_url().find("http") == 0 && !run.monitor().operator_url.empty());
 }
 
+// A state that could not be kept where SIGTERM ends the loop is no end in order.
+static void ended(const char *place)
+{
+    auto opts = fb::defaults<fb_open_opts>();
+    opts.buffer = 8 << 20;
+    fb::run run(place, "w", &opts);
+    run.on_save([](std::int64_t) { throw diverged("the disk of the moon is full"); });
+    try {
+        for (std::int64_t step : run.steps(FB_NO_END))
+            if (step == 3) std::raise(SIGTERM);
+        CHECK(false);
+    } catch (const diverged &e) {
+        CHECK(std::string(e.what()) == "the disk of the moon is full" && run.ended_by() == "SIGTERM");
+    }
+    run.close_unfinished();
+}
+
 static void calls()
 {
     fb::server server;
@@ -339,6 +357,7 @@ int main(int argc, char **argv)
         fb::run run(argv[1], "r");
         CHECK(run.read_only() && run.attrs("interior").get<std::string>("solver") == "spectral");
     }
+    ended(argv[1]);
     calls();
     gone(argv[1]);
     const fb::error missing(FB_NOT_FOUND, "x");

@@ -625,13 +625,14 @@ impl Run {
     /// Takes an act and waits until it is carried out.
     pub fn steer_and_wait(&self, who: &str, act: Act, wait: Duration) -> Result<Steered> {
         let id = self.steer(who, &act)?;
+        let ends = matches!(act, Act::End { .. });
         if let Some(page) = self.page() {
             page.asked(id, who, act);
         }
         let fate = self.helm.fate(id, wait);
         let state = self.helm.glance().state;
         match fate {
-            Some(ack) if ack.phase == Phase::Refused => Err(self.not_done(&ack.text)),
+            Some(ack) if ack.phase == Phase::Refused => Err(self.not_done(&ack.text, ends)),
             Some(ack) => Ok(Steered { id, applied: true, step: ack.step, text: ack.text, state }),
             None => {
                 let text = match self.helm.ranks().iter().all(|rank| rank.step.is_none()) {
@@ -643,8 +644,8 @@ impl Run {
         }
     }
 
-    /// Why an act came to nothing, and what helps.
-    fn not_done(&self, why: &str) -> Error {
+    /// Why an act came to nothing, and what helps. One that `ends` the loop has ended it all the same.
+    fn not_done(&self, why: &str, ends: bool) -> Error {
         let run = self.path.display();
         if why == GONE {
             let text = format!(
@@ -654,6 +655,7 @@ impl Run {
         }
         match self.helm.ranks().is_empty() {
             true => Error::new(Code::Closed, format!("{run}: {why}; start the program again")),
+            false if ends => Error::new(Code::Refused, why),
             false => Error::new(Code::Refused, format!("{why}; the run goes on without it")),
         }
     }

@@ -204,19 +204,26 @@ impl Inner {
         }
     }
 
-    /// A server is lost: its connection goes, and the broker is told, once. Nothing is done when the connection is a
-    /// new one by now, or others have told it.
-    pub(super) fn failed(&self, info: &Arc<ServerInfo>) {
+    /// The connection to a server is lost and goes. The broker is told, once, that the server is lost, too, unless only
+    /// the connection was cut: the next attachment finds out. Nothing is done when the connection is a new one by now, or
+    /// others have seen to it. Says whether the server may be well.
+    pub(super) fn failed(&self, info: &Arc<ServerInfo>) -> bool {
         {
             let mut connections = lock(&self.connections);
-            match connections.get(&info.incarnation) {
+            let is_cut = match connections.get(&info.incarnation) {
                 Some(Known::Attached(connection)) if connection.lost().is_some() => {
                     self.pump.remove(connection);
+                    connection.is_cut()
                 }
-                _ => return,
-            }
+                Some(_) => return true,
+                None => return self.table.lists(info.incarnation),
+            };
             connections.remove(&info.incarnation);
+            if is_cut {
+                return true;
+            }
         }
         self.table.failed(info.incarnation);
+        false
     }
 }

@@ -118,7 +118,7 @@ pub(super) struct Connection {
     count: AtomicUsize,
     /// Calls that are complete and whose results may lie in the segment still.
     complete: Mutex<Vec<Weak<Pending>>>,
-    lost: OnceLock<Error>,
+    lost: OnceLock<Lost>,
 }
 
 /// Requests that were sent and not answered, by id, each with a slot of its own.
@@ -150,6 +150,13 @@ impl UnderWay {
         self.free.push(pending.slot.load(Ordering::Relaxed));
         Some(pending)
     }
+}
+
+/// Why a connection is of no more use.
+struct Lost {
+    error: Error,
+    /// It was closed or reset: by the end of its server, or by something between here and there.
+    is_closed: bool,
 }
 
 enum Way {
@@ -242,7 +249,25 @@ impl Connection {
 
     /// Why it is of no more use, if so.
     pub fn lost(&self) -> Option<&Error> {
-        self.lost.get()
+        self.lost.get().map(|lost| &lost.error)
+    }
+
+    /// Whether it was lost, and nothing says that its server is: who connects anew may find it well.
+    pub fn is_cut(&self) -> bool {
+        let is_closed = self.lost.get().is_some_and(|lost| lost.is_closed);
+        is_closed
+            && match &self.way {
+                Way::Memory(memory) => memory.is_there(),
+                Way::Network(_) => true,
+            }
+    }
+
+    /// Looks whether a connection to another host was cut while nobody asked for anything: what is sent then may be
+    /// lost, and nobody could say whether it was done.
+    pub fn look_if_idle(&self) {
+        if matches!(self.way, Way::Network(_)) && !self.is_busy() {
+            self.look();
+        }
     }
 
     /// Whether a reply is awaited.
@@ -252,12 +277,22 @@ impl Connection {
 
     /// Gives it up: nothing that was sent and not begun is to be run any more.
     fn give_up(&self, why: String) {
+        self.lose(why, false);
+    }
+
+    /// The same when its end came: by the server's, or by something between.
+    fn is_closed(&self) {
+        self.lose("died or closed the connection".into(), true);
+    }
+
+    fn lose(&self, why: String, is_closed: bool) {
         match &self.way {
             Way::Memory(memory) => memory.give_up(),
             Way::Network(remote) => remote.give_up(),
         }
         let who = format!("server {:?} (pid {})", self.info.name, self.info.pid);
-        let _ = self.lost.set(Error::new(Code::ServerLost, format!("{who} {why}")));
+        let error = Error::new(Code::ServerLost, format!("{who} {why}"));
+        let _ = self.lost.set(Lost { error, is_closed });
     }
 
     /// Looks whether the server lives: one system call.
@@ -273,7 +308,7 @@ impl Connection {
             (PeerState::Gone, _) => {
                 // What it sent before its end counts.
                 while self.drain() {}
-                self.give_up("died or closed the connection".into());
+                self.is_closed();
             }
         }
     }
@@ -354,7 +389,7 @@ impl Connection {
                 if why.as_ref().is_some_and(|e| e.code() == Code::ServerLost) {
                     // Whoever else waits for this server must know; what it sent before counts.
                     while self.drain() {}
-                    self.give_up("died or closed the connection".into());
+                    self.is_closed();
                 }
                 Err((why, std::mem::take(&mut lock(&pending.state).chunks)))
             }
@@ -406,10 +441,10 @@ impl Connection {
             Way::Network(remote) => remote.drain(|received| self.take_received(received)),
         };
         drained.unwrap_or_else(|e| {
-            self.give_up(match e.code() {
-                Code::ServerLost => "died or closed the connection".into(),
-                _ => format!("sent what is no reply: {e}"),
-            });
+            match e.code() {
+                Code::ServerLost => self.is_closed(),
+                _ => self.give_up(format!("sent what is no reply: {e}")),
+            }
             true
         })
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use forebay_link::standing;
 use forebay_types::call::{Item, Outcome, Place, get_outcome};
-use forebay_types::directory::Incarnation;
+use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, DType, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
@@ -66,6 +66,10 @@ pub struct Future<'a> {
     issue: u32,
     /// Servers that were lost with it or did not take it.
     tried: Vec<Incarnation>,
+    /// Those to which the connection was cut, and which get it once more.
+    cut: Vec<Incarnation>,
+    /// Since when it waits for a server that was not tried yet.
+    waits: Option<Instant>,
     /// The caller's time, counted from here; for the server, which may spare itself the work.
     allowed: Option<Duration>,
     /// None when nobody wants to know where the time goes.
@@ -174,6 +178,8 @@ impl<'a> Future<'a> {
             id,
             issue: 0,
             tried: Vec::new(),
+            cut: Vec::new(),
+            waits: None,
             allowed,
             begun,
             timing: Timing::default(),
@@ -237,8 +243,7 @@ impl<'a> Future<'a> {
                 Err(Sent::Lost(e)) => {
                     let info = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
                     let info = info.clone();
-                    self.tried.push(info.incarnation);
-                    self.inner.failed(&info);
+                    self.failed(&info);
                     self.renew_offer();
                     cause = Some(e);
                 }
@@ -250,17 +255,28 @@ impl<'a> Future<'a> {
     fn await_another(&mut self) -> Result<bool> {
         let patience =
             if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
-        let began = Instant::now();
+        let began = *self.waits.get_or_insert_with(Instant::now);
         while began.elapsed() < patience {
             self.inner.interrupted()?;
             std::thread::sleep(super::LOOK_AGAIN);
             self.inner.refresh();
+            // One that was lost and is offered still, or again, may be well by now.
+            self.tried.clear();
             self.renew_offer();
-            if self.offer.servers.iter().any(|s| !self.tried.contains(&s.incarnation)) {
+            if !self.offer.servers.is_empty() {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// A server is lost: it does not get the call again, unless only the connection to it was cut, for the first time.
+    fn failed(&mut self, info: &Arc<ServerInfo>) {
+        let may_be_well = self.inner.failed(info) && self.bound.is_none();
+        match may_be_well && !self.cut.contains(&info.incarnation) {
+            true => self.cut.push(info.incarnation),
+            false => self.tried.push(info.incarnation),
+        }
     }
 
     fn renew_offer(&mut self) {
@@ -290,9 +306,8 @@ impl<'a> Future<'a> {
     }
 
     /// The server is lost: another one gets the call, unless running it twice would matter.
-    fn reissue(&mut self, cause: Error, info: Arc<forebay_types::directory::ServerInfo>) -> Result<()> {
-        self.inner.failed(&info);
-        self.tried.push(info.incarnation);
+    fn reissue(&mut self, cause: Error, info: Arc<ServerInfo>) -> Result<()> {
+        self.failed(&info);
         if self.bound.is_some() {
             return Err(self.nobody(Some(cause)));
         }
@@ -308,6 +323,8 @@ impl<'a> Future<'a> {
         }
         self.is_still_there(&cause)?;
         self.issue += 1;
+        // The server whose connection was cut may get it again, and has its number behind it.
+        self.id = self.inner.next_id();
         self.timing.reissued = self.issue;
         self.renew_offer();
         self.issue_somewhere(Some(cause))

@@ -155,7 +155,7 @@ impl Inner {
         if let Some(home) = newest.filter(fits) {
             return Ok(home);
         }
-        let mut tried = tried.to_vec();
+        let (mut tried, mut cut) = (tried.to_vec(), Vec::new());
         loop {
             let server = self.seek(None, |table| table.server(name, &tried))?;
             match self.connection(&server, None) {
@@ -163,8 +163,9 @@ impl Inner {
                 Err(Sent::Not(e)) => return Err(e),
                 Err(Sent::Unreached(_)) => tried.push(server.incarnation),
                 Err(Sent::Lost(_)) => {
-                    tried.push(server.incarnation);
-                    self.failed(&server);
+                    // One whose connection was cut is asked once more.
+                    let again = self.failed(&server) && !cut.contains(&server.incarnation);
+                    if again { &mut cut } else { &mut tried }.push(server.incarnation);
                 }
             }
         }

@@ -87,6 +87,10 @@ impl<'r> Request<'r, '_> {
         connection: &Connection,
         until: Option<Instant>,
     ) -> Result<(Arc<Pending>, Option<Instant>), Sent> {
+        connection.look_if_idle();
+        if let Some(lost) = connection.lost() {
+            return Err(Sent::Lost(lost.clone()));
+        }
         let placed = self.place_all(connection, until)?;
         let (sent, sent_ns) = self.timed.then(now).unzip();
         let body = self.encode(&placed, sent_ns.unwrap_or(0));

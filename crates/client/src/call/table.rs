@@ -94,7 +94,8 @@ impl Offer {
     fn inherit(&self, older: &Offer) {
         for (server, connection) in self.servers.iter().zip(&self.connections) {
             let place = older.servers.iter().position(|s| s.incarnation == server.incarnation);
-            if let Some(known) = place.and_then(|place| older.connections[place].get()) {
+            let known = place.and_then(|place| older.connections[place].get());
+            if let Some(known) = known.filter(|known| known.lost().is_none()) {
                 let _ = connection.set(known.clone());
             }
         }
@@ -353,6 +354,11 @@ impl Table {
         let mut offers: Vec<_> = lock(&self.known).offers.values().cloned().collect();
         offers.sort_by(|a, b| a.signature.name().cmp(b.signature.name()));
         offers
+    }
+
+    /// Whether it is known as one that offers something.
+    pub fn lists(&self, incarnation: Incarnation) -> bool {
+        lock(&self.known).lists(incarnation)
     }
 
     /// A server was found dead or stopped: out of the table, and the broker is told. What the

@@ -47,6 +47,8 @@ pub struct Steer {
     pub(super) keeping: AtomicI64,
     /// Why the loop was ended from outside.
     ended_by: Mutex<Option<String>>,
+    /// Why Save could not keep the state where something ended the loop from outside: the loop ends with it.
+    not_kept: Mutex<Option<Error>>,
 }
 
 /// A parameter's value: for programs one atomic word, for the rest JSON.
@@ -118,6 +120,10 @@ impl Steer {
     /// Why the loop was ended before its last step: `quit`, `SIGTERM`, `time limit` or another reason.
     pub fn ended_by(&self) -> Option<String> {
         self.ended_by.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    fn not_kept(&self) -> MutexGuard<'_, Option<Error>> {
+        self.not_kept.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The next state behind this one that Save keeps by itself.
@@ -328,6 +334,9 @@ impl Core {
 
     /// Keeps the state of a head if it is one that is kept without being asked for; `last` where the loop ends.
     pub(super) fn keep_state(&self, step: i64, last: bool) -> Result<()> {
+        if last && let Some(e) = self.steer.not_kept().take() {
+            return Err(e);
+        }
         let every = self.steer.every.load(Ordering::Relaxed);
         let is_again = || self.steer.again.load(Ordering::Relaxed) == step + 1;
         let is_due = every != 0 && (last || step % every == 0 || is_again());
@@ -374,11 +383,18 @@ impl Core {
     }
 
     /// What is kept before the loop ends: what Save keeps, if it is registered, and a checkpoint of the
-    /// last complete step. Whatever fails, the loop ends.
+    /// last complete step. Whatever fails, the loop ends; with the error of Save, for the program's last state is lost.
     fn last_save(&self, why: &str, step: i64) -> Result<String> {
         let saves = self.steer.lock().callbacks.contains_key(SAVE);
         let saved = if saves && !self.is_kept(step) { self.keep(step) } else { Ok(()) };
         let marked = self.ask_within::<i64>(&Ask::Checkpoint { tag: Some(why.to_owned()) }, Some(LAST_SAVE));
+        let number_is_there =
+            |e: &Error, marked: &Result<i64>| e.code() == Code::Conflict && marked.is_ok();
+        if let Err(e) = saved.as_ref()
+            && !number_is_there(e, &marked)
+        {
+            *self.steer.not_kept() = Some(e.clone());
+        }
         match (saved, marked) {
             (Ok(()), Ok(kept)) => Ok(format!("checkpoint {why:?} of step {kept}; the loop ends")),
             // A run that has no snapshot, and no Save that takes one, has nothing to go on from.
@@ -393,7 +409,8 @@ impl Core {
             (Err(e), Ok(kept)) => {
                 Err(e.within(format!("Save failed, the loop ends with checkpoint {why:?} of step {kept}")))
             }
-            (_, Err(e)) => Err(e.within("no checkpoint was marked, and the loop ends")),
+            (Err(e), Err(_)) => Err(e.within("Save failed, the loop ends without a checkpoint")),
+            (Ok(()), Err(e)) => Err(e.within("no checkpoint was marked, and the loop ends")),
         }
     }
 

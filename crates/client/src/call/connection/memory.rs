@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Allocator, Block, Direction, Doorbell, Segment};
+use forebay_arena::{Allocator, Block, Direction, Doorbell, ProcessState, Segment};
 use forebay_link::frame::Header;
 use forebay_link::idle::{LARGE, Trims, trim_when_idle};
 use forebay_link::{Frame, PeerState, ShmLink, ShmReceiver, ShmSender, Watch, Wire};
@@ -161,6 +161,12 @@ impl Memory {
 
     pub fn state(&self) -> PeerState {
         lock(&self.watch).check()
+    }
+
+    /// Whether the server's process has not ended, as far as can be seen.
+    pub fn is_there(&self) -> bool {
+        let process = lock(&self.watch).process();
+        process.is_none_or(|process| process.state() != ProcessState::Gone)
     }
 
     /// Nothing that was sent and not begun is to be run any more.
