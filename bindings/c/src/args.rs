@@ -11,7 +11,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use forebay::call::{Arg, Value};
-use forebay::{ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, limits};
+use forebay::{
+    ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, Strided, limits,
+};
 
 use crate::arrays::Around;
 use crate::kinds::{fb_dtype, fb_order, fb_ref};
@@ -105,6 +107,8 @@ pub struct Prepared {
 #[derive(Default)]
 pub struct Back {
     values: Vec<Place>,
+    /// Arrays that went as copies of their own.
+    copies: Vec<Copied>,
     /// What the call refers to, kept until it is done.
     references: Vec<Arc<Reference>>,
 }
@@ -118,8 +122,56 @@ struct Place {
     name: String,
 }
 
+/// A dense copy of an array, which the call has in its place.
+struct Copied {
+    /// Made of a box, and a box again when this goes: the call's reference to it must not be one that is moved.
+    bytes: *mut [u8],
+    meta: ArrayMeta,
+    strided: Strided,
+    around: Around,
+    data: *mut c_void,
+    comes: bool,
+}
+
+impl Copied {
+    fn of(arg: &fb_arg, param: &Param) -> Result<Copied> {
+        let (meta, around) = (arg.meta("the array")?, arg.around()?);
+        let (meta, strided) = around.strided.as_array(meta.dtype, around.strided.order());
+        let mut bytes = vec![0; strided.bytes()].into_boxed_slice();
+        if param.way.goes() {
+            strided.gather(around.read(arg.data)?, &mut bytes);
+        }
+        let bytes = Box::into_raw(bytes);
+        Ok(Copied { bytes, meta, strided, around, data: arg.data, comes: param.way.comes() })
+    }
+
+    /// What the call gets of it.
+    fn arg(&self) -> Arg<'static> {
+        // SAFETY: they live as long as this, which is longer than the call, and each is lent once.
+        let bytes = unsafe { &mut *self.bytes };
+        if self.comes { Arg::Mut(self.meta, bytes) } else { Arg::In(self.meta, bytes) }
+    }
+
+    /// Brings the results where they belong.
+    fn bring_back(&self) -> Result<()> {
+        if self.comes {
+            // SAFETY: the call is done, and its reference gone.
+            let bytes = unsafe { &*self.bytes };
+            self.strided.scatter(bytes, self.around.write(self.data)?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        // SAFETY: made of a box, and nothing refers to it any more.
+        drop(unsafe { Box::from_raw(self.bytes) });
+    }
+}
+
 // SAFETY: the pointers are of the caller's memory, which is the call's until it is done, whichever
-// thread waits for it.
+// thread waits for it, and of copies that it owns.
 unsafe impl Send for Back {}
 
 /// What `?` stands for in SQL.
@@ -161,6 +213,16 @@ impl fb_arg {
     fn meta(&self, what: &str) -> Result<ArrayMeta> {
         given::meta(self.dtype, self.order, self.ndim, self.shape.as_ptr(), what)
     }
+
+    /// Where the elements of the array lie.
+    fn around(&self) -> Result<Around> {
+        let meta = self.meta("the array")?;
+        let strides = &self.strides[..meta.shape.rank()];
+        match strides.iter().all(|s| *s == 0) {
+            true => Around::of(&meta, &Strided::dense(&meta)?.strides()),
+            false => Around::of(&meta, strides),
+        }
+    }
 }
 
 /// Arguments for a signature.
@@ -175,17 +237,65 @@ pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
         )));
     }
     let mut prepared = Prepared { args: Vec::with_capacity(args.len()), back: Back::default() };
-    for (arg, param) in args.iter().zip(params) {
+    let mixed = mixed(args, params)?;
+    for ((arg, param), is_mixed) in args.iter().zip(params).zip(&mixed) {
+        prepared.back.copies.extend(is_mixed.then(|| Copied::of(arg, param)).transpose()?);
+    }
+    let mut copies = 0..;
+    for ((arg, param), is_mixed) in args.iter().zip(params).zip(mixed) {
+        let copy = is_mixed.then(|| copies.next()).flatten();
         prepared
-            .take(arg, param)
+            .take(arg, param, copy)
             .map_err(|e| e.within(format_args!("{}, parameter {}", signature.name(), param.name)))?;
     }
-    prepared.nothing_overlaps()?;
     Ok(prepared)
 }
 
+/// Which arrays go as copies of their own: those whose elements lie between the elements of another one, and one of both
+/// is written. The service may write one argument while it reads another: what shares memory is refused.
+fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<bool>> {
+    let mut mixed = vec![false; args.len()];
+    let mut known: Vec<(usize, Spread)> = Vec::new();
+    for (at, (arg, param)) in args.iter().zip(params).enumerate() {
+        // What is no array, or not a good one, is told where it is taken.
+        let Some(mine) = Spread::of(arg, param) else { continue };
+        for (other_at, theirs) in &known {
+            if !(mine.is_written || theirs.is_written) || !meets(&mine.bytes, &theirs.bytes) {
+                continue;
+            }
+            if mine.strided.may_meet(mine.bytes.start, &theirs.strided, theirs.bytes.start) {
+                return Err(Error::bad(format!(
+                    "the arguments {other_at} and {at} share memory and one is written; pass separate arrays"
+                )));
+            }
+            mixed[at] = true;
+        }
+        known.push((at, mine));
+    }
+    Ok(mixed)
+}
+
+/// Where the elements of an array lie.
+struct Spread {
+    bytes: Range<usize>,
+    strided: Strided,
+    is_written: bool,
+}
+
+impl Spread {
+    fn of(arg: &fb_arg, param: &Param) -> Option<Spread> {
+        if arg.kind != ARRAY || param.extents.is_none() || arg.data.is_null() {
+            return None;
+        }
+        let around = arg.around().ok()?;
+        let first = around.lowest(arg.data).ok()?.addr();
+        let bytes = first..first.checked_add(around.len())?;
+        Some(Spread { bytes, strided: around.strided, is_written: param.way.comes() })
+    }
+}
+
 impl Prepared {
-    fn take(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
+    fn take(&mut self, arg: &fb_arg, param: &Param, copy: Option<usize>) -> Result<()> {
         let wanted = if param.way.goes() { IN } else { 0 } | if param.way.comes() { OUT } else { 0 };
         if !(IN..=INOUT).contains(&arg.direction) || arg.direction & wanted != wanted {
             return Err(Error::bad(format!(
@@ -196,7 +306,13 @@ impl Prepared {
             )));
         }
         match (arg.kind, param.extents.is_some()) {
-            (ARRAY, true) => self.take_array(arg, param),
+            (ARRAY, true) => match copy {
+                Some(copy) => {
+                    self.args.push(self.back.copies[copy].arg());
+                    Ok(())
+                }
+                None => self.take_array(arg, param),
+            },
             (REFERENCE, true) => self.take_reference(arg),
             (SCALAR | STR | BYTES, false) => self.take_value(arg, param),
             (ARRAY | REFERENCE, false) => {
@@ -263,34 +379,6 @@ impl Prepared {
         self.back.references.push(reference);
         Ok(())
     }
-
-    /// The service may write one argument while it reads another: they must not share memory.
-    fn nothing_overlaps(&self) -> Result<()> {
-        let range = |arg: &Arg| {
-            let (bytes, written): (&[u8], bool) = match arg {
-                Arg::In(_, bytes) => (bytes, false),
-                Arg::Strided(_, _, bytes) => (bytes, false),
-                Arg::Mut(_, bytes) | Arg::StridedMut(_, _, bytes) => (bytes, true),
-                _ => return None,
-            };
-            let first = bytes.as_ptr().addr();
-            (!bytes.is_empty()).then(|| (first..first + bytes.len(), written))
-        };
-        for (at, one) in self.args.iter().enumerate() {
-            let Some((mine, written)) = range(one) else { continue };
-            for (other_at, other) in self.args[..at].iter().enumerate() {
-                if let Some((theirs, also)) = range(other)
-                    && (written || also)
-                    && meets(&mine, &theirs)
-                {
-                    return Err(Error::bad(format!(
-                        "the arguments {other_at} and {at} share memory and one is written; pass separate arrays"
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 fn meets(one: &Range<usize>, other: &Range<usize>) -> bool {
@@ -303,6 +391,7 @@ impl Back {
         if values.len() != self.values.len() {
             return Err(Error::internal(format!("{} results came for {}", values.len(), self.values.len())));
         }
+        self.copies.iter().try_for_each(Copied::bring_back)?;
         let ready: Vec<Vec<u8>> =
             self.values.iter().zip(values).map(|(place, value)| place.fit(value)).collect::<Result<_>>()?;
         for (place, bytes) in self.values.iter().zip(ready) {

@@ -152,7 +152,13 @@ impl Around {
         given::slice_mut(self.lowest(data)?, self.bytes, "data")
     }
 
-    fn lowest(&self, data: *mut c_void) -> Result<*mut u8> {
+    /// Bytes from the beginning of the lowest element to the end of the highest one.
+    pub fn len(&self) -> usize {
+        self.bytes as usize
+    }
+
+    /// Where the lowest element lies.
+    pub fn lowest(&self, data: *mut c_void) -> Result<*mut u8> {
         let below = self.strided.offset() as usize;
         let fits = |first: usize| first.checked_add(self.bytes as usize).is_some();
         match data.addr().checked_sub(below) {

@@ -25,6 +25,10 @@ pub struct Strided {
     strides: [isize; limits::RANK],
 }
 
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// The same as a walk: runs of bytes that lie together, and the axes that lead from run to run.
 struct Walk {
     run: usize,
@@ -139,6 +143,27 @@ impl Strided {
                 span += step * (n - 1);
                 over
             })
+    }
+
+    /// Whether an element may have a byte in common with one of another array, if this one's memory begins at address
+    /// `here` and the other one's at `there`. All elements of both lie a multiple of one number of bytes apart: of
+    /// members of structures and of columns of a matrix it tells that they are apart, however they are mixed.
+    pub fn may_meet(&self, here: usize, other: &Strided, there: usize) -> bool {
+        if self.shape.is_empty() || other.shape.is_empty() {
+            return false;
+        }
+        let steps = |s: &Strided| {
+            let axes = s.shape.extents().iter().zip(s.strides);
+            axes.filter(|(n, _)| **n > 1).fold(0, |all, (_, step)| gcd(all, step.unsigned_abs()))
+        };
+        let between = gcd(steps(self), steps(other));
+        let (mine, theirs) = (here.wrapping_add(self.offset), there.wrapping_add(other.offset));
+        let ahead = |from: usize, to: usize| match between {
+            0 if to >= from => to - from,
+            0 => usize::MAX,
+            n => ((to as i128 - from as i128).rem_euclid(n as i128)) as usize,
+        };
+        ahead(mine, theirs) < self.item || ahead(theirs, mine) < other.item
     }
 
     /// Whether the elements lie together and in the order given.
@@ -332,6 +357,21 @@ mod tests {
             (Order::C, Order::C, Order::C)
         );
         assert_eq!((of(&[2, 1, 3], &[1, 90, 2]), of(&[2, 3, 2], &[1, 8, 2])), (Order::F, Order::C));
+    }
+
+    #[test]
+    fn members_of_structures_and_columns_of_a_matrix_do_not_meet_and_what_has_a_byte_in_common_does() {
+        let line = |n: u64, step: i64, item: usize| {
+            Strided::new(item, 0, Shape::new(&[n]).unwrap(), &[step], u64::MAX / 2).unwrap()
+        };
+        let (x, weight) = (line(9, 24, 8), line(9, 24, 4));
+        assert!(!x.may_meet(0, &x, 8) && !x.may_meet(8, &x, 0) && !x.may_meet(0, &weight, 16));
+        assert!(x.may_meet(0, &x, 24) && x.may_meet(0, &x, 4) && x.may_meet(0, &weight, 4));
+        assert!(weight.may_meet(4, &x, 0) && !weight.may_meet(20, &x, 0) && weight.may_meet(22, &x, 0));
+        // One element each, and what lies together.
+        assert!(!line(1, 8, 8).may_meet(0, &line(1, 8, 8), 8) && line(1, 8, 8).may_meet(4, &line(1, 8, 8), 8));
+        assert!(line(4, 8, 8).may_meet(0, &line(4, 8, 8), 24) && line(4, 8, 8).may_meet(0, &x, 8));
+        assert!(!line(0, 8, 8).may_meet(0, &x, 0));
     }
 
     proptest! {

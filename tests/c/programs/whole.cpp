@@ -220,6 +220,10 @@ static void calls()
         const std::vector<unsigned char> back(std::make_reverse_iterator(some.end()), std::make_reverse_iterator(some.begin()));
         request.set_bytes(1, back.data(), static_cast<std::int64_t>(back.size()));
     });
+    server.add("push(inout x:f64[n], in v:f64[n], in dt:f64)", [](fb::request &request) {
+        const auto at = request.array<double>(0), speed = request.array<double>(1);
+        for (std::int64_t i = 0; i < at.size(); ++i) at[i] += request.scalar<double>(2) * speed[i];
+    });
     server.add("slow()", [](fb::request &request) {
         while (!request.cancelled()) std::this_thread::yield();
     });
@@ -231,8 +235,8 @@ static void calls()
     fb::client client;
     client.patience(0);
     // The broker hears of the removal a little later.
-    while (client.services().size() > 5) std::this_thread::yield();
-    CHECK(client.services().size() == 5);
+    while (client.services().size() > 6) std::this_thread::yield();
+    CHECK(client.services().size() == 6);
     const std::vector<double> square = counted(9);
     double sum = 0;
     client.call("trace", fb::view<const double>(square.data(), { 3, 3 }), fb::out(sum));
@@ -249,6 +253,25 @@ static void calls()
     std::int64_t length = 0;
     client.call("turn", FB_IN_BYTES(some, 3), FB_OUT_BYTES(back, sizeof back, &length));
     CHECK(length == 3 && back[0] == 3 && back[2] == 1);
+
+    // Members of structures: no element of one is one of the other, though they lie between each other.
+    struct particle {
+        double x;
+        float weight;
+        double v;
+    };
+    std::vector<particle> particles(5, { 1.0, 0.5f, 4.0 });
+    const fb::shape apart{ sizeof(particle) };
+    const fb::view<double> x(&particles[0].x, { 5 }, apart), v(&particles[0].v, { 5 }, apart);
+    client.call("push", fb::inout(x), v, 0.25);
+    CHECK(particles[0].x == 2 && particles[4].x == 2 && particles[2].v == 4 && particles[3].weight == 0.5f);
+    double matrix[4][3] = { { 1, 2, 3 }, { 1, 2, 3 }, { 1, 2, 3 }, { 1, 2, 3 } };
+    const fb::view<double> columns(&matrix[0][0], { 4, 3 });
+    const auto column = [&](std::int64_t j) { return fb::view<double>(&matrix[0][j], { 4 }, { sizeof matrix[0] }); };
+    fb::future pushed = client.call_async("push", fb::inout(column(2)), column(1), 0.5);
+    pushed.wait();
+    CHECK(columns(3, 2) == 4 && columns(0, 2) == 4 && columns(3, 1) == 2 && columns(3, 0) == 1);
+    CHECK(fails(FB_BAD_ARGUMENT, "share memory", [&] { client.call("push", fb::inout(column(1)), column(1), 0.5); }));
 
     std::vector<fb::future> many;
     for (int i = 0; i < 12; ++i) many.push_back(client.call_async("scale", fb::inout(&field[static_cast<std::size_t>(i)], { 1, 1 }), 2.0));
@@ -357,9 +380,9 @@ int main(int argc, char **argv)
         fb::run run(argv[1], "r");
         CHECK(run.read_only() && run.attrs("interior").get<std::string>("solver") == "spectral");
     }
-    ended(argv[1]);
     calls();
     gone(argv[1]);
+    ended(argv[1]);
     const fb::error missing(FB_NOT_FOUND, "x");
     CHECK(std::string(missing.name()) == "NotFound" && std::string(missing.remedy()).size() > 9);
     CHECK(fb::in_use() == 0);

@@ -243,9 +243,11 @@ impl<'a> Future<'a> {
                 Err(Sent::Lost(e)) => {
                     let info = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
                     let info = info.clone();
+                    // How it was lost says more than that it cannot be reached any more.
+                    let was_cut = self.cut.contains(&info.incarnation);
                     self.failed(&info);
                     self.renew_offer();
-                    cause = Some(e);
+                    cause = cause.filter(|_| was_cut).or(Some(e));
                 }
             }
         }
