@@ -85,6 +85,42 @@ def test_a_stop_that_waits_for_its_step_holds_the_run_under_another_agent(
         assert acts[1]["text"] == f"held before step {where}"
 
 
+FREE = """
+import sys, time, forebay as fb
+run = fb.open(sys.argv[1])
+rate = run.parameter("rate", 0)
+print("looping", flush=True)
+for step in run.steps(10**9):
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_what_is_asked_while_the_agent_dies_is_done_once(place: Place, run_dir: Path, ranks: int) -> None:
+    place.command("up")
+    programs = place.ranks(ranks, sys.executable, "-c", FREE, run_dir)
+    for program in programs:
+        hear(program, "looping")
+    asked = 0
+    for _ in range(6):
+        until(lambda: status(place, run_dir)["state"] == "RUNNING", what="the run at its agent")
+        (agent,) = agents(place)
+        before = place.forebay("steer", run_dir, "set", "rate", str(asked))
+        os.kill(agent, signal.SIGKILL)
+        ended(before)
+        place.command("steer", run_dir, "set", "rate", str(asked + 1))
+        asked += 2
+    place.command("steer", run_dir, "quit")
+    for program in programs:
+        ended(program)
+    with fb.open(run_dir, "r") as run:
+        acts = [
+            json.loads(row["act"])
+            for row in run.sql("select act from fb_steering where code = 0 order by id")
+        ]
+    assert [act["value"] for act in acts if "value" in act] == list(range(asked))
+
+
 def test_what_a_run_was_asked_and_did_not_live_to_do_has_an_end_in_its_log(
     place: Place, run_dir: Path
 ) -> None:

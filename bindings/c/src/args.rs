@@ -11,9 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use forebay::call::{Arg, Value};
-use forebay::{
-    ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, Strided, limits,
-};
+use forebay::{ArrayMeta, Code, DType, Error, Param, Reference, Result, Scalar, Signature, Strided, limits};
 
 use crate::arrays::Around;
 use crate::kinds::{fb_dtype, fb_order, fb_ref};

@@ -1,5 +1,6 @@
 //! Asking owners: what the command line does with a socket.
 
+use crate::diary::seconds_now;
 use crate::rendezvous::Address;
 use crate::start::{running, running_or_silent};
 use crate::words::{AdminRequest, Listening, Owners, RunStatus, Silent, Status, Steered};
@@ -18,8 +19,10 @@ use std::time::{Duration, Instant};
 const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to reach another host.
 const CALLING: Duration = Duration::from_secs(5);
-/// How often it is asked whether a program has begun its loop.
+/// How often it is asked whether a program has begun its loop, and looked for the successor of an owner.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long the successor of an owner that died may take to be there.
+const SUCCESSION: Duration = Duration::from_secs(2);
 /// How long it may take to answer beyond what is waited for on purpose.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -163,8 +166,21 @@ pub fn down(force: bool, wait: Duration) -> Result<u32> {
     Ok(pid)
 }
 
-/// The socket of the owner of a run, as the run's `agent.json` names it.
+/// The socket of the owner of a run, as the run's `agent.json` names it. Where that one has ended its successor is
+/// waited for: the program may be well.
 pub fn owner_of(run: &Path) -> Result<PathBuf> {
+    let until = Instant::now() + SUCCESSION;
+    loop {
+        match owner_now(run)? {
+            Ok(socket) => return Ok(socket),
+            Err(nobody) if Instant::now() >= until => return Err(nobody),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// The same as it is now; within, the error when the last owner has ended.
+fn owner_now(run: &Path) -> Result<Result<PathBuf>> {
     let nobody = |why: &str| {
         Error::new(
             Code::NotFound,
@@ -192,9 +208,9 @@ pub fn owner_of(run: &Path) -> Result<PathBuf> {
         ));
     }
     if !address.alive() {
-        return Err(nobody(&format!(", its last owner (pid {}) has ended", address.pid)));
+        return Ok(Err(nobody(&format!(", its last owner (pid {}) has ended", address.pid))));
     }
-    Ok(address.socket)
+    Ok(Ok(address.socket))
 }
 
 /// The links of a run's page; the page is started when it is not there.
@@ -217,9 +233,67 @@ pub fn opened(run: &Path, link: &str, wait: Duration) -> Result<bool> {
 /// until it begins one, which `says` hears: who gives up leaves nothing behind. Without time to wait the act is left
 /// there, for the first head.
 pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str)) -> Result<Steered> {
-    let wire = Wire::connect_as(&owner_of(run)?, "cli", GREETING)?;
     let is_it = |found: &RunStatus| found.path == run.to_string_lossy();
-    steer_over(wire, text(run)?, &is_it, (who, act, wait), says)
+    let (began, asked) = (Instant::now(), seconds_now());
+    loop {
+        let left = wait.saturating_sub(began.elapsed());
+        let wire = Wire::connect_as(&owner_of(run)?, "cli", GREETING);
+        let done = wire.and_then(|wire| steer_over(wire, text(run)?, &is_it, (who, act.clone(), left), says));
+        let Err(e) = done else { return done };
+        // The owner died over it. What it had written down its successor carries out; the rest is asked for again.
+        if e.code() != Code::ServerLost || began.elapsed() > wait.max(SUCCESSION) {
+            return Err(e);
+        }
+        let owner = owner_of(run)?;
+        if let Some(done) = fate_of(run, &owner, (who, &act, asked), wait.saturating_sub(began.elapsed()))? {
+            return done;
+        }
+    }
+}
+
+/// What became of an act that was asked for since a moment, as the log of the run says; none when it is not there.
+fn fate_of(
+    run: &Path,
+    owner: &Path,
+    (who, act, since): (&str, &Act, f64),
+    wait: Duration,
+) -> Result<Option<Result<Steered>>> {
+    let until = Instant::now() + wait;
+    let reader = forebay_store::Reader::open(run)?;
+    let is_same = |logged: &Act| match (logged, act) {
+        // A value is logged as the type of its parameter has it.
+        (Act::Set { name, .. }, Act::Set { name: ours, .. }) => name == ours,
+        _ => logged == act,
+    };
+    let is_it = |logged: &forebay_store::catalog::Act| {
+        logged.asked >= since
+            && logged.who == who
+            && serde_json::from_str(&logged.act).is_ok_and(|a: Act| is_same(&a))
+    };
+    loop {
+        let Some(logged) = reader.acts()?.into_iter().rev().find(is_it) else { return Ok(None) };
+        let text = logged.text.unwrap_or_default();
+        match logged.code {
+            Some(code) if code != 0 => {
+                let code = Code::from_number(code).unwrap_or(Code::Refused);
+                return Ok(Some(Err(Error::new(code, text))));
+            }
+            None if Instant::now() < until => std::thread::sleep(PAUSE),
+            code => {
+                let status: Status = ask(owner, &AdminRequest::Status, Duration::ZERO)?;
+                let found = status.runs.iter().find(|found| found.path == run.to_string_lossy());
+                let state = found.map_or(State::Lost, |found| found.state);
+                let text = if code.is_some() { text } else { "waits for its step".to_owned() };
+                return Ok(Some(Ok(Steered {
+                    id: logged.id,
+                    applied: code.is_some(),
+                    step: logged.step,
+                    text,
+                    state,
+                })));
+            }
+        }
+    }
 }
 
 /// Whether none of the ranks has come to the head of a loop, and all go on to one as far as is known.

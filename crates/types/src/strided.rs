@@ -369,7 +369,9 @@ mod tests {
         assert!(x.may_meet(0, &x, 24) && x.may_meet(0, &x, 4) && x.may_meet(0, &weight, 4));
         assert!(weight.may_meet(4, &x, 0) && !weight.may_meet(20, &x, 0) && weight.may_meet(22, &x, 0));
         // One element each, and what lies together.
-        assert!(!line(1, 8, 8).may_meet(0, &line(1, 8, 8), 8) && line(1, 8, 8).may_meet(4, &line(1, 8, 8), 8));
+        assert!(
+            !line(1, 8, 8).may_meet(0, &line(1, 8, 8), 8) && line(1, 8, 8).may_meet(4, &line(1, 8, 8), 8)
+        );
         assert!(line(4, 8, 8).may_meet(0, &line(4, 8, 8), 24) && line(4, 8, 8).may_meet(0, &x, 8));
         assert!(!line(0, 8, 8).may_meet(0, &x, 0));
     }

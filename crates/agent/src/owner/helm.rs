@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Acts whose fate is remembered for whoever waits for it.
 const REMEMBERED: usize = 1024;
+/// How often one looks whether the ranks of a dead owner have come.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Where news of steering goes: the page, and the ranks' down rings.
 pub trait Outside: Send + Sync {
@@ -232,6 +234,14 @@ impl Helm {
     pub fn beat(&self) {
         for rank in lock(&self.inner).ranks.values() {
             rank.segment.word(word::HEARTBEAT).fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Waits, at most so long, until the ranks of a dead owner have come to this one.
+    pub fn await_ranks(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        while lock(&self.inner).machine.awaits_ranks() && Instant::now() < until {
+            std::thread::sleep(LOOK);
         }
     }
 

@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+/// How long the ranks of an owner that died may take to come to this one before it is steered.
+const RANKS_COME: Duration = Duration::from_secs(3);
 /// How long a rank that leaves may take before another session of its takes the seat.
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long what a dead rank has left may take: a machine that is busy, or its disk, has nobody refused for a seat that
@@ -609,6 +611,7 @@ impl Run {
     /// Takes an act: it gets its number in the log, then its step.
     pub fn steer(&self, who: &str, act: &Act) -> Result<u64> {
         let owner = self.owner();
+        self.helm.await_ranks(RANKS_COME);
         if let Some(owner) = owner.as_ref().filter(|_| self.helm.is_over()) {
             // The ranks may have begun another loop, and nobody have read of it yet.
             owner.read_up()?;

@@ -388,8 +388,7 @@ impl Core {
         let saves = self.steer.lock().callbacks.contains_key(SAVE);
         let saved = if saves && !self.is_kept(step) { self.keep(step) } else { Ok(()) };
         let marked = self.ask_within::<i64>(&Ask::Checkpoint { tag: Some(why.to_owned()) }, Some(LAST_SAVE));
-        let number_is_there =
-            |e: &Error, marked: &Result<i64>| e.code() == Code::Conflict && marked.is_ok();
+        let number_is_there = |e: &Error, marked: &Result<i64>| e.code() == Code::Conflict && marked.is_ok();
         if let Err(e) = saved.as_ref()
             && !number_is_there(e, &marked)
         {

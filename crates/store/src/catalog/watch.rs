@@ -284,6 +284,8 @@ pub struct Act {
     pub id: u64,
     /// Who asked.
     pub who: String,
+    /// When, in seconds since 1970.
+    pub asked: f64,
     /// What, as JSON.
     pub act: String,
     /// Where it was carried out.
@@ -304,9 +306,10 @@ pub fn acts(conn: &Connection) -> Result<Vec<Act>> {
             step: r.get(3)?,
             code: r.get(4)?,
             text: r.get(5)?,
+            asked: r.get(6)?,
         })
     };
-    conn.prepare_cached("SELECT id, who, act, step, code, text FROM fb_steering ORDER BY id")
+    conn.prepare_cached("SELECT id, who, act, step, code, text, asked FROM fb_steering ORDER BY id")
         .and_then(|mut s| s.query_map((), read)?.collect())
         .map_err(failed)
 }

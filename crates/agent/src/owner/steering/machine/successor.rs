@@ -23,6 +23,11 @@ impl Steering {
         self.awaited.remove(&rank);
     }
 
+    /// Whether ranks of a dead owner are awaited: what they have declared is not known yet.
+    pub fn awaits_ranks(&self) -> bool {
+        self.left_over
+    }
+
     /// Whether all ranks of a dead owner have come or are gone, and [`Steering::go_on`] is due.
     pub fn may_go_on(&self) -> bool {
         self.left_over && self.awaited.is_empty() && !self.ranks.is_empty()
