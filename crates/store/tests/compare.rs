@@ -153,7 +153,7 @@ fn files_that_say_of_themselves_what_their_bytes_are_not_change_no_row() {
         let at = bytes.windows(text.len()).rposition(|w| w == text).unwrap() + text.len();
         bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
         if is_older {
-            crate::care::without_checksum(&mut bytes);
+            crate::manifests::without_checksum(&mut bytes);
         }
         std::fs::write(&path, bytes).unwrap();
         assert_eq!(verify(&run).unwrap().faults.len(), 1);

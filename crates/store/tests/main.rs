@@ -14,6 +14,7 @@ mod faults;
 mod golden;
 mod histories;
 mod lives;
+mod manifests;
 mod many;
 mod model;
 mod old_runs;

@@ -264,8 +264,6 @@ fn adopt_files(
     // Of two files of one data set the one that was put last counts.
     data.sort_by_key(|path| Reverse(path.to_str().and_then(put_of)));
     let total = (steps.len() + data.len()) as u64;
-    let odd = catalog.lazy_transaction(|tx| catalog::mend_serials(tx), |_| true)?;
-    done.mended.extend(odd.iter().map(|fault| format!("catalog.sqlite: {fault}")));
     let dropped = catalog::dropped(catalog.conn())?;
     for (i, path) in steps.iter().enumerate() {
         progress(i as u64, total);
@@ -288,6 +286,9 @@ fn adopt_files(
             mark(layout, catalog, &row, done)?;
         }
     }
+    // The rows are as the files say by now.
+    let odd = catalog.lazy_transaction(|tx| catalog::mend_serials(tx), |_| true)?;
+    done.mended.extend(odd.iter().map(|fault| format!("catalog.sqlite: {fault}")));
     tidy(catalog, &**disk, layout)?;
     for path in steps.iter().filter(|path| has_end(path, PARTIAL)) {
         let file = format!("{STEPS}/{}", name_of(path));

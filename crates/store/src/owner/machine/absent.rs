@@ -303,7 +303,7 @@ impl Machine {
             // What brings the rest of a session and has nothing more of this step leaves it as it was.
             return match may_come_again(s) || k.lacked {
                 true => away(s.origin()),
-                false => Lack::Gone(Absence::left(how(s))),
+                false => Lack::Gone(absence_of(s)),
             };
         }
         let left = self.left.get(&rank);
@@ -401,7 +401,7 @@ impl Machine {
         }
         let of_this_life = s.number >= self.since && (!s.recovered || s.has_living_mates);
         if of_this_life && !s.is_unused() {
-            self.left.insert(s.rank, (Absence::left(how(s)), s.number));
+            self.left.insert(s.rank, (absence_of(s), s.number));
         }
         // A later session of that rank begins its own attempts.
         if !self.sessions.values().any(|other| other.rank == s.rank) {
@@ -437,10 +437,13 @@ pub(super) fn may_come_again(s: &Session) -> bool {
     s.far && s.hung && (!s.clean || s.lacks)
 }
 
-fn how(s: &Session) -> String {
+fn absence_of(s: &Session) -> Absence {
     match s.leaving.is_some() || s.clean {
-        true => "closed the run without it".into(),
-        false => format!("is gone (process {})", s.pid),
+        true => Absence::left("closed the run without it".into()),
+        false => Absence {
+            how: format!("is gone (process {})", s.pid),
+            remedy: "start that rank again: it goes on from the last step that all have".into(),
+        },
     }
 }
 
