@@ -21,6 +21,8 @@ const GREETING: Duration = Duration::from_millis(1900);
 const CALLING: Duration = Duration::from_secs(5);
 /// How often it is asked whether a program has begun its loop, and looked for the successor of an owner.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long an owner may be named in a run that it does not know yet, or not the ranks of.
+const EARLY: Duration = Duration::from_millis(500);
 /// How long the successor of an owner that died may take to be there.
 const SUCCESSION: Duration = Duration::from_secs(2);
 /// How long it may take to answer beyond what is waited for on purpose.
@@ -240,9 +242,14 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
         let wire = Wire::connect_as(&owner_of(run)?, "cli", GREETING);
         let done = wire.and_then(|wire| steer_over(wire, text(run)?, &is_it, (who, act.clone(), left), says));
         let Err(e) = done else { return done };
+        // One that follows a dead one may be named before it knows the run and its ranks.
+        let is_early = matches!(e.code(), Code::NotFound | Code::Closed) && began.elapsed() < EARLY;
         // The owner died over it. What it had written down its successor carries out; the rest is asked for again.
-        if e.code() != Code::ServerLost || began.elapsed() > wait.max(SUCCESSION) {
+        if !is_early && (e.code() != Code::ServerLost || began.elapsed() > wait.max(SUCCESSION)) {
             return Err(e);
+        }
+        if is_early {
+            std::thread::sleep(PAUSE);
         }
         let owner = owner_of(run)?;
         if let Some(done) = fate_of(run, &owner, (who, &act, asked), wait.saturating_sub(began.elapsed()))? {

@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 
 /// How long the ranks of an owner that died may take to come to this one before it is steered.
 const RANKS_COME: Duration = Duration::from_secs(3);
+/// How often one looks whether they have declared what an act is about.
+const COMING: Duration = Duration::from_millis(10);
 /// How long a rank that leaves may take before another session of its takes the seat.
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long what a dead rank has left may take: a machine that is busy, or its disk, has nobody refused for a seat that
@@ -50,6 +52,8 @@ struct Life {
     owner: Arc<Owner>,
     ears: Listening,
     seats: Seats,
+    /// When it followed an owner that had died and left ranks.
+    followed: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -360,7 +364,8 @@ impl Run {
         let orphaned =
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
         let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
-        lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats });
+        let followed = (!orphans.is_empty()).then(Instant::now);
+        lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats, followed });
         over.iter().for_each(|act| self.refused(act.id, GONE));
         if !orphans.is_empty() {
             self.helm.take_over(&**self, open.size, &orphans);
@@ -617,12 +622,27 @@ impl Run {
             owner.read_up()?;
             self.settle();
         }
-        let act = &self.helm.check(act)?;
+        let act = &self.checked(act)?;
         let owner =
             owner.ok_or_else(|| Error::new(Code::Closed, "the run has ended; there is nothing to steer"))?;
         let id = owner.log_steering(who, act)?;
         self.helm.act(self, id, who, act.clone()).inspect_err(|e| self.refused(id, e.text()))?;
         Ok(id)
+    }
+
+    /// The act, if it can be taken. What the ranks of an owner that died have declared may be on its way here.
+    fn checked(&self, act: &Act) -> Result<Act> {
+        loop {
+            let checked = self.helm.check(act);
+            let followed = lock(&self.state).life.as_ref().and_then(|life| life.followed);
+            let (Err(e), Some(owner)) = (&checked, self.owner()) else { return checked };
+            if e.code() == Code::Full || followed.is_none_or(|since| since.elapsed() > RANKS_COME) {
+                return checked;
+            }
+            std::thread::sleep(COMING);
+            owner.read_up()?;
+            self.settle();
+        }
     }
 
     /// Takes an act and waits until it is carried out.

@@ -287,7 +287,7 @@ fn adopt_files(
         }
     }
     // The rows are as the files say by now.
-    let odd = catalog.lazy_transaction(|tx| catalog::mend_serials(tx), |_| true)?;
+    let odd = catalog.lazy_transaction(|tx| catalog::mend_serials(tx, &done.listed), |_| true)?;
     done.mended.extend(odd.iter().map(|fault| format!("catalog.sqlite: {fault}")));
     tidy(catalog, &**disk, layout)?;
     for path in steps.iter().filter(|path| has_end(path, PARTIAL)) {

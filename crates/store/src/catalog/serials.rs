@@ -54,11 +54,16 @@ pub(super) fn listed(conn: &Connection) -> Result<u64> {
 }
 
 /// Rows of steps that are listed and of which a going back says that they were put aside: each is written in one
-/// transaction with the end of the other.
-const AT_ODDS: &str = "SELECT 1 FROM fb_steps s WHERE s.step > fb_backs.step AND s.serial <= fb_backs.serial";
+/// transaction with the end of the other. Without those that are listed only since their files were read, as `?1` says.
+const AT_ODDS: &str = "SELECT 1 FROM fb_steps s WHERE s.step > fb_backs.step AND s.serial <= fb_backs.serial
+    AND s.step NOT IN (SELECT value FROM json_each(?1))";
 
 /// Where what the catalog says of serials cannot be: a damaged one hides steps, or takes them off the list.
 pub fn faults_of_serials(conn: &Connection) -> Result<Vec<String>> {
+    faults_but_of(conn, "[]")
+}
+
+fn faults_but_of(conn: &Connection, new: &str) -> Result<Vec<String>> {
     if !are_kept(conn) {
         return Ok(Vec::new());
     }
@@ -72,7 +77,7 @@ pub fn faults_of_serials(conn: &Connection) -> Result<Vec<String>> {
     let sql = format!("SELECT step, serial FROM fb_backs WHERE EXISTS ({AT_ODDS}) ORDER BY step");
     let odd: Vec<(i64, i64)> = conn
         .prepare(&sql)
-        .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .and_then(|mut s| s.query_map([new], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
         .map_err(failed)?;
     faults.extend(odd.iter().map(|(step, serial)| {
         format!(
@@ -82,9 +87,11 @@ pub fn faults_of_serials(conn: &Connection) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Mends them by the rows of the steps, which their files confirm; gives what was wrong.
-pub fn mend_serials(conn: &Connection) -> Result<Vec<String>> {
-    let faults = faults_of_serials(conn)?;
+/// Mends them by the rows of the steps, which their files confirm, but for those that are `new`: they were listed before
+/// it was known that they are put aside. Gives what was wrong.
+pub fn mend_serials(conn: &Connection, new: &[i64]) -> Result<Vec<String>> {
+    let new = format!("{new:?}");
+    let faults = faults_but_of(conn, &new)?;
     if !faults.is_empty() {
         let highest = last(conn).unwrap_or(0).max(listed(conn)?);
         conn.execute(
@@ -92,7 +99,7 @@ pub fn mend_serials(conn: &Connection) -> Result<Vec<String>> {
             [highest.to_string()],
         )
         .map_err(failed)?;
-        conn.execute(&format!("DELETE FROM fb_backs WHERE EXISTS ({AT_ODDS})"), ()).map_err(failed)?;
+        conn.execute(&format!("DELETE FROM fb_backs WHERE EXISTS ({AT_ODDS})"), [&new]).map_err(failed)?;
     }
     Ok(faults)
 }
