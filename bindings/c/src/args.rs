@@ -236,12 +236,11 @@ pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
     }
     let mut prepared = Prepared { args: Vec::with_capacity(args.len()), back: Back::default() };
     let mixed = mixed(args, params)?;
-    for ((arg, param), is_mixed) in args.iter().zip(params).zip(&mixed) {
-        prepared.back.copies.extend(is_mixed.then(|| Copied::of(arg, param)).transpose()?);
+    for at in &mixed {
+        prepared.back.copies.push(Copied::of(&args[*at], &params[*at])?);
     }
-    let mut copies = 0..;
-    for ((arg, param), is_mixed) in args.iter().zip(params).zip(mixed) {
-        let copy = is_mixed.then(|| copies.next()).flatten();
+    for (at, (arg, param)) in args.iter().zip(params).enumerate() {
+        let copy = mixed.iter().position(|mixed| *mixed == at);
         prepared
             .take(arg, param, copy)
             .map_err(|e| e.within(format_args!("{}, parameter {}", signature.name(), param.name)))?;
@@ -251,13 +250,15 @@ pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
 
 /// Which arrays go as copies of their own: those whose elements lie between the elements of another one, and one of both
 /// is written. The service may write one argument while it reads another: what shares memory is refused.
-fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<bool>> {
-    let mut mixed = vec![false; args.len()];
-    let mut known: Vec<(usize, Spread)> = Vec::new();
-    for (at, (arg, param)) in args.iter().zip(params).enumerate() {
-        // What is no array, or not a good one, is told where it is taken.
-        let Some(mine) = Spread::of(arg, param) else { continue };
-        for (other_at, theirs) in &known {
+fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<usize>> {
+    // Every call comes here: nothing is allocated where nothing is mixed.
+    let mut mixed = Vec::new();
+    // What is no array, or not a good one, is told where it is taken.
+    let spread = |at: usize| Spread::of(&args[at], &params[at]);
+    for at in 1..args.len() {
+        let Some(mine) = spread(at) else { continue };
+        for other_at in 0..at {
+            let Some(theirs) = spread(other_at) else { continue };
             if !(mine.is_written || theirs.is_written) || !meets(&mine.bytes, &theirs.bytes) {
                 continue;
             }
@@ -266,9 +267,10 @@ fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<bool>> {
                     "the arguments {other_at} and {at} share memory and one is written; pass separate arrays"
                 )));
             }
-            mixed[at] = true;
+            if mixed.last() != Some(&at) {
+                mixed.push(at);
+            }
         }
-        known.push((at, mine));
     }
     Ok(mixed)
 }
