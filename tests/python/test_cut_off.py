@@ -18,6 +18,7 @@ shape, dies, steps = sys.argv[2], sys.argv[3], int(sys.argv[4])
 with fb.open(sys.argv[1]) as run:
     rows = run.table("rows", {"step": "i64"}, history=True)
     energy = run.diagram("energy", "history", reduce="sum")
+    own = run.diagram("own", "history")
     x = np.zeros(8)
     snap = run.restart()
     if snap is not None:
@@ -44,6 +45,7 @@ with fb.open(sys.argv[1]) as run:
         if shape == "rows first":
             rows.insert((step,))
             energy.append(step, e=float(step))
+            own.append(step, e=float(run.rank))
         if shape in ("bottom", "rows first") and step % 5 == 4:
             keep(step + 1)
             falls("kept")
@@ -51,6 +53,7 @@ with fb.open(sys.argv[1]) as run:
             rows.insert((step,))
             falls("row")
             energy.append(step, e=float(step))
+            own.append(step, e=float(run.rank))
         falls("end")
 """
 
@@ -80,7 +83,12 @@ def told(outs: list[tuple[str, str, int]]) -> str:
     return " ".join(re.sub(r"\s+", " ", err) for _, err, _ in outs)
 
 
-@pytest.mark.parametrize(("dies", "lacks"), [("14kept", ["rows", "energy"]), ("14row", ["energy"])])
+def points(run: fb.Run, title: str) -> list[tuple[int, float]]:
+    sql = "select p.step, p.value from fb_points p join fb_diagrams d on d.id = p.diagram where d.title = ? order by p.step"
+    return [(row["step"], row["value"]) for row in run.sql(sql, [title])]
+
+
+@pytest.mark.parametrize(("dies", "lacks"), [("14kept", ["rows", "energy", "own"]), ("14row", ["energy", "own"])])
 def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
     place: Place, run_dir: Path, dies: str, lacks: list[str]
 ) -> None:
@@ -90,7 +98,7 @@ def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
     assert second[2] == 0, second
     said = told([second])
     assert "was killed in the body of step 14, behind snapshot 15" in said, said
-    assert [name for name in ("rows", "energy") if f'"{name}" has 0' in said] == lacks
+    assert [name for name in ("rows", "energy", "own") if f'"{name}" has 0' in said] == lacks
     assert "run.saves" in said
     with fb.open(run_dir, "r") as run:
         assert [row["step"] for row in run.table("rows").select()] == [
@@ -127,10 +135,10 @@ def test_a_restart_says_nothing_where_nothing_is_cut_off(
     assert "killed in the body" not in told([second]), second
     with fb.open(run_dir, "r") as run:
         assert [row["step"] for row in run.table("rows").select()] == list(range(20))
-        assert [r["value"] for r in run.sql("select value from fb_points order by t")] == list(range(20))
+        assert points(run, "energy") == [(step, step) for step in range(20)]
 
 
-def test_a_reduced_point_that_lacks_the_share_of_a_rank_that_was_killed_does_not_stay(
+def test_a_point_that_lacks_the_value_of_a_rank_that_was_killed_does_not_stay(
     place: Place, run_dir: Path
 ) -> None:
     # Rank 1 dies behind the snapshot, rank 0 behind its share.
@@ -139,7 +147,23 @@ def test_a_reduced_point_that_lacks_the_share_of_a_rank_that_was_killed_does_not
     outs = start(place, run_dir, "bottom", ("never", "never"), 20)
     assert [out[2] for out in outs] == [0, 0], outs
     said = told(outs)
-    assert "to which a rank had not given its share" in said and "rows of rank 1" in said, said
+    assert "to which a rank had not given its value" in said and "rows of rank 1" in said, said
+    assert '"energy"' in said and '"own"' not in said, said
     with fb.open(run_dir, "r") as run:
-        values = run.sql("select step, value from fb_points order by step")
-        assert [(r["step"], r["value"]) for r in values] == [(s, 2.0 * s) for s in range(20) if s != 14]
+        assert points(run, "energy") == [(s, 2.0 * s) for s in range(20) if s != 14]
+        assert points(run, "own") == [(s, 0.0) for s in range(20)]
+
+
+@pytest.mark.parametrize("other", ["14end1", "15head1"])
+def test_the_value_of_another_rank_does_not_stay_for_that_of_the_lowest_one_which_was_killed(
+    place: Place, run_dir: Path, other: str
+) -> None:
+    outs = start(place, run_dir, "bottom", ("14kept0", other), 20)
+    assert [out[2] for out in outs] == [-signal.SIGKILL] * 2, outs
+    outs = start(place, run_dir, "bottom", ("never", "never"), 20)
+    assert [out[2] for out in outs] == [0, 0], outs
+    said = told(outs)
+    assert '"energy", without points' in said and '"own", without points' in said, said
+    with fb.open(run_dir, "r") as run:
+        assert points(run, "energy") == [(s, 2.0 * s) for s in range(20) if s != 14]
+        assert points(run, "own") == [(s, 0.0) for s in range(20) if s != 14]

@@ -21,7 +21,7 @@ const GREETING: Duration = Duration::from_millis(1900);
 const CALLING: Duration = Duration::from_secs(5);
 /// How often it is asked whether a program has begun its loop, and looked for the successor of an owner.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long an owner may be named in a run that it does not know yet, or not the ranks of.
+/// How long an owner may be named in a run that it does not know yet.
 const EARLY: Duration = Duration::from_millis(500);
 /// How long the successor of an owner that died may take to be there.
 const SUCCESSION: Duration = Duration::from_secs(2);
@@ -242,8 +242,9 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
         let wire = Wire::connect_as(&owner_of(run)?, "cli", GREETING);
         let done = wire.and_then(|wire| steer_over(wire, text(run)?, &is_it, (who, act.clone(), left), says));
         let Err(e) = done else { return done };
-        // One that follows a dead one may be named before it knows the run and its ranks.
-        let is_early = matches!(e.code(), Code::NotFound | Code::Closed) && began.elapsed() < EARLY;
+        // One that follows a dead one may be named before it knows the run: it has not written the act down.
+        let is_early =
+            e.code() == Code::NotFound && began.elapsed() < EARLY && !knows(&owner_of(run)?, &is_it)?;
         // The owner died over it. What it had written down its successor carries out; the rest is asked for again.
         if !is_early && (e.code() != Code::ServerLost || began.elapsed() > wait.max(SUCCESSION)) {
             return Err(e);
@@ -256,6 +257,12 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
             return done;
         }
     }
+}
+
+/// Whether an owner has opened a run.
+fn knows(owner: &Path, is_it: &dyn Fn(&RunStatus) -> bool) -> Result<bool> {
+    let status: Status = ask(owner, &AdminRequest::Status, Duration::ZERO)?;
+    Ok(status.runs.iter().any(is_it))
 }
 
 /// What became of an act that was asked for since a moment, as the log of the run says; none when it is not there.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -413,4 +414,26 @@ fn a_stopped_owner_is_told_within_two_seconds_and_may_go_on() {
     process.signal("-CONT");
     until("the owner's return", || run.flush().is_ok());
     run.close(None).unwrap();
+}
+
+#[test]
+fn an_owner_that_dies_while_a_rank_hands_over_its_segment_leaves_it_to_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("o.sock");
+    let listener = Listener::bind(&socket).unwrap();
+    let script = Script::default();
+    let theirs = script.clone();
+    let owner = std::thread::spawn(move || drop(support::take_segment(&listener, &theirs)));
+    let wire = Session::greet(&socket).unwrap();
+    let e = Session::open(wire, &request(dir.path(), 4 << 20, WhenFull::Block)).err().unwrap();
+    owner.join().unwrap();
+    assert_eq!(e.code(), Code::ServerLost, "{e}");
+    // It may have been noted by the one that died. That is no loss, and said by the segment itself.
+    let segment = script.segment.lock().unwrap().clone().unwrap();
+    let file = std::fs::File::from(segment.fd().try_clone_to_owned().unwrap());
+    let inode = file.metadata().unwrap().ino();
+    let mut names = std::fs::read_dir(forebay_arena::place::shm_dir()).unwrap().map(|e| e.unwrap().path());
+    let path = names.find(|p| p.metadata().is_ok_and(|m| m.ino() == inode)).expect("it has its name");
+    assert_eq!(segment.word(word::LEFT).load(Ordering::SeqCst), 1);
+    std::fs::remove_file(path).unwrap();
 }

@@ -7,14 +7,15 @@ use forebay_arena::place;
 use forebay_store::disk::Foreign;
 use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
 use forebay_types::codec::Writer;
-use forebay_types::control::{Ask, Column, TableInfo};
+use forebay_types::control::{Ask, Column, TableInfo, word};
 use forebay_types::record::{Cell, Place, Record};
 use forebay_types::{Code, Selection};
 use rustix::io::Errno;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const RUN: &str = "FOREBAY_TEST_RUN";
@@ -302,4 +303,35 @@ fn a_segment_whose_session_is_over_goes_at_the_next_opening() {
     }
     recover(&run).unwrap();
     assert!(left.iter().all(|path| !path.exists()), "they hold nothing that is needed");
+}
+
+/// The child: attaches to a run and leaves it at once, as a rank does whose owner died before it answered. As a test of
+/// its own it does nothing.
+#[test]
+fn a_rank_that_leaves_what_it_made_and_lives() {
+    let Ok(run) = std::env::var(RUN) else { return };
+    let owner = Owner::open(Path::new(&run), Options::default()).unwrap();
+    let rank = Rank::open(&owner, 0, 1, 8 << 20);
+    rank.segment.word(word::LEFT).store(1, Ordering::SeqCst);
+    owner.abandon().unwrap();
+    drop(owner);
+    println!("\nleft {}", rank.segment.path().unwrap().display());
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+fn a_segment_that_a_living_rank_has_left_unused_goes_at_the_next_opening_without_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("left.fb");
+    let mut child = child_that(&run, "", "death::a_rank_that_leaves_what_it_made_and_lives");
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let left = lines.map(Result::unwrap).find_map(|l| l.strip_prefix("left ").map(PathBuf::from)).unwrap();
+    assert!(left.exists());
+    let owner = Owner::open(&run, Options::default()).unwrap();
+    assert!(!left.exists());
+    owner.close().unwrap();
+    let told = Reader::open(&run).unwrap().sql("select text from fb_messages", &[]).unwrap().rows;
+    assert_eq!(told, Vec::<Vec<Cell>>::new());
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    child.wait().unwrap();
 }

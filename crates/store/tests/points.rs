@@ -4,10 +4,11 @@
 use crate::common::{Rank, copy, wait_for};
 use forebay_store::{Options, Owner, Reader, Sink, recover};
 use forebay_types::codec::Writer;
-use forebay_types::control::{Ask, Mode};
+use forebay_types::control::{Ask, Mode, word};
 use forebay_types::record::Record;
 use forebay_types::watch::{Declare, Diagram, Kind, Reduce};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub fn history(id: u32, title: &str, reduce: Option<Reduce>) -> Declare {
@@ -192,4 +193,40 @@ fn a_run_of_format_1_keeps_its_points_and_takes_those_of_several_ranks() {
     owner.close().unwrap();
     assert_eq!(read(&run, "energy"), before);
     is_whole(&run, 2, 5);
+}
+
+/// How many ranks are noted as killed whenever a point is told of.
+#[derive(Default)]
+struct Cuts(Mutex<Option<Reader>>, Mutex<Vec<i64>>);
+
+impl Sink for Cuts {
+    fn append(&self, _: u64, _: u32, _: i64, _: i64, _: f64, _: &[(u32, f64)]) {
+        let reader = self.0.lock().unwrap();
+        let found = reader.as_ref().unwrap().sql("select count(*) from fb_cut", &[]).unwrap().rows;
+        let forebay_types::record::Cell::Int(n) = found[0][0] else { panic!("{found:?}") };
+        self.1.lock().unwrap().push(n);
+    }
+}
+
+#[test]
+fn the_transaction_that_ends_a_killed_ranks_session_says_in_which_body_that_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let heard = Arc::new(Cuts::default());
+    let mut a = Rank::open(&owner, 0, 2, 1 << 20);
+    let mut b = Rank::open_heard(&owner, 1, 2, 1 << 20, heard.clone());
+    *heard.0.lock().unwrap() = Some(Reader::open(&run).unwrap());
+    [&mut a, &mut b].into_iter().for_each(prepare);
+    b.segment.word(word::STEP).store(5, Ordering::SeqCst);
+    b.ask(&Ask::Flush).unwrap();
+    give(&mut a, 4);
+    a.ask(&Ask::Flush).unwrap();
+    // What is told when the session of that rank is over is the sum that waited for it: an owner killed here leaves
+    // what a reader sees now.
+    owner.hung_up(b.session).unwrap();
+    wait_for("the sum", || (!heard.1.lock().unwrap().is_empty()).then_some(()));
+    assert_eq!(*heard.1.lock().unwrap(), [1]);
+    a.ask(&Ask::Close { finished: true }).unwrap();
+    owner.close().unwrap();
 }

@@ -29,8 +29,6 @@ use std::time::{Duration, Instant};
 
 /// How long the ranks of an owner that died may take to come to this one before it is steered.
 const RANKS_COME: Duration = Duration::from_secs(3);
-/// How often one looks whether they have declared what an act is about.
-const COMING: Duration = Duration::from_millis(10);
 /// How long a rank that leaves may take before another session of its takes the seat.
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long what a dead rank has left may take: a machine that is busy, or its disk, has nobody refused for a seat that
@@ -40,7 +38,7 @@ const DYING: Duration = Duration::from_secs(30);
 const BRINGING: Duration = Duration::from_secs(60);
 /// How long ranks on other hosts that do not answer are waited for: their deputies give them up before.
 const LINES: Duration = Duration::from_secs(75);
-/// Between two looks at whether they have.
+/// Between two looks at whether they have come, or answered.
 const ASKED: Duration = Duration::from_millis(5);
 /// After this time an opening says that it waits for them.
 const REMARK: Duration = Duration::from_secs(2);
@@ -615,7 +613,7 @@ impl Run {
 
     /// Takes an act: it gets its number in the log, then its step.
     pub fn steer(&self, who: &str, act: &Act) -> Result<u64> {
-        let owner = self.owner();
+        let owner = self.opened();
         self.helm.await_ranks(RANKS_COME);
         if let Some(owner) = owner.as_ref().filter(|_| self.helm.is_over()) {
             // The ranks may have begun another loop, and nobody have read of it yet.
@@ -630,6 +628,19 @@ impl Run {
         Ok(id)
     }
 
+    /// The store; one that is being opened or closed just now is waited for.
+    fn opened(&self) -> Option<Arc<Owner>> {
+        let began = Instant::now();
+        loop {
+            let may_come = self.turn.try_lock().is_err() && began.elapsed() < RANKS_COME;
+            let owner = self.owner();
+            if owner.is_some() || !may_come {
+                return owner;
+            }
+            std::thread::sleep(ASKED);
+        }
+    }
+
     /// The act, if it can be taken. What the ranks of an owner that died have declared may be on its way here.
     fn checked(&self, act: &Act) -> Result<Act> {
         loop {
@@ -639,7 +650,7 @@ impl Run {
             if e.code() == Code::Full || followed.is_none_or(|since| since.elapsed() > RANKS_COME) {
                 return checked;
             }
-            std::thread::sleep(COMING);
+            std::thread::sleep(ASKED);
             owner.read_up()?;
             self.settle();
         }

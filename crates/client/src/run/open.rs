@@ -59,9 +59,12 @@ impl Session {
                 Ok(session)
             }
             Err(e) => {
-                // A successor that has found it already waits for this rank no more.
+                // A successor that finds it waits for this rank no more.
                 segment.word(word::LEFT).store(1, Ordering::SeqCst);
-                let _ = segment.unlink();
+                // An owner that died may have noted it: its successor looks for it, and removes it.
+                if e.code() != Code::ServerLost {
+                    let _ = segment.unlink();
+                }
                 Err(e)
             }
         }

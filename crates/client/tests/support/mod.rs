@@ -100,11 +100,8 @@ pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
 
 /// Serves one session to its end.
 pub fn serve(listener: &Listener, script: &Script) {
-    let Ok(Some(mut wire)) = listener.accept_wire("agent", Some(Instant::now() + Duration::from_secs(30)))
-    else {
-        return;
-    };
-    let segment = greet(&mut wire, script);
+    let Some((mut wire, attach, segment)) = take_segment(listener, script) else { return };
+    wire.answer(attach, &(), &[]).unwrap();
     let mut life = Life {
         up: segment.consumer(Direction::Up),
         down: segment.producer(Direction::Down),
@@ -120,7 +117,10 @@ pub fn serve(listener: &Listener, script: &Script) {
     life.turn();
 }
 
-fn greet(wire: &mut Wire, script: &Script) -> Segment {
+/// Opens a run for a rank, and takes its segment: what is to be answered to that, if anything.
+pub fn take_segment(listener: &Listener, script: &Script) -> Option<(Wire, u64, Segment)> {
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut wire = listener.accept_wire("agent", Some(until)).ok()??;
     let open = wire.receive(Duration::from_secs(5)).unwrap();
     let RunRequest::OpenRun(_) = open.parse().unwrap() else { panic!("not an opening") };
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -139,8 +139,7 @@ fn greet(wire: &mut Wire, script: &Script) -> Segment {
     let mut attach = wire.receive(Duration::from_secs(5)).unwrap();
     let segment = Segment::from_named_fd(attach.fds.pop().unwrap()).unwrap();
     *script.segment.lock().unwrap() = Some(segment.clone());
-    wire.answer(attach.id, &(), &[]).unwrap();
-    segment
+    Some((wire, attach.id, segment))
 }
 
 struct Life {

@@ -1,6 +1,6 @@
 //! Ranks that were killed in the body of a step, behind the snapshot at its bottom. What that body adds to histories
 //! behind the snapshot is not there, and a restart from it does not make it: the state is that of the next head. Such a
-//! restart says so, and takes points away to which one of those ranks had not given its share.
+//! restart says so, and takes points away to which one of those ranks had not given its value.
 //!
 //! ```text
 //!  head h --- computes --- snapshot h+1 --- rows of h --- head h+1
@@ -34,11 +34,34 @@ pub fn note_cut(conn: &Connection, session: u64, head: i64) -> Result<()> {
         .map_err(|e| sql_error("where a rank was killed cannot be noted", e))
 }
 
-/// A point of that step was made without the share of a rank that has left.
+fn not_noted(e: rusqlite::Error) -> forebay_types::Error {
+    sql_error("a point that lacks the value of a rank cannot be noted", e)
+}
+
+/// A point lacks the value of a rank that was killed in the body of its step.
 pub(super) fn note_short(conn: &Connection, point: i64, step: i64) -> Result<()> {
-    conn.execute("INSERT OR REPLACE INTO fb_short VALUES(?1, ?2)", [point, step])
-        .map(drop)
-        .map_err(|e| sql_error("a point that lacks a share cannot be noted", e))
+    conn.execute("INSERT OR REPLACE INTO fb_short VALUES(?1, ?2)", [point, step]).map(drop).map_err(not_noted)
+}
+
+/// So do points of that session's step that are another rank's, in curves to which it gave and that are not reduced.
+pub(super) fn note_others(conn: &Connection, session: u64) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO fb_short SELECT f.point, f.step
+               FROM fb_cut c JOIN fb_sessions s ON s.session = c.session JOIN fb_places f ON f.step = c.head
+               JOIN fb_diagrams d ON d.id = f.diagram
+               WHERE c.session = ?1 AND f.point IS NOT NULL AND f.rank > s.rank
+                   AND json_extract(d.declaration, '$.reduce') IS NULL
+                   AND EXISTS (SELECT 1 FROM fb_given g
+                       WHERE g.session = c.session AND g.diagram = f.diagram AND g.curve = f.curve)";
+    conn.execute(sql, [session as i64]).map(drop).map_err(not_noted)
+}
+
+/// The sessions of this life of the run whose ranks were killed in the body of that step, and those ranks.
+pub(super) fn killed_at(conn: &Connection, step: i64) -> Result<Vec<(u64, u32)>> {
+    let life = super::now_fact(conn, "life")?;
+    let sql = "SELECT c.session, s.rank FROM fb_cut c JOIN fb_sessions s ON s.session = c.session
+               WHERE c.head = ?1 AND c.session >= ?2";
+    let read = |r: &rusqlite::Row| Ok((r.get::<_, i64>(0)? as u64, r.get(1)?));
+    conn.prepare_cached(sql).and_then(|mut s| s.query_map([step, life], read)?.collect()).map_err(failed)
 }
 
 /// The ranks that were killed in the body behind which the state of that step is, and the head of that body.
@@ -94,7 +117,7 @@ pub fn cut_behind(conn: &Connection, back: &Restarted) -> Result<Option<String>>
         if is_short {
             let short = format!("rowid IN (SELECT point FROM fb_short WHERE step = {head})");
             points::take(conn, &format!("diagram = {id} AND {short}"))?;
-            name += ", without points to which a rank had not given its share,";
+            name += ", without points to which a rank had not given its value,";
         }
         let sql = format!("SELECT count(*) FROM fb_points WHERE diagram = {id} AND step = ?1");
         compare(name, "points".to_owned(), &sql)?;

@@ -18,7 +18,7 @@
 //! When the run goes back and not all ranks have come, a point of an earlier life holds what the others gave to it: it
 //! *stands*, and what is given anew are shares beside it, until the last rank comes.
 
-use super::{now_fact, set_fact, sql_error};
+use super::{cut, now_fact, set_fact, sql_error};
 use forebay_types::Result;
 use forebay_types::watch::Reduce;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -188,6 +188,9 @@ pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, 
         (None, _) => {
             let row = add_point(conn, by.session, (by.diagram, curve), step, t, value)?;
             put_place(conn, &place, by.rank, 1, Some(row))?;
+            if is_for_another(conn, by, curve, step)? {
+                cut::note_short(conn, row, step)?;
+            }
             Ok(Fate::New(row, value))
         }
     }
@@ -244,8 +247,8 @@ fn share(
     let fate = match point {
         Some(row) => change_point(conn, row, reduced(conn, p, how)?)?,
         None if given >= by.size || left()? => {
-            let value = reduced(conn, p, how)?;
-            Fate::New(add_point(conn, by.session, (p.diagram, p.curve), p.step, p.abscissa(), value)?, value)
+            let (row, value) = add_reduced(conn, by.session, p, how)?;
+            Fate::New(row, value)
         }
         None => Fate::Unseen,
     };
@@ -342,6 +345,38 @@ fn reduced(conn: &Connection, p: &Place, how: Reduce) -> Result<f64> {
     Ok(how.of(shares(conn, p)?.into_iter().map(|s| s.1)))
 }
 
+/// Writes a point of what there is; gives its row and its value.
+fn add_reduced(conn: &Connection, session: u64, p: &Place, how: Reduce) -> Result<(i64, f64)> {
+    let value = reduced(conn, p, how)?;
+    let row = add_point(conn, session, (p.diagram, p.curve), p.step, p.abscissa(), value)?;
+    if now_fact(conn, "left")? > 0 {
+        let gave: BTreeSet<u32> = shares(conn, p)?.into_iter().map(|s| s.0).collect();
+        if cut::killed_at(conn, p.step)?.iter().any(|(_, rank)| !gave.contains(rank)) {
+            cut::note_short(conn, row, p.step)?;
+        }
+    }
+    Ok((row, value))
+}
+
+/// Whether a lower rank's value would stand where this rank's does now, had it not been killed: it gave to that curve.
+fn is_for_another(conn: &Connection, by: &Giver, curve: u32, step: i64) -> Result<bool> {
+    if now_fact(conn, "left")? == 0 {
+        return Ok(false);
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM fb_given WHERE session = ?1 AND diagram = ?2 AND curve = ?3)";
+    let gave = |session: u64| -> Result<bool> {
+        conn.prepare_cached(sql)
+            .and_then(|mut s| s.query_row(params![session as i64, by.diagram, curve], |r| r.get(0)))
+            .map_err(failed)
+    };
+    for (session, rank) in cut::killed_at(conn, step)? {
+        if rank < by.rank && gave(session)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether every rank has given its share, or has left.
 fn is_complete(conn: &Connection, p: &Place, size: u32, left: &BTreeSet<u32>) -> Result<bool> {
     let gave: BTreeSet<u32> = shares(conn, p)?.into_iter().map(|s| s.0).collect();
@@ -376,6 +411,7 @@ pub(super) fn note_left(conn: &Connection) -> Result<()> {
 pub(super) fn rank_leaves(conn: &Connection, session: u64) -> Result<Vec<Completed>> {
     conn.execute("DELETE FROM fb_numbers WHERE session = ?1", [session as i64]).map_err(broken)?;
     note_left(conn)?;
+    cut::note_others(conn, session)?;
     let open: bool = conn
         .query_row("SELECT count(*) > 0 FROM fb_sessions WHERE closed IS NULL", (), |r| r.get(0))
         .map_err(failed)?;
@@ -404,12 +440,8 @@ fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
             continue;
         }
         let Some(how) = super::watch::reduce_of(conn, p.diagram)? else { continue };
-        let value = reduced(conn, &p, how)?;
-        let row = add_point(conn, life as u64, (p.diagram, p.curve), p.step, p.abscissa(), value)?;
+        let (row, value) = add_reduced(conn, life as u64, &p, how)?;
         put_place(conn, &p, rank, given, Some(row))?;
-        if given < size {
-            super::cut::note_short(conn, row, p.step)?;
-        }
         let (diagram, curve, step, t) = (p.diagram, p.curve, p.step, p.abscissa());
         done.push(Completed { diagram, curve, row, step, t, value });
     }

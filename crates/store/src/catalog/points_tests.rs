@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::catalog::{
-    close_as, close_session, comes, curves, declare, diagrams, giver, open_session, open_sessions, scratch,
+    close_as, close_session, comes, curves, declare, diagrams, giver, note_cut, open_session, open_sessions,
+    scratch,
 };
 use forebay_types::watch::{Declare, Diagram, Kind};
 
@@ -222,4 +223,42 @@ fn ranks_number_diagrams_and_curves_for_themselves() {
         Ok(())
     })
     .unwrap();
+}
+
+/// Steps of points that lack the value of a rank that was killed.
+fn short(conn: &Connection) -> Vec<i64> {
+    let sql = "SELECT p.step FROM fb_points p JOIN fb_short f ON f.point = p.rowid AND f.step = p.step ORDER BY p.rowid";
+    conn.prepare(sql).unwrap().query_map((), |r| r.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Rank 0 of two is killed in the body of step 4; `gave` its values up to there, and rank 1 gives its own of that step
+/// before that is known, or behind it.
+fn killed_in_step_4(reduce: Option<Reduce>, gave: std::ops::Range<i64>, before: bool) -> Vec<i64> {
+    let (_dir, mut c) = scratch();
+    c.transaction(|tx| {
+        let r = ranks(tx, 2, reduce);
+        gave.for_each(|step| _ = give(tx, r[0], step, 1.0));
+        let known = if before { 5 } else { 4 };
+        (0..known).for_each(|step| _ = give(tx, r[1], step, 2.0));
+        note_cut(tx, r[0], 4)?;
+        close_session(tx, r[0])?;
+        (known..7).for_each(|step| _ = give(tx, r[1], step, 2.0));
+        Ok(short(tx))
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_point_that_lacks_the_value_of_a_rank_that_was_killed_in_its_step_is_known() {
+    for before in [true, false] {
+        for reduce in [None, Some(Reduce::Sum)] {
+            assert_eq!(killed_in_step_4(reduce, 0..4, before), [4], "{reduce:?}, {before}");
+            assert_eq!(
+                killed_in_step_4(reduce, 0..5, before),
+                [0; 0],
+                "{reduce:?}, {before}: it had given it"
+            );
+        }
+        assert_eq!(killed_in_step_4(None, 0..0, before), [0; 0], "{before}: it gives nothing to that curve");
+    }
 }

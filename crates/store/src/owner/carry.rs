@@ -166,7 +166,9 @@ impl Intake {
         };
         // Who brings the rest of a session and dies is followed by somebody who begins anew.
         let bringing: Vec<(u64, u64)> = attached.iter().filter_map(|(n, a)| Some((*n, a.after()?))).collect();
+        let cut: Vec<(u64, i64)> = group.iter().filter_map(|item| self.cut_off(item)).collect();
         let apply_all = |tx: &rusqlite::Connection, group: &[Item], rings: &Rings| {
+            cut.iter().try_for_each(|(session, head)| catalog::note_cut(tx, *session, *head))?;
             let effects = apply_all(tx, group, rings)?;
             for (session, origin) in &bringing {
                 let of_it = |(of, seq)| (of == *session).then_some(seq);
@@ -208,6 +210,14 @@ impl Intake {
             }
         };
         self.follows.push_back(follows);
+    }
+
+    /// The session that ends with this item without a word of its rank, and the head that it had come to: what is not
+    /// noted when it ends, a restart says nothing of.
+    fn cut_off(&self, item: &Item) -> Option<(u64, i64)> {
+        let Item::Closed { session, .. } = item else { return None };
+        let hung = self.machine.session(*session).is_some_and(|s| !s.clean);
+        Some((*session, self.attached.get(session).filter(|_| hung)?.head_of_the_dead()?))
     }
 
     /// A put whose block was given back when it was stored, and whose row was lost with the log of the catalog: its
@@ -348,10 +358,6 @@ impl Intake {
     /// A session is over: nothing in its segments is needed any more.
     fn leave(&mut self, n: u64, clean: bool) {
         let Some(s) = self.attached.remove(&n) else { return };
-        if let Some(head) = s.head_of_the_dead().filter(|_| !clean) {
-            // Without it a restart says nothing of what was cut off.
-            let _ = self.catalog.lazy_transaction(|tx| catalog::note_cut(tx, n, head), |()| true);
-        }
         // It may say more already.
         s.segment.word(word::CLOSED).fetch_max(1, Ordering::SeqCst);
         s.sink.closed(n, clean);

@@ -197,10 +197,10 @@ pub(super) fn is_used(segment: &Segment) -> bool {
     segment.creator_lives() && segment.creator() != Process::current()
 }
 
-/// The same of a path; one that cannot be looked at may be.
+/// The same of a path, of one that its rank has not left; one that cannot be looked at may be.
 fn may_be_used(path: &Path) -> bool {
     match Segment::open(path) {
-        Ok(segment) => is_used(&segment),
+        Ok(segment) => is_used(&segment) && segment.word(word::LEFT).load(Ordering::SeqCst) == 0,
         Err(e) => !matches!(e.code(), Code::Corrupt | Code::VersionMismatch | Code::NotFound),
     }
 }
