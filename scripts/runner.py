@@ -208,12 +208,18 @@ def line(word: str, name: str, seconds: float, rest: str) -> None:
     print(f"{word:<5} {name:<14} {int(seconds) // 60:3d}:{int(seconds) % 60:02d}  {rest}", flush=True)
 
 
+FAILURE = re.compile(
+    r"^(error|FAILED|E   |test .* FAILED|not ok|thread .* panicked|chaos: seed|  (LOSS|HANG|LEFTOVER) |again: )"
+)
+
+
 def show(stage: Stage, tail: int = 80) -> None:
-    """The end of a failed stage's log."""
+    """What failed in a stage, each with the two lines behind it, and the end of its log."""
     log = LOGS / f"{stage.name.replace(' ', '-')}.log"
     lines = COLOURS.sub("", log.read_text(errors="replace")).splitlines()
-    failures = [text for text in lines if re.search(r"^(error|FAILED|test .* FAILED|not ok)", text)]
-    for text in [*failures[:20], *lines[-tail:]]:
+    found = [at for at, text in enumerate(lines) if FAILURE.search(text)]
+    failures = sorted({near for at in found[:20] for near in range(at, min(at + 3, len(lines)))})
+    for text in [*(lines[at] for at in failures), *lines[-tail:]]:
         print(f"    {text}")
     print(f"    (all of it: {log.relative_to(ROOT)})", flush=True)
 

@@ -53,6 +53,48 @@ def test_services_are_offered_and_called_by_a_python_whose_environment_is_not_ac
     assert ended(server) == ("", "")
 
 
+def test_a_server_whose_agent_was_killed_is_shown_by_status(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "services.py"
+    file.write_text(SERVICE)
+    place.command("up")
+    (agent,) = json.loads(place.command("status", "--json"))
+    server = place.serve(file)
+    os.kill(agent["pid"], signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{agent['pid']}").exists(), what="the agent's end")
+    said = place.command("status")
+    assert f"server: pid {server.pid}, and no agent is up" in said and "nothing of Forebay" not in said, said
+    (found,) = json.loads(place.command("status", "--json"))
+    assert (found["role"], found["pid"]) == ("server", server.pid)
+    place.command("up")
+    until(lambda: f"(pid {server.pid}): offers" in place.command("status"), what="its announcement")
+    assert "no agent is up" not in place.command("status")
+
+
+READS_WITH_FEW_FILES = """
+import os, resource, sys, forebay as fb
+taken = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        taken.append(os.open("/", os.O_RDONLY))
+except OSError:
+    os.close(taken.pop())
+try:
+    fb.open(sys.argv[1], "r")
+except fb.Full as e:
+    print(os.getpid(), e)
+"""
+
+
+def test_who_may_open_no_more_files_is_told_so_and_not_that_a_run_cannot_be_read(
+    place: Place, run_dir: Path
+) -> None:
+    with fb.open(run_dir) as run:
+        run["x"] = np.ones(3)
+    pid, _, said = place.run_python(READS_WITH_FEW_FILES, run_dir).partition(" ")
+    assert f"process {pid} (python" in said and "its limit is 64" in said and "ulimit -n" in said, said
+
+
 def test_a_python_without_the_package_is_named_with_the_remedy(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "services.py"
     file.write_text(SERVICE)

@@ -3,7 +3,7 @@
 use crate::diary::seconds_now;
 use crate::rendezvous::Address;
 use crate::start::{running, running_or_silent};
-use crate::words::{AdminRequest, Listening, Owners, RunStatus, Silent, Status, Steered};
+use crate::words::{AdminRequest, Listening, Owners, RunStatus, Silent, Status, Steered, Unlisted};
 use forebay_arena::{Process, ProcessState, place};
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
@@ -54,18 +54,7 @@ fn agent() -> Result<PathBuf> {
 pub fn owners() -> Result<Owners> {
     let mut found = Owners::default();
     let agent = running_or_silent()?;
-    let dir = place::runtime_dir()?;
-    let entries =
-        std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot read {}", dir.display()), e))?;
-    let mut sockets: Vec<PathBuf> = entries
-        .filter_map(|e| Some(e.ok()?.path()))
-        .filter(|p| {
-            p.file_name()
-                .and_then(|n| n.to_str())
-                .is_some_and(|n| n.starts_with("run-") && n.ends_with(".sock"))
-        })
-        .collect();
-    sockets.sort();
+    let sockets = sockets("run-")?;
     for (role, socket) in agent.iter().map(|s| ("agent", s)).chain(sockets.iter().map(|s| ("run", s))) {
         match look(role, socket) {
             Look::Answers(status) => found.answering.push(*status),
@@ -74,7 +63,34 @@ pub fn owners() -> Result<Owners> {
             Look::Gone => {}
         }
     }
+    found.unlisted = unlisted(&found.answering)?;
     Ok(found)
+}
+
+/// The sockets of this user's processes that begin with a role.
+fn sockets(role: &str) -> Result<Vec<PathBuf>> {
+    let dir = place::runtime_dir()?;
+    let entries =
+        std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot read {}", dir.display()), e))?;
+    let is_of_role = |p: &PathBuf| {
+        let name = p.file_name().and_then(|n| n.to_str());
+        name.is_some_and(|n| n.starts_with(role) && n.ends_with(".sock"))
+    };
+    let mut sockets: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).filter(is_of_role).collect();
+    sockets.sort();
+    Ok(sockets)
+}
+
+/// The servers that live and that none of these owners knows.
+fn unlisted(owners: &[Status]) -> Result<Vec<Unlisted>> {
+    let known: Vec<u32> =
+        owners.iter().flat_map(|owner| &owner.directory.servers).map(|server| server.info.pid).collect();
+    let lives = |socket: PathBuf| {
+        let pid = Wire::listening(&socket).filter(Process::alive)?.pid;
+        Some(Unlisted { pid, socket: socket.display().to_string() })
+    };
+    let servers = sockets("server-")?.into_iter().filter_map(lives);
+    Ok(servers.filter(|server| !known.contains(&server.pid)).collect())
 }
 
 /// What a look at a socket finds.

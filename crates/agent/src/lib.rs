@@ -31,4 +31,4 @@ pub use host::{HostOptions, host};
 pub use owner::steering;
 pub use rendezvous::Address;
 pub use start::{look_in, running, start_by_need, start_to_stay};
-pub use words::{AdminRequest, Listening, Owners, RankStatus, RunStatus, Silent, Status, Steered};
+pub use words::{AdminRequest, Listening, Owners, RankStatus, RunStatus, Silent, Status, Steered, Unlisted};

@@ -132,6 +132,17 @@ pub struct Owners {
     pub answering: Vec<Status>,
     /// Those that live and do not.
     pub silent: Vec<Silent>,
+    /// Servers of which none of these knows, for the agent that did is gone.
+    pub unlisted: Vec<Unlisted>,
+}
+
+/// A server that no owner knows of. It announces itself to the next agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted {
+    /// Its pid.
+    pub pid: u32,
+    /// Its socket.
+    pub socket: String,
 }
 
 /// An owner that lives and does not answer: it is stopped, or very busy. What is known of it the system says.

@@ -16,8 +16,9 @@ pub fn cannot(what: impl std::fmt::Display, cause: impl Into<io::Error>) -> Erro
             Error::new(
                 Code::Full,
                 format!(
-                    "{what}: this process may open no more files, its limit is {limit}; raise it with `ulimit -n` \
-                     before the program starts, or open fewer"
+                    "{what}: {} may open no more files, its limit is {limit}; raise it with `ulimit -n` before it \
+                     starts, or open fewer",
+                    this_process()
                 ),
             )
         }
@@ -27,6 +28,13 @@ pub fn cannot(what: impl std::fmt::Display, cause: impl Into<io::Error>) -> Erro
         ),
         _ => Error::io(what, cause),
     }
+}
+
+/// The process for people; who reads that of an agent or a server is another one. A link is read without a descriptor.
+fn this_process() -> String {
+    let exe = std::env::current_exe().unwrap_or_default();
+    let name = exe.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    format!("process {} ({name})", std::process::id())
 }
 
 /// A thread that could not be started, which is for want of memory or of leave.
@@ -79,6 +87,7 @@ mod tests {
         assert_eq!(e.code(), Code::Full);
         let limit = getrlimit(Resource::Nofile).current.map_or("none".to_owned(), |n| n.to_string());
         assert!(e.text().contains(&limit) && e.text().contains("ulimit -n"), "{e}");
+        assert!(e.text().contains(&format!("process {} (forebay_arena-", std::process::id())), "{e}");
         assert_eq!(cannot("cannot read", Errno::IO).code(), Code::Io);
     }
 }

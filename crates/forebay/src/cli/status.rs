@@ -4,7 +4,7 @@ use super::leftover::{Look, leftovers, lines};
 use super::out::{Out, bytes};
 use super::partial;
 use forebay::{Code, Error, Result};
-use forebay_agent::{Owners, RunStatus, Silent, Status as Of};
+use forebay_agent::{Owners, RunStatus, Silent, Status as Of, Unlisted};
 use forebay_arena::process::go_on_or_end;
 use forebay_arena::{Process, ProcessState};
 use forebay_types::counted;
@@ -26,7 +26,9 @@ impl Status {
         if out.json {
             let found = asked?;
             let all = found.answering.iter().map(|s| json!(s)).chain(found.silent.iter().map(machine));
-            out.value(&all.collect())?;
+            let unlisted =
+                |s: &Unlisted| json!({"role": "server", "pid": s.pid, "socket": s.socket, "runs": []});
+            out.value(&all.chain(found.unlisted.iter().map(unlisted)).collect())?;
             return answers(&found);
         }
         // What the dead have left is seen without the agent, too.
@@ -47,11 +49,17 @@ fn answers(found: &Owners) -> Result<()> {
 }
 
 fn show_all(out: &Out, found: &Owners) -> Result<()> {
-    if found.answering.is_empty() && found.silent.is_empty() {
+    if found.answering.is_empty() && found.silent.is_empty() && found.unlisted.is_empty() {
         out.line("nothing of Forebay runs here; `forebay up` starts an agent")?;
     }
     found.answering.iter().try_for_each(|s| owner(out, s))?;
-    found.silent.iter().try_for_each(|s| silent(out, s))
+    found.silent.iter().try_for_each(|s| silent(out, s))?;
+    found.unlisted.iter().try_for_each(|s| {
+        let pid = s.pid;
+        out.line(format!(
+            "server: pid {pid}, and no agent is up that knows it; it announces itself to the next one (`forebay up`)"
+        ))
+    })
 }
 
 /// One that does not answer, in JSON; its runs as those of the others.

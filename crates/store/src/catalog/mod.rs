@@ -94,9 +94,11 @@ pub use watch::{
 
 use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
+use forebay_arena::limits;
 use forebay_types::{Code, Error, Result};
 use presence::{Held, Kept, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use rustix::io::Errno;
 use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -513,6 +515,9 @@ fn shut_index(path: &Path) {
 fn unsettled(path: &Path, e: rusqlite::Error) -> Error {
     let place = path.display();
     match e.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) if lacks_descriptors().is_some() => {
+            sql_error(&format!("cannot read {place}"), e)
+        }
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Error::new(
             Code::ReadOnly,
             format!(
@@ -622,6 +627,12 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
     if e.sqlite_error().is_some_and(|e| e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
         return Error::new(Code::Full, format!("{what}: the disk is full"));
     }
+    // Nor why it cannot open a file.
+    if e.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+        && let Some(e) = lacks_descriptors()
+    {
+        return limits::cannot(what, e);
+    }
     let code = match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Code::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Code::ReadOnly,
@@ -636,6 +647,12 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
         rusqlite::Error::SqlInputError { msg, .. } => Error::new(code, format!("{what}: {msg}")),
         e => Error::new(code, format!("{what}: {e}")),
     }
+}
+
+/// Why this process, or this machine, can open no file now, if that is so.
+fn lacks_descriptors() -> Option<std::io::Error> {
+    let e = std::fs::File::open("/").err()?;
+    matches!(Errno::from_io_error(&e), Some(Errno::MFILE | Errno::NFILE)).then_some(e)
 }
 
 /// Whether a value was read that nobody has written: text that is none, or a value of another type.
