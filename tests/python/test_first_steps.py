@@ -59,6 +59,8 @@ def test_a_server_whose_agent_was_killed_is_shown_by_status(place: Place, tmp_pa
     place.command("up")
     (agent,) = json.loads(place.command("status", "--json"))
     server = place.serve(file)
+    offers = f"(pid {server.pid}): offers"
+    until(lambda: offers in place.command("status"), what="its announcement")
     os.kill(agent["pid"], signal.SIGKILL)
     until(lambda: not Path(f"/proc/{agent['pid']}").exists(), what="the agent's end")
     said = place.command("status")
@@ -66,7 +68,7 @@ def test_a_server_whose_agent_was_killed_is_shown_by_status(place: Place, tmp_pa
     (found,) = json.loads(place.command("status", "--json"))
     assert (found["role"], found["pid"]) == ("server", server.pid)
     place.command("up")
-    until(lambda: f"(pid {server.pid}): offers" in place.command("status"), what="its announcement")
+    until(lambda: offers in place.command("status"), what="its announcement to the next one")
     assert "no agent is up" not in place.command("status")
 
 
