@@ -88,7 +88,9 @@ def points(run: fb.Run, title: str) -> list[tuple[int, float]]:
     return [(row["step"], row["value"]) for row in run.sql(sql, [title])]
 
 
-@pytest.mark.parametrize(("dies", "lacks"), [("14kept", ["rows", "energy", "own"]), ("14row", ["energy", "own"])])
+@pytest.mark.parametrize(
+    ("dies", "lacks"), [("14kept", ["rows", "energy", "own"]), ("14row", ["energy", "own"])]
+)
 def test_what_a_kill_cut_off_behind_a_snapshot_is_named_by_the_restart(
     place: Place, run_dir: Path, dies: str, lacks: list[str]
 ) -> None:
