@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::Doorbell;
 use forebay_link::{Frame, Header, Link, ShmLink, Wire};
-use forebay_types::call::{self, BIG_ENDIAN, Call, Item, Place, ServerRequest, kind};
+use forebay_types::call::{self, BIG_ENDIAN, Call, Item, Location, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Result, Shape};
@@ -95,15 +95,15 @@ fn arguments_that_lie_about_their_place_are_refused() {
     let _server = world.server("one", 1);
     let mut raw = attach(&world);
     let meta = ArrayMeta::new(DType::F64, Shape::new(&[512]).unwrap());
-    let at = |segment, index| Item::Array(meta, Place::Block(BlockRef { segment, index, bytes: 4096 }));
+    let at = |segment, index| Item::Array(meta, Location::Block(BlockRef { segment, index, bytes: 4096 }));
     let a = Item::Scalar(1.0.into());
-    let bad = [at(0, 3), at(0, u32::MAX), at(1, 0), Item::Array(meta, Place::None { bytes: 4096 })];
+    let bad = [at(0, 3), at(0, u32::MAX), at(1, 0), Item::Array(meta, Location::None { bytes: 4096 })];
     for (i, y) in bad.into_iter().enumerate().take(3) {
         let (code, text) = ask(&mut raw, i as u64, 0, "axpy", &[a, y, y]);
         assert_ne!(code, 0, "{text}");
     }
     let huge = ArrayMeta::new(DType::F64, Shape::new(&[1 << 30]).unwrap());
-    let none = Item::Array(huge, Place::None { bytes: 8 << 30 });
+    let none = Item::Array(huge, Location::None { bytes: 8 << 30 });
     let (code, text) = ask(&mut raw, 9, 0, "axpy", &[a, none, none]);
     assert!(code == Code::Corrupt as u32 && text.contains("no block"), "{text}");
     let (code, text) = ask(&mut raw, 10, 0, "axpy", &[a]);

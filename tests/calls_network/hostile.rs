@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use forebay_link::net::{Address, Fingerprint, NetLink, Received};
 use forebay_link::pool::{Budget, Pool};
 use forebay_link::{Header, Link, Wire};
-use forebay_types::call::{self, Call, Item, Place, ServerRequest, kind};
+use forebay_types::call::{self, Call, Item, Location, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Shape};
@@ -78,7 +78,7 @@ fn arguments_that_did_not_come_are_refused() {
     let _server = world.server("one", 1);
     let mut link = attach(&world);
     let meta = ArrayMeta::new(DType::F64, Shape::new(&[512]).unwrap());
-    let at = |segment, index| Item::Array(meta, Place::Block(BlockRef { segment, index, bytes: 4096 }));
+    let at = |segment, index| Item::Array(meta, Location::Block(BlockRef { segment, index, bytes: 4096 }));
     let a = Item::Scalar(1.0.into());
     for (i, y) in [at(0, 0), at(0, 3), at(0, u32::MAX), at(1, 0)].into_iter().enumerate() {
         let (code, text) = ask(&mut link, 1 + i as u64, 0, "axpy", &[a, y, y]);
@@ -94,7 +94,7 @@ fn arguments_that_did_not_come_are_refused() {
         assert!(code == Code::Corrupt as u32, "{text}");
     }
     let huge = ArrayMeta::new(DType::F64, Shape::new(&[1 << 32]).unwrap());
-    let none = Item::Array(huge, Place::None { bytes: 8 << 32 });
+    let none = Item::Array(huge, Location::None { bytes: 8 << 32 });
     let (code, text) = ask(&mut link, 20, 0, "axpy", &[a, none, none]);
     assert!(code == Code::Full as u32, "{text}");
     assert_eq!(ask(&mut link, 21, 0, "void", &[]).0, 0);

@@ -6,7 +6,7 @@ use forebay_client::call::Arg;
 use forebay_link::net::{Listen, Lobby, NetLink, Received};
 use forebay_link::pool::{Budget, Pool};
 use forebay_link::{Header, Link, Locator, Wire};
-use forebay_types::call::{self, Attached, BIG_ENDIAN, Item, Outcome, Place, ServerRequest, kind};
+use forebay_types::call::{self, Attached, BIG_ENDIAN, Item, Location, Outcome, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::directory::{BrokerRequest, Incarnation, Listens, ServerInfo};
 use forebay_types::record::BlockRef;
@@ -68,8 +68,8 @@ fn results_of_a_machine_of_the_other_byte_order_are_made_right() {
             |dtype, n: u64, place| Item::Array(ArrayMeta::new(dtype, Shape::new(&[n]).unwrap()), place);
         let part = BlockRef { segment: 0, index: 0, bytes: 4 * u64::from(n) };
         let items = [
-            array(DType::C64, 3, Place::Inline { at: 0, bytes: 24 }),
-            array(DType::I32, n.into(), Place::Block(part)),
+            array(DType::C64, 3, Location::Inline { at: 0, bytes: 24 }),
+            array(DType::I32, n.into(), Location::Block(part)),
         ];
         let mut w = Writer::new();
         let outcome = Outcome { code: 0, running: 0, queued: 0, waited_ns: 0, ran_ns: 0, text: "" };

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use forebay::call::{Arg, Client};
-use forebay::{Cell, Code, Column, DiagramOptions, Error, Kind, Mode, OpenOptions, Piece, Place, PutOptions};
+use forebay::{
+    ArrayOptions, Cell, Code, Column, DiagramOptions, Error, Kind, Mode, OpenOptions, Place, PutOptions,
+};
 use forebay::{Result, Run, Shape, TableOptions, View};
 
 use crate::check::check;
@@ -239,14 +241,14 @@ fn take(part: &Part, run: &Run, step: i64, state: &[f64]) -> Result<()> {
         let (rank, size) = (u64::from(rank), u64::from(part.size));
         Ok(Place::At { offset: Shape::new(&[rank * n])?, global: Shape::new(&[size * n])? })
     };
-    snapshot.put("electrons/x", View::of(&values, &[n])?, Piece { units: "m", place: block(n)? })?;
+    snapshot.put("electrons/x", View::of(&values, &[n])?, ArrayOptions { units: "m", place: block(n)? })?;
     let n = STATE as u64;
-    snapshot.put("state", View::of(state, &[n])?, Piece { units: "", place: block(n)? })?;
+    snapshot.put("state", View::of(state, &[n])?, ArrayOptions { units: "", place: block(n)? })?;
     let few = 10 + u64::from(rank);
     let some = View::of(&values[..few as usize], &[few])?;
-    snapshot.put("behind", some, Piece { units: "", place: Place::Append })?;
+    snapshot.put("behind", some, ArrayOptions { units: "", place: Place::Append })?;
     if rank == 0 {
-        snapshot.put("E", View::of(&values[..64], &[64])?, Piece::default())?;
+        snapshot.put("E", View::of(&values[..64], &[64])?, ArrayOptions::default())?;
     }
     snapshot.end()?;
     if step == 0 && !part.calm { snapshot.wait(Some(Duration::from_secs(20))) } else { Ok(()) }

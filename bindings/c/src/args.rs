@@ -104,7 +104,7 @@ pub struct Prepared {
 /// Where results go.
 #[derive(Default)]
 pub struct Back {
-    values: Vec<Place>,
+    values: Vec<ResultVariable>,
     /// Arrays that went as copies of their own.
     copies: Vec<Copied>,
     /// What the call refers to, kept until it is done.
@@ -112,7 +112,7 @@ pub struct Back {
 }
 
 /// The variable of a result that is no array.
-struct Place {
+struct ResultVariable {
     data: *mut c_void,
     length: *mut i64,
     dtype: DType,
@@ -345,7 +345,7 @@ impl Prepared {
             given::slice_mut(arg.data.cast::<u8>(), capacity, "data")?;
             given::optional_out(arg.length, "length")?;
             let (data, length) = (arg.data, arg.length);
-            self.back.values.push(Place { data, length, dtype, capacity, name: param.name.clone() });
+            self.back.values.push(ResultVariable { data, length, dtype, capacity, name: param.name.clone() });
         }
         Ok(())
     }
@@ -403,7 +403,7 @@ impl Back {
     }
 }
 
-impl Place {
+impl ResultVariable {
     /// A result as the bytes of its variable.
     fn fit(&self, value: Value) -> Result<Vec<u8>> {
         let bytes = match value {

@@ -13,7 +13,7 @@ use crate::args::Back;
 use crate::data::{NAME, letters};
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
-use crate::handle::{self, Held};
+use crate::handle::{self, InUse};
 use crate::kinds::fb_future;
 use crate::run::busy;
 
@@ -179,7 +179,7 @@ pub extern "C" fn fb_wait(future: *mut fb_future, timeout: f64) -> fb_status {
     })
 }
 
-fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<Held<FutureObject>>> {
+fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<InUse<FutureObject>>> {
     let futures = given::slice(futures, count.into(), "futures")?;
     if (1..futures.len()).any(|at| futures[..at].contains(&futures[at])) {
         return Err(Error::bad("a call stands among the futures twice; give each once"));
@@ -187,7 +187,7 @@ fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<Held<FutureO
     futures.iter().map(|future| handle::get(future.cast_const())).collect()
 }
 
-fn heed(held: &[Held<FutureObject>], states: &mut [Taken<'_>]) {
+fn heed(held: &[InUse<FutureObject>], states: &mut [Taken<'_>]) {
     held.iter().zip(states).for_each(|(future, state)| future.heed(state));
 }
 

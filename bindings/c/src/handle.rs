@@ -85,7 +85,7 @@ fn new_slot(index: u32) -> &'static Slot {
 }
 
 /// An object in use: it lives as long as this.
-pub struct Held<T> {
+pub struct InUse<T> {
     slot: &'static Slot,
     index: u32,
     object: *const Boxed<T>,
@@ -93,7 +93,7 @@ pub struct Held<T> {
     _here: PhantomData<*const ()>,
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for InUse<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -102,7 +102,7 @@ impl<T> Deref for Held<T> {
     }
 }
 
-impl<T> Drop for Held<T> {
+impl<T> Drop for InUse<T> {
     fn drop(&mut self) {
         unpin(self.slot, self.index);
     }
@@ -166,7 +166,7 @@ pub fn give<P: Opaque>(object: P::Object, owner: u64) -> Result<*mut P> {
 
 /// The object of a handle.
 #[inline]
-pub fn get<P: Opaque>(handle: *const P) -> Result<Held<P::Object>> {
+pub fn get<P: Opaque>(handle: *const P) -> Result<InUse<P::Object>> {
     let id = handle.addr() as u64;
     let index = (id & ((1 << INDEX_BITS) - 1)) as u32;
     if id >> 52 != MARK << 4 | P::KIND as u64 {
@@ -183,7 +183,7 @@ pub fn get<P: Opaque>(handle: *const P) -> Result<Held<P::Object>> {
         return Err(stale::<P>());
     }
     let object = slot.object.load(Ordering::Relaxed).cast_const().cast::<Boxed<P::Object>>();
-    Ok(Held { slot, index, object, _here: PhantomData })
+    Ok(InUse { slot, index, object, _here: PhantomData })
 }
 
 #[cold]

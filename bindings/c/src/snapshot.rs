@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{Allocated, ArrayMeta, Code, Error, Kept, Piece, Place, Result, Snapshot};
+use forebay::{Allocated, ArrayMeta, ArrayOptions, Code, Error, Kept, Place, Result, Snapshot};
 
 use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
@@ -163,7 +163,7 @@ pub extern "C" fn fb_snapshot_put_with(
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let given = Given::of(array, "array")?;
         let place = place(&given.meta, offset, global)?;
-        object.taken()?.0.put(name, given.view()?, Piece { units, place })
+        object.taken()?.0.put(name, given.view()?, ArrayOptions { units, place })
     })
 }
 
@@ -190,7 +190,8 @@ pub extern "C" fn fb_snapshot_allocate(
         let opts = given::options(opts, "fb_piece_opts")?;
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let (snapshot, rooms) = object.taken()?;
-        let room = snapshot.allocate(name, meta, Piece { units, place: place(&meta, offset, global)? })?;
+        let room =
+            snapshot.allocate(name, meta, ArrayOptions { units, place: place(&meta, offset, global)? })?;
         out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
         rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         Ok(())

@@ -1,7 +1,7 @@
 //! Calls to services.
 //!
 //! ```text
-//! Python's arguments -> Held (views of the caller's arrays) -> the facade -> results in place, the rest returned
+//! Python's arguments -> PendingArguments (views of the caller's arrays) -> the facade -> results in place, the rest returned
 //! ```
 //! Only what cannot be used where it lies takes the longer way over the signature: lists, other byte
 //! orders, arrays that share memory. Such an argument is copied, and copied back if it is a result.
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays::{Given, dtype_of, shape_of};
-use crate::ffi::held::{Held, HeldFuture};
+use crate::ffi::held::{HeldFuture, PendingArguments};
 use crate::future::Future;
 use crate::notify::Notify;
 use crate::reference::Reference;
@@ -41,7 +41,7 @@ pub struct CopyBack {
 
 /// The arguments of a call.
 struct Arguments {
-    held: Held,
+    held: PendingArguments,
     back: Vec<CopyBack>,
 }
 
@@ -52,7 +52,7 @@ impl Client {
     }
 
     fn arguments(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
-        let mut out = Arguments { held: Held::default(), back: Vec::new() };
+        let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
         for value in args.iter() {
             if !out.take(&value)? {
                 return self.arguments_by_signature(name, args);
@@ -72,7 +72,7 @@ impl Client {
             let text = format!("{name} takes {takes} arguments and got {got}; its signature is {signature}");
             return Err(errors::bad(py, text));
         }
-        let mut out = Arguments { held: Held::default(), back: Vec::new() };
+        let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
         for (param, value) in params.into_iter().zip(args.iter()) {
             let is_result = param.way.comes() && param.extents.is_some();
             match scalar::from_python(&value)? {

@@ -1,7 +1,7 @@
 //! Calls under way, used by any thread of the program and by handlers of signals.
 //!
 //! ```text
-//! Slot: the call  --try_take--> Taken: one thread waits for it --dropped--> Slot --> the others see its end, or take it
+//! FutureState: the call  --try_take--> Taken: one thread waits for it --dropped--> FutureState --> the others see its end, or take it
 //!                                 ^ cancel() of another thread, or of a handler in this one, tells who waits
 //! ```
 //! How it ended stays in the slot: whoever waits, and however often, gets the same. An exception is made anew each time,
@@ -28,7 +28,7 @@ use crate::waits::{SLICE, duration, released, signals};
 /// A call under way.
 #[pyclass(frozen)]
 pub struct Future {
-    slot: Mutex<Slot>,
+    slot: Mutex<FutureState>,
     /// The call lies in its slot again.
     freed: Condvar,
     canceller: Canceller,
@@ -36,7 +36,7 @@ pub struct Future {
     name: String,
 }
 
-struct Slot {
+struct FutureState {
     /// None while a thread waits for it.
     call: Option<HeldFuture>,
     taken_by: Option<ThreadId>,
@@ -60,12 +60,18 @@ impl Future {
     pub fn new(mut call: HeldFuture, back: Vec<CopyBack>, name: &str) -> Future {
         let canceller = call.canceller();
         let timing = call.timing().clone();
-        let slot =
-            Slot { call: Some(call), taken_by: None, ended: None, returned: None, complete: false, timing };
+        let slot = FutureState {
+            call: Some(call),
+            taken_by: None,
+            ended: None,
+            returned: None,
+            complete: false,
+            timing,
+        };
         Future { slot: Mutex::new(slot), freed: Condvar::new(), canceller, back, name: name.to_owned() }
     }
 
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+    fn slot(&self) -> MutexGuard<'_, FutureState> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{ArrayMeta, DType, Order, Piece, Place, Shape};
+use forebay::{ArrayMeta, ArrayOptions, DType, Order, Place, Shape};
 use pyo3::prelude::*;
 
 use crate::arrays::Source;
@@ -94,7 +94,7 @@ impl Snapshot {
     ) -> PyResult<()> {
         let source = Source::in_c_order(value)?;
         let view = source.view(py)?;
-        let piece = Piece { units, place: place(py, append, offset, shape)? };
+        let piece = ArrayOptions { units, place: place(py, append, offset, shape)? };
         released(py, || self.inner.put(name, view, piece))
     }
 
@@ -117,7 +117,7 @@ impl Snapshot {
         let shape = Shape::new(&shape).map_err(raise)?;
         let order = if fortran { Order::F } else { Order::C };
         let meta = ArrayMeta { dtype, shape, order };
-        let piece = Piece { units, place: place(py, append, offset, global_shape)? };
+        let piece = ArrayOptions { units, place: place(py, append, offset, global_shape)? };
         let inner = released(py, || self.inner.allocate(name, meta, piece))?;
         let data = inner.as_mut_ptr();
         let owner = Bound::new(py, Room { inner })?;

@@ -4,7 +4,7 @@
 use crate::owner::steering::Ack;
 use crate::owner::{Page, Run};
 use forebay_arena::{Segment, TripleBuffer, TripleReader};
-use forebay_monitor::{Hub, Kept, Past, Reading, Rows, RunInfo, Source, Steer};
+use forebay_monitor::{Hub, Past, Reading, Rows, RunInfo, Source, Steer, StoredPoint};
 use forebay_types::watch::{Act, Declare, Phase, StateInfo};
 use forebay_types::{Code, Error, Result, limits};
 use std::path::PathBuf;
@@ -141,9 +141,9 @@ impl Past for Catalog {
 struct Points(forebay_store::Reader);
 
 impl Rows for Points {
-    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<Kept>> {
+    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<StoredPoint>> {
         let all = self.0.points_between(rows, of, most)?;
-        let kept = |p: forebay_store::catalog::Point| Kept {
+        let kept = |p: forebay_store::catalog::Point| StoredPoint {
             row: p.row,
             diagram: p.diagram,
             curve: p.curve,
@@ -155,7 +155,7 @@ impl Rows for Points {
 }
 
 /// The reading end of a curve in a rank's segment.
-struct Slot(TripleReader);
+struct CurveReader(TripleReader);
 
 fn slot(segment: &Segment, block: u32, points: u32) -> Result<Box<dyn Source>> {
     if points as usize > limits::POINTS {
@@ -164,10 +164,10 @@ fn slot(segment: &Segment, block: u32, points: u32) -> Result<Box<dyn Source>> {
             limits::POINTS
         )));
     }
-    Ok(Box::new(Slot(TripleBuffer::reader(segment.block(block)?, points)?)))
+    Ok(Box::new(CurveReader(TripleBuffer::reader(segment.block(block)?, points)?)))
 }
 
-impl Source for Slot {
+impl Source for CurveReader {
     fn latest(&mut self) -> Result<Option<Reading>> {
         Ok(self.0.latest().map(|(_, step, time, x, y)| Reading { step, time, x, y }))
     }

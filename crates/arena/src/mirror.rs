@@ -14,7 +14,7 @@ use crate::segment::{Inner, Segment};
 use forebay_types::{Code, Error, Result};
 use std::collections::BTreeMap;
 
-struct Held {
+struct LiveBlock {
     made: u32,
     offset: u64,
     len: u64,
@@ -23,7 +23,7 @@ struct Held {
 /// Takes the place of the allocator; one a segment.
 pub struct Mirror {
     segment: Segment,
-    live: BTreeMap<u32, Held>,
+    live: BTreeMap<u32, LiveBlock>,
     by_offset: BTreeMap<u64, u64>,
     releases_seen: u64,
 }
@@ -60,7 +60,7 @@ impl Mirror {
             );
             return Err(Error::new(Code::Full, text));
         }
-        self.live.insert(index, Held { made, offset, len });
+        self.live.insert(index, LiveBlock { made, offset, len });
         self.by_offset.insert(offset, len.max(1));
         self.segment.table().announce(index, made, offset, len);
         Ok(self.segment.handle(index, offset, len))

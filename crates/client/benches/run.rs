@@ -8,7 +8,7 @@ mod support;
 use std::hint::black_box;
 use std::time::Instant;
 
-use forebay_client::run::{Piece, PutOptions, View};
+use forebay_client::run::{ArrayOptions, PutOptions, View};
 use forebay_types::control::WhenFull;
 use forebay_types::watch::{Diagram, Kind};
 use support::Owner;
@@ -71,7 +71,7 @@ fn main() {
     for step in 0..13 {
         let snapshot = run.snapshot(step, None).unwrap();
         let began = Instant::now();
-        snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), Piece::default()).unwrap();
+        snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), ArrayOptions::default()).unwrap();
         if step >= 4 {
             // The first ones touch the arena's pages for the first time.
             times.push(began.elapsed().as_nanos() as f64);

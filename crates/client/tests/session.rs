@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use forebay_client::run::{Piece, PutOptions, Session, View};
+use forebay_client::run::{ArrayOptions, PutOptions, Session, View};
 use forebay_link::Listener;
 use forebay_types::control::{WhenFull, word};
 use forebay_types::watch::{Act, Diagram, Kind, Parameter};
@@ -36,13 +36,13 @@ fn puts_and_snapshots_arrive_whole_and_in_order() {
     let (small, large) = (numbers(10), numbers(MIB / 4));
     run.put("a", View::of(&small, &[10]).unwrap(), PutOptions { units: "V", ..Default::default() }).unwrap();
     let snapshot = run.snapshot(20, Some(2.0)).unwrap();
-    snapshot.put("E", View::of(&small, &[10]).unwrap(), Piece::default()).unwrap();
-    snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), Piece::default()).unwrap();
+    snapshot.put("E", View::of(&small, &[10]).unwrap(), ArrayOptions::default()).unwrap();
+    snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), ArrayOptions::default()).unwrap();
     let meta = ArrayMeta::new(DType::F64, Shape::new(&[4]).unwrap());
-    let place = snapshot.allocate("rho", meta, Piece::default()).unwrap();
+    let place = snapshot.allocate("rho", meta, ArrayOptions::default()).unwrap();
     place.write_at(8, &bytes(&[7.0])).unwrap();
     assert!(place.write_at(32, &[1]).is_err());
-    let twice = snapshot.put("E", View::of(&small, &[10]).unwrap(), Piece::default()).unwrap_err();
+    let twice = snapshot.put("E", View::of(&small, &[10]).unwrap(), ArrayOptions::default()).unwrap_err();
     assert_eq!(twice.code(), Code::BadArgument);
     assert_eq!(run.snapshot(21, None).err().unwrap().code(), Code::Conflict);
     snapshot.end().unwrap();
@@ -72,7 +72,7 @@ fn a_snapshot_larger_than_the_arena_goes_in_pieces_and_is_written_early() {
     let run = owner.open(4 << 20, WhenFull::Block);
     let large = numbers(2 * MIB); // 16 MiB
     let snapshot = run.snapshot(0, None).unwrap();
-    snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), Piece::default()).unwrap();
+    snapshot.put("x", View::of(&large, &[large.len() as u64]).unwrap(), ArrayOptions::default()).unwrap();
     snapshot.end().unwrap();
     assert!(owner.array("x") == bytes(&large));
     let diary = owner.diary();
@@ -90,7 +90,7 @@ fn what_can_never_fit_is_refused_with_the_sizes() {
     assert!(e.text().contains("8388608") && e.text().contains("larger buffer"), "{e}");
     let snapshot = run.snapshot(0, None).unwrap();
     let meta = ArrayMeta::new(DType::F64, Shape::new(&[MIB as u64]).unwrap());
-    assert_eq!(snapshot.allocate("x", meta, Piece::default()).err().unwrap().code(), Code::Full);
+    assert_eq!(snapshot.allocate("x", meta, ArrayOptions::default()).err().unwrap().code(), Code::Full);
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn with_drop_newest_a_step_without_room_is_given_up_as_a_whole() {
     let view = || View::of(&half, &[half.len() as u64]).unwrap();
     for step in 0..3 {
         let snapshot = run.snapshot(step, None).unwrap();
-        snapshot.put("x", view(), Piece::default()).unwrap();
-        snapshot.put("t", View::of(&half[..4], &[4]).unwrap(), Piece::default()).unwrap();
+        snapshot.put("x", view(), ArrayOptions::default()).unwrap();
+        snapshot.put("t", View::of(&half[..4], &[4]).unwrap(), ArrayOptions::default()).unwrap();
         snapshot.end().unwrap();
         if step == 2 {
             let e = snapshot.wait(None).unwrap_err();
@@ -117,7 +117,7 @@ fn with_drop_newest_a_step_without_room_is_given_up_as_a_whole() {
     owner.script.hold.store(false, Ordering::Relaxed);
     until("room", || {
         let snapshot = run.snapshot(3, None).unwrap();
-        snapshot.put("x", view(), Piece::default()).unwrap();
+        snapshot.put("x", view(), ArrayOptions::default()).unwrap();
         snapshot.end().unwrap();
         snapshot.wait(None).is_ok()
     });
@@ -131,7 +131,7 @@ fn with_block_a_step_waits_until_an_earlier_one_is_written() {
     let half = numbers(3 * MIB / 8); // 3 MiB
     let put = |step| {
         let snapshot = run.snapshot(step, None).unwrap();
-        snapshot.put("x", View::of(&half, &[half.len() as u64]).unwrap(), Piece::default()).unwrap();
+        snapshot.put("x", View::of(&half, &[half.len() as u64]).unwrap(), ArrayOptions::default()).unwrap();
         snapshot.end().unwrap();
     };
     put(0);
@@ -152,14 +152,14 @@ fn a_discarded_snapshot_leaves_nothing_and_a_dropped_one_discards_itself() {
     let place = {
         let snapshot = run.snapshot(5, None).unwrap();
         let meta = ArrayMeta::new(DType::U8, Shape::new(&[3 << 20]).unwrap());
-        snapshot.allocate("x", meta, Piece::default()).unwrap()
+        snapshot.allocate("x", meta, ArrayOptions::default()).unwrap()
     };
     run.settle().unwrap();
     until("the diary", || owner.diary().contains("discard 5"));
     drop(place);
     let snapshot = run.snapshot(5, None).unwrap();
     let meta = ArrayMeta::new(DType::U8, Shape::new(&[3 << 20]).unwrap());
-    snapshot.allocate("x", meta, Piece::default()).expect("the room came back");
+    snapshot.allocate("x", meta, ArrayOptions::default()).expect("the room came back");
 }
 
 #[test]

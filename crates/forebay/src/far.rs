@@ -20,24 +20,24 @@ use crate::run_dir;
 const CALLING: Duration = Duration::from_secs(3);
 
 /// Where a run is.
-pub enum Place {
+pub enum RunPlace {
     /// A directory of this host.
     Here(PathBuf),
     /// Under the directory that an agent on another host gives to such runs.
     There(Far),
 }
 
-impl Place {
+impl RunPlace {
     /// Reads `two_stream`, a path, or `fb://host:port/two_stream`. A run that is named by the address of this user's
     /// agent on this very host is one of this host: memory is shared with its owner, and files are read where they are.
-    pub fn parse(text: &str) -> Result<Place> {
+    pub fn parse(text: &str) -> Result<RunPlace> {
         if !Address::is_meant(text) {
-            return run_dir(text).map(Place::Here);
+            return run_dir(text).map(RunPlace::Here);
         }
         let (address, name) = named(text)?;
         match forebay_agent::directory_of(&address, &name)? {
-            Some((dir, agent)) if crate::owner::unlike(agent, &dir).is_none() => Ok(Place::Here(dir)),
-            _ => far(address, name).map(Place::There),
+            Some((dir, agent)) if crate::owner::unlike(agent, &dir).is_none() => Ok(RunPlace::Here(dir)),
+            _ => far(address, name).map(RunPlace::There),
         }
     }
 }

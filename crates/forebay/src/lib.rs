@@ -43,7 +43,8 @@ pub use far::{named as far_name, recover as recover_far, run_id_of as far_run_id
 pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
-    Allocated, Diagram, LoopHead as Steps, Parameter, Piece, PutOptions, StepWriter as Snapshot, View, Warn,
+    Allocated, ArrayOptions, Diagram, LoopHead as Steps, Parameter, PutOptions, StepWriter as Snapshot, View,
+    Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows};
 pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};

@@ -13,7 +13,7 @@ use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as Declar
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
-use crate::far::Place;
+use crate::far::RunPlace;
 use crate::owner::Owner;
 use crate::reads::Reads;
 use crate::{
@@ -54,9 +54,9 @@ struct Inner {
 /// run: the text names pid and host), `VersionMismatch` (a newer format), `ReadOnly`.
 pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     let rank_and_size = launcher::rank_and_size(options.rank, options.size)?;
-    let (dir, far) = match Place::parse(place)? {
-        Place::Here(dir) => (dir, None),
-        Place::There(far) => (PathBuf::from(&far.url), Some(far)),
+    let (dir, far) = match RunPlace::parse(place)? {
+        RunPlace::Here(dir) => (dir, None),
+        RunPlace::There(far) => (PathBuf::from(&far.url), Some(far)),
     };
     if !mode.writes() {
         let run = Run::new(dir, far, rank_and_size, None, None);

@@ -2,7 +2,7 @@
 //! likes. Only its blocks bound it, as the guide says.
 
 use crate::support::{Sandbox, agent_pid, sandbox, signal};
-use forebay::{Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, View};
+use forebay::{ArrayOptions, Mode, OpenOptions, Place, PutOptions, Run, Shape, View};
 
 /// More than any ring holds.
 const SETS: usize = 2000;
@@ -21,11 +21,13 @@ fn part(run: &Run, rank: u32, step: i64) {
     for (name, n) in [("large", 30_000_u64), ("small", 4)] {
         let values: Vec<f64> = (0..n).map(|i| step as f64 + f64::from(rank) * 1e6 + i as f64).collect();
         let place = Place::At { offset: sh(&[u64::from(rank) * n]), global: sh(&[2 * n]) };
-        snapshot.put(name, View::of(&values, &[n]).unwrap(), Piece { place, ..Piece::default() }).unwrap();
+        snapshot
+            .put(name, View::of(&values, &[n]).unwrap(), ArrayOptions { place, ..ArrayOptions::default() })
+            .unwrap();
     }
     let behind = vec![f64::from(rank); rank as usize + 1];
     let view = View::of(&behind, &[u64::from(rank) + 1]).unwrap();
-    snapshot.put("behind", view, Piece { place: Place::Append, ..Piece::default() }).unwrap();
+    snapshot.put("behind", view, ArrayOptions { place: Place::Append, ..ArrayOptions::default() }).unwrap();
     snapshot.end().unwrap();
 }
 

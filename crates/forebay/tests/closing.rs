@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::support::{LATE, sandbox, take, until};
-use forebay::{Code, Error, Mode, OpenOptions, Piece, PutOptions, Result, Run, View};
+use forebay::{ArrayOptions, Code, Error, Mode, OpenOptions, PutOptions, Result, Run, View};
 
 const ROUNDS: i64 = 12;
 
@@ -22,7 +22,7 @@ fn large(run: &Run, i: i64) -> Result<()> {
 
 fn snapshot(run: &Run, i: i64) -> Result<()> {
     let snapshot = run.snapshot(i, None)?;
-    snapshot.put("E", View::of(&[i], &[1])?, Piece::default())?;
+    snapshot.put("E", View::of(&[i], &[1])?, ArrayOptions::default())?;
     snapshot.end()?;
     snapshot.wait(None)
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{LATE, agent_pid, check, sandbox, signal, take};
-use forebay::{Code, Mode, OpenOptions, Piece, PutOptions, View};
+use forebay::{ArrayOptions, Code, Mode, OpenOptions, PutOptions, View};
 
 const N: usize = 200_000;
 
@@ -24,7 +24,7 @@ fn write_and_wait(s: &crate::support::Sandbox, durable: bool) -> ! {
     }
     let third = run.snapshot(2, Some(0.2)).unwrap();
     let values = crate::support::field(2, N);
-    third.put("E", View::of(&values, &[N as u64]).unwrap(), Piece::default()).unwrap();
+    third.put("E", View::of(&values, &[N as u64]).unwrap(), ArrayOptions::default()).unwrap();
     s.tell("between");
     loop {
         std::thread::park();

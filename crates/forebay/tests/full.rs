@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::network::done;
 use crate::support::{Sandbox, agent_pid, check, fill, mount, sandbox_with_mounts, signal, take, until};
 use forebay::{
-    Cell, Code, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, TableOptions, Target, View,
-    WhenFull,
+    ArrayOptions, Cell, Code, Column, Mode, OpenOptions, Place, PutOptions, Run, Shape, TableOptions, Target,
+    View, WhenFull,
 };
 use forebay_arena::{Segment, SegmentSpec};
 
@@ -235,7 +235,9 @@ fn half(run: &Run, rank: u32, step: i64) {
     let values: Vec<f64> = (0..N).map(|i| step as f64 + f64::from(rank) + i as f64).collect();
     let snapshot = run.snapshot(step, None).unwrap();
     let place = Place::At { offset: shape(u64::from(rank) * n), global: shape(2 * n) };
-    snapshot.put("x", View::of(&values, &[n]).unwrap(), Piece { place, ..Piece::default() }).unwrap();
+    snapshot
+        .put("x", View::of(&values, &[n]).unwrap(), ArrayOptions { place, ..ArrayOptions::default() })
+        .unwrap();
     snapshot.end().unwrap();
 }
 

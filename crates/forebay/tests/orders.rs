@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{Process, Sandbox, sandbox, until};
 use forebay::call::Value;
 use forebay::serve::Server;
-use forebay::{ArrayMeta, Code, DType, Mode, On, OpenOptions, Piece, Place, Shape, View};
+use forebay::{ArrayMeta, ArrayOptions, Code, DType, Mode, On, OpenOptions, Place, Shape, View};
 
 const PARTS: [&str; 4] = ["agent", "server", "client", "second"];
 
@@ -74,7 +74,7 @@ fn snapshot(dir: &Path, rank: u32, value: f64) {
     let snapshot = run.snapshot(7, None).unwrap();
     let shape = |n: u64| Shape::new(&[n]).unwrap();
     let place = Place::At { offset: shape(u64::from(rank)), global: shape(2) };
-    snapshot.put("x", View::of(&[value], &[1]).unwrap(), Piece { units: "", place }).unwrap();
+    snapshot.put("x", View::of(&[value], &[1]).unwrap(), ArrayOptions { units: "", place }).unwrap();
     snapshot.end().unwrap();
     snapshot.wait(None).unwrap();
     run.close().unwrap();

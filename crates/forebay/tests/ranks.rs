@@ -3,7 +3,7 @@
 
 use crate::support::{Sandbox, sandbox};
 use forebay::{
-    Code, Error, Kept, Mode, OpenOptions, Piece, Place, Run, Selection, Shape, Slice, Snapshot, View,
+    ArrayOptions, Code, Error, Kept, Mode, OpenOptions, Place, Run, Selection, Shape, Slice, Snapshot, View,
 };
 
 fn open(s: &Sandbox, rank: u32, size: u32) -> Run {
@@ -58,11 +58,11 @@ fn put_box(snapshot: &Snapshot, name: &str, offset: &[u64], local: &[u64], globa
         values.push(value(step, index));
     }
     let place = Place::At { offset: sh(offset), global: sh(global) };
-    snapshot.put(name, View::of(&values, local).unwrap(), Piece { units: "V/m", place }).unwrap();
+    snapshot.put(name, View::of(&values, local).unwrap(), ArrayOptions { units: "V/m", place }).unwrap();
 }
 
 fn append(snapshot: &Snapshot, name: &str, values: &[f64]) -> Result<(), Error> {
-    let piece = Piece { units: "m", place: Place::Append };
+    let piece = ArrayOptions { units: "m", place: Place::Append };
     snapshot.put(name, View::of(values, &[values.len() as u64]).unwrap(), piece)
 }
 
@@ -97,7 +97,9 @@ fn decomposed(s: &Sandbox, rank: u32, size: u32) {
         (0..6).for_each(|row| put_box(&snapshot, "rows", &[row * n + r, 0], &[1, 40], &[6 * n, 40]));
         append(&snapshot, "x", &particles(rank, step)).unwrap();
         if rank == size - 1 {
-            snapshot.put("energy", View::of(&[0.5 * step as f64], &[]).unwrap(), Piece::default()).unwrap();
+            snapshot
+                .put("energy", View::of(&[0.5 * step as f64], &[]).unwrap(), ArrayOptions::default())
+                .unwrap();
         }
         snapshot.end().unwrap();
         if step == 3 {
@@ -164,17 +166,17 @@ fn faulty(s: &Sandbox, rank: u32) {
         let place = Place::At { offset: sh(&[offset]), global: sh(&[global]) };
         // A fault may be told at any call from here on, since the other rank may have made it.
         let done = match step {
-            3 => snapshot.put("E", view, Piece::default()),
+            3 => snapshot.put("E", view, ArrayOptions::default()),
             4 if rank == 1 => {
                 let single = vec![0f32; local as usize];
-                snapshot.put("E", View::of(&single, &[local]).unwrap(), Piece { units: "", place })
+                snapshot.put("E", View::of(&single, &[local]).unwrap(), ArrayOptions { units: "", place })
             }
             5 if rank == 1 => {
                 let flat = View::of(&values[..6], &[3, 2]).unwrap();
-                snapshot.put("x", flat, Piece { units: "", place: Place::Append })
+                snapshot.put("x", flat, ArrayOptions { units: "", place: Place::Append })
             }
             5 => append(&snapshot, "x", &values[..3]),
-            _ => snapshot.put("E", view, Piece { units: "", place }),
+            _ => snapshot.put("E", view, ArrayOptions { units: "", place }),
         };
         let done = done.and_then(|()| snapshot.end()).and_then(|()| snapshot.wait(None));
         together(s, &format!("step{step}"), rank, 2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{agent_pid, check, sandbox, signal, take, until};
 use forebay::{
-    Cell, Column, Mode, OpenOptions, Piece, Place, PutOptions, Run, Shape, Table, TableOptions, View,
+    ArrayOptions, Cell, Column, Mode, OpenOptions, Place, PutOptions, Run, Shape, Table, TableOptions, View,
 };
 use forebay_arena::{Segment, SegmentSpec};
 use forebay_link::Wire;
@@ -131,7 +131,7 @@ fn write_steps(s: &crate::support::Sandbox, rank: u32) -> ! {
             offset: Shape::new(&[u64::from(rank) * 100_000]).unwrap(),
             global: Shape::new(&[200_000]).unwrap(),
         };
-        snapshot.put("x", View::of(&values, &[100_000]).unwrap(), Piece { units: "", place }).unwrap();
+        snapshot.put("x", View::of(&values, &[100_000]).unwrap(), ArrayOptions { units: "", place }).unwrap();
         snapshot.end().unwrap();
         std::fs::write(s.dir.join(format!("ended-{rank}-{step}")), b"").unwrap();
         while !s.dir.join(format!("ended-{}-{}", 1 - rank, step - 3)).exists() && step > 2 {

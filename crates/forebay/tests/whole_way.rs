@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::support::{check, field, sandbox, take};
 use forebay::{
-    Cell, Code, Column, DiagramOptions, Kind, Level, Mode, OpenOptions, ParameterOptions, Piece, PutOptions,
-    Selection, Shape, TableOptions, Target, View,
+    ArrayOptions, Cell, Code, Column, DiagramOptions, Kind, Level, Mode, OpenOptions, ParameterOptions,
+    PutOptions, Selection, Shape, TableOptions, Target, View,
 };
 use serde_json::{Map, Value, json};
 
@@ -154,7 +154,7 @@ fn snapshots_appear_whole_and_a_run_goes_on_where_it_stopped() {
             assert_eq!(run.snapshots().unwrap().numbers().unwrap(), [0, 3, 6]);
             assert_eq!(run.snapshot(3, None).err().unwrap().code(), Code::Conflict);
             let open = run.snapshot(8, None).unwrap();
-            open.put("half", View::text("no"), Piece::default()).unwrap();
+            open.put("half", View::text("no"), ArrayOptions::default()).unwrap();
             open.discard().unwrap();
             assert_eq!(e0.number(), 0.5);
             run.close().unwrap();
@@ -215,7 +215,7 @@ fn arrays_filled_in_place_are_kept() {
         let values = field(4, 50_000);
         let snapshot = run.snapshot(4, None).unwrap();
         let view = View::of(&values, &[50_000]).unwrap();
-        let place = snapshot.allocate("rho", *view.meta(), Piece::default()).unwrap();
+        let place = snapshot.allocate("rho", *view.meta(), ArrayOptions::default()).unwrap();
         place.write_at(0, &view.bytes()).unwrap();
         snapshot.end().unwrap();
         let kept = run.snapshots().unwrap().nth(-1).unwrap();

@@ -38,7 +38,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use frame::{Frame, Header};
 pub use greeting::Peer;
 pub use hash::QuickMap;
-pub use line::{Duplex, Line, Received};
+pub use line::{Duplex, Line, LineFrame};
 pub use link::Link;
 pub use listener::{Incoming, Listener};
 pub use locate::{Locator, Transport};

@@ -51,16 +51,16 @@ const CHUNK: usize = 64 << 10;
 /// Small frames are gathered up to so much.
 const GATHER: usize = 64 << 10;
 
-enum Piece {
+enum Outgoing {
     Bytes(Vec<u8>, usize),
     Block(Block, Range<u64>),
 }
 
-impl Piece {
+impl Outgoing {
     fn rest(&self) -> Lent<'_> {
         match self {
-            Piece::Bytes(bytes, at) => Lent::of(&bytes[*at..]),
-            Piece::Block(block, range) => {
+            Outgoing::Bytes(bytes, at) => Lent::of(&bytes[*at..]),
+            Outgoing::Block(block, range) => {
                 block.lent().split_at(range.end as usize).0.split_at(range.start as usize).1
             }
         }
@@ -68,15 +68,15 @@ impl Piece {
 
     fn pass(&mut self, n: usize) {
         match self {
-            Piece::Bytes(_, at) => *at += n,
-            Piece::Block(_, range) => range.start += n as u64,
+            Outgoing::Bytes(_, at) => *at += n,
+            Outgoing::Block(_, range) => range.start += n as u64,
         }
     }
 }
 
 /// A frame as it lies in the buffer of a [`Line`], until the next one is asked for.
 #[derive(Clone, Debug)]
-pub struct Received {
+pub struct LineFrame {
     /// Its header.
     pub header: Header,
     json: Range<usize>,
@@ -92,7 +92,7 @@ pub struct Line {
     /// Bytes of a bulk frame that are to come.
     bulk: u64,
     bulk_kind: u16,
-    outbox: VecDeque<Piece>,
+    outbox: VecDeque<Outgoing>,
     waiting: usize,
     received: u64,
 }
@@ -130,11 +130,11 @@ impl Line {
         let head = header.encode();
         let total = head.len() + json.len() + length;
         let bytes = match self.outbox.back_mut() {
-            Some(Piece::Bytes(bytes, _)) if bytes.len() + total <= GATHER => bytes,
+            Some(Outgoing::Bytes(bytes, _)) if bytes.len() + total <= GATHER => bytes,
             _ => {
-                self.outbox.push_back(Piece::Bytes(Vec::with_capacity(total.max(1024)), 0));
+                self.outbox.push_back(Outgoing::Bytes(Vec::with_capacity(total.max(1024)), 0));
                 match self.outbox.back_mut() {
-                    Some(Piece::Bytes(bytes, _)) => bytes,
+                    Some(Outgoing::Bytes(bytes, _)) => bytes,
                     _ => return,
                 }
             }
@@ -185,16 +185,16 @@ impl Line {
         let mut head = header.encode().to_vec();
         head.extend_from_slice(prefix);
         self.waiting += head.len() + length;
-        self.outbox.push_back(Piece::Bytes(head, 0));
+        self.outbox.push_back(Outgoing::Bytes(head, 0));
         if length > 0 {
-            self.outbox.push_back(Piece::Block(block, range));
+            self.outbox.push_back(Outgoing::Block(block, range));
         }
     }
 
     /// Sends what can be sent now; says whether all has gone.
     pub fn flush(&mut self) -> Result<bool> {
         while !self.outbox.is_empty() {
-            let parts: Vec<Lent> = self.outbox.iter().take(PARTS).map(Piece::rest).collect();
+            let parts: Vec<Lent> = self.outbox.iter().take(PARTS).map(Outgoing::rest).collect();
             match self.stream.send(&parts) {
                 Ok(0) => return Err(lost("it takes no more bytes")),
                 Ok(n) => self.sent(n),
@@ -254,7 +254,7 @@ impl Line {
 
     /// The next whole frame that has come; of a bulk frame the prefix, and then
     /// [`Line::take_bulk`] until [`Line::bulk`] is 0.
-    pub fn next_frame(&mut self) -> Result<Option<Received>> {
+    pub fn next_frame(&mut self) -> Result<Option<LineFrame>> {
         let there = self.filled - self.taken;
         if self.bulk > 0 || there < HEADER_BYTES {
             return Ok(None);
@@ -272,28 +272,28 @@ impl Line {
             }
             self.bulk = header.body - BULK_PREFIX as u64;
             self.taken = from + BULK_PREFIX;
-            return Ok(Some(Received { header, json: from..from, body: from..from + BULK_PREFIX }));
+            return Ok(Some(LineFrame { header, json: from..from, body: from..from + BULK_PREFIX }));
         }
         if (there as u64) < total {
             return Ok(None);
         }
         let split = from + header.json as usize;
         self.taken += total as usize;
-        Ok(Some(Received { header, json: from..split, body: split..self.taken }))
+        Ok(Some(LineFrame { header, json: from..split, body: split..self.taken }))
     }
 
     /// The JSON of the frame that came last.
-    pub fn json(&self, of: &Received) -> &[u8] {
+    pub fn json(&self, of: &LineFrame) -> &[u8] {
         &self.inbox[of.json.clone()]
     }
 
     /// The body of the frame that came last.
-    pub fn body(&self, of: &Received) -> &[u8] {
+    pub fn body(&self, of: &LineFrame) -> &[u8] {
         &self.inbox[of.body.clone()]
     }
 
     /// The frame that came last as a message: an answer, or the error in its place.
-    pub fn message(&self, of: &Received) -> Message {
+    pub fn message(&self, of: &LineFrame) -> Message {
         let Header { kind, id, flags, .. } = of.header;
         Message { kind, id, flags, json: self.json(of).to_vec(), fds: Vec::new() }
     }
@@ -339,7 +339,7 @@ impl Line {
     }
 
     /// Waits for a whole frame until the deadline.
-    pub fn receive(&mut self, deadline: Instant) -> Result<Option<Received>> {
+    pub fn receive(&mut self, deadline: Instant) -> Result<Option<LineFrame>> {
         loop {
             if let Some(frame) = self.next_frame()? {
                 return Ok(Some(frame));
@@ -430,7 +430,7 @@ mod tests {
     fn who_waits_for_a_message_and_is_sent_a_block_does_not_wait_for_ever() {
         let (mut a, mut b) = pair();
         let header = Header { body: BULK_PREFIX as u64 + 1000, ..Header::new(BLOCK, 1) };
-        a.outbox.push_back(Piece::Bytes([&header.encode()[..], &[0; BULK_PREFIX + 1000]].concat(), 0));
+        a.outbox.push_back(Outgoing::Bytes([&header.encode()[..], &[0; BULK_PREFIX + 1000]].concat(), 0));
         a.waiting += HEADER_BYTES + BULK_PREFIX + 1000;
         a.flush().unwrap();
         assert_eq!(b.receive(soon()).unwrap().unwrap().header.id, 1);
@@ -441,7 +441,7 @@ mod tests {
     fn a_length_that_lies_is_refused_before_anything_is_allocated() {
         let (mut a, mut b) = pair();
         let huge = Header { body: 1 << 40, ..Header::new(3, 1) };
-        a.outbox.push_back(Piece::Bytes(huge.encode().to_vec(), 0));
+        a.outbox.push_back(Outgoing::Bytes(huge.encode().to_vec(), 0));
         a.waiting += HEADER_BYTES;
         a.flush().unwrap();
         assert_eq!(b.receive(soon()).unwrap_err().code(), Code::Corrupt);

@@ -42,12 +42,12 @@ struct Memory {
 
 /// A piece of a pool; dropped, it is used again, when nobody else [keeps](Lease::keeper) it.
 pub struct Lease {
-    piece: Option<Piece>,
+    piece: Option<Buffer>,
     home: Arc<Home>,
 }
 
 /// Memory, aligned for every type of element.
-enum Piece {
+enum Buffer {
     Block(OwnBlock),
     Ordinary(Vec<u128>),
 }
@@ -56,7 +56,7 @@ enum Piece {
 struct Home {
     pool: Arc<Inner>,
     bytes: u64,
-    back: Mutex<Option<Piece>>,
+    back: Mutex<Option<Buffer>>,
 }
 
 impl Budget {
@@ -126,9 +126,9 @@ impl Pool {
         let mut lease = Lease { piece: None, home: Arc::new(home) };
         let memory = memory.get_or_init(|| Memory::new(budget.limit)).as_ref().map_err(Error::clone)?;
         let mut allocator = lock(&memory.allocator);
-        lease.piece = allocator.alloc(bytes).map(Piece::Block).or_else(|| {
+        lease.piece = allocator.alloc(bytes).map(Buffer::Block).or_else(|| {
             let words = || Some(vec![0; usize::try_from(bytes).ok()?.div_ceil(16)]);
-            allocator.is_out_of_blocks().then(words).flatten().map(Piece::Ordinary)
+            allocator.is_out_of_blocks().then(words).flatten().map(Buffer::Ordinary)
         });
         match lease.piece {
             Some(_) => Ok(lease),
@@ -164,8 +164,8 @@ impl Lease {
     pub fn bytes(&self) -> &[u8] {
         let bytes = self.home.bytes as usize;
         match &self.piece {
-            Some(Piece::Block(block)) => &block.bytes()[..bytes],
-            Some(Piece::Ordinary(words)) => &bytemuck::cast_slice(words)[..bytes],
+            Some(Buffer::Block(block)) => &block.bytes()[..bytes],
+            Some(Buffer::Ordinary(words)) => &bytemuck::cast_slice(words)[..bytes],
             None => &[],
         }
     }
@@ -174,8 +174,8 @@ impl Lease {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.home.bytes as usize;
         match &mut self.piece {
-            Some(Piece::Block(block)) => &mut block.bytes_mut()[..bytes],
-            Some(Piece::Ordinary(words)) => &mut bytemuck::cast_slice_mut(words)[..bytes],
+            Some(Buffer::Block(block)) => &mut block.bytes_mut()[..bytes],
+            Some(Buffer::Ordinary(words)) => &mut bytemuck::cast_slice_mut(words)[..bytes],
             None => &mut [],
         }
     }
@@ -200,7 +200,7 @@ impl Drop for Lease {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if let (Some(Piece::Block(block)), Some(Ok(memory))) =
+        if let (Some(Buffer::Block(block)), Some(Ok(memory))) =
             (lock(&self.back).take(), self.pool.memory.get())
         {
             lock(&memory.allocator).free(block);

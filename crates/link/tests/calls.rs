@@ -21,43 +21,6 @@ fn soon() -> Option<Instant> {
     Some(Instant::now() + LONG)
 }
 
-/// Any link keeps these promises; a new transport is tested by the same function.
-fn conforms(client: &mut dyn Link, server: &mut dyn Link) {
-    let mut frame = Frame::default();
-    assert!(!server.try_recv(&mut frame).unwrap() && !server.pending());
-    for id in 0..5000u64 {
-        let body = vec![id as u8; (id * 13 % 4000) as usize];
-        client.send(&Header { flags: 3, ..Header::new(16, id) }, &[&body, b"end"]).unwrap();
-        assert!(server.wait(soon()).unwrap() && server.pending());
-        assert!(server.try_recv(&mut frame).unwrap());
-        assert_eq!((frame.header.kind, frame.header.id), (16, id));
-        assert_eq!(frame.header.flags, 3);
-        assert_eq!(frame.body().len(), body.len() + 3);
-        assert!(frame.body().ends_with(b"end"));
-        server.send(&Header::new(17, id), &[]).unwrap();
-        assert!(client.try_recv(&mut frame).unwrap());
-        assert_eq!((frame.header.kind, frame.header.id), (17, id));
-    }
-    let mut sent = 0;
-    while client.send(&Header::new(16, sent), &[&[7; 60_000]]).is_ok() {
-        sent += 1;
-    }
-    assert!(sent > 3, "several of the largest frames fit");
-    for id in 0..sent {
-        assert!(server.try_recv(&mut frame).unwrap());
-        assert_eq!(frame.header.id, id, "in order");
-    }
-    let error = client.send(&Header::new(16, 0), &[&vec![0; 1 << 20]]).unwrap_err();
-    assert_eq!(error.code(), Code::BadArgument, "a frame that never fits is no matter of waiting");
-    assert!(!client.wait(Some(Instant::now() + Duration::from_millis(5))).unwrap());
-}
-
-#[test]
-fn the_shared_memory_link_conforms() {
-    let (mut client, mut server) = pair();
-    conforms(&mut client, &mut server);
-}
-
 #[test]
 fn a_server_sleeps_on_one_doorbell_for_all_its_clients() {
     let bell = Doorbell::new().unwrap();

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use forebay_link::Link;
 use forebay_link::frame::{HEADER_BYTES, Header, kind};
 use forebay_link::net::{Flusher, NetLink, NetReceiver, PIECE_BYTES, Received};
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::{Frame, Link};
 use forebay_types::{Code, Error, Result};
 use proptest::prelude::*;
 
@@ -42,47 +42,6 @@ fn next(link: &mut NetLink) -> Result<Received> {
 
 fn pattern(n: usize, seed: u8) -> Vec<u8> {
     (0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
-}
-
-/// What every transport does.
-fn keeps_the_rules(mut one: impl Link, mut other: impl Link) {
-    let mut frame = Frame::default();
-    assert!(!other.pending() && !other.try_recv(&mut frame).unwrap());
-    assert!(!other.wait(Some(Instant::now() + Duration::from_millis(5))).unwrap());
-    for id in 1..100u64 {
-        let body = pattern(id as usize * 7, 3);
-        let header = Header { flags: id as u32, ..Header::new(REQUEST, id) };
-        one.send(&header, &[&body[..3], &body[3..]]).unwrap();
-        assert!(other.wait(Some(Instant::now() + LONG)).unwrap() && other.pending());
-        assert!(other.try_recv(&mut frame).unwrap());
-        let Header { kind, id: same, flags, .. } = frame.header;
-        assert_eq!((kind, same, flags), (REQUEST, id, id as u32));
-        assert_eq!(frame.body(), body);
-    }
-    let e = one.send(&Header::new(REQUEST, 1), &[&vec![0; 8 << 20]]).unwrap_err();
-    assert_eq!(e.code(), Code::BadArgument);
-    // One that is not read takes a while, then says so; nothing is lost or changes places.
-    let body = pattern(1_000, 9);
-    let mut sent = 0;
-    while one.send(&Header::new(REQUEST, sent), &[&body]).is_ok() {
-        sent += 1;
-    }
-    for id in 0..sent {
-        assert!(other.wait(Some(Instant::now() + LONG)).unwrap());
-        assert!(other.try_recv(&mut frame).unwrap());
-        assert_eq!((frame.header.id, frame.body()), (id, &body[..]));
-        // Who sends sees to what it had to keep.
-        let _ = one.wait(Some(Instant::now()));
-    }
-}
-
-#[test]
-fn both_transports_keep_the_same_rules() {
-    let (one, other) = pair();
-    keeps_the_rules(one, other);
-    let one = forebay_link::ShmLink::create(1 << 20, 16).unwrap();
-    let fd = one.segment().fd().try_clone_to_owned().unwrap();
-    keeps_the_rules(one, forebay_link::ShmLink::accept(fd).unwrap());
 }
 
 #[test]

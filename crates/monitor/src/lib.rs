@@ -62,7 +62,7 @@ mod viewer;
 
 pub use forebay_types::watch::StateInfo;
 pub use hub::Hub;
-pub use past::{Kept, Past, Rows};
+pub use past::{Past, Rows, StoredPoint};
 pub use run::Run;
 pub use say::RunInfo;
 pub use server::{Config, Monitor};

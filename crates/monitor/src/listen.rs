@@ -101,7 +101,7 @@ impl Door {
     }
 }
 
-async fn serve(stream: Stream, place: Place, app: Router, mut stop: watch::Receiver<bool>) {
+async fn serve(stream: Stream, place: Admission, app: Router, mut stop: watch::Receiver<bool>) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
@@ -139,7 +139,7 @@ impl Places {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(all: &Arc<Places>, peer: Peer) -> Option<Place> {
+    fn take(all: &Arc<Places>, peer: Peer) -> Option<Admission> {
         let (kind, most) = match peer {
             Peer::Own => (Kind::Own, OWN),
             Peer::Other(uid) => (Kind::Other(uid), EACH_OTHER),
@@ -152,17 +152,17 @@ impl Places {
             return None;
         }
         inside.insert(kind, taken + 1);
-        Some(Place { all: all.clone(), kind })
+        Some(Admission { all: all.clone(), kind })
     }
 }
 
 /// A place inside; given back when it is dropped.
-struct Place {
+struct Admission {
     all: Arc<Places>,
     kind: Kind,
 }
 
-impl Drop for Place {
+impl Drop for Admission {
     fn drop(&mut self) {
         let mut inside = self.all.inside();
         match inside.get_mut(&self.kind) {
@@ -180,7 +180,7 @@ enum Stream {
 /// A connection and its place.
 struct Connection {
     stream: Stream,
-    _place: Place,
+    _place: Admission,
 }
 
 impl AsyncRead for Connection {
@@ -227,12 +227,12 @@ mod tests {
     fn other_users_take_no_place_from_the_owner_and_none_takes_all() {
         let all = Arc::new(Places::default());
         let take = |peer| Places::take(&all, peer);
-        let some: Vec<Place> = std::iter::from_fn(|| take(Peer::Other(7))).collect();
+        let some: Vec<Admission> = std::iter::from_fn(|| take(Peer::Other(7))).collect();
         assert_eq!(some.len(), EACH_OTHER);
-        let more: Vec<Place> = (8..1000).filter_map(|uid| take(Peer::Other(uid))).collect();
+        let more: Vec<Admission> = (8..1000).filter_map(|uid| take(Peer::Other(uid))).collect();
         assert_eq!(some.len() + more.len(), ALL_OTHERS);
-        let own: Vec<Place> = std::iter::from_fn(|| take(Peer::Own)).collect();
-        let unknown: Vec<Place> = std::iter::from_fn(|| take(Peer::Unknown)).collect();
+        let own: Vec<Admission> = std::iter::from_fn(|| take(Peer::Own)).collect();
+        let unknown: Vec<Admission> = std::iter::from_fn(|| take(Peer::Unknown)).collect();
         assert_eq!((own.len(), unknown.len()), (OWN, UNKNOWN));
         drop(some);
         assert!(take(Peer::Other(7)).is_some());

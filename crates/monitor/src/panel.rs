@@ -7,7 +7,7 @@ use forebay_types::{Error, Result, limits};
 
 use crate::frame::{self, About};
 use crate::history::{History, Limits, Want};
-use crate::past::Kept;
+use crate::past::StoredPoint;
 use crate::reduce::{self, Points, Window};
 use crate::source::{self, Reading, Source};
 
@@ -15,7 +15,7 @@ use crate::source::{self, Reading, Source};
 pub const CLOUD: usize = 65_536;
 
 /// A part of a curve, overwritten by one rank.
-pub(crate) struct Slot {
+pub(crate) struct RankCurve {
     rank: u32,
     source: Box<dyn Source>,
     latest: Option<Arc<Reading>>,
@@ -26,7 +26,7 @@ pub(crate) struct Slot {
 pub(crate) struct Curve {
     pub number: u32,
     pub name: String,
-    slots: Vec<Slot>,
+    slots: Vec<RankCurve>,
     history: Arc<History>,
     fill: Fill,
 }
@@ -109,7 +109,7 @@ impl Panel {
         let curve = self.curve(number, Some(name))?;
         match curve.slots.binary_search_by_key(&rank, |s| s.rank) {
             Ok(at) => curve.slots[at].source = source,
-            Err(at) => curve.slots.insert(at, Slot { rank, source, latest: None }),
+            Err(at) => curve.slots.insert(at, RankCurve { rank, source, latest: None }),
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Panel {
     }
 
     /// A point that was read.
-    pub fn fill(&mut self, p: &Kept, limits: Limits) {
+    pub fn fill(&mut self, p: &StoredPoint, limits: Limits) {
         let Ok(at) = self.curves.binary_search_by_key(&p.curve, |c| c.number) else { return };
         let curve = &mut self.curves[at];
         if !curve.fill.live && p.row > curve.fill.filled {

@@ -22,7 +22,7 @@ const CHUNK: usize = 16_384;
 
 /// A point of a history as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kept {
+pub struct StoredPoint {
     /// Number of its row; counts up in the order in which points came.
     pub row: i64,
     /// The diagram, as the program numbers it.
@@ -45,7 +45,7 @@ pub trait Past: Send + Sync {
 pub trait Rows {
     /// Points in rows from the first to the second, both among them, in order, at most `most`; of
     /// one diagram and curve if asked.
-    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<Kept>>;
+    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<StoredPoint>>;
 }
 
 /// What is to be read, and who reads.
@@ -120,7 +120,7 @@ impl Run {
         true
     }
 
-    fn read(&self, rows: &mut Option<Box<dyn Rows>>, job: &Job) -> Result<Vec<Kept>> {
+    fn read(&self, rows: &mut Option<Box<dyn Rows>>, job: &Job) -> Result<Vec<StoredPoint>> {
         let rows = match rows {
             Some(rows) => rows,
             None => rows.insert(self.open_past()?),
@@ -162,7 +162,7 @@ impl Inner {
         self.panels.values_mut().for_each(Panel::look_anew);
     }
 
-    fn fill(&mut self, after: i64, points: &[Kept]) {
+    fn fill(&mut self, after: i64, points: &[StoredPoint]) {
         let limits = self.limits();
         for p in points {
             let panel = self.kept_as.get(&p.diagram).and_then(|id| self.panels.get_mut(id));
@@ -176,7 +176,7 @@ impl Inner {
         }
     }
 
-    fn open(&mut self, panel: u32, curve: u32, want: &Want, points: &[Kept]) {
+    fn open(&mut self, panel: u32, curve: u32, want: &Want, points: &[StoredPoint]) {
         let limits = self.limits();
         let read =
             Points { x: points.iter().map(|p| p.t).collect(), y: points.iter().map(|p| p.value).collect() };

@@ -23,7 +23,7 @@ impl Steer for Nobody {
 /// What is kept, and a gate before whoever reads it.
 #[derive(Default)]
 struct Store {
-    points: Mutex<Vec<Kept>>,
+    points: Mutex<Vec<StoredPoint>>,
     opened: AtomicUsize,
     shut: Mutex<bool>,
     gate: Condvar,
@@ -52,7 +52,7 @@ impl Past for Shelf {
 struct Reader(Arc<Store>);
 
 impl Rows for Reader {
-    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<Kept>> {
+    fn points(&mut self, rows: (i64, i64), of: Option<(u32, u32)>, most: usize) -> Result<Vec<StoredPoint>> {
         let shut = self.0.shut.lock().unwrap();
         drop(self.0.gate.wait_while(shut, |shut| *shut).unwrap());
         let all = self.0.points.lock().unwrap();
@@ -112,7 +112,7 @@ impl Scene {
         let mut points = self.store.points.lock().unwrap();
         let row = points.last().map_or(1, |p| p.row + 1);
         for (curve, value) in [(0, t.sin()), (1, t)] {
-            points.push(Kept { row: row + i64::from(curve), diagram: 7, curve, t, value });
+            points.push(StoredPoint { row: row + i64::from(curve), diagram: 7, curve, t, value });
         }
         row
     }

@@ -112,7 +112,7 @@ impl Store {
 }
 
 /// The value of one parameter.
-pub(crate) enum Slot {
+pub(crate) enum ParamValue {
     Scalar(Scalar),
     Text(Vec<u8>),
     Array(ArrayMeta, Store),
@@ -129,14 +129,14 @@ pub(crate) struct Caller {
 /// One call: the parameters, in order.
 pub struct Call {
     pub(crate) signature: Arc<Signature>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<ParamValue>,
     pub(crate) caller: Option<Caller>,
 }
 
 /// One parameter of a call, borrowed for as long as the service works on it.
 pub struct Arg<'a> {
     param: &'a Param,
-    slot: &'a mut Slot,
+    slot: &'a mut ParamValue,
 }
 
 impl Call {
@@ -194,7 +194,7 @@ impl Call {
     pub(crate) fn keep_what_is_looked_at(&mut self) {
         let Some(segment) = self.caller.as_ref().and_then(|c| c.peer.segment()) else { return };
         for slot in &self.slots {
-            if let Slot::Array(_, Store::Block(block, _, Whose::Client(Some(kept)))) = slot
+            if let ParamValue::Array(_, Store::Block(block, _, Whose::Client(Some(kept)))) = slot
                 && Arc::strong_count(kept) > 1
                 && segment.hold(block.index(), block.made()).is_ok_and(|held| held)
             {
@@ -222,7 +222,7 @@ impl<'a> Arg<'a> {
     /// The scalar.
     pub fn scalar(&self) -> Result<Scalar> {
         match &*self.slot {
-            Slot::Scalar(s) => Ok(*s),
+            ParamValue::Scalar(s) => Ok(*s),
             _ => Err(self.is_not("a scalar")),
         }
     }
@@ -241,7 +241,7 @@ impl<'a> Arg<'a> {
     pub fn set(&mut self, value: impl Into<Scalar>) -> Result<()> {
         let (dtype, name) = (self.param.dtype, &self.param.name);
         match self.slot {
-            Slot::Scalar(s) => {
+            ParamValue::Scalar(s) => {
                 *s = value.into().convert(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?;
                 Ok(())
             }
@@ -261,8 +261,8 @@ impl<'a> Arg<'a> {
     /// The bytes of a text or of bytes.
     pub fn bytes(&self) -> Result<&[u8]> {
         match &*self.slot {
-            Slot::Text(bytes) => Ok(bytes),
-            Slot::Scalar(_) | Slot::Array(..) => Err(self.is_not("text or bytes")),
+            ParamValue::Text(bytes) => Ok(bytes),
+            ParamValue::Scalar(_) | ParamValue::Array(..) => Err(self.is_not("text or bytes")),
         }
     }
 
@@ -280,7 +280,7 @@ impl<'a> Arg<'a> {
             return Err(Error::bad(format!("parameter {} is text and got other bytes", self.param.name)));
         }
         match self.slot {
-            Slot::Text(own) => {
+            ParamValue::Text(own) => {
                 *own = bytes.to_vec();
                 Ok(())
             }
@@ -291,7 +291,7 @@ impl<'a> Arg<'a> {
     /// What the array is.
     pub fn meta(&self) -> Result<ArrayMeta> {
         match &*self.slot {
-            Slot::Array(meta, _) => Ok(*meta),
+            ParamValue::Array(meta, _) => Ok(*meta),
             _ => Err(self.is_not("an array")),
         }
     }
@@ -300,7 +300,7 @@ impl<'a> Arg<'a> {
     /// first; what is written into an `in` array is lost, or seen by others who refer to it.
     pub fn array(self) -> Result<(ArrayMeta, View<'a>)> {
         match self.slot {
-            Slot::Array(meta, store) => Ok((*meta, store.view())),
+            ParamValue::Array(meta, store) => Ok((*meta, store.view())),
             _ => Err(self.is_not("an array")),
         }
     }
@@ -311,7 +311,7 @@ impl<'a> Arg<'a> {
             Error::bad(format!("parameter {} is {}, not an array of {}", param.name, param.kind(), T::DTYPE))
         };
         match self.slot {
-            Slot::Array(meta, store) if meta.dtype == T::DTYPE => {
+            ParamValue::Array(meta, store) if meta.dtype == T::DTYPE => {
                 store.view().cast().ok_or_else(|| fault(self.param))
             }
             _ => Err(fault(self.param)),
@@ -322,12 +322,12 @@ impl<'a> Arg<'a> {
     /// again. A small array lies in a buffer of the call and has none.
     pub fn keeper(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
         match self.slot {
-            Slot::Array(_, Store::Block(block, _, Whose::Client(kept))) => {
+            ParamValue::Array(_, Store::Block(block, _, Whose::Client(kept))) => {
                 let new = || Arc::new(LookedAt { _map: block.keeper(), back: Mutex::default() });
                 Some(kept.get_or_insert_with(new).clone())
             }
-            Slot::Array(_, Store::Block(block, ..)) => Some(block.keeper()),
-            Slot::Array(_, Store::Lease(lease)) => Some(lease.keeper()),
+            ParamValue::Array(_, Store::Block(block, ..)) => Some(block.keeper()),
+            ParamValue::Array(_, Store::Lease(lease)) => Some(lease.keeper()),
             _ => None,
         }
     }
@@ -344,10 +344,10 @@ mod tests {
         Call {
             signature: Arc::new(Signature::parse(signature).unwrap()),
             slots: vec![
-                Slot::Scalar(Scalar::from(3i32)),
-                Slot::Array(meta, Store::copy(bytemuck::cast_slice(&[1.5f64, 2.5]))),
-                Slot::Text("grüß".as_bytes().to_vec()),
-                Slot::Text(Vec::new()),
+                ParamValue::Scalar(Scalar::from(3i32)),
+                ParamValue::Array(meta, Store::copy(bytemuck::cast_slice(&[1.5f64, 2.5]))),
+                ParamValue::Text("grüß".as_bytes().to_vec()),
+                ParamValue::Text(Vec::new()),
             ],
             caller: None,
         }

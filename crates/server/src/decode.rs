@@ -3,15 +3,15 @@
 //! The request is another process's word: everything is checked against the signature again,
 //! and a block counts only as far as the client's block table says.
 
-use forebay_link::net::Part;
+use forebay_link::net::LargePart;
 use forebay_link::pool::Lease;
-use forebay_types::call::{self, BIG_ENDIAN, INLINE_TOTAL, Item, Outcome, Place, REPLY_BYTES};
+use forebay_types::call::{self, BIG_ENDIAN, INLINE_TOTAL, Item, Location, Outcome, REPLY_BYTES};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar};
 
 use crate::Call;
-use crate::call::{Caller, Slot, Store, Whose};
+use crate::call::{Caller, ParamValue, Store, Whose};
 use crate::held::Turn;
 use crate::peer::Peer;
 use crate::service::Service;
@@ -36,7 +36,7 @@ struct From<'a> {
 pub(crate) fn turns(service: &Service, items: &[Item], peer: &Peer) -> Result<Vec<Turn>> {
     let mut asked: Vec<(u64, bool)> = Vec::new();
     for (param, item) in service.signature.passed().zip(items) {
-        let Item::Array(_, Place::Held { number, .. }) = item else { continue };
+        let Item::Array(_, Location::Held { number, .. }) = item else { continue };
         let write = param.way.comes();
         if asked.iter().any(|(other, writes)| other == number && (write || *writes)) {
             return Err(Error::bad(format!(
@@ -94,35 +94,35 @@ fn check(service: &Service, items: &[Item]) -> Result<()> {
     service.signature.check(&mut given)
 }
 
-fn empty(param: &Param) -> Slot {
+fn empty(param: &Param) -> ParamValue {
     match param.dtype {
-        DType::Str | DType::Bytes => Slot::Text(Vec::new()),
-        dtype => Slot::Scalar(Scalar::zero(dtype)),
+        DType::Str | DType::Bytes => ParamValue::Text(Vec::new()),
+        dtype => ParamValue::Scalar(Scalar::zero(dtype)),
     }
 }
 
-fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<Slot> {
+fn slot(item: Option<&Item>, param: &Param, from: &mut From) -> Result<ParamValue> {
     match item {
-        Some(Item::Scalar(s)) => Ok(Slot::Scalar(s.convert(param.dtype)?)),
+        Some(Item::Scalar(s)) => Ok(ParamValue::Scalar(s.convert(param.dtype)?)),
         Some(Item::Text(dtype, place)) => {
             // Copied first, so that nobody changes what was checked.
             let bytes = store(place, from)?.into_bytes();
             if *dtype == DType::Str && std::str::from_utf8(&bytes).is_err() {
                 return Err(Error::bad(format!("parameter {} is text and is not UTF-8", param.name)));
             }
-            Ok(Slot::Text(bytes))
+            Ok(ParamValue::Text(bytes))
         }
-        Some(Item::Array(meta, place)) => Ok(Slot::Array(*meta, array(meta, place, from)?)),
+        Some(Item::Array(meta, place)) => Ok(ParamValue::Array(*meta, array(meta, place, from)?)),
         None => Err(corrupt(format!("the request ends before parameter {}", param.name))),
     }
 }
 
 /// The bytes of an array; of one that this server holds it is the turn by now.
-fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
-    let Place::Held { number, .. } = *place else {
+fn array(meta: &ArrayMeta, place: &Location, from: &mut From) -> Result<Store> {
+    let Location::Held { number, .. } = *place else {
         let mut store = store(place, from)?;
         if from.turned
-            && !matches!(place, Place::None { .. })
+            && !matches!(place, Location::None { .. })
             && let Some(own) = store.own()
         {
             meta.dtype.turn(own);
@@ -137,22 +137,22 @@ fn array(meta: &ArrayMeta, place: &Place, from: &mut From) -> Result<Store> {
     Ok(Store::Block(block, bytes, Whose::Server))
 }
 
-fn store(place: &Place, from: &mut From) -> Result<Store> {
+fn store(place: &Location, from: &mut From) -> Result<Store> {
     let (data, segment) = (from.data, from.peer.segment());
     match *place {
-        Place::Held { .. } => Err(corrupt("text lies in an array".into())),
-        Place::Inline { at, bytes } => {
+        Location::Held { .. } => Err(corrupt("text lies in an array".into())),
+        Location::Inline { at, bytes } => {
             let range = at as usize..at as usize + bytes as usize;
             data.get(range).map(Store::copy).ok_or_else(|| corrupt("an argument leaves its frame".into()))
         }
-        Place::Block(at) if segment.is_none() => {
+        Location::Block(at) if segment.is_none() => {
             let part = from.parts.get_mut(at.index as usize).and_then(Option::take);
             let part = part.filter(|p| at.segment == 0 && p.bytes().len() as u64 == at.bytes);
             part.map(Store::Lease).ok_or_else(|| {
                 corrupt(format!("an argument of {} bytes did not come with its request", at.bytes))
             })
         }
-        Place::Block(at) if at.segment == 0 => {
+        Location::Block(at) if at.segment == 0 => {
             let segment = segment.ok_or_else(|| corrupt("an argument lies nowhere".into()))?;
             let block = segment.block(at.index)?;
             if block.len() < at.bytes {
@@ -164,9 +164,11 @@ fn store(place: &Place, from: &mut From) -> Result<Store> {
             }
             Ok(Store::Block(block, at.bytes as usize, Whose::Client(None)))
         }
-        Place::Block(at) => Err(corrupt(format!("an argument lies in segment {}; there is one", at.segment))),
-        Place::None { bytes } if bytes <= INLINE_TOTAL as u64 => Ok(Store::zeroed(bytes as usize)),
-        Place::None { bytes } => match from.peer.pool() {
+        Location::Block(at) => {
+            Err(corrupt(format!("an argument lies in segment {}; there is one", at.segment)))
+        }
+        Location::None { bytes } if bytes <= INLINE_TOTAL as u64 => Ok(Store::zeroed(bytes as usize)),
+        Location::None { bytes } => match from.peer.pool() {
             Some(pool) => pool.take(bytes).map(Store::Lease),
             None => Err(corrupt(format!("a result of {bytes} bytes was given no block"))),
         },
@@ -179,7 +181,7 @@ pub(crate) fn reply(
     call: &mut Call,
     outcome: &Outcome,
     out: Vec<u8>,
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<LargePart>,
 ) -> Result<Vec<u8>> {
     let signature = call.signature.clone();
     let slots = &mut call.slots;
@@ -203,8 +205,8 @@ pub(crate) fn reply(
         align(&mut bytes);
         for i in &coming {
             match &mut slots[*i] {
-                Slot::Text(own) => bytes.extend_from_slice(own),
-                Slot::Array(_, Store::Own(buffer, len)) => {
+                ParamValue::Text(own) => bytes.extend_from_slice(own),
+                ParamValue::Array(_, Store::Own(buffer, len)) => {
                     bytes.extend_from_slice(&bytemuck::cast_slice(buffer)[..*len]);
                 }
                 _ => continue,
@@ -213,7 +215,7 @@ pub(crate) fn reply(
         }
     }
     for i in coming {
-        if let Slot::Array(_, store) = &mut slots[i]
+        if let ParamValue::Array(_, store) = &mut slots[i]
             && let Store::Lease(_) = store
             && let Store::Lease(lease) = std::mem::replace(store, Store::zeroed(0))
         {
@@ -225,23 +227,23 @@ pub(crate) fn reply(
 
 /// Results of arrays in blocks stay where they are, those that came over the network go apart;
 /// everything else travels.
-fn item(param: &Param, slot: &Slot, at: &mut usize, leases: &mut u32) -> Item {
+fn item(param: &Param, slot: &ParamValue, at: &mut usize, leases: &mut u32) -> Item {
     let mut inline = |bytes: usize| {
         let begin = *at;
         *at = (begin + bytes).next_multiple_of(call::ALIGN);
-        Place::Inline { at: begin as u32, bytes: bytes as u32 }
+        Location::Inline { at: begin as u32, bytes: bytes as u32 }
     };
     match slot {
-        Slot::Scalar(s) => Item::Scalar(*s),
-        Slot::Text(bytes) => Item::Text(param.dtype, inline(bytes.len())),
-        Slot::Array(meta, store) => {
+        ParamValue::Scalar(s) => Item::Scalar(*s),
+        ParamValue::Text(bytes) => Item::Text(param.dtype, inline(bytes.len())),
+        ParamValue::Array(meta, store) => {
             let bytes = store.len();
             let place = match store {
                 Store::Own(..) => inline(bytes),
-                Store::Block(..) => Place::None { bytes: bytes as u64 },
+                Store::Block(..) => Location::None { bytes: bytes as u64 },
                 Store::Lease(_) => {
                     *leases += 1;
-                    Place::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 })
+                    Location::Block(BlockRef { segment: 0, index: *leases - 1, bytes: bytes as u64 })
                 }
             };
             Item::Array(*meta, place)

@@ -32,7 +32,7 @@ pub(crate) struct Arrays {
 #[derive(Default)]
 struct Inner {
     pool: Option<Arc<Pool>>,
-    by_number: QuickMap<u64, Arc<Held>>,
+    by_number: QuickMap<u64, Arc<HeldArray>>,
 }
 
 struct Pool {
@@ -42,7 +42,7 @@ struct Pool {
 }
 
 /// One array.
-pub(crate) struct Held {
+pub(crate) struct HeldArray {
     meta: ArrayMeta,
     pool: Arc<Pool>,
     block: u32,
@@ -54,10 +54,10 @@ pub(crate) struct Held {
 #[derive(Default)]
 struct Turns {
     next: u64,
-    queue: VecDeque<Place>,
+    queue: VecDeque<Waiting>,
 }
 
-struct Place {
+struct Waiting {
     ticket: u64,
     write: bool,
     /// Is told when its turn has come.
@@ -73,7 +73,7 @@ pub(crate) trait Waiter: Send + Sync {
 /// A request's place in the queue of one array; dropped, the next one may go on.
 pub(crate) struct Turn {
     pub number: u64,
-    held: Arc<Held>,
+    held: Arc<HeldArray>,
     ticket: u64,
 }
 
@@ -88,7 +88,7 @@ impl Arrays {
         let bytes = meta.bytes()?;
         let pool = self.pool(number)?;
         let block = pool.take(bytes)?;
-        let held = Held { meta, pool, block: block.index(), bytes, turns: Mutex::default() };
+        let held = HeldArray { meta, pool, block: block.index(), bytes, turns: Mutex::default() };
         if zero {
             block.view().fill(0);
         }
@@ -124,7 +124,7 @@ impl Arrays {
             let mut turns = lock(&held.turns);
             turns.next += 1;
             let ticket = turns.next;
-            turns.queue.push_back(Place { ticket, write, waiter: None });
+            turns.queue.push_back(Waiting { ticket, write, waiter: None });
             ticket
         };
         Ok(Turn { number, held, ticket })
@@ -180,7 +180,7 @@ impl Pool {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldArray {
     fn drop(&mut self) {
         if let Ok(block) = self.pool.segment.block(self.block) {
             lock(&self.pool.allocator).free(block);

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::Arc;
 
 use forebay_arena::Segment;
-use forebay_link::net::Part;
+use forebay_link::net::LargePart;
 use forebay_link::pool::{Budget, Pool};
 use forebay_types::call::{REPLY_BYTES, RequestId};
 
@@ -126,7 +126,7 @@ impl Peer {
 
     /// Sends a reply with its large parts, or lets it wait. Returns whether something waits that
     /// [`Peer::flush`] is to send.
-    pub fn send(&self, request: u64, body: &[u8], parts: Vec<Part>) -> bool {
+    pub fn send(&self, request: u64, body: &[u8], parts: Vec<LargePart>) -> bool {
         let waiting = match &self.way {
             Way::Memory(memory) => memory.send(request, body),
             Way::Network(remote) => remote.send(request, body, parts),

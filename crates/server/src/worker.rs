@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use forebay_link::Frame;
 use forebay_link::frame::SHORT_BYTES;
-use forebay_link::net::Part;
+use forebay_link::net::LargePart;
 use forebay_link::pool::Lease;
 use forebay_link::standing::{self, Post};
 use forebay_types::call::{self, Item, Outcome, RequestId};
@@ -50,13 +50,13 @@ pub(crate) fn works_for(shared: &Arc<Shared>) -> bool {
 }
 
 /// The place of a worker among the others.
-struct Place {
+struct Membership {
     shared: Arc<Shared>,
     /// Whose request it runs.
     serves: RefCell<Option<(Arc<Peer>, RequestId)>>,
 }
 
-impl Post for Place {
+impl Post for Membership {
     fn leave(&self) -> bool {
         self.shared.leave()
     }
@@ -79,7 +79,7 @@ impl Post for Place {
 
 struct Worker<'s> {
     shared: &'s Arc<Shared>,
-    place: Rc<Place>,
+    place: Rc<Membership>,
     frame: Frame,
     items: Vec<Item>,
     reply: Vec<u8>,
@@ -111,7 +111,7 @@ pub(crate) fn refuse(shared: Arc<Shared>) {
 
 fn work(shared: &Arc<Shared>, refuses: bool) {
     WORKS_FOR.set(Arc::as_ptr(shared));
-    let place = Rc::new(Place { shared: shared.clone(), serves: RefCell::default() });
+    let place = Rc::new(Membership { shared: shared.clone(), serves: RefCell::default() });
     standing::hold(place.clone());
     let (frame, items, reply) = (Frame::default(), Vec::new(), Vec::new());
     let mut worker = Worker { shared, place, frame, items, reply, last: None, refuses };
@@ -269,7 +269,7 @@ impl Worker<'_> {
         self.reply = bytes;
     }
 
-    fn send(&self, peer: &Peer, id: u64, bytes: &[u8], parts: Vec<Part>) {
+    fn send(&self, peer: &Peer, id: u64, bytes: &[u8], parts: Vec<LargePart>) {
         self.shared.served.fetch_add(1, Ordering::Relaxed);
         if peer.send(id, bytes, parts) && !self.shared.waiting.swap(true, Ordering::SeqCst) {
             self.shared.hurry();

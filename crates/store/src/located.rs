@@ -27,12 +27,12 @@ pub struct Located<'a> {
     /// Unit, or empty.
     pub units: String,
     pieces: Vec<Piece>,
-    bytes: Place,
+    bytes: Storage,
     layout: &'a Layout,
     owner: Owner<'a>,
 }
 
-enum Place {
+enum Storage {
     Here(Vec<u8>),
     There(File, u64),
 }
@@ -59,12 +59,12 @@ impl<'a> Located<'a> {
             meta,
             units,
             pieces: vec![whole],
-            bytes: Place::Here(Vec::new()),
+            bytes: Storage::Here(Vec::new()),
             layout,
             owner: Owner::Set { name, set, file: None },
         };
         match bytes {
-            Bytes::Small(bytes) => located.bytes = Place::Here(bytes),
+            Bytes::Small(bytes) => located.bytes = Storage::Here(bytes),
             Bytes::File(file, offset) => {
                 located.owner = Owner::Set { name, set, file: Some(file) };
                 located.open(offset, last)?;
@@ -77,7 +77,7 @@ impl<'a> Located<'a> {
     pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
         let Entry { name, meta, units, offset, pieces } = entry;
         let owner = Owner::Step { name, step: row.step, file: row.file };
-        let mut located = Located { meta, units, pieces, bytes: Place::Here(Vec::new()), layout, owner };
+        let mut located = Located { meta, units, pieces, bytes: Storage::Here(Vec::new()), layout, owner };
         located.check_pieces()?;
         located.open(offset, true)?;
         Ok(located)
@@ -100,7 +100,7 @@ impl<'a> Located<'a> {
     fn open(&mut self, offset: u64, last: bool) -> Result<()> {
         let path = self.path()?;
         self.bytes = match File::open(&path) {
-            Ok(file) => Place::There(file, offset),
+            Ok(file) => Storage::There(file, offset),
             Err(e) if last && e.kind() == ErrorKind::NotFound => return Err(self.damaged("is not there")),
             Err(e) => return Err(Error::io(format!("cannot read {}", path.display()), e)),
         };
@@ -116,14 +116,14 @@ impl<'a> Located<'a> {
 
     fn source(&self) -> Source<'_> {
         match &self.bytes {
-            Place::Here(bytes) => Source::Memory(bytes),
-            Place::There(file, offset) => Source::File(file, *offset),
+            Storage::Here(bytes) => Source::Memory(bytes),
+            Storage::There(file, offset) => Source::File(file, *offset),
         }
     }
 
     /// The part of it that a selection picks.
     pub fn read(self, sel: &Selection) -> Result<Array> {
-        if let Place::Here(all) = &self.bytes {
+        if let Storage::Here(all) = &self.bytes {
             // All of it is here: it is compared whatever part is wanted.
             let right = all.len() as u64 == self.meta.bytes()? && self.pieces[0].crc32c == crc32c(all);
             if !right {
@@ -131,7 +131,9 @@ impl<'a> Located<'a> {
             }
         }
         match self.bytes {
-            Place::Here(bytes) if sel.0.is_empty() => Ok(Array { meta: self.meta, units: self.units, bytes }),
+            Storage::Here(bytes) if sel.0.is_empty() => {
+                Ok(Array { meta: self.meta, units: self.units, bytes })
+            }
             _ => {
                 let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
                 let read = read_selection(&self.source(), &self.meta, sel, &mut check);

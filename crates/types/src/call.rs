@@ -118,7 +118,7 @@ pub struct Attached {
 
 /// Where the bytes of an argument or result are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// In the frame, `at` bytes from the start of its inline data.
     Inline {
         /// Offset.
@@ -142,13 +142,13 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Location {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         match self {
-            Place::Inline { bytes, .. } => (*bytes).into(),
-            Place::Block(block) => block.bytes,
-            Place::None { bytes } | Place::Held { bytes, .. } => *bytes,
+            Location::Inline { bytes, .. } => (*bytes).into(),
+            Location::Block(block) => block.bytes,
+            Location::None { bytes } | Location::Held { bytes, .. } => *bytes,
         }
     }
 
@@ -164,9 +164,9 @@ pub enum Item {
     /// A scalar.
     Scalar(Scalar),
     /// Text (`Str`) or bytes (`Bytes`).
-    Text(DType, Place),
+    Text(DType, Location),
     /// An array.
-    Array(ArrayMeta, Place),
+    Array(ArrayMeta, Location),
 }
 
 /// The words of a request before its arguments.
@@ -230,12 +230,12 @@ pub fn put_item(w: &mut Writer, item: &Item) {
     }
 }
 
-fn put_place(w: &mut Writer, place: &Place) {
+fn put_place(w: &mut Writer, place: &Location) {
     match place {
-        Place::Inline { at, bytes } => w.u8(0).u32(*at).u32(*bytes),
-        Place::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u64(b.bytes),
-        Place::None { bytes } => w.u8(2).u64(*bytes),
-        Place::Held { number, bytes } => w.u8(3).u64(*number).u64(*bytes),
+        Location::Inline { at, bytes } => w.u8(0).u32(*at).u32(*bytes),
+        Location::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u64(b.bytes),
+        Location::None { bytes } => w.u8(2).u64(*bytes),
+        Location::Held { number, bytes } => w.u8(3).u64(*number).u64(*bytes),
     };
 }
 
@@ -248,12 +248,12 @@ fn corrupt(why: String) -> Error {
     Error::new(Code::Corrupt, why)
 }
 
-fn get_place(r: &mut Reader) -> Result<Place> {
+fn get_place(r: &mut Reader) -> Result<Location> {
     Ok(match r.u8()? {
-        0 => Place::Inline { at: r.u32()?, bytes: r.u32()? },
-        1 => Place::Block(BlockRef { segment: r.u32()?, index: r.u32()?, bytes: r.u64()? }),
-        2 => Place::None { bytes: r.u64()? },
-        3 => Place::Held { number: r.u64()?, bytes: r.u64()? },
+        0 => Location::Inline { at: r.u32()?, bytes: r.u32()? },
+        1 => Location::Block(BlockRef { segment: r.u32()?, index: r.u32()?, bytes: r.u64()? }),
+        2 => Location::None { bytes: r.u64()? },
+        3 => Location::Held { number: r.u64()?, bytes: r.u64()? },
         other => return Err(corrupt(format!("{other} is no place of an argument"))),
     })
 }
@@ -299,7 +299,7 @@ fn get_items(bytes: &[u8], r: &mut Reader, before: usize, items: &mut Vec<Item>)
         if place.len() > ARGUMENT_BYTES {
             return Err(corrupt(format!("an argument of {} bytes is beyond the limit", place.len())));
         }
-        if let Place::Inline { at, bytes } = place
+        if let Location::Inline { at, bytes } = place
             && u64::from(*at) + u64::from(*bytes) > room
         {
             return Err(corrupt(format!("an argument of {bytes} bytes at {at} leaves its frame")));
@@ -346,11 +346,11 @@ mod tests {
         let block = BlockRef { segment: 1, index: 5, bytes: 48 };
         let items = vec![
             Item::Scalar(Scalar::from(2.5)),
-            Item::Text(DType::Str, Place::Inline { at: 0, bytes: 5 }),
-            Item::Array(meta, Place::Block(block)),
-            Item::Array(meta, Place::None { bytes: 48 }),
-            Item::Array(meta, Place::Inline { at: 16, bytes: 48 }),
-            Item::Array(meta, Place::Held { number: 9, bytes: 48 }),
+            Item::Text(DType::Str, Location::Inline { at: 0, bytes: 5 }),
+            Item::Array(meta, Location::Block(block)),
+            Item::Array(meta, Location::None { bytes: 48 }),
+            Item::Array(meta, Location::Inline { at: 16, bytes: 48 }),
+            Item::Array(meta, Location::Held { number: 9, bytes: 48 }),
         ];
         let mut w = Writer::new();
         put_call(&mut w, &CALL, items.len());
@@ -401,7 +401,7 @@ mod tests {
             let mut items = Vec::new();
             if let Ok((_, data)) = get_call(&bytes, 64, &mut items) {
                 for item in &items {
-                    if let Item::Text(_, Place::Inline { at, bytes: b }) | Item::Array(_, Place::Inline { at, bytes: b }) = item {
+                    if let Item::Text(_, Location::Inline { at, bytes: b }) | Item::Array(_, Location::Inline { at, bytes: b }) = item {
                         prop_assert!(data + *at as usize + *b as usize <= n);
                     }
                 }

@@ -62,7 +62,7 @@ impl Signature {
         if given.iter().all(|g| !matches!(g, Given::Array { .. })) {
             return Ok(());
         }
-        let mut known = Known::default();
+        let mut known = Extents::default();
         for (param, given) in self.passed().zip(given) {
             if let Given::Scalar(s) = given
                 && let Some(v) = s.as_i64()
@@ -131,9 +131,9 @@ fn check_kind(param: &Param, given: &mut Given) -> Result<()> {
 
 /// Extent names with their values and the parameter that gave them.
 #[derive(Default)]
-struct Known<'a>(Vec<(&'a str, i64, &'a str)>);
+struct Extents<'a>(Vec<(&'a str, i64, &'a str)>);
 
-impl<'a> Known<'a> {
+impl<'a> Extents<'a> {
     fn add(&mut self, name: &'a str, value: i64, from: &'a str) {
         self.0.push((name, value, from));
     }

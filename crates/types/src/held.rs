@@ -4,7 +4,7 @@
 //! server has and none announces. A part of an array is given as it lies in the array's bytes:
 //! offset of the first element, shape, and strides in bytes ([`crate::Strided`]); the data travel
 //! dense, the last index running fastest. In `put` and `get` the array itself stands for its
-//! bytes, and is passed as every reference is: at the place [`crate::call::Place::Held`].
+//! bytes, and is passed as every reference is: at the place [`crate::call::Location::Held`].
 //!
 //! An array lives until it is removed or the client's connection ends.
 

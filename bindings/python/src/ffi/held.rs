@@ -17,7 +17,7 @@ use crate::reference::Reference;
 
 /// The arguments of a call that is not yet sent.
 #[derive(Default)]
-pub struct Held {
+pub struct PendingArguments {
     // Before `kept`: what borrows goes before what is borrowed.
     args: Vec<Arg<'static>>,
     kept: Vec<Py<PyAny>>,
@@ -31,7 +31,7 @@ pub struct HeldFuture {
     _kept: Vec<Py<PyAny>>,
 }
 
-impl Held {
+impl PendingArguments {
     /// A number or truth value.
     pub fn push_scalar(&mut self, scalar: Scalar) {
         self.args.push(Arg::Scalar(scalar));

@@ -12,7 +12,7 @@ use crate::owner::Session;
 use crate::service::Shared;
 use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
 use forebay_link::frame::{Header, kind as frame};
-use forebay_link::{Line, Received};
+use forebay_link::{Line, LineFrame};
 use forebay_types::codec::Writer;
 use forebay_types::control::{RunOpened, word};
 use forebay_types::line::{FarAttached, Measures, OwnerWords, RankWords, kind};
@@ -50,7 +50,7 @@ const LARGEST: u64 = 1 << 40;
 /// A line that was opened again: the line, the request's id, how many notices the rank has heard.
 type Again = (Line, u64, u64);
 
-struct Kept {
+struct KeptLine {
     tell: Sender<Again>,
     event: Doorbell,
     run: PathBuf,
@@ -64,7 +64,7 @@ struct Kept {
 /// The deputies of an agent, by key.
 #[derive(Default)]
 pub struct Deputies {
-    table: Mutex<HashMap<String, Kept>>,
+    table: Mutex<HashMap<String, KeptLine>>,
 }
 
 impl Deputies {
@@ -84,9 +84,9 @@ impl Deputies {
     /// A rank is opened anew: a deputy of it that waits for its line does so in vain. Says whether there
     /// is one, which gives its seat up in a moment.
     pub fn evict(&self, run: &Path, rank: u32) -> bool {
-        let same = |k: &&Kept| k.run == run && k.rank == rank && k.waits.load(Ordering::SeqCst);
+        let same = |k: &&KeptLine| k.run == run && k.rank == rank && k.waits.load(Ordering::SeqCst);
         let table = lock(&self.table);
-        let going: Vec<&Kept> = table.values().filter(same).collect();
+        let going: Vec<&KeptLine> = table.values().filter(same).collect();
         going.iter().for_each(|k| k.evicted.store(true, Ordering::SeqCst));
         !going.is_empty()
     }
@@ -134,7 +134,7 @@ impl<'a> Deputy<'a> {
         let key = new_key()?;
         let theirs = event.again()?;
         let [waits, evicted]: [Arc<AtomicBool>; 2] = Default::default();
-        let kept = Kept {
+        let kept = KeptLine {
             tell,
             event: theirs,
             run: session.run.path().to_owned(),
@@ -311,7 +311,7 @@ impl<'a> Deputy<'a> {
         Ok(true)
     }
 
-    fn hear(&mut self, line: &Line, frame: &Received) -> Result<()> {
+    fn hear(&mut self, line: &Line, frame: &LineFrame) -> Result<()> {
         let body = line.body(frame);
         match frame.header.kind {
             kind::RECORDS => self.mirror.records(body),

@@ -20,7 +20,7 @@ struct Coming {
 }
 
 /// A curve's triple buffer in the mirror.
-struct Slot {
+struct CurveMirror {
     writer: TripleWriter,
     watched: bool,
 }
@@ -33,7 +33,7 @@ pub struct Mirror {
     down: Consumer,
     blocks: Blocks,
     coming: BTreeMap<u32, Coming>,
-    slots: BTreeMap<u32, Slot>,
+    slots: BTreeMap<u32, CurveMirror>,
     /// Last record that came.
     seq: u64,
     /// Notices given out, and where each ends in the ring.
@@ -93,7 +93,8 @@ impl Mirror {
         }
         let index = block.index();
         self.blocks.arrived(&block);
-        self.slots.insert(index, Slot { writer: TripleBuffer::writer(block, points)?, watched: false });
+        self.slots
+            .insert(index, CurveMirror { writer: TripleBuffer::writer(block, points)?, watched: false });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use forebay_types::call::INLINE_BYTES;
 use forebay_types::{ArrayMeta, Element, Error, Given, Order, Result, Scalar, Shape, Strided};
 
 use super::reference::Reference;
-use super::transfer::Kept;
+use super::transfer::OwnCopy;
 
 /// An argument. Arrays are borrowed until the call is waited for.
 #[derive(Debug)]
@@ -144,10 +144,10 @@ impl<'a> Arg<'a> {
     }
 
     /// Its elements one behind the other, in memory of their own.
-    pub(super) fn copied(&self, pool: &Pool) -> Result<Kept> {
+    pub(super) fn copied(&self, pool: &Pool) -> Result<OwnCopy> {
         let len = self.len();
         if len <= INLINE_BYTES {
-            return Ok(Kept::small(self.bytes().into_owned()));
+            return Ok(OwnCopy::small(self.bytes().into_owned()));
         }
         let mut lease = pool.take(len as u64)?;
         match self {
@@ -155,7 +155,7 @@ impl<'a> Arg<'a> {
             Arg::StridedMut(_, strided, bytes) => strided.gather(bytes, lease.bytes_mut()),
             _ => lease.bytes_mut().copy_from_slice(&self.bytes()),
         }
-        Ok(Kept::large(lease))
+        Ok(OwnCopy::large(lease))
     }
 
     /// Copies its elements to where a large argument lies.

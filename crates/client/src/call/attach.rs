@@ -25,7 +25,7 @@ const STOPPED: Duration = Duration::from_secs(2);
 const BUSY: Duration = Duration::from_secs(30);
 
 /// What a client has of a server.
-pub(super) enum Known {
+pub(super) enum Attachment {
     Attached(Arc<Connection>),
     Attaching(Arc<Attaching>),
 }
@@ -142,7 +142,7 @@ impl Teller {
         match &outcome {
             Ok(made) => {
                 self.inner.pump.add(made.clone());
-                connections.insert(self.info.incarnation, Known::Attached(made.clone()));
+                connections.insert(self.info.incarnation, Attachment::Attached(made.clone()));
             }
             Err(_) => drop(connections.remove(&self.info.incarnation)),
         }
@@ -162,16 +162,16 @@ impl Inner {
         let (attaching, is_first) = {
             let mut connections = lock(&self.connections);
             match connections.get(&info.incarnation) {
-                Some(Known::Attached(connection)) => {
+                Some(Attachment::Attached(connection)) => {
                     return match connection.lost() {
                         None => Ok(connection.clone()),
                         Some(e) => Err(Sent::Lost(e.clone())),
                     };
                 }
-                Some(Known::Attaching(attaching)) => (attaching.clone(), false),
+                Some(Attachment::Attaching(attaching)) => (attaching.clone(), false),
                 None => {
                     let attaching = Arc::new(Attaching::default());
-                    connections.insert(info.incarnation, Known::Attaching(attaching.clone()));
+                    connections.insert(info.incarnation, Attachment::Attaching(attaching.clone()));
                     (attaching, true)
                 }
             }
@@ -211,7 +211,7 @@ impl Inner {
         {
             let mut connections = lock(&self.connections);
             let is_cut = match connections.get(&info.incarnation) {
-                Some(Known::Attached(connection)) if connection.lost().is_some() => {
+                Some(Attachment::Attached(connection)) if connection.lost().is_some() => {
                     self.pump.remove(connection);
                     connection.is_cut()
                 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_link::standing;
-use forebay_types::call::{Item, Outcome, Place, get_outcome};
+use forebay_types::call::{Item, Location, Outcome, get_outcome};
 use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, DType, Error, Given, Param, Result, Signature};
 
@@ -16,8 +16,11 @@ use super::args::{Arg, Value};
 use super::connection::{Chunk, Connection, Pending, Returned};
 use super::request;
 use super::table::Offer;
-use super::transfer::{Kept, Transfer};
+use super::transfer::{OwnCopy, Transfer};
 use super::{Inner, Sent, reference, spare};
+
+/// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
+const CUTS: usize = 2;
 
 /// Where the time of a call went.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +62,7 @@ pub struct Future<'a> {
     offer: Arc<Offer>,
     args: Vec<Arg<'a>>,
     /// Copies of them that are sent in their place, or none.
-    kept: Vec<Option<Kept>>,
+    kept: Vec<Option<OwnCopy>>,
     given: Vec<Given>,
     transfer: Transfer,
     id: u64,
@@ -272,10 +275,11 @@ impl<'a> Future<'a> {
         Ok(false)
     }
 
-    /// A server is lost: it does not get the call again, unless only the connection to it was cut, for the first time.
+    /// A server is lost: it does not get the call again, unless only the connection to it was cut, and not too often.
     fn failed(&mut self, info: &Arc<ServerInfo>) {
         let may_be_well = self.inner.failed(info) && self.bound.is_none();
-        match may_be_well && !self.cut.contains(&info.incarnation) {
+        let cuts = self.cut.iter().filter(|cut| **cut == info.incarnation).count();
+        match may_be_well && cuts < CUTS {
             true => self.cut.push(info.incarnation),
             false => self.tried.push(info.incarnation),
         }
@@ -471,9 +475,9 @@ impl<'a> Future<'a> {
         let arg = &mut self.args[index];
         let bytes = match *place {
             // It stays with the server.
-            Place::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
-            Place::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
-            Place::None { .. } => {
+            Location::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
+            Location::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
+            Location::None { .. } => {
                 let ours = came.chunks.iter().filter(|(i, _)| *i == index);
                 return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
                     Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
@@ -481,14 +485,14 @@ impl<'a> Future<'a> {
                     Chunk::Lease(_) => None,
                 });
             }
-            Place::Block(at) => {
+            Location::Block(at) => {
                 let came_with = |(i, chunk): &&(usize, Chunk)| {
                     *i == at.index as usize && matches!(chunk, Chunk::Lease(_))
                 };
                 let (_, Chunk::Lease(lease)) = came.chunks.iter().find(came_with)? else { return None };
                 lease.bytes()
             }
-            Place::Held { .. } => return None,
+            Location::Held { .. } => return None,
         };
         if !came.turned {
             return arg.take(meta, bytes);
@@ -618,7 +622,7 @@ fn end_of(timeout: Option<Duration>) -> Option<Instant> {
 }
 
 /// Copies of the bytes that go, by argument.
-fn copies(inner: &Inner, signature: &Signature, args: &[Arg]) -> Result<Vec<Option<Kept>>> {
+fn copies(inner: &Inner, signature: &Signature, args: &[Arg]) -> Result<Vec<Option<OwnCopy>>> {
     let copy = |(arg, param): (&Arg, &Param)| match arg {
         Arg::Scalar(_) | Arg::Ref(..) => Ok(None),
         _ if !param.way.goes() => Ok(None),
@@ -636,7 +640,7 @@ fn not_offered(reply: &[u8]) -> bool {
 fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
     match *item {
         Item::Scalar(s) if s.dtype() == param.dtype => Some(Value::Scalar(s)),
-        Item::Text(dtype, Place::Inline { at, bytes }) if dtype == param.dtype => {
+        Item::Text(dtype, Location::Inline { at, bytes }) if dtype == param.dtype => {
             let bytes = data.get(at as usize..at as usize + bytes as usize)?.to_vec();
             match dtype {
                 DType::Str => String::from_utf8(bytes).ok().map(Value::Str),

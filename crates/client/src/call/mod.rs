@@ -82,7 +82,7 @@ struct Inner {
     pid: u32,
     next: AtomicU64,
     table: Arc<Table>,
-    connections: Mutex<QuickMap<Incarnation, attach::Known>>,
+    connections: Mutex<QuickMap<Incarnation, attach::Attachment>>,
     pump: Pump,
     newest: Mutex<reference::Newest>,
     check: OnceLock<Check>,

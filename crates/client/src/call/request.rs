@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use forebay_arena::Block;
 use forebay_link::frame::SHORT_BYTES;
 use forebay_link::standing;
-use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Place};
+use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Location};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
 use super::connection::{Chunk, Connection, Pending, breathe};
-use super::transfer::{Kept, Large};
+use super::transfer::{Large, OwnCopy};
 use super::{Inner, Sent, spare};
 
 pub(super) struct Request<'r, 'a> {
@@ -28,7 +28,7 @@ pub(super) struct Request<'r, 'a> {
     pub signature: &'r Signature,
     pub args: &'r [Arg<'a>],
     /// Copies of them, or none.
-    pub kept: &'r [Option<Kept>],
+    pub kept: &'r [Option<OwnCopy>],
     pub given: &'r [Given],
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Request<'r, 'a> {
 #[derive(Clone, Copy)]
 struct From<'r, 'a> {
     arg: &'r Arg<'a>,
-    kept: Option<&'r Kept>,
+    kept: Option<&'r OwnCopy>,
 }
 
 impl<'r> From<'r, '_> {
@@ -65,7 +65,7 @@ struct Placed<'r> {
     /// Large arguments that go over the network from where they lie.
     parts: Vec<Cow<'r, [u8]>>,
     /// Copies that do.
-    kept: Vec<Kept>,
+    kept: Vec<OwnCopy>,
 }
 
 /// Now, for this process and in nanoseconds of the host's monotonic clock. One reading serves for
@@ -179,7 +179,7 @@ impl<'r> Request<'r, '_> {
         let item = match (&self.given[index], arg) {
             (Given::Scalar(scalar), _) => Item::Scalar(*scalar),
             (Given::Array { meta, .. }, Arg::Ref(_, reference)) => {
-                Item::Array(*meta, Place::Held { number: reference.number(), bytes: meta.bytes()? })
+                Item::Array(*meta, Location::Held { number: reference.number(), bytes: meta.bytes()? })
             }
             (Given::Array { meta, .. }, _) => Item::Array(*meta, placed.put(connection, index, param, from)?),
             (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, from)?),
@@ -261,18 +261,18 @@ impl<'r> Placed<'r> {
         index: usize,
         param: &Param,
         from: From<'r, '_>,
-    ) -> Result<Place, Error> {
+    ) -> Result<Location, Error> {
         let bytes = from.len();
         let len = bytes as u64;
         let goes = param.way.goes();
         if bytes <= INLINE_BYTES && self.at + bytes <= INLINE_TOTAL {
             if !goes {
-                return Ok(Place::None { bytes: len });
+                return Ok(Location::None { bytes: len });
             }
             let at = self.at;
             self.inline.push(from.bytes());
             self.at = (at + bytes).next_multiple_of(call::ALIGN);
-            return Ok(Place::Inline { at: at as u32, bytes: len as u32 });
+            return Ok(Location::Inline { at: at as u32, bytes: len as u32 });
         }
         let index = match connection.block(len)? {
             Some(mut block) => {
@@ -283,7 +283,7 @@ impl<'r> Placed<'r> {
                 self.chunks.push((index, Chunk::Block(block, param.way.comes())));
                 number
             }
-            None if !goes => return Ok(Place::None { bytes: len }),
+            None if !goes => return Ok(Location::None { bytes: len }),
             None => match from.kept {
                 Some(kept) => {
                     self.kept.push(kept.clone());
@@ -295,6 +295,6 @@ impl<'r> Placed<'r> {
                 }
             },
         };
-        Ok(Place::Block(BlockRef { segment: 0, index, bytes: len }))
+        Ok(Location::Block(BlockRef { segment: 0, index, bytes: len }))
     }
 }

@@ -107,14 +107,14 @@ pub(super) struct Table {
     locator: Locator,
     /// Whoever asks holds it.
     wire: Mutex<Option<Wire>>,
-    known: Mutex<Known>,
+    known: Mutex<BrokerView>,
     /// A thread asks behind the callers' backs.
     asks: AtomicBool,
 }
 
 /// What the broker said.
 #[derive(Default)]
-struct Known {
+struct BrokerView {
     /// What opened the door of a broker on another host.
     key: Option<Key>,
     offers: QuickMap<String, Arc<Offer>>,
@@ -125,7 +125,7 @@ struct Known {
     settling: bool,
 }
 
-impl Known {
+impl BrokerView {
     /// What the broker answered.
     fn take(&mut self, answer: serde_json::Value) -> Result<()> {
         let directory: Directory = serde_json::from_value(answer)
@@ -217,7 +217,7 @@ impl Table {
         let ask =
             |wire: &mut Wire| wire.ask_with(&BrokerRequest::Directory, &[], LONG).map(|(value, _)| value);
         let (wire, answer) = locator.first("client", LONG, ask)?;
-        let mut known = Known { key: wire.key().cloned(), ..Known::default() };
+        let mut known = BrokerView { key: wire.key().cloned(), ..BrokerView::default() };
         known.take(answer)?;
         Ok(Table {
             locator,

@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use forebay_link::net::{Flusher, NetSender, Part};
+use forebay_link::net::{Flusher, LargePart, NetSender};
 use forebay_link::pool::{Budget, Lease, Pool};
 use forebay_types::{Error, Result};
 
@@ -46,15 +46,15 @@ impl Transfer {
 
 /// The bytes of an argument in memory of a call's own; clones are the same bytes.
 #[derive(Clone)]
-pub(super) struct Kept(Arc<dyn AsRef<[u8]> + Send + Sync>);
+pub(super) struct OwnCopy(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
-impl Kept {
-    pub fn small(bytes: Vec<u8>) -> Kept {
-        Kept(Arc::new(bytes))
+impl OwnCopy {
+    pub fn small(bytes: Vec<u8>) -> OwnCopy {
+        OwnCopy(Arc::new(bytes))
     }
 
-    pub fn large(lease: Lease) -> Kept {
-        Kept(Arc::new(lease))
+    pub fn large(lease: Lease) -> OwnCopy {
+        OwnCopy(Arc::new(lease))
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -62,7 +62,7 @@ impl Kept {
     }
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for OwnCopy {
     fn as_ref(&self) -> &[u8] {
         self.bytes()
     }
@@ -98,12 +98,12 @@ pub(super) enum Large<'a> {
     /// From where they lie; the caller waits until they have left.
     Here(&'a [&'a [u8]]),
     /// Copies, which leave by and by.
-    Kept(&'a [Kept], &'a Copies),
+    Kept(&'a [OwnCopy], &'a Copies),
 }
 
 impl Large<'_> {
     /// Copies as a sender takes them.
-    pub fn parts(kept: &[Kept]) -> Vec<Part> {
-        kept.iter().map(|k| Box::new(k.clone()) as Part).collect()
+    pub fn parts(kept: &[OwnCopy]) -> Vec<LargePart> {
+        kept.iter().map(|k| Box::new(k.clone()) as LargePart).collect()
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
 use forebay_link::frame::kind as frame;
-use forebay_link::{Duplex, Line, Message, Received, Wire};
+use forebay_link::{Duplex, Line, LineFrame, Message, Wire};
 use forebay_types::codec::Reader;
 use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
 use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, OwnerWords, kind};
@@ -317,7 +317,7 @@ impl Served {
         Ok(any)
     }
 
-    fn hear(&mut self, line: &Line, frame: &Received) -> Result<()> {
+    fn hear(&mut self, line: &Line, frame: &LineFrame) -> Result<()> {
         let body = line.body(frame);
         match frame.header.kind {
             kind::NOTICE => self.down.notice(frame.header.id, body),

@@ -236,7 +236,7 @@ impl FarReader {
     }
 
     /// The next frame, waited for.
-    fn frame(&self, line: &mut Line) -> Result<forebay_link::Received> {
+    fn frame(&self, line: &mut Line) -> Result<forebay_link::LineFrame> {
         let mut heard = Instant::now();
         loop {
             if let Some(frame) = line.next_frame()? {

@@ -41,7 +41,7 @@ struct Bulk {
 }
 
 /// A curve's triple buffer in the rank's segment.
-struct Slot {
+struct CurveSource {
     block: u32,
     reader: TripleReader,
     watched: bool,
@@ -63,7 +63,7 @@ pub struct Up {
     /// Blocks that the mirror holds, or will: use of the entry and number of the record.
     out: BTreeMap<u32, (u32, u64)>,
     window: Window,
-    slots: Vec<Slot>,
+    slots: Vec<CurveSource>,
     began: Instant,
     told: RankWords,
     told_at: Option<Instant>,
@@ -222,7 +222,7 @@ impl Up {
         let block = self.segment.block(index).ok()?;
         let place = BlockPlace { index, made: block.made(), offset: block.offset(), len: block.len() };
         let reader = TripleBuffer::reader(block, points).ok()?;
-        self.slots.push(Slot { block: index, reader, watched: false, sent: None });
+        self.slots.push(CurveSource { block: index, reader, watched: false, sent: None });
         Some(place)
     }
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::down::Down;
 use super::life::Life;
 use super::log::Log;
-use super::numbers::{Back, Numbers, Place};
+use super::numbers::{Back, LoopPosition, Numbers};
 use super::patience::Patience;
 use super::revive::Successor;
 use super::room::Rooms;
@@ -264,7 +264,7 @@ impl Core {
     }
 
     /// What Save keeps is the state of the head that it is called for. A number of the program's own is its affair.
-    pub fn may_keep(&self, step: i64, at: &Place) -> Result<()> {
+    pub fn may_keep(&self, step: i64, at: &LoopPosition) -> Result<()> {
         let head = self.steer.keeping.load(Ordering::Relaxed) - 1;
         if head < 0 || step == head || !at.means(step) {
             return Ok(());
@@ -298,7 +298,7 @@ impl Core {
     }
 
     /// Where this rank is.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> LoopPosition {
         let position = Some(self.position.load(Ordering::Relaxed)).filter(|step| *step >= 0);
         let phase = self.phase.load(Ordering::Relaxed);
         let stride = match phase {
@@ -308,7 +308,7 @@ impl Core {
         };
         let next = || i64::from(self.stride.load(Ordering::Relaxed).max(1));
         let left = position.filter(|_| phase == LEFT).map(|step| step.saturating_add(next()));
-        Place { position, stride, looping: phase == BODY, behind: phase == BEHIND, left }
+        LoopPosition { position, stride, looping: phase == BODY, behind: phase == BEHIND, left }
     }
 
     /// What rows, points and messages bear: the number of the state that they belong to. Without a loop it is that of

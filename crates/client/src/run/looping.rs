@@ -12,7 +12,7 @@ use forebay_types::{Code, Error, Result};
 
 use super::core::{BEHIND, BODY, Core, FINISH, LEFT, LOOPED, LOOPING, RECKON};
 use super::ending::{Ending, Watch};
-use super::numbers::Place;
+use super::numbers::LoopPosition;
 use super::patience::SLICE;
 
 /// How long an owner may take to see a wish: it looks five times a second.
@@ -63,7 +63,7 @@ impl Course {
 
 impl Core {
     /// Where a loop begins, and whether the program comes there from a snapshot.
-    fn begin_loop(&self, course: &Course, at: &Place) -> Result<(i64, bool)> {
+    fn begin_loop(&self, course: &Course, at: &LoopPosition) -> Result<(i64, bool)> {
         let numbers = self.numbers();
         let first = numbers.begin_loop(course.start, course.is_kept, at)?;
         let from_snapshot = numbers.is_back() || at.holds(first);

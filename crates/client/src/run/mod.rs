@@ -43,5 +43,5 @@ pub(crate) use open::show;
 pub use revive::Successor;
 pub use session::{PutOptions, Session};
 pub use steer::{Callback, Parameter};
-pub use step::{Allocated, Piece, StepWriter};
+pub use step::{Allocated, ArrayOptions, StepWriter};
 pub use view::View;

@@ -14,7 +14,7 @@ use forebay_types::{Code, Error, Result};
 
 /// Where a rank is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LoopPosition {
     /// The number of the state it holds; `None` before anybody has said it.
     pub position: Option<i64>,
     /// How far the next head is; 0: not known, [`Heads::ENDED`]: there is none.
@@ -28,7 +28,7 @@ pub struct Place {
     pub left: Option<i64>,
 }
 
-impl Place {
+impl LoopPosition {
     /// Whether a snapshot of that number is one of the state that is there, or of the one that comes of it.
     pub fn means(&self, step: i64) -> bool {
         let next = || self.position.map(|at| at.saturating_add(i64::from(self.stride.max(1))));
@@ -73,7 +73,7 @@ pub struct Numbers {
 
 impl Numbers {
     /// Whether a snapshot is to be taken. False: it stands already, and there is nothing to do.
-    pub fn judge(&self, step: i64, at: &Place) -> Result<bool> {
+    pub fn judge(&self, step: i64, at: &LoopPosition) -> Result<bool> {
         if step < 0 {
             return Err(Error::bad(format!("{step} is no number of a step; they count from 0")));
         }
@@ -186,7 +186,7 @@ impl Numbers {
     }
 
     /// A program that goes through its steps by itself comes to its first one.
-    pub fn reach(&self, step: i64, at: &Place) -> Result<()> {
+    pub fn reach(&self, step: i64, at: &LoopPosition) -> Result<()> {
         if let Some(Back { step: back, heads: Some(heads) }) = self.back
             && step < heads.first
         {
@@ -209,7 +209,7 @@ impl Numbers {
 
     /// A loop begins, there or where the run went back to; gives its first head. A start may be the number of a
     /// snapshot.
-    pub fn begin_loop(&self, start: Option<i64>, is_kept: bool, at: &Place) -> Result<i64> {
+    pub fn begin_loop(&self, start: Option<i64>, is_kept: bool, at: &LoopPosition) -> Result<i64> {
         let refused = |text| Err(Error::new(Code::Conflict, text));
         let first = start.unwrap_or(0);
         match self.back {
@@ -280,14 +280,15 @@ fn elsewhere(step: i64, heads: &Heads) -> Error {
 mod tests {
     use super::*;
 
-    const OUTSIDE: Place = Place { position: None, stride: 0, looping: false, behind: false, left: None };
+    const OUTSIDE: LoopPosition =
+        LoopPosition { position: None, stride: 0, looping: false, behind: false, left: None };
 
-    fn body(k: i64) -> Place {
-        Place { position: Some(k), stride: 1, looping: true, ..OUTSIDE }
+    fn body(k: i64) -> LoopPosition {
+        LoopPosition { position: Some(k), stride: 1, looping: true, ..OUTSIDE }
     }
 
-    fn behind(k: i64) -> Place {
-        Place { position: Some(k), stride: Heads::ENDED, behind: true, ..OUTSIDE }
+    fn behind(k: i64) -> LoopPosition {
+        LoopPosition { position: Some(k), stride: Heads::ENDED, behind: true, ..OUTSIDE }
     }
 
     fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn behind_a_loop_that_was_left_in_a_body_the_program_says_whether_that_step_is_computed() {
         let numbers = Numbers::default();
-        let at = Place { position: Some(23), left: Some(28), ..OUTSIDE };
+        let at = LoopPosition { position: Some(23), left: Some(28), ..OUTSIDE };
         for text in [conflict(numbers.begin_loop(None, false, &at)), conflict(numbers.reach(22, &at))] {
             assert!(text.contains("left in the body of step 23"), "{text}");
             assert!(
@@ -351,7 +352,7 @@ mod tests {
         numbers.know([10, 20, 30]);
         assert!(conflict(numbers.judge(20, &body(20))).contains("in the run already"));
         numbers.go_back(Some(Back { step: 20, heads: None }));
-        let at = Place { position: Some(20), ..OUTSIDE };
+        let at = LoopPosition { position: Some(20), ..OUTSIDE };
         assert!(!numbers.judge(20, &at).unwrap() && numbers.judge(30, &at).unwrap());
         assert!(conflict(numbers.judge(10, &at)).contains("in the run already"));
         assert!(conflict(numbers.begin_loop(Some(21), false, &at)).contains("step 20 would be left out"));
@@ -369,11 +370,11 @@ mod tests {
 
     #[test]
     fn where_the_number_of_a_snapshot_is_not_that_of_its_state_the_program_says_where_it_goes_on() {
-        let at = |k| Place { position: Some(k), stride: 100, looping: true, ..OUTSIDE };
+        let at = |k| LoopPosition { position: Some(k), stride: 100, looping: true, ..OUTSIDE };
         let own = Some(Heads { first: 700, last: 800 });
         assert_eq!(at(700).heads(7), own);
         assert!((700..=800).all(|step| at(700).heads(step).is_none()), "states of this stride");
-        assert_eq!(Place { stride: 0, ..at(700) }.heads(710), None, "nobody knows the next number");
+        assert_eq!(LoopPosition { stride: 0, ..at(700) }.heads(710), None, "nobody knows the next number");
         assert_eq!(OUTSIDE.heads(7), None);
 
         let mut numbers = Numbers::default();

@@ -25,16 +25,16 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What goes with an array of a snapshot.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
+pub struct ArrayOptions<'a> {
     /// Unit, or empty.
     pub units: &'a str,
     /// Where this rank's array lies in the whole.
     pub place: Place,
 }
 
-impl Default for Piece<'_> {
+impl Default for ArrayOptions<'_> {
     fn default() -> Self {
-        Piece { units: "", place: Place::Whole }
+        ArrayOptions { units: "", place: Place::Whole }
     }
 }
 
@@ -237,7 +237,7 @@ impl StepWriter {
     }
 
     /// Copies an array into the snapshot.
-    pub fn put(&self, name: &str, view: View, piece: Piece) -> Result<()> {
+    pub fn put(&self, name: &str, view: View, piece: ArrayOptions) -> Result<()> {
         let _visible = self.core.visible();
         self.core.enter()?;
         let mut state = self.lock();
@@ -280,7 +280,7 @@ impl StepWriter {
     }
 
     /// A place in the arena for an array; it becomes part of the snapshot at its end.
-    pub fn allocate(&self, name: &str, meta: ArrayMeta, piece: Piece) -> Result<Allocated> {
+    pub fn allocate(&self, name: &str, meta: ArrayMeta, piece: ArrayOptions) -> Result<Allocated> {
         let _visible = self.core.visible();
         self.core.enter()?;
         let mut state = self.lock();
@@ -320,7 +320,7 @@ impl StepWriter {
     }
 
     /// Checks an array before anything of it is sent; false when the snapshot is dropped already.
-    fn admit(&self, state: &mut State, name: &str, meta: &ArrayMeta, piece: &Piece) -> Result<bool> {
+    fn admit(&self, state: &mut State, name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<bool> {
         match state.phase {
             Phase::Open => {}
             Phase::Dropped => return Ok(false),
@@ -571,7 +571,7 @@ impl Drop for StepWriter {
     }
 }
 
-fn check_piece(name: &str, meta: &ArrayMeta, piece: &Piece) -> Result<()> {
+fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()> {
     Name::new(name)?;
     check_unit(piece.units)?;
     match &piece.place {
@@ -619,7 +619,7 @@ mod tests {
     #[test]
     fn a_piece_that_leaves_the_whole_is_refused_before_it_is_sent() {
         let meta = ArrayMeta::new(DType::F64, Shape::new(&[4, 2]).unwrap());
-        let at = |offset: &[u64], global: &[u64]| Piece {
+        let at = |offset: &[u64], global: &[u64]| ArrayOptions {
             units: "V",
             place: Place::At { offset: Shape::new(offset).unwrap(), global: Shape::new(global).unwrap() },
         };

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay::{Array, Piece, Result, Run, View};
+use forebay::{Array, ArrayOptions, Result, Run, View};
 
 /// Two seconds are promised; a machine busy with other tests is given five.
 pub const LATE: Duration = Duration::from_secs(5);
@@ -277,9 +277,9 @@ pub fn take(run: &Run, step: i64, n: usize) -> Result<forebay::Snapshot> {
     snapshot.put(
         "E",
         View::of(&values[..n.min(64)], &[n.min(64) as u64])?,
-        Piece { units: "V/m", ..Piece::default() },
+        ArrayOptions { units: "V/m", ..ArrayOptions::default() },
     )?;
-    snapshot.put("electrons/x", View::of(&values, &[n as u64])?, Piece::default())?;
+    snapshot.put("electrons/x", View::of(&values, &[n as u64])?, ArrayOptions::default())?;
     snapshot.end()?;
     Ok(snapshot)
 }

@@ -29,7 +29,7 @@ pub use key::{Fingerprint, Key, Keys, Network, Secret};
 pub use link::{Flusher, NetLink};
 pub use lobby::{Listen, Lobby};
 pub use receiver::{NetReceiver, Received};
-pub use sender::{NetSender, PIECE_BYTES, Part};
+pub use sender::{LargePart, NetSender, PIECE_BYTES};
 pub use stream::NetStream;
 
 pub(crate) use handshake::connect;

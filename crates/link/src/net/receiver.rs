@@ -53,7 +53,7 @@ struct Unfinished {
 }
 
 /// Where the rest of a piece goes.
-struct Piece {
+struct Remainder {
     id: u64,
     part: usize,
     left: usize,
@@ -66,7 +66,7 @@ pub struct NetReceiver {
     buffer: Vec<u8>,
     from: usize,
     to: usize,
-    piece: Option<Piece>,
+    piece: Option<Remainder>,
     unfinished: QuickMap<u64, Unfinished>,
     ready: VecDeque<Received>,
     ready_bytes: usize,
@@ -290,7 +290,7 @@ impl NetReceiver {
         if header.body == 0 || header.body > bytes - come {
             return Err(corrupt(format!("a piece of {} bytes where {} are due", header.body, bytes - come)));
         }
-        self.piece = Some(Piece { id, part: header.number as usize, left: header.body as usize });
+        self.piece = Some(Remainder { id, part: header.number as usize, left: header.body as usize });
         Ok(())
     }
 
@@ -331,7 +331,7 @@ impl NetReceiver {
     }
 }
 
-impl Piece {
+impl Remainder {
     /// Where its rest belongs; nowhere when its frame found no room.
     fn place<'u>(&self, unfinished: &'u mut QuickMap<u64, Unfinished>) -> Option<&'u mut [u8]> {
         let Unfinished { frame, lengths, .. } = unfinished.get_mut(&self.id)?;

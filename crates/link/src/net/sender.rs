@@ -39,7 +39,7 @@ const WAITING_BYTES: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A large part that was handed over.
-pub type Part = Box<dyn AsRef<[u8]> + Send>;
+pub type LargePart = Box<dyn AsRef<[u8]> + Send>;
 
 /// Sends; clones share the connection, and any thread may use them.
 #[derive(Clone)]
@@ -86,24 +86,24 @@ struct Short {
 
 struct Large {
     id: u64,
-    parts: Vec<Part>,
+    parts: Vec<LargePart>,
     part: usize,
     at: usize,
-    piece: Option<Piece>,
+    piece: Option<Chunk>,
 }
 
 /// A piece on its way.
-struct Piece {
+struct Chunk {
     head: [u8; HEADER_BYTES],
     bytes: usize,
     sent: usize,
 }
 
-impl Piece {
-    fn new(id: u64, part: usize, left: usize) -> Piece {
+impl Chunk {
+    fn new(id: u64, part: usize, left: usize) -> Chunk {
         let bytes = left.min(PIECE_BYTES);
         let header = Header { body: bytes as u64, number: part as u64, ..Header::new(kind::PIECE, id) };
-        Piece { head: header.encode(), bytes, sent: 0 }
+        Chunk { head: header.encode(), bytes, sent: 0 }
     }
 
     /// Writes what goes now; whether all of it has gone. `data` are the bytes of the piece.
@@ -152,7 +152,7 @@ enum Wait {
 }
 
 /// A caller in the line of those who want to write.
-struct Place<'s> {
+struct Queued<'s> {
     sender: &'s NetSender,
     number: u64,
 }
@@ -160,7 +160,7 @@ struct Place<'s> {
 /// The turn of a caller, until it is dropped.
 struct Turn<'s>(&'s NetSender);
 
-impl Drop for Place<'_> {
+impl Drop for Queued<'_> {
     fn drop(&mut self) {
         self.sender.out().line.retain(|number| *number != self.number);
         self.sender.shared.turn.notify_all();
@@ -237,7 +237,7 @@ impl NetSender {
         };
         for (index, part) in parts.iter().enumerate() {
             for at in (0..part.len()).step_by(PIECE_BYTES) {
-                let piece = Piece::new(header.id, index, part.len() - at);
+                let piece = Chunk::new(header.id, index, part.len() - at);
                 let data = &part[at..at + piece.bytes];
                 if let Err(e) = self.piece(piece, data, &mut wait) {
                     let void = Header { flags: VOID, ..Header::new(kind::PIECE, header.id) };
@@ -313,7 +313,7 @@ impl NetSender {
             out.callers += 1;
             let number = out.callers;
             out.line.push_back(number);
-            Place { sender: self, number }
+            Queued { sender: self, number }
         };
         let begin = |out: &mut Out| {
             if let Some(e) = &out.lost {
@@ -347,7 +347,7 @@ impl NetSender {
     /// Sends one piece that lies with the caller.
     fn piece(
         &self,
-        mut piece: Piece,
+        mut piece: Chunk,
         data: &[u8],
         wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>,
     ) -> Result<()> {
@@ -377,7 +377,7 @@ impl NetSender {
 
     /// Sends a frame whose large parts were handed over, as far as it goes now. Returns whether
     /// something waits: then somebody calls [`NetSender::flush`] by and by.
-    pub fn post(&self, header: &Header, body: &[&[u8]], parts: Vec<Part>) -> Result<bool> {
+    pub fn post(&self, header: &Header, body: &[&[u8]], parts: Vec<LargePart>) -> Result<bool> {
         let lengths: Vec<u64> = parts.iter().map(|p| (**p).as_ref().len() as u64).collect();
         self.short(header, body, &lengths, Wait::All)?;
         if !parts.is_empty() {
@@ -515,7 +515,7 @@ impl NetSender {
                 (large.part, large.at) = (large.part + 1, 0);
             }
             let Some(part) = large.parts.get(large.part) else { continue };
-            large.piece = Some(Piece::new(large.id, large.part, (**part).as_ref().len() - large.at));
+            large.piece = Some(Chunk::new(large.id, large.part, (**part).as_ref().len() - large.at));
             out.large.push_front(large);
             return self.finish_piece(out);
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay_arena::Process;
+use forebay_arena::{Process, ProcessState};
 use forebay_link::{Frame, Header, Link};
 use forebay_types::{Code, Result};
 use rustix::process::Signal;
@@ -72,15 +72,21 @@ fn fill(link: &mut impl Link, body: &[u8]) -> u64 {
     }
 }
 
-/// Takes that many frames, numbered from 0, while the one that sent them looks after what it had to keep.
+/// The next frame at one end, while the other end, which sent it, looks after what it had to keep.
+fn carry(sender: &mut impl Link, receiver: &mut impl Link, frame: &mut Frame) {
+    let deadline = Instant::now() + LONG;
+    while !receiver.try_recv(frame).unwrap() {
+        assert!(Instant::now() < deadline, "nothing comes");
+        let _ = sender.wait(Some(Instant::now()));
+        let _ = receiver.wait(in_ms(1));
+    }
+}
+
+/// Takes that many frames, numbered from 0.
 fn drain(sender: &mut impl Link, receiver: &mut impl Link, sent: u64, body: &[u8]) {
-    let (mut frame, deadline) = (Frame::default(), Instant::now() + LONG);
+    let mut frame = Frame::default();
     for id in 0..sent {
-        while !receiver.try_recv(&mut frame).unwrap() {
-            assert!(Instant::now() < deadline, "frame {id} of {sent} does not come");
-            let _ = sender.wait(Some(Instant::now()));
-            let _ = receiver.wait(in_ms(1));
-        }
+        carry(sender, receiver, &mut frame);
         assert_eq!((frame.header.id, frame.body()), (id, body));
     }
 }
@@ -117,7 +123,7 @@ pub fn bodies_of_all_sizes_come_in_whatever_parts_they_were_given<T: Transport>(
                 n => body.chunks(size.div_ceil(n).max(1)).collect(),
             };
             one.send(&Header::new(KIND, size as u64), &given).unwrap();
-            next(&mut other, &mut frame).unwrap();
+            carry(&mut one, &mut other, &mut frame);
             assert!(frame.body() == body, "{size} bytes in {parts} parts");
         }
     }
@@ -294,6 +300,10 @@ pub fn a_process_that_is_stopped_keeps_nobody_beyond_the_deadline<T: Transport>(
     link.send(&Header::new(KIND, 1), &[]).unwrap();
     next(&mut link, &mut frame).unwrap();
     signal(&child, Signal::STOP);
+    let process = Process::of_pid(child.id()).unwrap();
+    while process.state() != ProcessState::Stopped {
+        std::thread::yield_now();
+    }
     link.send(&Header::new(KIND, 2), &[]).unwrap();
     let began = Instant::now();
     match link.wait(in_ms(1_500)) {
@@ -342,7 +352,10 @@ pub fn any_bytes_are_a_frame_an_error_or_nothing<T: Transport>() {
                 Ok(true) => assert!(frame.body().len() <= bytes.len()),
                 Ok(false) => drop(link.wait(in_ms(1))),
                 Err(e) => {
-                    assert!(matches!(e.code(), Code::Corrupt | Code::VersionMismatch | Code::ServerLost), "{e}");
+                    assert!(
+                        matches!(e.code(), Code::Corrupt | Code::VersionMismatch | Code::ServerLost),
+                        "{e}"
+                    );
                     break;
                 }
             }
@@ -361,7 +374,8 @@ pub fn whatever_two_ends_do_at_random_is_what_was_sent<T: Transport>() {
         for _ in 0..3_000 {
             let from = dice.below(2) as usize;
             if dice.below(2) == 0 {
-                let size = dice.below(1 << dice.below(15)) as usize;
+                let most = 1 << dice.below(15);
+                let size = dice.below(most) as usize;
                 let body = pattern(size, id);
                 let cut = dice.below(size as u64 + 1) as usize;
                 match ends[from].send(&Header::new(KIND, id), &[&body[..cut], &body[cut..]]) {
@@ -375,12 +389,11 @@ pub fn whatever_two_ends_do_at_random_is_what_was_sent<T: Transport>() {
             }
         }
         for to in 0..2 {
-            let deadline = Instant::now() + LONG;
             while let Some((id, size)) = under_way[to].pop_front() {
-                while !ends[to].try_recv(&mut frame).unwrap() {
-                    assert!(Instant::now() < deadline, "seed {seed}: {id} does not come");
-                    let _ = ends[1 - to].wait(Some(Instant::now()));
-                    let _ = ends[to].wait(in_ms(1));
+                let [one, other] = &mut ends;
+                match to {
+                    0 => carry(other, one, &mut frame),
+                    _ => carry(one, other, &mut frame),
                 }
                 assert!(frame.header.id == id && frame.body() == pattern(size, id), "seed {seed}, {id}");
             }

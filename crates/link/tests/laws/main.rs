@@ -13,7 +13,7 @@ mod laws;
 mod sockets;
 mod transports;
 
-use transports::{Net, SharedMemory, Transport};
+use transports::{Net, SharedMemory};
 
 macro_rules! laws {
     ($name:ident: $transport:ty; $($law:ident)*) => {
@@ -70,5 +70,5 @@ every_transport! {
     shared_memory: SharedMemory;
     tcp: Net<false>;
     tls: Net<true>;
-    sockets: sockets::Sockets;
+    unix_sockets: sockets::Sockets;
 }

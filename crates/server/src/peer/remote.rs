@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_link::frame::kind::BEAT;
-use forebay_link::net::{Flusher, NetReceiver, NetSender, Part};
+use forebay_link::net::{Flusher, LargePart, NetReceiver, NetSender};
 use forebay_link::pool::Pool;
 use forebay_link::{Header, watch};
 use forebay_types::call::{self, RequestId, SLOTS};
@@ -97,7 +97,7 @@ impl Remote {
 
     /// Sends a reply; what does not go at once is kept for the flusher. Returns the bytes of short
     /// frames that wait.
-    pub fn send(&self, request: u64, body: &[u8], mut parts: Vec<Part>) -> usize {
+    pub fn send(&self, request: u64, body: &[u8], mut parts: Vec<LargePart>) -> usize {
         let mut header = Header::new(call::kind::REPLY, request);
         let sent = match body.len() > call::PART_BYTES {
             true => {

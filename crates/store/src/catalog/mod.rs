@@ -96,7 +96,7 @@ use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
 use forebay_arena::limits;
 use forebay_types::{Code, Error, Result};
-use presence::{Held, Kept, Presence};
+use presence::{Anchors, OpenLocks, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -121,9 +121,9 @@ pub struct Catalog {
     /// The file that is open.
     presence: Presence,
     /// It, and the run's directory, to see when they are deleted.
-    held: Option<Held>,
+    held: Option<Anchors>,
     /// What keeps others from taking it for closed. Dropped behind the connection.
-    kept: Option<Kept>,
+    kept: Option<OpenLocks>,
     /// Set when it is the run's catalog no more.
     gone: Option<Error>,
     /// The highest number that a step was given.
@@ -150,7 +150,7 @@ fn ensure_tables(conn: &Connection) -> Result<()> {
 impl Drop for Catalog {
     /// The connection is closed behind this: whoever closes the last one removes the log.
     fn drop(&mut self) {
-        self.kept.iter().for_each(Kept::give_back);
+        self.kept.iter().for_each(OpenLocks::give_back);
     }
 }
 
@@ -175,7 +175,7 @@ impl Catalog {
     }
 
     fn open_at(disk: &Arc<dyn Disk>, path: PathBuf, fence: u64) -> Result<Catalog> {
-        Kept::check(&path)?;
+        OpenLocks::check(&path)?;
         check_format(&path)?;
         let conn = writable(&path)?;
         let run_id = fact(&conn, "run_id")?;
@@ -211,8 +211,8 @@ impl Catalog {
             tx.commit().map_err(failed)
         })?;
         self.presence = Presence::of(&self.path);
-        self.held = Held::of(&self.path);
-        self.kept = Some(Kept::of(&self.path));
+        self.held = Anchors::of(&self.path);
+        self.kept = Some(OpenLocks::of(&self.path));
         shut_index(&self.path);
         Ok(self)
     }

@@ -97,7 +97,7 @@ pub struct Completed {
 
 /// One of the points at one (step, t) of a curve.
 #[derive(Clone, Copy)]
-struct Place {
+struct PointKey {
     step: i64,
     diagram: u32,
     curve: u32,
@@ -106,9 +106,9 @@ struct Place {
     nth: i64,
 }
 
-impl Place {
-    fn read(r: &Row) -> rusqlite::Result<Place> {
-        Ok(Place { step: r.get(0)?, diagram: r.get(1)?, curve: r.get(2)?, t: r.get(3)?, nth: r.get(4)? })
+impl PointKey {
+    fn read(r: &Row) -> rusqlite::Result<PointKey> {
+        Ok(PointKey { step: r.get(0)?, diagram: r.get(1)?, curve: r.get(2)?, t: r.get(3)?, nth: r.get(4)? })
     }
 
     fn abscissa(&self) -> f64 {
@@ -159,7 +159,7 @@ pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, 
         return Ok(Fate::New(add_point(conn, by.session, (by.diagram, curve), step, t, value)?, value));
     }
     let nth = count(conn, by, curve, step, bits(t))?;
-    let place = Place { step, diagram: by.diagram, curve, t: bits(t), nth };
+    let place = PointKey { step, diagram: by.diagram, curve, t: bits(t), nth };
     let known: Option<(u32, u32, Option<i64>)> = conn
         .prepare_cached(
             "SELECT rank, given, point FROM fb_places
@@ -221,7 +221,7 @@ fn count(conn: &Connection, by: &Giver, curve: u32, step: i64, t: i64) -> Result
     .map_err(broken)
 }
 
-fn put_place(conn: &Connection, p: &Place, rank: u32, given: u32, point: Option<i64>) -> Result<()> {
+fn put_place(conn: &Connection, p: &PointKey, rank: u32, given: u32, point: Option<i64>) -> Result<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO fb_places VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
         .and_then(|mut s| s.execute(params![p.step, p.diagram, p.curve, p.t, p.nth, rank, given, point]))
         .map(|_| ())
@@ -233,7 +233,7 @@ fn share(
     conn: &Connection,
     by: &Giver,
     how: Reduce,
-    p: &Place,
+    p: &PointKey,
     (given, point): (u32, Option<i64>),
     value: f64,
 ) -> Result<Fate> {
@@ -264,7 +264,7 @@ fn share(
 }
 
 /// Keeps a rank's share; gives 1 if it had not given one.
-fn put_share(conn: &Connection, p: &Place, rank: u32, value: f64) -> Result<u32> {
+fn put_share(conn: &Connection, p: &PointKey, rank: u32, value: f64) -> Result<u32> {
     let key = params![p.step, p.diagram, p.curve, p.t, p.nth, rank, value];
     let added = conn
         .prepare_cached("INSERT OR IGNORE INTO fb_shares VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
@@ -277,7 +277,7 @@ fn put_share(conn: &Connection, p: &Place, rank: u32, value: f64) -> Result<u32>
     Ok(added as u32)
 }
 
-fn forget_shares(conn: &Connection, p: &Place) -> Result<()> {
+fn forget_shares(conn: &Connection, p: &PointKey) -> Result<()> {
     conn.prepare_cached(
         "DELETE FROM fb_shares WHERE step = ?1 AND diagram = ?2 AND curve = ?3 AND t = ?4 AND nth = ?5",
     )
@@ -287,7 +287,7 @@ fn forget_shares(conn: &Connection, p: &Place) -> Result<()> {
 }
 
 /// The row of an earlier life's point that stands there until all ranks have come.
-fn standing(conn: &Connection, p: &Place) -> Result<Option<i64>> {
+fn standing(conn: &Connection, p: &PointKey) -> Result<Option<i64>> {
     if super::histories::owed_in(conn, p.diagram).is_none_or(|from| p.step < from) {
         return Ok(None);
     }
@@ -308,10 +308,10 @@ pub(super) fn renew_standing(conn: &Connection, step: i64, life: i64) -> Result<
     let sql = "SELECT f.step, f.diagram, f.curve, f.t, f.nth, f.given, p.rowid
                FROM fb_points p JOIN fb_places f ON f.step = p.step AND f.point = p.rowid
                WHERE p.step >= ?1 AND p.session < ?2";
-    let stood: Vec<(Place, u32, i64)> = conn
+    let stood: Vec<(PointKey, u32, i64)> = conn
         .prepare(sql)
         .and_then(|mut s| {
-            s.query_map([step, life], |r| Ok((Place::read(r)?, r.get(5)?, r.get(6)?)))?.collect()
+            s.query_map([step, life], |r| Ok((PointKey::read(r)?, r.get(5)?, r.get(6)?)))?.collect()
         })
         .map_err(failed)?;
     for (p, given, row) in stood {
@@ -332,7 +332,7 @@ pub(super) fn renew_standing(conn: &Connection, step: i64, life: i64) -> Result<
 }
 
 /// The shares of a point with their ranks, in the order of ranks: a sum has the same bits each time.
-fn shares(conn: &Connection, p: &Place) -> Result<Vec<(u32, f64)>> {
+fn shares(conn: &Connection, p: &PointKey) -> Result<Vec<(u32, f64)>> {
     let sql = "SELECT rank, value FROM fb_shares
                WHERE step = ?1 AND diagram = ?2 AND curve = ?3 AND t = ?4 AND nth = ?5 ORDER BY rank";
     let read = |r: &Row| Ok((r.get(0)?, r.get::<_, Option<f64>>(1)?.unwrap_or(f64::NAN)));
@@ -341,12 +341,12 @@ fn shares(conn: &Connection, p: &Place) -> Result<Vec<(u32, f64)>> {
         .map_err(failed)
 }
 
-fn reduced(conn: &Connection, p: &Place, how: Reduce) -> Result<f64> {
+fn reduced(conn: &Connection, p: &PointKey, how: Reduce) -> Result<f64> {
     Ok(how.of(shares(conn, p)?.into_iter().map(|s| s.1)))
 }
 
 /// Writes a point of what there is; gives its row and its value.
-fn add_reduced(conn: &Connection, session: u64, p: &Place, how: Reduce) -> Result<(i64, f64)> {
+fn add_reduced(conn: &Connection, session: u64, p: &PointKey, how: Reduce) -> Result<(i64, f64)> {
     let value = reduced(conn, p, how)?;
     let row = add_point(conn, session, (p.diagram, p.curve), p.step, p.abscissa(), value)?;
     if now_fact(conn, "left")? > 0 {
@@ -378,7 +378,7 @@ fn is_for_another(conn: &Connection, by: &Giver, curve: u32, step: i64) -> Resul
 }
 
 /// Whether every rank has given its share, or has left.
-fn is_complete(conn: &Connection, p: &Place, size: u32, left: &BTreeSet<u32>) -> Result<bool> {
+fn is_complete(conn: &Connection, p: &PointKey, size: u32, left: &BTreeSet<u32>) -> Result<bool> {
     let gave: BTreeSet<u32> = shares(conn, p)?.into_iter().map(|s| s.0).collect();
     Ok((0..size).all(|rank| gave.contains(&rank) || left.contains(&rank)))
 }
@@ -422,9 +422,9 @@ pub(super) fn rank_leaves(conn: &Connection, session: u64) -> Result<Vec<Complet
 fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
     let sql = "SELECT step, diagram, curve, t, nth, rank, given FROM fb_places WHERE point IS NULL
                ORDER BY step, diagram, curve, t, nth";
-    let open: Vec<(Place, u32, u32)> = conn
+    let open: Vec<(PointKey, u32, u32)> = conn
         .prepare_cached(sql)
-        .and_then(|mut s| s.query_map((), |r| Ok((Place::read(r)?, r.get(5)?, r.get(6)?)))?.collect())
+        .and_then(|mut s| s.query_map((), |r| Ok((PointKey::read(r)?, r.get(5)?, r.get(6)?)))?.collect())
         .map_err(failed)?;
     let mut done = Vec::new();
     if open.is_empty() {

@@ -79,7 +79,7 @@ const OF_ALL_WHO_HAVE_ITS_INDEX: Range<i64> = 128..129;
 /// SQLite's own locks are the process's, and are lost when another SQLite in it, as that of Python, closes the file: the
 /// log would be removed under who has it open. These stay. All who have a catalog open in this process have them
 /// together: closing a file of theirs takes SQLite's locks away from the others, so the last one closes them.
-pub(super) struct Kept {
+pub(super) struct OpenLocks {
     of: (u64, u64),
     is_back: AtomicBool,
 }
@@ -105,9 +105,9 @@ fn index_of(path: &Path) -> PathBuf {
     with_end(path, "-shm")
 }
 
-impl Kept {
+impl OpenLocks {
     /// For a catalog that is open. A file system that knows no such locks has SQLite's.
-    pub fn of(path: &Path) -> Kept {
+    pub fn of(path: &Path) -> OpenLocks {
         let of = id_of(path).unwrap_or_default();
         let mut all = held();
         let shares = all.entry(of).or_default();
@@ -119,7 +119,7 @@ impl Kept {
             shares.held.extend(parts.into_iter().filter_map(|(path, bytes)| Share::of(&path, bytes).ok()));
             shares.index = index;
         }
-        Kept { of, is_back: AtomicBool::new(false) }
+        OpenLocks { of, is_back: AtomicBool::new(false) }
     }
 
     /// Before a catalog is opened: SQLite has one index of the log for all in this process. When that was taken away
@@ -149,7 +149,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OpenLocks {
     fn drop(&mut self) {
         self.give_back();
         let mut all = held();
@@ -180,11 +180,11 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// The run's directory and the catalog in it, held by descriptors that only name them.
-pub(super) struct Held([OwnedFd; 2]);
+pub(super) struct Anchors([OwnedFd; 2]);
 
-impl Held {
-    pub fn of(path: &Path) -> Option<Held> {
-        Some(Held([named(path.parent()?)?, named(path)?]))
+impl Anchors {
+    pub fn of(path: &Path) -> Option<Anchors> {
+        Some(Anchors([named(path.parent()?)?, named(path)?]))
     }
 
     /// Whether nothing has a name any more: what was only moved has one.

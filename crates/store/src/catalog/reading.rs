@@ -4,7 +4,7 @@
 //! system calls, and now and then whether they are those at the path: of a directory that was moved the files keep
 //! their names.
 
-use super::presence::{Kept, Presence, log_taken, named};
+use super::presence::{OpenLocks, Presence, log_taken, named};
 use super::{TRIES, being_made, fact, open_to_read};
 use crate::layout::with_end;
 use forebay_types::{Code, Error, Result};
@@ -14,6 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Between two tries to open one that is just being replaced.
+const PAUSE: Duration = Duration::from_millis(1);
 /// After this time the path is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -35,7 +37,7 @@ struct OpenFile {
     /// When the path was looked at.
     looked: Instant,
     /// Dropped behind the connection.
-    kept: Kept,
+    kept: OpenLocks,
 }
 
 /// Length, and seconds and nanoseconds of the last change.
@@ -61,23 +63,27 @@ enum Seen {
 
 impl OpenFile {
     /// One that is replaced while it is opened is opened again: what is noted of it is to be of the file that is open.
+    /// So is one whose log is another one: while a run is begun anew, the log of the old one is about to go.
     fn open(path: &Path) -> Result<OpenFile> {
-        let mut opened = OpenFile::open_once(path)?;
+        let mut why = None;
         for _ in 0..TRIES {
-            if opened.1 == opened.0.presence.file() {
-                return Ok(opened.0);
+            match OpenFile::open_once(path) {
+                Ok((file, before)) if before == file.presence.file() => return Ok(file),
+                Ok(_) => why = None,
+                Err(e) if e.code() == Code::Conflict => why = Some(e),
+                Err(e) => return Err(e),
             }
-            opened = OpenFile::open_once(path)?;
+            std::thread::sleep(PAUSE);
         }
-        Err(being_made(path))
+        Err(why.unwrap_or_else(|| being_made(path)))
     }
 
     /// And which file had the name before it was opened.
     fn open_once(path: &Path) -> Result<(OpenFile, Option<(u64, u64)>)> {
-        Kept::check(path)?;
+        OpenLocks::check(path)?;
         let (before, stamp) = (Presence::of(path).file(), Stamp::of(path));
         let (conn, is_fixed) = open_to_read(path)?;
-        let kept = Kept::of(path);
+        let kept = OpenLocks::of(path);
         let named = [named(path), named(&with_end(path, "-wal"))];
         let (presence, stamp) = (Presence::of(path), stamp.filter(|_| is_fixed));
         Ok((OpenFile { conn, presence, stamp, named, looked: Instant::now(), kept }, before))

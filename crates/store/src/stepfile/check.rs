@@ -11,13 +11,13 @@ use forebay_types::{ArrayMeta, Result, Shape, Slice};
 /// The checksums of the pieces that a reading covers.
 #[derive(Default)]
 pub struct Check<'a> {
-    parts: Vec<Part<'a>>,
+    parts: Vec<PieceRead<'a>>,
     /// The first part that lacks bytes; those before it are done.
     open: usize,
 }
 
 /// A piece in what is read.
-struct Part<'a> {
+struct PieceRead<'a> {
     piece: &'a Piece,
     begin: u64,
     bytes: u64,
@@ -40,7 +40,7 @@ impl<'a> Check<'a> {
             let Some(offset) = place(piece, slices) else { continue };
             let slab = Hyperslab::new(&read, &Shape::new(&offset)?, &Shape::new(&piece.shape)?)?;
             let (begin, bytes, run, walk) = (slab.begin(), slab.bytes(), slab.run(), slab.walk());
-            parts.push(Part { piece, begin, bytes, run, walk, of_run: 0, done: 0, sum: 0 });
+            parts.push(PieceRead { piece, begin, bytes, run, walk, of_run: 0, done: 0, sum: 0 });
         }
         parts.sort_by_key(|p| p.begin);
         Ok(Check { parts, open: 0 })
@@ -71,7 +71,7 @@ impl<'a> Check<'a> {
     }
 }
 
-impl Part<'_> {
+impl PieceRead<'_> {
     fn feed(&mut self, at: u64, bytes: &[u8]) {
         let end = at + bytes.len() as u64;
         while self.done < self.bytes {

@@ -68,19 +68,19 @@ fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
 
 /// A new file, open in HDF5 while its data sets are laid out.
 pub(super) struct Frame {
-    file: Held,
+    file: OpenFile,
 }
 
 /// A file that is open in HDF5.
-struct Held(Option<hdf5::File>);
+struct OpenFile(Option<hdf5::File>);
 
-impl Held {
+impl OpenFile {
     fn file(&self) -> Result<&hdf5::File> {
         self.0.as_ref().ok_or_else(|| Error::internal("the file is closed"))
     }
 }
 
-impl Drop for Held {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         let Some(file) = self.0.take() else { return };
         match library() {
@@ -101,7 +101,7 @@ impl Frame {
                     .file_locking(false)
             })
             .create(path)
-            .map(|file| Frame { file: Held(Some(file)) })
+            .map(|file| Frame { file: OpenFile(Some(file)) })
             .map_err(|e| failed("cannot make", path, e))
     }
 
@@ -170,7 +170,7 @@ fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<()> {
 
 /// A finished file, as HDF5 sees it.
 pub struct Opened {
-    file: Held,
+    file: OpenFile,
 }
 
 impl Opened {
@@ -180,7 +180,7 @@ impl Opened {
         hdf5::File::with_options()
             .with_fapl(|p| p.file_locking(false))
             .open(path)
-            .map(|file| Opened { file: Held(Some(file)) })
+            .map(|file| Opened { file: OpenFile(Some(file)) })
             .map_err(|e| Error::new(Code::Corrupt, format!("{} is no HDF5 file: {e}", path.display())))
     }
 

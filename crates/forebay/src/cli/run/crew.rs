@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// What a process is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Role {
     /// The server of that number.
     Server(usize),
     /// The program, or this rank of it.
@@ -26,15 +26,15 @@ pub enum Part {
 /// What the master hears.
 pub enum Event {
     /// A part has ended.
-    Ended(Part, ExitStatus),
+    Ended(Role, ExitStatus),
     /// A signal has come to the master.
     Signal(i32),
 }
 
 /// A part that was started.
-pub struct Known {
+pub struct Started {
     /// What it is.
-    pub part: Part,
+    pub part: Role,
     /// Its process number, also that of a server's group.
     pub pid: u32,
     /// How it ended, if it has.
@@ -51,7 +51,7 @@ pub struct Crew {
     /// What is heard.
     pub events: Receiver<Event>,
     tell: Sender<Event>,
-    parts: Vec<Known>,
+    parts: Vec<Started>,
 }
 
 impl Crew {
@@ -73,18 +73,18 @@ impl Crew {
     }
 
     /// Starts a part, or starts it again.
-    pub fn start(&mut self, part: Part, words: &[String], variables: &[(&str, String)]) -> Result<()> {
+    pub fn start(&mut self, part: Role, words: &[String], variables: &[(&str, String)]) -> Result<()> {
         let exe = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
         let mut command = Command::new(exe);
         command.arg("tied").arg(std::process::id().to_string()).args(words);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         match part {
             // What a server says is news, not the program's output.
-            Part::Server(_) => {
+            Role::Server(_) => {
                 command.process_group(0).stdin(Stdio::piped()).stdout(std::io::stderr());
             }
-            Part::Rank(0) => {}
-            Part::Rank(_) => {
+            Role::Rank(0) => {}
+            Role::Rank(_) => {
                 command.stdin(Stdio::null());
             }
         }
@@ -102,18 +102,18 @@ impl Crew {
         match self.parts.iter_mut().find(|p| p.part == part) {
             Some(again) => {
                 let restarts = again.restarts + 1;
-                *again = Known { part, pid, status: None, restarts, process, stdin };
+                *again = Started { part, pid, status: None, restarts, process, stdin };
             }
-            None => self.parts.push(Known { part, pid, status: None, restarts: 0, process, stdin }),
+            None => self.parts.push(Started { part, pid, status: None, restarts: 0, process, stdin }),
         }
         Ok(())
     }
 
     /// Notes the end of a part; how often it was started again.
-    pub fn ended(&mut self, part: Part, status: ExitStatus) -> u32 {
+    pub fn ended(&mut self, part: Role, status: ExitStatus) -> u32 {
         let Some(known) = self.parts.iter_mut().find(|p| p.part == part) else { return 0 };
         known.status = Some(status);
-        if let Part::Server(_) = part {
+        if let Role::Server(_) = part {
             // It may have been killed.
             let _ = place::runtime_dir().map(|dir| place::sweep_sockets(&dir));
         }
@@ -121,18 +121,18 @@ impl Crew {
     }
 
     /// Everything that was started.
-    pub fn parts(&self) -> impl Iterator<Item = &Known> {
+    pub fn parts(&self) -> impl Iterator<Item = &Started> {
         self.parts.iter()
     }
 
     /// The process of a part that has not ended.
-    pub fn pid(&self, part: Part) -> Option<u32> {
+    pub fn pid(&self, part: Role) -> Option<u32> {
         self.parts.iter().find(|p| p.part == part && p.status.is_none()).map(|p| p.pid)
     }
 
     /// Ranks that have not ended.
-    pub fn live_ranks(&self) -> impl Iterator<Item = &Known> {
-        self.parts.iter().filter(|p| matches!(p.part, Part::Rank(_)) && p.status.is_none())
+    pub fn live_ranks(&self) -> impl Iterator<Item = &Started> {
+        self.parts.iter().filter(|p| matches!(p.part, Role::Rank(_)) && p.status.is_none())
     }
 
     /// Passes a signal on to the program.
@@ -164,7 +164,7 @@ impl Crew {
     }
 
     fn signal_servers(&mut self, signal: Signal) {
-        for known in self.parts.iter_mut().filter(|p| matches!(p.part, Part::Server(_))) {
+        for known in self.parts.iter_mut().filter(|p| matches!(p.part, Role::Server(_))) {
             known.stdin = None;
             let group = i32::try_from(known.pid).ok().and_then(Pid::from_raw);
             // The group of one that has ended may be empty.
@@ -181,8 +181,8 @@ impl Drop for Crew {
     }
 }
 
-fn is_live_server(known: &Known) -> bool {
-    matches!(known.part, Part::Server(_)) && known.status.is_none()
+fn is_live_server(known: &Started) -> bool {
+    matches!(known.part, Role::Server(_)) && known.status.is_none()
 }
 
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {

@@ -12,7 +12,7 @@ mod crew;
 mod tied;
 
 use super::out::Out;
-use crew::{Crew, Event, Part, is_in_the_foreground, status_of};
+use crew::{Crew, Event, Role, is_in_the_foreground, status_of};
 use forebay::call::Client;
 use forebay::{Code, Error, Result};
 use serde_json::{Value, json};
@@ -83,13 +83,13 @@ impl Run {
 
     fn everything(&self, crew: &mut Crew, client: &Client, wait: Duration, out: &Out) -> Result<i32> {
         for (number, command) in self.servers.iter().enumerate() {
-            crew.start(Part::Server(number), &shell(command), &[])?;
+            crew.start(Role::Server(number), &shell(command), &[])?;
         }
         if let Some(signal) = self.await_servers(crew, client, wait, out)? {
             return Ok(128 + signal);
         }
         for rank in 0..self.ranks {
-            crew.start(Part::Rank(rank), &self.program, &self.variables(rank))?;
+            crew.start(Role::Rank(rank), &self.program, &self.variables(rank))?;
         }
         self.watch(crew, out)
     }
@@ -123,7 +123,7 @@ impl Run {
             let offered = client.services()?;
             let ready = |group: u32| offered.iter().flat_map(|o| &o.servers).any(|s| is_of(s.pid, group));
             let Some(late) = (0..self.servers.len()).find(|n| {
-                let group = crew.pid(Part::Server(*n));
+                let group = crew.pid(Role::Server(*n));
                 group.is_none_or(|g| !ready(g))
             }) else {
                 return Ok(None);
@@ -145,8 +145,8 @@ impl Run {
                 ));
             }
             match crew.events.recv_timeout(LOOK) {
-                Ok(Event::Ended(Part::Server(n), status)) => {
-                    crew.ended(Part::Server(n), status);
+                Ok(Event::Ended(Role::Server(n), status)) => {
+                    crew.ended(Role::Server(n), status);
                     return Err(Error::new(
                         Code::NoServer,
                         format!(
@@ -176,7 +176,7 @@ impl Run {
                 Some(d) => crew.events.recv_timeout(d.saturating_duration_since(Instant::now())),
             };
             match event {
-                Ok(Event::Ended(part @ Part::Rank(rank), status)) => {
+                Ok(Event::Ended(part @ Role::Rank(rank), status)) => {
                     crew.ended(part, status);
                     if status_of(status) != 0 && first.is_none() {
                         first = Some(status_of(status));
@@ -190,7 +190,7 @@ impl Run {
                         }
                     }
                 }
-                Ok(Event::Ended(part @ Part::Server(number), status)) => {
+                Ok(Event::Ended(part @ Role::Server(number), status)) => {
                     let restarts = crew.ended(part, status);
                     let command = &self.servers[number];
                     if restarts < self.restarts {
@@ -235,9 +235,9 @@ fn is_end(signal: i32) -> bool {
 
 fn summary(crew: &Crew, status: i32, took: Duration) -> Value {
     let how = |s: Option<ExitStatus>| s.map(status_of);
-    let part = |p: &crew::Known| match p.part {
-        Part::Rank(rank) => json!({"rank": rank, "pid": p.pid, "status": how(p.status)}),
-        Part::Server(n) => {
+    let part = |p: &crew::Started| match p.part {
+        Role::Rank(rank) => json!({"rank": rank, "pid": p.pid, "status": how(p.status)}),
+        Role::Server(n) => {
             json!({"server": n, "pid": p.pid, "status": how(p.status), "restarts": p.restarts})
         }
     };

@@ -7,13 +7,13 @@ use forebay_types::{ArrayMeta, Error, Result, Shape, limits};
 const LISTED: usize = 8;
 
 /// A rank's piece.
-struct Piece {
+struct Region {
     rank: u32,
     offset: Shape,
     local: Shape,
 }
 
-impl Piece {
+impl Region {
     fn overlaps(&self, offset: &Shape, local: &Shape) -> bool {
         let axes = 0..self.local.rank();
         let empty = self.local.is_empty() || local.is_empty();
@@ -44,7 +44,7 @@ fn end(offset: &Shape, local: &Shape, axis: usize) -> u64 {
 /// All pieces of one array that have come.
 #[derive(Default)]
 pub(crate) struct Pieces {
-    all: Vec<Piece>,
+    all: Vec<Region>,
 }
 
 impl Pieces {
@@ -73,7 +73,7 @@ impl Pieces {
                 other.rank, other.local, other.offset
             )));
         }
-        self.all.push(Piece { rank, offset, local });
+        self.all.push(Region { rank, offset, local });
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Pieces {
     fn first_gap(&self, whole: &Shape) -> Shape {
         let extents = whole.extents();
         let mut index = [0; limits::RANK];
-        let mut here: Vec<&Piece> = self.all.iter().filter(|p| !p.local.is_empty()).collect();
+        let mut here: Vec<&Region> = self.all.iter().filter(|p| !p.local.is_empty()).collect();
         for axis in 0..extents.len() {
             // Between two edges of pieces every layer is covered alike; go into the first one that
             // is not covered fully.
@@ -117,7 +117,7 @@ impl Pieces {
             edges.sort_unstable();
             edges.dedup();
             let full: u64 = extents[axis + 1..].iter().product();
-            let covers = |p: &&&Piece, at: u64| p.begin(axis) <= at && at < p.end(axis);
+            let covers = |p: &&&Region, at: u64| p.begin(axis) <= at && at < p.end(axis);
             let covered =
                 |at: u64| -> u64 { here.iter().filter(|p| covers(p, at)).map(|p| p.behind(axis + 1)).sum() };
             let at = edges.into_iter().find(|at| covered(*at) < full).unwrap_or(0);

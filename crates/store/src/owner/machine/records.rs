@@ -6,7 +6,7 @@ use super::event::{Action, Bytes, Key, Part, Ticket};
 use super::item::Item;
 use super::pending::Pending;
 use super::session::{Joins, Keep, Refusal, Session};
-use super::steps::{Held, Step};
+use super::steps::{LentBlock, Step};
 use crate::stepfile::Facts;
 use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{Payload, Record, StepBlock};
@@ -362,7 +362,7 @@ impl Machine {
         };
         let Some(step) = self.steps.get_mut(&b.step) else { return Ok(()) };
         match bytes {
-            Bytes::Block(block) => drop(step.held.insert(ticket, Held { block, released: false })),
+            Bytes::Block(block) => drop(step.held.insert(ticket, LentBlock { block, released: false })),
             Bytes::Kept => {
                 step.kept.push(ticket);
                 self.out.push(Action::Keep { ticket, from: None });
@@ -587,7 +587,7 @@ impl Machine {
     pub(super) fn give_back(
         &mut self,
         step: i64,
-        held: impl IntoIterator<Item = (Ticket, Held)>,
+        held: impl IntoIterator<Item = (Ticket, LentBlock)>,
         kept: Vec<Ticket>,
         pending: BTreeMap<u64, Pending>,
     ) {

@@ -26,7 +26,7 @@ const READ_BACK: u64 = 4 << 20;
 
 /// A block that a step holds until its commit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct LentBlock {
     pub block: HeldBlock,
     pub released: bool,
 }
@@ -78,7 +78,7 @@ struct Came {
 /// What becomes of the part of a rank that is not to come any more.
 pub(super) struct Lost {
     pub ended: bool,
-    pub held: Vec<(Ticket, Held)>,
+    pub held: Vec<(Ticket, LentBlock)>,
     pub kept: Vec<Ticket>,
     pub pending: Option<(u64, Pending)>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Step {
     pub sealed: bool,
     /// When the last rank ended it.
     pub ended_at: Option<Now>,
-    pub held: BTreeMap<Ticket, Held>,
+    pub held: BTreeMap<Ticket, LentBlock>,
     /// Records whose bytes the driver keeps for it.
     pub kept: Vec<Ticket>,
     /// What is pending of it in the catalog, by session.
