@@ -211,3 +211,35 @@ fn errors_speak_no_programming_language() {
     }
     judge("errors tell what to do in words:", breaches);
 }
+
+/// Names of types that several files may have: the private half of a type behind a handle, and what is the same thing at
+/// the layers of the product (a run of the store's owner, of the page, of the facade, of a binding).
+const AT_EVERY_LAYER: &[&str] =
+    &["State", "Inner", "Shared", "Run", "Session", "Peer", "Table", "Call", "Request", "Given"];
+
+#[test]
+fn a_name_of_a_type_names_few_types() {
+    let mut known = std::collections::BTreeMap::<String, Vec<String>>::new();
+    let is_product = |path: &str| {
+        path.contains("/src/")
+            && !path.contains("test")
+            && !path.contains("simulation")
+            && !path.ends_with("scene.rs")
+    };
+    for file in files().iter().filter(|f| f.is(&["rs"]) && is_product(&f.path)) {
+        for (_, line) in file.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let kind = words.iter().take(3).position(|w| ["struct", "enum", "trait", "union"].contains(w));
+            let Some(name) = kind.filter(|_| !line.starts_with(' ')).and_then(|at| words.get(at + 1)) else {
+                continue;
+            };
+            let name: String = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            known.entry(name).or_default().push(file.path.clone());
+        }
+    }
+    let many =
+        known.into_iter().filter(|(name, of)| of.len() > 3 && !AT_EVERY_LAYER.contains(&name.as_str()));
+    let breaches =
+        many.map(|(name, of)| format!("{name}: {}; give the others names of their own", of.join(", ")));
+    judge("a name of a type stands for few types:", breaches.collect());
+}

@@ -98,12 +98,12 @@ pub struct Prepared {
     /// For the facade. They borrow the caller's memory, which is his to keep until the call is done.
     pub args: Vec<Arg<'static>>,
     /// For when it is done.
-    pub back: Back,
+    pub back: ResultPlaces,
 }
 
 /// Where results go.
 #[derive(Default)]
-pub struct Back {
+pub struct ResultPlaces {
     values: Vec<ResultVariable>,
     /// Arrays that went as copies of their own.
     copies: Vec<Copied>,
@@ -170,7 +170,7 @@ impl Drop for Copied {
 
 // SAFETY: the pointers are of the caller's memory, which is the call's until it is done, whichever
 // thread waits for it, and of copies that it owns.
-unsafe impl Send for Back {}
+unsafe impl Send for ResultPlaces {}
 
 /// What `?` stands for in SQL.
 pub fn sql_args(args: *const fb_arg, count: c_int) -> Result<Vec<serde_json::Value>> {
@@ -234,7 +234,7 @@ pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
             args.len()
         )));
     }
-    let mut prepared = Prepared { args: Vec::with_capacity(args.len()), back: Back::default() };
+    let mut prepared = Prepared { args: Vec::with_capacity(args.len()), back: ResultPlaces::default() };
     let mixed = mixed(args, params)?;
     for at in &mixed {
         prepared.back.copies.push(Copied::of(&args[*at], &params[*at])?);
@@ -373,7 +373,7 @@ impl Prepared {
     fn take_reference(&mut self, arg: &fb_arg) -> Result<()> {
         let reference = handle::get(arg.reference.cast_const())?.clone();
         let borrowed: *const Reference = &*reference;
-        // SAFETY: the reference lives as long as `Back` keeps it, which is longer than the call.
+        // SAFETY: the reference lives as long as `ResultPlaces` keeps it, which is longer than the call.
         let borrowed: &'static Reference = unsafe { &*borrowed };
         self.args.push(Arg::from(borrowed));
         self.back.references.push(reference);
@@ -385,7 +385,7 @@ fn meets(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-impl Back {
+impl ResultPlaces {
     /// Writes the results: all of them, or, if one has no room, none of those that are no arrays.
     pub fn fill(&self, values: Vec<Value>) -> Result<()> {
         if values.len() != self.values.len() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use forebay::Result;
 use forebay::call::{Client, Transfer};
 
-use crate::args::{Back, fb_arg, prepare};
+use crate::args::{ResultPlaces, fb_arg, prepare};
 use crate::fault::{fb_status, status};
 use crate::futures::FutureObject;
 use crate::kinds::{fb_client, fb_future};
@@ -89,15 +89,15 @@ fn call(
     back.fill(future.wait(left)?)
 }
 
-/// Sends a call; what comes back goes where `Back` says. A clock is read only for one that is `timed`.
+/// Sends a call; what comes back goes where `ResultPlaces` says. A clock is read only for one that is `timed`.
 fn send(
     client: &Client,
     name: &str,
     args: &[fb_arg],
     allowed: Option<std::time::Duration>,
     timed: bool,
-) -> Result<(Back, forebay::call::Future<'static>)> {
-    let mut back = Back::default();
+) -> Result<(ResultPlaces, forebay::call::Future<'static>)> {
+    let mut back = ResultPlaces::default();
     let make = |signature: &forebay::Signature| {
         let prepared = prepare(args, signature)?;
         back = prepared.back;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay::call::{Future, Timing, standing, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
-use crate::args::Back;
+use crate::args::ResultPlaces;
 use crate::data::{NAME, letters};
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -34,12 +34,12 @@ pub struct FutureObject {
 struct State {
     // Before `back`: what borrows the copies in it goes first.
     future: Future<'static>,
-    back: Back,
+    back: ResultPlaces,
     outcome: Option<Result<()>>,
 }
 
 /// The state of a call, for one thread.
-struct Taken<'a> {
+struct Claimed<'a> {
     object: &'a FutureObject,
     state: Option<MutexGuard<'a, State>>,
     waits: bool,
@@ -47,13 +47,13 @@ struct Taken<'a> {
 
 impl FutureObject {
     /// A call that was sent.
-    pub fn new(future: Future<'static>, back: Back) -> FutureObject {
+    pub fn new(future: Future<'static>, back: ResultPlaces) -> FutureObject {
         let [waited, given_up, complete] = [const { AtomicBool::new(false) }; 3];
         FutureObject { state: Mutex::new(State { future, back, outcome: None }), waited, given_up, complete }
     }
 
     /// Its state, to wait for it or for a moment only: one thread at a time waits for a call.
-    fn take(&self, waits: bool) -> Result<Taken<'_>> {
+    fn take(&self, waits: bool) -> Result<Claimed<'_>> {
         if waits && self.waited.swap(true, Ordering::SeqCst) {
             return Err(busy("the call"));
         }
@@ -69,7 +69,7 @@ impl FutureObject {
                     continue;
                 }
             };
-            return Ok(Taken { object: self, state: Some(state), waits });
+            return Ok(Claimed { object: self, state: Some(state), waits });
         }
     }
 
@@ -106,7 +106,7 @@ impl FutureObject {
     }
 }
 
-impl Deref for Taken<'_> {
+impl Deref for Claimed<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
@@ -114,13 +114,13 @@ impl Deref for Taken<'_> {
     }
 }
 
-impl DerefMut for Taken<'_> {
+impl DerefMut for Claimed<'_> {
     fn deref_mut(&mut self) -> &mut State {
         self.state.as_mut().expect("it is there until it is dropped")
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Claimed<'_> {
     fn drop(&mut self) {
         self.state = None;
         if self.waits {
@@ -187,11 +187,11 @@ fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<InUse<Future
     futures.iter().map(|future| handle::get(future.cast_const())).collect()
 }
 
-fn heed(held: &[InUse<FutureObject>], states: &mut [Taken<'_>]) {
+fn heed(held: &[InUse<FutureObject>], states: &mut [Claimed<'_>]) {
     held.iter().zip(states).for_each(|(future, state)| future.heed(state));
 }
 
-fn inner<'s>(states: &'s mut [Taken<'_>]) -> Vec<&'s mut Future<'static>> {
+fn inner<'s>(states: &'s mut [Claimed<'_>]) -> Vec<&'s mut Future<'static>> {
     states.iter_mut().map(|s| &mut s.future).collect()
 }
 

@@ -11,7 +11,7 @@ use crate::given::{self, Sized0};
 use crate::handle;
 use crate::kinds::{fb_request, fb_server};
 use crate::requests::{self, Request};
-use crate::signals::Taken;
+use crate::signals::SignalGuard;
 
 /// How a server is made. Zero is the default of every member.
 #[repr(C)]
@@ -141,7 +141,7 @@ pub extern "C" fn fb_server_stop(server: *mut fb_server) -> fb_status {
 pub extern "C" fn fb_serve(server: *mut fb_server) -> fb_status {
     status(|| {
         let object = handle::get(server)?;
-        let taken = Taken::take()?;
+        let taken = SignalGuard::take()?;
         object.host.serve(object.broker.as_deref(), &Signals::Event(taken.event()))
     })
 }

@@ -35,7 +35,7 @@ fn new_event() -> Result<OwnedFd> {
 }
 
 /// While it lives, SIGTERM and SIGINT are events instead of the end of the program.
-pub struct Taken(());
+pub struct SignalGuard(());
 
 extern "C" fn note(_signal: c_int) {
     let event = EVENT.load(Ordering::Acquire);
@@ -47,9 +47,9 @@ extern "C" fn note(_signal: c_int) {
     }
 }
 
-impl Taken {
+impl SignalGuard {
     /// Takes the signals that would end the program.
-    pub fn take() -> Result<Taken> {
+    pub fn take() -> Result<SignalGuard> {
         let mut listening = listening();
         if listening.count == 0 {
             if listening.event.is_none() {
@@ -61,7 +61,7 @@ impl Taken {
             listening.before = before;
         }
         listening.count += 1;
-        Ok(Taken(()))
+        Ok(SignalGuard(()))
     }
 
     /// Readable when one of them has come.
@@ -71,7 +71,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         let mut listening = listening();
         listening.count -= 1;

@@ -23,7 +23,7 @@ pub type Described = (String, i64, &'static str, Vec<u64>, String, String, u64, 
 pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
 /// Where a restart leads: the snapshot, its parameters as JSON, whether the run was finished, which
 /// damaged snapshots were passed over.
-type Back = (Kept, String, bool, Vec<i64>);
+type RestartParts = (Kept, String, bool, Vec<i64>);
 /// One axis of a selection: start, count, step, and whether the axis disappears.
 pub type Axis = (u64, u64, u64, bool);
 
@@ -240,7 +240,7 @@ impl Run {
         released(py, || self.inner.snapshots()).map(KeptSnapshots::new)
     }
 
-    fn restart(&self, py: Python<'_>, tag: Option<&str>, strict: bool) -> PyResult<Option<Back>> {
+    fn restart(&self, py: Python<'_>, tag: Option<&str>, strict: bool) -> PyResult<Option<RestartParts>> {
         let found = released(py, || match tag {
             Some(tag) => self.inner.restart_from(tag),
             None if strict => self.inner.restart_strict(),

@@ -230,7 +230,7 @@ pub fn check_file_name(name: &str) -> Result<()> {
 }
 
 /// A segment found in the shared-memory directory.
-pub struct Found {
+pub struct FoundSegment {
     /// Where.
     pub path: PathBuf,
     /// The segment, opened.
@@ -238,12 +238,12 @@ pub struct Found {
 }
 
 /// All segments of this user's prefix whose names go on with `stem`.
-pub fn segments(stem: &str) -> Vec<Found> {
+pub fn segments(stem: &str) -> Vec<FoundSegment> {
     let stem = segment_name(&[stem]);
     let Ok(dir) = std::fs::read_dir(shm_dir()) else { return Vec::new() };
     dir.flatten()
         .filter(|e| e.file_name().to_str().is_some_and(|n| n.starts_with(&stem)))
-        .filter_map(|e| Some(Found { path: e.path(), segment: Segment::open(&e.path()).ok()? }))
+        .filter_map(|e| Some(FoundSegment { path: e.path(), segment: Segment::open(&e.path()).ok()? }))
         .collect()
 }
 

@@ -21,7 +21,7 @@ pub struct Budget {
     used: AtomicU64,
 }
 
-/// Memory of one connection; clones share it. It returns to the system with the last use.
+/// PoolMemory of one connection; clones share it. It returns to the system with the last use.
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -30,13 +30,13 @@ pub struct Pool {
 struct Inner {
     budget: Arc<Budget>,
     /// Made when it is first needed: address space only, pages come by and by.
-    memory: OnceLock<Result<Memory>>,
+    memory: OnceLock<Result<PoolMemory>>,
     /// When the last large piece was wanted.
     large: Mutex<Instant>,
     watched: AtomicBool,
 }
 
-struct Memory {
+struct PoolMemory {
     allocator: Mutex<OwnAllocator>,
 }
 
@@ -46,7 +46,7 @@ pub struct Lease {
     home: Arc<Home>,
 }
 
-/// Memory, aligned for every type of element.
+/// PoolMemory, aligned for every type of element.
 enum Buffer {
     Block(OwnBlock),
     Ordinary(Vec<u128>),
@@ -89,11 +89,11 @@ impl Budget {
     }
 }
 
-impl Memory {
-    fn new(limit: u64) -> Result<Memory> {
+impl PoolMemory {
+    fn new(limit: u64) -> Result<PoolMemory> {
         // Each large piece begins at a page.
         let bytes = limit.next_multiple_of(PAGE).saturating_add(u64::from(BLOCKS) * PAGE);
-        Ok(Memory { allocator: Mutex::new(OwnAllocator::new(bytes, BLOCKS)?) })
+        Ok(PoolMemory { allocator: Mutex::new(OwnAllocator::new(bytes, BLOCKS)?) })
     }
 }
 
@@ -124,7 +124,7 @@ impl Pool {
         // From here on the lease gives the budget back.
         let home = Home { pool: self.inner.clone(), bytes, back: Mutex::default() };
         let mut lease = Lease { piece: None, home: Arc::new(home) };
-        let memory = memory.get_or_init(|| Memory::new(budget.limit)).as_ref().map_err(Error::clone)?;
+        let memory = memory.get_or_init(|| PoolMemory::new(budget.limit)).as_ref().map_err(Error::clone)?;
         let mut allocator = lock(&memory.allocator);
         lease.piece = allocator.alloc(bytes).map(Buffer::Block).or_else(|| {
             let words = || Some(vec![0; usize::try_from(bytes).ok()?.div_ceil(16)]);

@@ -8,7 +8,7 @@ use forebay_types::{Code, Error, Result};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::guard::Entry;
+use crate::guard::Approach;
 use crate::rate::Bucket;
 use crate::run::{Run, now_ms};
 use crate::say::{self, FromPage, Knock, ToPage};
@@ -50,10 +50,10 @@ pub async fn knock(socket: &mut WebSocket) -> Result<Knock> {
 
 /// Lets somebody in. A page proves that it has the key of its session, and we prove it first: another
 /// program may have had our port.
-async fn admit(socket: &mut WebSocket, run: Arc<Run>, entry: Entry) -> Result<Guest> {
+async fn admit(socket: &mut WebSocket, run: Arc<Run>, entry: Approach) -> Result<Guest> {
     let origin = match entry {
-        Entry::Script(role) => return Guest::enter(run, role, None),
-        Entry::Page(origin) => origin,
+        Approach::Script(role) => return Guest::enter(run, role, None),
+        Approach::Page(origin) => origin,
     };
     let Knock::Me { v, sid, nc } = knock(socket).await? else {
         return Err(Error::bad("a control socket begins with \"me\""));
@@ -85,7 +85,7 @@ impl Drop for Guest {
 }
 
 /// Talks to the page until one side leaves.
-pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Entry, mut stop: watch::Receiver<bool>) {
+pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Approach, mut stop: watch::Receiver<bool>) {
     let mut guest = match timeout(KNOCKING, admit(&mut socket, run, entry)).await {
         Ok(Ok(guest)) => guest,
         Ok(Err(e)) => return turn_away(socket, &e).await,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::credit::Credits;
 use crate::ctl::{KNOCKING, PATIENCE, knock};
-use crate::guard::Entry;
+use crate::guard::Approach;
 use crate::run::Run;
 use crate::say::Knock;
 use crate::viewer::Sight;
@@ -18,8 +18,8 @@ use crate::viewer::Sight;
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Sends pictures until one side leaves.
-pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Entry, mut stop: watch::Receiver<bool>) {
-    let script = if let Entry::Script(role) = entry { Some(role) } else { None };
+pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Approach, mut stop: watch::Receiver<bool>) {
+    let script = if let Approach::Script(role) = entry { Some(role) } else { None };
     let Ok(Ok(Knock::Data { conn, mac })) = timeout(KNOCKING, knock(&mut socket)).await else { return };
     // Of no open control socket, or not its page, or there is one already.
     let Some(mut sight) = run.viewers.data(conn, mac.as_deref(), script) else { return };

@@ -38,7 +38,7 @@ pub fn origin_is_ours(headers: &HeaderMap, required: bool) -> bool {
 
 /// How somebody comes to a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum Approach {
     /// A script that has shown its token.
     Script(Role),
     /// A page of this origin; it proves who it is when the socket is open.

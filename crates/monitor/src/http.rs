@@ -18,7 +18,7 @@ use forebay_types::{Code, Error};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::guard::{self, Entry};
+use crate::guard::{self, Approach};
 use crate::rate::Bucket;
 use crate::run::{Run, now_ms};
 use crate::server::Shared;
@@ -107,14 +107,14 @@ fn enter(shared: &Shared, id: &str, headers: &HeaderMap) -> Result<(Arc<Run>, Ro
 }
 
 /// The run, and how somebody comes to a socket of it. A browser must show that it is our own page that asks.
-fn approach(shared: &Shared, id: &str, headers: &HeaderMap) -> Result<(Arc<Run>, Entry), Refusal> {
+fn approach(shared: &Shared, id: &str, headers: &HeaderMap) -> Result<(Arc<Run>, Approach), Refusal> {
     if headers.contains_key(header::AUTHORIZATION) {
         let (run, role) = enter(shared, id, headers)?;
         if guard::origin_is_ours(headers, false) {
-            return Ok((run, Entry::Script(role)));
+            return Ok((run, Approach::Script(role)));
         }
     } else if let Some(origin) = guard::origin(headers) {
-        return Ok((find(shared, id)?, Entry::Page(origin.to_owned())));
+        return Ok((find(shared, id)?, Approach::Page(origin.to_owned())));
     }
     Err(refuse(StatusCode::FORBIDDEN, "the request comes from another site's page"))
 }

@@ -79,7 +79,7 @@ struct Code {
 
 /// A challenge that waits for its answer.
 #[derive(Debug)]
-struct Asked {
+struct OpenChallenge {
     id: String,
     nc: String,
     ns: String,
@@ -89,7 +89,7 @@ struct Asked {
 #[derive(Debug, Default)]
 struct Inner {
     codes: VecDeque<Code>,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<OpenChallenge>,
 }
 
 /// A session as its page gets it.
@@ -184,7 +184,12 @@ impl Door {
         }
         let ns = secret::nonce()?;
         let mac = secret.mac(&["S", nc, &ns, origin]).text();
-        inner.asked.push_back(Asked { id: id.into(), nc: nc.into(), ns: ns.clone(), until: now + ANSWER });
+        inner.asked.push_back(OpenChallenge {
+            id: id.into(),
+            nc: nc.into(),
+            ns: ns.clone(),
+            until: now + ANSWER,
+        });
         Ok(Some((ns, mac)))
     }
 

@@ -13,7 +13,7 @@ use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::peer::{Memory, Peer, Remote, Way, lock};
-use crate::poller::{Entry, Receiver};
+use crate::poller::{ClientEntry, Receiver};
 use crate::shared::Shared;
 
 /// Most clients of one server.
@@ -109,7 +109,7 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
     let peer = Arc::new(Peer::new(client, way, shared.budget.clone()));
     peer.beat();
     lock(&shared.peers).push(peer.clone());
-    lock(&shared.newcomers).push(Entry::new(peer, receiver));
+    lock(&shared.newcomers).push(ClientEntry::new(peer, receiver));
     shared.touch();
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::worker::Request;
 pub(crate) const PARKED: u32 = 1_024;
 
 /// A request with all that came with it.
-pub(crate) struct Taken {
+pub(crate) struct ParkedRequest {
     pub peer: Arc<Peer>,
     pub request: Request,
     pub frame: Frame,
@@ -35,14 +35,14 @@ pub(crate) struct Taken {
 pub(crate) struct Parked {
     /// Turns that have not come, and one while that is being found out.
     left: AtomicU32,
-    taken: Mutex<Option<Taken>>,
+    taken: Mutex<Option<ParkedRequest>>,
     shared: Weak<Shared>,
 }
 
 /// Those whose turns have come since.
 #[derive(Default)]
 pub(crate) struct Ready {
-    queue: Mutex<VecDeque<Taken>>,
+    queue: Mutex<VecDeque<ParkedRequest>>,
     /// Length of that.
     ready: AtomicU32,
     /// Those and the ones that wait.
@@ -51,7 +51,7 @@ pub(crate) struct Ready {
 
 impl Parked {
     /// Lets a request wait for its turns; gives it back if they have come meanwhile.
-    pub fn wait(shared: &Arc<Shared>, taken: Taken) -> Option<Taken> {
+    pub fn wait(shared: &Arc<Shared>, taken: ParkedRequest) -> Option<ParkedRequest> {
         let parked = Arc::new(Parked {
             left: AtomicU32::new(1),
             taken: Mutex::default(),
@@ -91,7 +91,7 @@ impl Waiter for Parked {
 }
 
 impl Ready {
-    fn put(&self, taken: Taken) {
+    fn put(&self, taken: ParkedRequest) {
         let mut queue = lock(&self.queue);
         queue.push_back(taken);
         self.ready.store(queue.len() as u32, Ordering::SeqCst);
@@ -104,14 +104,14 @@ impl Ready {
     }
 
     /// The one that became ready first.
-    pub fn take(&self) -> Option<Taken> {
+    pub fn take(&self) -> Option<ParkedRequest> {
         let mut queue = lock(&self.queue);
         let taken = queue.pop_front();
         self.ready.store(queue.len() as u32, Ordering::SeqCst);
         taken.inspect(|taken| self.goes_on(taken))
     }
 
-    fn goes_on(&self, taken: &Taken) {
+    fn goes_on(&self, taken: &ParkedRequest) {
         self.parked.fetch_sub(1, Ordering::SeqCst);
         taken.peer.parked.fetch_sub(1, Ordering::Relaxed);
     }

@@ -23,7 +23,7 @@ use forebay_types::Error;
 use forebay_types::call::kind;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::parked::{PARKED, Taken};
+use crate::parked::{PARKED, ParkedRequest};
 use crate::peer::Peer;
 use crate::shared::Shared;
 
@@ -42,12 +42,12 @@ const POLLS: u32 = 64;
 
 /// The requests of one client that ran here: a ring of ids.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Served {
     ids: Vec<u64>,
     next: usize,
 }
 
-impl Seen {
+impl Served {
     /// Notes a request. A first issue is new by itself; a repeated one is looked for.
     pub fn is_new(&mut self, request: u64, issue: u32) -> bool {
         if issue > 0 && self.ids.contains(&request) {
@@ -63,7 +63,7 @@ impl Seen {
     }
 }
 
-pub(crate) struct Entry {
+pub(crate) struct ClientEntry {
     peer: Arc<Peer>,
     receiver: Receiver,
     /// Looks since it asked for something.
@@ -77,7 +77,7 @@ pub(crate) enum Receiver {
 }
 
 /// A request that was found; its words are in the frame.
-pub(crate) struct Found {
+pub(crate) struct FoundRequest {
     pub peer: Arc<Peer>,
     /// Its large arguments, when they came over the network.
     pub parts: Vec<Lease>,
@@ -88,9 +88,9 @@ pub(crate) struct Found {
 /// What comes next.
 pub(crate) enum Next {
     /// A request, which has its place.
-    Found(Found),
+    Found(FoundRequest),
     /// One that waited for its turn, which has its place.
-    Ready(Box<Taken>),
+    Ready(Box<ParkedRequest>),
     /// There is something, and no place to run it.
     NoPlace,
     /// The server stops, and nothing is left.
@@ -101,8 +101,8 @@ pub(crate) enum Next {
 #[derive(Default)]
 pub(crate) struct Poller {
     /// Clients that are looked at, and those that rest.
-    entries: Vec<Entry>,
-    resting: Vec<Entry>,
+    entries: Vec<ClientEntry>,
+    resting: Vec<ClientEntry>,
     /// The doorbell was rung, by one of those perhaps.
     rung: bool,
     /// Nobody is kept waiting: it has just slept.
@@ -112,7 +112,7 @@ pub(crate) struct Poller {
     tick: i64,
     turn: usize,
     spin: Spin,
-    seen: QuickMap<u64, Seen>,
+    seen: QuickMap<u64, Served>,
 }
 
 impl Receiver {
@@ -131,9 +131,9 @@ impl Receiver {
     }
 }
 
-impl Entry {
-    pub fn new(peer: Arc<Peer>, receiver: Receiver) -> Entry {
-        Entry { peer, receiver, looks: 0 }
+impl ClientEntry {
+    pub fn new(peer: Arc<Peer>, receiver: Receiver) -> ClientEntry {
+        ClientEntry { peer, receiver, looks: 0 }
     }
 
     /// Whether it rests now: from then on it rings the doorbell.
@@ -164,12 +164,12 @@ impl Entry {
     }
 
     /// Takes one frame that is there; anything but a request or the taking back of one cuts the client off.
-    fn take(&mut self, frame: &mut Frame) -> Option<Found> {
+    fn take(&mut self, frame: &mut Frame) -> Option<FoundRequest> {
         if matches!(&self.receiver, Receiver::Network(receiver) if receiver.waiting() > 1) {
             // Behind requests that wait there may stand that they are not wanted any more.
             self.collect();
         }
-        let found = |parts, fault| Some(Found { peer: self.peer.clone(), parts, fault });
+        let found = |parts, fault| Some(FoundRequest { peer: self.peer.clone(), parts, fault });
         match &mut self.receiver {
             Receiver::Memory(receiver) => match receiver.try_recv(frame) {
                 Ok(true) if frame.header.kind == kind::REQUEST => return found(Vec::new(), None),
@@ -302,7 +302,7 @@ impl Poller {
     /// Reads what has come over the network, for workers that all have something to do.
     pub fn stand_by(&mut self, shared: &Shared) {
         self.renew(shared);
-        self.entries.iter_mut().filter(|e| !e.peer.is_gone()).for_each(Entry::collect);
+        self.entries.iter_mut().filter(|e| !e.peer.is_gone()).for_each(ClientEntry::collect);
     }
 
     /// Lets new clients in and lost ones go, with all that is held for them.
@@ -353,7 +353,7 @@ impl Poller {
             shared.changed.load(Ordering::Acquire)
                 || shared.is_over()
                 || shared.ready.is_any()
-                || entries.iter_mut().any(Entry::pending)
+                || entries.iter_mut().any(ClientEntry::pending)
         };
         let waited = match self.resting.is_empty() {
             true => self.spin.poll(&mut ready),
@@ -375,7 +375,7 @@ impl Poller {
         let work = shared.changed.load(Ordering::SeqCst)
             || shared.is_over()
             || shared.ready.is_any()
-            || self.entries.iter_mut().any(Entry::pending);
+            || self.entries.iter_mut().any(ClientEntry::pending);
         if !work && !self.rung {
             self.rung = self.sleep(shared);
             self.slept = true;
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_request_that_comes_again_is_recognised() {
-        let mut seen = Seen::default();
+        let mut seen = Served::default();
         for id in 0..3 * REMEMBERED as u64 {
             assert!(seen.is_new(id, 0));
         }

@@ -14,7 +14,7 @@ use forebay_types::{Code, Error, Result};
 use crate::crew::{Crew, SPARES, Spare};
 use crate::parked::Ready;
 use crate::peer::{Peer, lock};
-use crate::poller::{Entry, Poller};
+use crate::poller::{ClientEntry, Poller};
 use crate::service::Service;
 use crate::worker;
 
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub doorbell: Doorbell,
     /// Clients came or went: the leader looks.
     pub changed: AtomicBool,
-    pub newcomers: Mutex<Vec<Entry>>,
+    pub newcomers: Mutex<Vec<ClientEntry>>,
     pub peers: Mutex<Vec<Arc<Peer>>>,
     /// Replies wait in memory: the heart beats faster until they are out.
     pub waiting: AtomicBool,

@@ -24,9 +24,9 @@ use crate::call::{Call, Caller};
 use crate::crew::SPARES;
 use crate::decode;
 use crate::held::Turn;
-use crate::parked::{Parked, Taken};
+use crate::parked::{Parked, ParkedRequest};
 use crate::peer::Peer;
-use crate::poller::{Found, Next};
+use crate::poller::{FoundRequest, Next};
 use crate::service::Service;
 use crate::shared::Shared;
 
@@ -124,7 +124,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let Some(mut poller) = shared.crew.lead() else { return shared.crew.rest() };
         match poller.next(shared, &mut self.frame) {
-            Next::Found(Found { peer, parts, fault }) => {
+            Next::Found(FoundRequest { peer, parts, fault }) => {
                 let id = self.frame.header.request();
                 let request = match fault {
                     None => self.read(&peer, id, |client, issue| poller.is_new(client, id.id, issue)),
@@ -159,15 +159,15 @@ impl Worker<'_> {
             return self.serve(&peer, request, parts);
         }
         let (frame, items) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.items));
-        let taken = Taken { peer, request, frame, items, parts };
+        let taken = ParkedRequest { peer, request, frame, items, parts };
         if let Some(taken) = Parked::wait(self.shared, taken) {
             self.go_on(taken);
         }
     }
 
     /// Serves a request that has waited for its turn.
-    fn go_on(&mut self, taken: Taken) {
-        let Taken { peer, request, frame, items, parts } = taken;
+    fn go_on(&mut self, taken: ParkedRequest) {
+        let ParkedRequest { peer, request, frame, items, parts } = taken;
         (self.frame, self.items) = (frame, items);
         match peer.wants(request.id) {
             true => self.serve(&peer, request, parts),

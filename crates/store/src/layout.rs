@@ -154,17 +154,17 @@ impl Layout {
     }
 
     /// What the directory is.
-    pub fn inspect(&self) -> Result<Found> {
+    pub fn inspect(&self) -> Result<DirectoryKind> {
         let meta = match std::fs::metadata(&self.root) {
             Ok(m) => m,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(DirectoryKind::Nothing),
             Err(e) => return Err(Error::io(format!("cannot look at {}", self.root.display()), e)),
         };
         if !meta.is_dir() {
             return Err(not_a_run(&self.root, "it is a file"));
         }
         if self.catalog().exists() {
-            return Ok(Found::Run);
+            return Ok(DirectoryKind::Run);
         }
         let mut entries = std::fs::read_dir(&self.root)
             .map_err(|e| Error::io(format!("cannot read {}", self.root.display()), e))?
@@ -189,11 +189,11 @@ impl Layout {
             return Err(not_a_run(&self.root, &format!("it holds {:?} and no {CATALOG}", entries[0])));
         }
         Ok(match was_a_run || self.has_files() {
-            false => Found::Empty,
+            false => DirectoryKind::Empty,
             // It was made while we looked.
-            true if self.catalog().exists() => Found::Run,
-            true if crate::lock::holder(&self.lock()).is_some() => Found::Begun,
-            true => Found::Remains,
+            true if self.catalog().exists() => DirectoryKind::Run,
+            true if crate::lock::holder(&self.lock()).is_some() => DirectoryKind::Begun,
+            true => DirectoryKind::Remains,
         })
     }
 
@@ -239,7 +239,7 @@ fn is_segment(name: &str) -> bool {
 
 /// What a directory turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum DirectoryKind {
     /// There is no such directory.
     Nothing,
     /// An empty directory, or one in which a run was about to begin.
@@ -252,7 +252,7 @@ pub enum Found {
     Remains,
 }
 
-/// What is said of [`Found::Begun`].
+/// What is said of [`DirectoryKind::Begun`].
 pub(crate) fn begun(layout: &Layout) -> String {
     format!("another process is just beginning the run {}; try again", layout.root().display())
 }
@@ -332,7 +332,7 @@ mod tests {
     fn a_directory_with_other_things_in_it_is_no_run() {
         let dir = tempfile::tempdir().unwrap();
         let l = Layout::new(dir.path());
-        assert_eq!(l.inspect().unwrap(), Found::Empty);
+        assert_eq!(l.inspect().unwrap(), DirectoryKind::Empty);
         std::fs::write(dir.path().join("thesis.tex"), "x").unwrap();
         let e = l.inspect().unwrap_err();
         assert!(e.text().contains("not a run") && e.text().contains("thesis.tex"));

@@ -29,7 +29,7 @@ pub struct Located<'a> {
     pieces: Vec<Piece>,
     bytes: Storage,
     layout: &'a Layout,
-    owner: Owner<'a>,
+    owner: Belonging<'a>,
 }
 
 enum Storage {
@@ -38,7 +38,7 @@ enum Storage {
 }
 
 /// What an array belongs to, for the text of an error.
-enum Owner<'a> {
+enum Belonging<'a> {
     Set { name: &'a str, set: i64, file: Option<String> },
     Step { name: String, step: i64, file: String },
 }
@@ -48,11 +48,11 @@ impl<'a> Located<'a> {
     /// this is `NotFound`, unless it is the `last` look.
     pub(crate) fn outside(
         layout: &'a Layout,
-        found: catalog::Found,
+        found: catalog::StoredSet,
         (name, set): (&'a str, i64),
         last: bool,
     ) -> Result<Located<'a>> {
-        let catalog::Found { meta, units, crc, bytes } = found;
+        let catalog::StoredSet { meta, units, crc, bytes } = found;
         let extents = meta.shape.extents();
         let whole = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: crc };
         let mut located = Located {
@@ -61,12 +61,12 @@ impl<'a> Located<'a> {
             pieces: vec![whole],
             bytes: Storage::Here(Vec::new()),
             layout,
-            owner: Owner::Set { name, set, file: None },
+            owner: Belonging::Set { name, set, file: None },
         };
         match bytes {
             Bytes::Small(bytes) => located.bytes = Storage::Here(bytes),
             Bytes::File(file, offset) => {
-                located.owner = Owner::Set { name, set, file: Some(file) };
+                located.owner = Belonging::Set { name, set, file: Some(file) };
                 located.open(offset, last)?;
             }
         }
@@ -76,7 +76,7 @@ impl<'a> Located<'a> {
     /// A data set of a step.
     pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
         let Entry { name, meta, units, offset, pieces } = entry;
-        let owner = Owner::Step { name, step: row.step, file: row.file };
+        let owner = Belonging::Step { name, step: row.step, file: row.file };
         let mut located = Located { meta, units, pieces, bytes: Storage::Here(Vec::new()), layout, owner };
         located.check_pieces()?;
         located.open(offset, true)?;
@@ -109,8 +109,8 @@ impl<'a> Located<'a> {
 
     fn path(&self) -> Result<PathBuf> {
         match &self.owner {
-            Owner::Set { file: None, .. } => Ok(self.layout.catalog()),
-            Owner::Set { file: Some(file), .. } | Owner::Step { file, .. } => self.layout.file(file),
+            Belonging::Set { file: None, .. } => Ok(self.layout.catalog()),
+            Belonging::Set { file: Some(file), .. } | Belonging::Step { file, .. } => self.layout.file(file),
         }
     }
 
@@ -195,10 +195,10 @@ impl<'a> Located<'a> {
         let path = self.path().unwrap_or_default();
         let (path, run) = (path.display(), self.layout.root().display());
         let text = match &self.owner {
-            Owner::Set { name, set, .. } => format!(
+            Belonging::Set { name, set, .. } => format!(
                 "{name:?} set {set} is damaged: {path} {how}; put it again, or delete it with `forebay rm {run} {name}`"
             ),
-            Owner::Step { name, step, .. } => format!(
+            Belonging::Step { name, step, .. } => format!(
                 "{name:?} of step {step} is damaged: {path} {how}; `forebay repair {run}` marks what is damaged, so that a restart passes it over, and `forebay drop {run} {step}` gives the step up"
             ),
         };

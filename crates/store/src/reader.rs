@@ -5,7 +5,7 @@
 
 use crate::burst::{Asking, Burst};
 use crate::catalog::{self, Checkpoint, DataRow, Moment, Opened, PartialRow, Rows, StepRow};
-use crate::layout::{Found, Layout, begun};
+use crate::layout::{DirectoryKind, Layout, begun};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
 use forebay_types::control::{TableInfo, Target};
@@ -30,15 +30,15 @@ impl Reader {
     pub fn open(dir: &Path) -> Result<Reader> {
         let layout = Layout::new(dir);
         match layout.inspect()? {
-            Found::Run => {}
-            Found::Remains => {
+            DirectoryKind::Run => {}
+            DirectoryKind::Remains => {
                 return Err(Error::new(
                     Code::Corrupt,
                     format!("{} has files of a run and no catalog; run `forebay repair {0}`", dir.display()),
                 ));
             }
-            Found::Begun => return Err(Error::new(Code::NotFound, begun(&layout))),
-            Found::Nothing | Found::Empty => {
+            DirectoryKind::Begun => return Err(Error::new(Code::NotFound, begun(&layout))),
+            DirectoryKind::Nothing | DirectoryKind::Empty => {
                 return Err(Error::new(
                     Code::NotFound,
                     format!(

@@ -38,7 +38,7 @@ impl Code {
 
 /// A failure: what kind, and a text of the form *what happened: the value; what to do*.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Plain", into = "Plain")]
+#[serde(try_from = "WrittenError", into = "WrittenError")]
 pub struct Error {
     code: Code,
     text: String,
@@ -109,23 +109,23 @@ impl Error {
 
 /// An error as it is written down, with its cause.
 #[derive(Serialize, Deserialize)]
-struct Plain {
+struct WrittenError {
     code: u32,
     text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cause: Option<String>,
 }
 
-impl From<Error> for Plain {
-    fn from(e: Error) -> Plain {
-        Plain { code: e.code as u32, text: e.text, cause: e.cause.map(|kind| format!("{kind:?}")) }
+impl From<Error> for WrittenError {
+    fn from(e: Error) -> WrittenError {
+        WrittenError { code: e.code as u32, text: e.text, cause: e.cause.map(|kind| format!("{kind:?}")) }
     }
 }
 
-impl TryFrom<Plain> for Error {
+impl TryFrom<WrittenError> for Error {
     type Error = Error;
 
-    fn try_from(p: Plain) -> Result<Error> {
+    fn try_from(p: WrittenError) -> Result<Error> {
         let code = Code::from_number(p.code)
             .ok_or_else(|| Error::new(Code::Corrupt, format!("{} is the number of no error", p.code)))?;
         let cause = p.cause.as_deref().map(kind_named).transpose()?;

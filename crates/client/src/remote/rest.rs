@@ -36,7 +36,7 @@ pub fn any_rest() -> bool {
 fn rests(run_id: &str) -> Vec<Rest> {
     let stem = format!("far-{run_id}-");
     let before = place::segment_name(&[&stem]);
-    let rest = |at: place::Found| {
+    let rest = |at: place::FoundSegment| {
         let name = at.path.file_name().and_then(|n| n.to_str())?;
         let own = name.strip_prefix(&before)?.to_owned();
         let after = After { session: own.split('-').next()?.parse().ok()?, own };
@@ -50,8 +50,9 @@ fn rests(run_id: &str) -> Vec<Rest> {
 pub fn forget_rests(url: &str, run_id: &str) {
     let stem = format!("far-{run_id}-");
     let now = place::segment_name(&[&stem]);
-    let is_now =
-        |at: &place::Found| at.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&now));
+    let is_now = |at: &place::FoundSegment| {
+        at.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&now))
+    };
     place::segments("far-")
         .into_iter()
         .filter(|at| !is_now(at) && at.segment.label().as_deref() == Some(url) && !at.segment.creator_lives())
@@ -70,7 +71,7 @@ pub struct Sent {
 /// Sends all of them, at the same time since their steps belong together.
 pub fn send_rests(far: &Far, run_id: &str) -> Result<Sent> {
     let rests = rests(run_id);
-    let sent: Vec<Result<Taken>> = std::thread::scope(|scope| {
+    let sent: Vec<Result<RestFate>> = std::thread::scope(|scope| {
         let threads: Vec<_> = rests.iter().map(|rest| scope.spawn(|| rest.send(far))).collect();
         let died = |_| Err(Error::internal("a thread that sends the rest of a session died"));
         threads.into_iter().map(|t| t.join().unwrap_or_else(died)).collect()
@@ -78,9 +79,9 @@ pub fn send_rests(far: &Far, run_id: &str) -> Result<Sent> {
     let mut all = Sent::default();
     for taken in sent {
         match taken? {
-            Taken::All => all.sessions += 1,
-            Taken::NotOfThatRun => {}
-            Taken::Not(why) => {
+            RestFate::All => all.sessions += 1,
+            RestFate::NotOfThatRun => {}
+            RestFate::Not(why) => {
                 all.sessions += 1;
                 all.refused.push(why);
             }
@@ -90,7 +91,7 @@ pub fn send_rests(far: &Far, run_id: &str) -> Result<Sent> {
 }
 
 /// What became of a rest.
-enum Taken {
+enum RestFate {
     All,
     /// It is of a copy of that run.
     NotOfThatRun,
@@ -99,7 +100,7 @@ enum Taken {
 
 impl Rest {
     /// Sends it.
-    fn send(&self, far: &Far) -> Result<Taken> {
+    fn send(&self, far: &Far) -> Result<RestFate> {
         let segment = Segment::open(&self.path)?;
         let mut line = far.call()?;
         // Rank and size are those of the old session.
@@ -118,7 +119,7 @@ impl Rest {
         let request =
             LineRequest::OpenFar { open, host, pid, launched: None, after: Some(self.after.clone()) };
         let opened: FarOpened = match ask_hearing(&mut line, &request, SETTLING, show) {
-            Err(e) if e.code() == Code::Refused => return Ok(Taken::NotOfThatRun),
+            Err(e) if e.code() == Code::Refused => return Ok(RestFate::NotOfThatRun),
             opened => opened?,
         };
         let left = opened.left.ok_or_else(|| Error::internal("the other host did not say what it has"))?;
@@ -137,9 +138,9 @@ impl Rest {
                     why.text(),
                     far.url
                 );
-                Ok(Taken::Not(Error::new(why.code(), text)))
+                Ok(RestFate::Not(Error::new(why.code(), text)))
             }
-            _ => segment.unlink().map(|()| Taken::All),
+            _ => segment.unlink().map(|()| RestFate::All),
         }
     }
 }

@@ -83,21 +83,21 @@ pub struct StepWriter {
 #[derive(Clone)]
 pub struct Allocated {
     meta: ArrayMeta,
-    memory: Memory,
+    memory: Backing,
     over: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
-enum Memory {
+enum Backing {
     Placed(Arc<Placed>),
     /// Of a snapshot that stands already: nobody reads it.
     Scratch(Arc<[AtomicU64]>),
 }
 
-impl Memory {
-    fn scratch(bytes: u64) -> Memory {
+impl Backing {
+    fn scratch(bytes: u64) -> Backing {
         let words = (bytes + PAGE) as usize / 8 + 1;
-        Memory::Scratch((0..words).map(|_| AtomicU64::new(0)).collect())
+        Backing::Scratch((0..words).map(|_| AtomicU64::new(0)).collect())
     }
 }
 
@@ -122,8 +122,8 @@ impl Allocated {
     /// again: who writes there then damages other arrays.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         match &self.memory {
-            Memory::Placed(placed) => placed.block.as_ptr(),
-            Memory::Scratch(words) => {
+            Backing::Placed(placed) => placed.block.as_ptr(),
+            Backing::Scratch(words) => {
                 let first = words.as_ptr().cast::<u8>();
                 first.wrapping_add(first.align_offset(PAGE as usize)).cast_mut()
             }
@@ -150,7 +150,7 @@ impl Allocated {
                 self.len()
             )));
         }
-        if let Memory::Placed(placed) = &self.memory {
+        if let Backing::Placed(placed) = &self.memory {
             placed.block.write_from(offset as u64, bytes);
         }
         Ok(())
@@ -292,7 +292,7 @@ impl StepWriter {
             ));
         }
         if !self.taken {
-            return Ok(Allocated { meta, memory: Memory::scratch(bytes), over: self.over.clone() });
+            return Ok(Allocated { meta, memory: Backing::scratch(bytes), over: self.over.clone() });
         }
         let Some(placed) = self.place(name, bytes.max(1), false)? else {
             self.give_up(&mut state, Phase::Dropped)?;
@@ -316,7 +316,7 @@ impl StepWriter {
             place: piece.place,
             placed: placed.clone(),
         });
-        Ok(Allocated { meta, memory: Memory::Placed(placed), over: self.over.clone() })
+        Ok(Allocated { meta, memory: Backing::Placed(placed), over: self.over.clone() })
     }
 
     /// Checks an array before anything of it is sent; false when the snapshot is dropped already.

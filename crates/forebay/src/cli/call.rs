@@ -27,7 +27,7 @@ pub struct Call {
 }
 
 /// An argument as it was read.
-enum Given {
+enum CliArgument {
     Scalar(Scalar),
     Text(String),
     Bytes(Vec<u8>),
@@ -53,13 +53,13 @@ impl Call {
         for (param, text) in params.iter().zip(&self.args) {
             given.push(read(param, text).map_err(|e| e.within(format_args!("argument {}", param.name)))?);
         }
-        let args = given.iter_mut().map(Given::arg).collect();
+        let args = given.iter_mut().map(CliArgument::arg).collect();
         let values = client.call(&self.name, args, timeout)?;
 
         let returned = signature.params().iter().filter(|p| p.way.comes() && p.extents.is_none());
         let arrays = params.iter().zip(&given).filter(|(p, _)| p.way.comes());
         let arrays = arrays.filter_map(|(p, g)| match g {
-            Given::Array(a) => Some((p.name.as_str(), a)),
+            CliArgument::Array(a) => Some((p.name.as_str(), a)),
             _ => None,
         });
         self.show(out, returned.map(|p| p.name.as_str()).zip(&values).collect(), arrays.collect())
@@ -105,28 +105,28 @@ impl Call {
     }
 }
 
-impl Given {
+impl CliArgument {
     fn arg(&mut self) -> Arg<'_> {
         match self {
-            Given::Scalar(s) => Arg::Scalar(*s),
-            Given::Text(t) => Arg::Str(t),
-            Given::Bytes(b) => Arg::Bytes(b),
-            Given::Array(a) => Arg::Mut(a.meta, &mut a.bytes),
+            CliArgument::Scalar(s) => Arg::Scalar(*s),
+            CliArgument::Text(t) => Arg::Str(t),
+            CliArgument::Bytes(b) => Arg::Bytes(b),
+            CliArgument::Array(a) => Arg::Mut(a.meta, &mut a.bytes),
         }
     }
 }
 
-fn read(param: &Param, text: &str) -> Result<Given> {
+fn read(param: &Param, text: &str) -> Result<CliArgument> {
     if param.extents.is_some() {
         let array = if text.ends_with(".npy") { npy::read(Path::new(text))? } else { zeros(text)? };
-        return Ok(Given::Array(array));
+        return Ok(CliArgument::Array(array));
     }
     Ok(match param.dtype {
-        DType::Str => Given::Text(text.to_owned()),
+        DType::Str => CliArgument::Text(text.to_owned()),
         DType::Bytes => {
-            Given::Bytes(std::fs::read(text).map_err(|e| Error::io(format!("cannot read {text}"), e))?)
+            CliArgument::Bytes(std::fs::read(text).map_err(|e| Error::io(format!("cannot read {text}"), e))?)
         }
-        _ => Given::Scalar(scalar(text)?),
+        _ => CliArgument::Scalar(scalar(text)?),
     })
 }
 

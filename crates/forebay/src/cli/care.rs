@@ -533,7 +533,10 @@ fn finish(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
 
 fn existing(dir: &Path) -> Result<()> {
     let layout = store::layout::Layout::new(dir);
-    let is_nothing = matches!(layout.inspect()?, store::layout::Found::Nothing | store::layout::Found::Empty);
+    let is_nothing = matches!(
+        layout.inspect()?,
+        store::layout::DirectoryKind::Nothing | store::layout::DirectoryKind::Empty
+    );
     if !is_nothing || store::lacks_catalog(dir)? {
         return Ok(());
     }

@@ -2,9 +2,9 @@
 
 use super::out::bytes;
 use forebay::Result;
-use forebay_arena::place::{self, Found};
+use forebay_arena::place::{self, FoundSegment};
 use forebay_store::catalog::{self, Standing};
-use forebay_store::layout::Found as LayoutFound;
+use forebay_store::layout::DirectoryKind;
 use forebay_types::control::word;
 use forebay_types::counted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The runs of other hosts that were asked for their numbers: each once, though many segments may be of it. An
 /// error says nothing of the run.
-type Asked = BTreeMap<String, Result<Option<String>>>;
+type AskedRuns = BTreeMap<String, Result<Option<String>>>;
 
 /// What is known of a segment that a dead process has left.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ pub enum Look {
 
 /// What a segment says of itself. It is not kept open: others would take it for one that somebody works on.
 #[derive(Clone)]
-struct Seen {
+struct SegmentFacts {
     path: PathBuf,
     is_of_calls: bool,
     run: Option<String>,
@@ -59,9 +59,9 @@ struct Seen {
     bytes: u64,
 }
 
-impl Seen {
-    fn of(found: Found) -> Seen {
-        Seen {
+impl SegmentFacts {
+    fn of(found: FoundSegment) -> SegmentFacts {
+        SegmentFacts {
             is_of_calls: found.segment.kind() == place::kind::CALL,
             run: found.segment.label(),
             home: found.segment.word(word::HOME).load(Ordering::Relaxed),
@@ -80,7 +80,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Who only looks has a segment open for less than this.
 const GLANCE: Duration = Duration::from_millis(20);
 
-fn what_is_left(seen: &Seen, look: Look, asked: &mut Asked, silent: &mut BTreeSet<String>) -> Left {
+fn what_is_left(
+    seen: &SegmentFacts,
+    look: Look,
+    asked: &mut AskedRuns,
+    silent: &mut BTreeSet<String>,
+) -> Left {
     if seen.is_of_calls {
         return Left::Calls;
     }
@@ -121,7 +126,7 @@ fn what_is_left(seen: &Seen, look: Look, asked: &mut Asked, silent: &mut BTreeSe
 }
 
 /// The same of one whose run is a directory here.
-fn left_of(seen: &Seen, run: String) -> Left {
+fn left_of(seen: &SegmentFacts, run: String) -> Left {
     let (home, name, dir) = (seen.home, seen.name(), Path::new(&run));
     let is_of = |id: &str| name.contains(&format!("-{id}-"));
     let glance = |dir: &Path| catalog::glance(&dir.join(forebay_store::layout::CATALOG));
@@ -144,7 +149,7 @@ fn left_of(seen: &Seen, run: String) -> Left {
     // What cannot be looked at may be there.
     let layout = forebay_store::layout::Layout::new(dir);
     // What was made for this very directory is recovered also where its catalog is lost.
-    let is_nothing = matches!(layout.inspect(), Ok(LayoutFound::Nothing | LayoutFound::Empty));
+    let is_nothing = matches!(layout.inspect(), Ok(DirectoryKind::Nothing | DirectoryKind::Empty));
     if is_nothing && home == 0 {
         return Left::OfNone(run);
     }
@@ -262,10 +267,10 @@ impl Left {
 
 /// All of this user.
 pub fn leftovers(look: Look) -> Vec<Leftover> {
-    let (mut asked, mut silent) = (Asked::new(), BTreeSet::new());
+    let (mut asked, mut silent) = (AskedRuns::new(), BTreeSet::new());
     let dead = place::segments("").into_iter().filter(|found| !found.segment.creator_lives());
-    let seen: Vec<Seen> = dead.map(Seen::of).collect();
-    let leftover = |seen: Seen| Leftover {
+    let seen: Vec<SegmentFacts> = dead.map(SegmentFacts::of).collect();
+    let leftover = |seen: SegmentFacts| Leftover {
         left: what_is_left(&seen, look, &mut asked, &mut silent),
         bytes: seen.bytes,
         path: seen.path,

@@ -256,7 +256,7 @@ impl NetStream {
 
     fn flush(&self, tls: &mut Connection) -> io::Result<bool> {
         while tls.wants_write() {
-            match tls.write_tls(&mut Plain(&self.socket)) {
+            match tls.write_tls(&mut BelowTls(&self.socket)) {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) => return Err(e),
@@ -268,7 +268,7 @@ impl NetStream {
 
     /// Takes in what has come; whether something has. The end counts: reading finds it.
     fn fetch(&self, tls: &mut Connection) -> io::Result<bool> {
-        match tls.read_tls(&mut Plain(&self.socket)) {
+        match tls.read_tls(&mut BelowTls(&self.socket)) {
             Ok(0) if tls.is_handshaking() => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -286,15 +286,15 @@ impl AsFd for NetStream {
 }
 
 /// The socket under TLS.
-struct Plain<'a>(&'a TcpStream);
+struct BelowTls<'a>(&'a TcpStream);
 
-impl Read for Plain<'_> {
+impl Read for BelowTls<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         receive(self.0, &mut [IoSliceMut::new(buffer)])
     }
 }
 
-impl Write for Plain<'_> {
+impl Write for BelowTls<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         send(self.0, &[IoSlice::new(buffer)])
     }

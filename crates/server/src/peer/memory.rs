@@ -12,13 +12,13 @@ use super::lock;
 
 pub(crate) struct Memory {
     pub segment: Segment,
-    down: Mutex<Down>,
+    down: Mutex<DownRing>,
     wire: Mutex<Wire>,
     /// By slot, the requests that are not wanted any more; `None`: the client said something else.
     cancelled: OnceLock<Option<Box<Block>>>,
 }
 
-struct Down {
+struct DownRing {
     sender: ShmSender,
     waiting: VecDeque<(Header, Vec<u8>)>,
     bytes: usize,
@@ -26,7 +26,7 @@ struct Down {
 
 impl Memory {
     pub fn new(segment: Segment, sender: ShmSender, wire: Wire) -> Memory {
-        let down = Mutex::new(Down { sender, waiting: VecDeque::new(), bytes: 0 });
+        let down = Mutex::new(DownRing { sender, waiting: VecDeque::new(), bytes: 0 });
         Memory { segment, down, wire: Mutex::new(wire), cancelled: OnceLock::new() }
     }
 
@@ -90,7 +90,7 @@ impl Memory {
     }
 }
 
-impl Down {
+impl DownRing {
     fn put(&mut self, header: Header, body: &[u8]) {
         if self.waiting.is_empty() && self.sender.send_quietly(&header, &[body]).is_ok() {
             return;

@@ -21,7 +21,7 @@ pub(super) struct Listed<'a> {
 /// Where the catalog and the file say different things; empty when they agree.
 pub(super) fn differences(listed: &Listed, m: &Manifest) -> Vec<String> {
     let row = listed.row;
-    let mut found = Found(Vec::new());
+    let mut found = Differences(Vec::new());
     found.compare("the number", &row.step, &m.step);
     found.compare("the file", &row.file, &step_file(m.step));
     // JSON has no infinity: the manifest has no time then.
@@ -48,9 +48,9 @@ fn by_name(entries: &[Entry]) -> BTreeMap<&str, &Entry> {
     entries.iter().map(|e| (e.name.as_str(), e)).collect()
 }
 
-struct Found(Vec<String>);
+struct Differences(Vec<String>);
 
-impl Found {
+impl Differences {
     fn compare<T: Debug + PartialEq>(&mut self, what: &str, catalog: &T, file: &T) {
         if catalog != file {
             self.differ(what, &format!("{catalog:?}"), &format!("{file:?}"));

@@ -11,7 +11,7 @@ use super::verify::{
 use super::{Progress, unheard};
 use crate::catalog::{self, BadLog, Catalog, DataRow, Health, LogFault, Old, StepRow};
 use crate::disk::{Disk, System};
-use crate::layout::{DATA, Found, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
+use crate::layout::{DATA, DirectoryKind, Layout, PARTIAL, STEPS, TMP, put_of, step_file};
 use crate::links;
 use crate::lock::Lock;
 use crate::owner::{
@@ -93,9 +93,9 @@ pub fn repair(dir: &Path) -> Result<Repaired> {
 pub fn lacks_catalog(dir: &Path) -> Result<bool> {
     let layout = Layout::new(dir);
     Ok(match layout.inspect()? {
-        Found::Remains => true,
-        Found::Empty => id_left(&layout).is_some(),
-        Found::Nothing | Found::Begun | Found::Run => false,
+        DirectoryKind::Remains => true,
+        DirectoryKind::Empty => id_left(&layout).is_some(),
+        DirectoryKind::Nothing | DirectoryKind::Begun | DirectoryKind::Run => false,
     })
 }
 
@@ -103,9 +103,9 @@ pub fn lacks_catalog(dir: &Path) -> Result<bool> {
 pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let layout = Layout::new(dir);
     let is_there = match layout.inspect()? {
-        Found::Nothing => false,
-        Found::Empty => id_left(&layout).is_some(),
-        Found::Begun | Found::Remains | Found::Run => true,
+        DirectoryKind::Nothing => false,
+        DirectoryKind::Empty => id_left(&layout).is_some(),
+        DirectoryKind::Begun | DirectoryKind::Remains | DirectoryKind::Run => true,
     };
     if !is_there {
         return Err(Error::new(

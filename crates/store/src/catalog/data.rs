@@ -127,7 +127,7 @@ pub fn data_row(conn: &Connection, name: &str, set: i64) -> Result<Option<DataRo
 }
 
 /// A data set as its reader needs it.
-pub struct Found {
+pub struct StoredSet {
     /// Type, shape and element order.
     pub meta: ArrayMeta,
     /// Unit, or empty.
@@ -147,7 +147,7 @@ pub enum Bytes {
 }
 
 /// One data set with its bytes, or with the place where they are.
-pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
+pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<StoredSet>> {
     let failed = |e| sql_error("the catalog cannot be read", e);
     let sql = "SELECT dtype, shape, data_order, unit, file, file_offset, value, crc32c, nbytes FROM fb_data WHERE name = ?1 AND set_number = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
@@ -161,7 +161,7 @@ pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<Found>> {
         None => Bytes::File(text(4)?.to_owned(), r.get::<_, i64>(5).map_err(failed)? as u64),
     };
     let crc = r.get::<_, i64>(7).map_err(failed)? as u32;
-    Ok(Some(Found { meta, units: text(3)?.to_owned(), crc, bytes }))
+    Ok(Some(StoredSet { meta, units: text(3)?.to_owned(), crc, bytes }))
 }
 
 /// All data sets whose name matches a glob, in order of name and set. Only names that begin as the glob does

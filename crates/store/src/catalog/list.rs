@@ -13,7 +13,7 @@ const ALIKE: usize = 8;
 
 /// An entry of the list.
 #[derive(Clone, PartialEq)]
-struct Entry {
+struct ListEntry {
     kind: Vec<u8>,
     name: Vec<u8>,
     table: Vec<u8>,
@@ -23,7 +23,7 @@ struct Entry {
 /// An entry that is damaged, and what it was.
 pub struct Mend {
     number: i64,
-    is: Entry,
+    is: ListEntry,
 }
 
 impl Mend {
@@ -41,13 +41,17 @@ fn bytes(row: &Row, at: usize) -> rusqlite::Result<Vec<u8>> {
 }
 
 /// All entries of a list that have a text, as far as they can be read.
-fn entries(conn: &Connection) -> rusqlite::Result<Vec<(i64, Entry)>> {
+fn entries(conn: &Connection) -> rusqlite::Result<Vec<(i64, ListEntry)>> {
     let mut statement = conn.prepare("SELECT rowid, type, name, tbl_name, sql FROM sqlite_master")?;
     let mut rows = statement.query(())?;
     let mut found = Vec::new();
     while let Ok(Some(row)) = rows.next() {
-        let entry =
-            Entry { kind: bytes(row, 1)?, name: bytes(row, 2)?, table: bytes(row, 3)?, sql: bytes(row, 4)? };
+        let entry = ListEntry {
+            kind: bytes(row, 1)?,
+            name: bytes(row, 2)?,
+            table: bytes(row, 3)?,
+            sql: bytes(row, 4)?,
+        };
         if !entry.sql.is_empty() {
             found.push((row.get(0)?, entry));
         }
@@ -57,7 +61,7 @@ fn entries(conn: &Connection) -> rusqlite::Result<Vec<(i64, Entry)>> {
 
 /// What the list of a catalog says of our tables. One of format 1 says something else of two of them, and so does one
 /// that was of that format; one that no program of now has written says something else of the points.
-fn ours() -> Result<Vec<Entry>> {
+fn ours() -> Result<Vec<ListEntry>> {
     let failed_to = |e| sql_error("the tables of a catalog cannot be laid out", e);
     let conn = Connection::open_in_memory().map_err(failed_to)?;
     conn.execute_batch(schema::SCHEMA).map_err(failed_to)?;
@@ -71,7 +75,7 @@ fn ours() -> Result<Vec<Entry>> {
             let older = ["", ", serial INTEGER NOT NULL DEFAULT 0", ", serial INTEGER NOT NULL DEFAULT -1"]
                 .map(|more| format!("{}{more})", of_format_1.trim_end_matches(')')));
             let older = older.into_iter().filter(|_| is_older).chain(without_session(&text, "session"));
-            let older = older.map(|sql| Entry { sql: sql.into_bytes(), ..entry.clone() });
+            let older = older.map(|sql| ListEntry { sql: sql.into_bytes(), ..entry.clone() });
             older.chain([entry.clone()]).collect::<Vec<_>>()
         })
         .collect())
@@ -83,13 +87,13 @@ fn without_session(text: &str, column: &str) -> Option<String> {
 }
 
 /// The same of the user's tables.
-fn theirs(conn: &Connection) -> Vec<Entry> {
+fn theirs(conn: &Connection) -> Vec<ListEntry> {
     let of = |t: forebay_types::control::TableInfo| {
         let sql = tables::text_of(&t.name, &t.columns, t.history).ok()?;
         let name = t.name.into_bytes();
         let entry = |sql: String| {
             let sql = sql.into_bytes();
-            Entry { kind: b"table".to_vec(), table: name.clone(), name: name.clone(), sql }
+            ListEntry { kind: b"table".to_vec(), table: name.clone(), name: name.clone(), sql }
         };
         let older = without_session(&sql, tables::SESSION_COLUMN);
         Some(older.into_iter().chain([sql]).map(entry).collect::<Vec<_>>())
@@ -103,7 +107,7 @@ fn differ(a: &[u8], b: &[u8]) -> Option<usize> {
     (a.len() == b.len()).then(|| a.iter().zip(b).filter(|(a, b)| a != b).count())
 }
 
-fn damaged_of(found: &[(i64, Entry)], known: &[Entry]) -> Vec<Mend> {
+fn damaged_of(found: &[(i64, ListEntry)], known: &[ListEntry]) -> Vec<Mend> {
     let mut mends = Vec::new();
     for (number, entry) in found {
         let near = known.iter().filter_map(|k| Some((differ(&entry.sql, &k.sql)?, k)));

@@ -30,7 +30,7 @@ const ANEW: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Presence([Option<(u64, u64)>; 2]);
 
-enum Seen {
+enum NameState {
     Same,
     Gone,
     Another,
@@ -56,18 +56,18 @@ impl Presence {
         self.0[1].is_some() && Presence::of(path).0[1] == self.0[1]
     }
 
-    fn now(&self, path: &Path) -> Seen {
+    fn now(&self, path: &Path) -> NameState {
         for (end, known) in ["", "-wal"].iter().zip(self.0) {
             let Some(known) = known else { continue };
             match with_end(path, end).metadata() {
                 Ok(m) if (m.dev(), m.ino()) == known => {}
-                Ok(_) => return Seen::Another,
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Seen::Gone,
+                Ok(_) => return NameState::Another,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return NameState::Gone,
                 // A file system that does not answer now says nothing.
                 Err(_) => {}
             }
         }
-        Seen::Same
+        NameState::Same
     }
 }
 
@@ -251,7 +251,7 @@ impl Catalog {
     /// Fails when the file that is open is not the run's catalog any more; from then on always.
     pub(super) fn look_for_file(&mut self) -> Result<()> {
         let seen = self.presence.now(&self.path);
-        if matches!(seen, Seen::Same) {
+        if matches!(seen, NameState::Same) {
             return Ok(());
         }
         if let Some(e) = self.displaced() {
@@ -260,7 +260,7 @@ impl Catalog {
         }
         let path = self.path.display().to_string();
         let what = match seen {
-            Seen::Another => {
+            NameState::Another => {
                 format!("{path} (or its log) was replaced by another file while the run was open")
             }
             _ => format!("{path} (or its log) was removed while the run was open"),
@@ -269,7 +269,7 @@ impl Catalog {
         let rest = format!(
             "what is not in it is in shared memory, `forebay recover {dir}` writes it and names snapshots whose files were removed, too"
         );
-        let saved = self.save_to_stay(matches!(seen, Seen::Gone));
+        let saved = self.save_to_stay(matches!(seen, NameState::Gone));
         if let Some(e) = self.displaced() {
             self.gone = Some(e.clone());
             return Err(e);

@@ -52,7 +52,7 @@ impl Stamp {
 
 /// What has become of the file that is open.
 #[derive(Clone, Copy, PartialEq)]
-enum Seen {
+enum FileState {
     Same,
     /// Nothing has the name.
     Gone,
@@ -95,16 +95,18 @@ impl OpenFile {
         self.stamp.is_none() && self.looked.elapsed() < LOOK && self.named.iter().flatten().all(has_name)
     }
 
-    fn look(&self, path: &Path) -> Seen {
+    fn look(&self, path: &Path) -> FileState {
         let (now, known) = (Presence::of(path), self.presence);
         match (now.file(), known.file()) {
-            (None, _) => Seen::Gone,
-            (now, known) if now != known => Seen::Another,
-            _ if self.stamp.is_some() && (now != known || Stamp::of(path) != self.stamp) => Seen::Another,
+            (None, _) => FileState::Gone,
+            (now, known) if now != known => FileState::Another,
+            _ if self.stamp.is_some() && (now != known || Stamp::of(path) != self.stamp) => {
+                FileState::Another
+            }
             // A new catalog was just given its log.
-            _ if now != known && known.is_alone() => Seen::Another,
-            _ if now != known => Seen::OtherLog,
-            _ => Seen::Same,
+            _ if now != known && known.is_alone() => FileState::Another,
+            _ if now != known => FileState::OtherLog,
+            _ => FileState::Same,
         }
     }
 }
@@ -138,18 +140,18 @@ impl Opened {
 
     /// The same for whoever did not find what the catalog says.
     pub fn follow_path(&mut self) -> Result<()> {
-        let seen = self.file.as_ref().map_or(Seen::Another, |file| file.look(&self.path));
+        let seen = self.file.as_ref().map_or(FileState::Another, |file| file.look(&self.path));
         match seen {
-            Seen::Same => {
+            FileState::Same => {
                 if let Some(file) = &mut self.file {
                     file.looked = Instant::now();
                 }
                 return Ok(());
             }
-            Seen::Gone => return Err(self.gone()),
-            Seen::Another => {}
+            FileState::Gone => return Err(self.gone()),
+            FileState::Another => {}
             // Others in this process may have it open: SQLite would read the new log by the index that they have.
-            Seen::OtherLog => return Err(log_taken(&self.path)),
+            FileState::OtherLog => return Err(log_taken(&self.path)),
         }
         self.file = None;
         let file = OpenFile::open(&self.path)?;

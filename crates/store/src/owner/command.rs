@@ -30,7 +30,7 @@ pub(super) struct Admit {
 }
 
 /// What an earlier owner left.
-pub(super) struct Taken {
+pub(super) struct Inheritance {
     /// Whether ranks of it live.
     pub lives: bool,
     /// Bytes of blocks.
@@ -76,7 +76,7 @@ pub(super) enum Command {
     IsSureFor(u32, u32, Instant, Sender<bool>),
     IsIdle(Sender<bool>),
     /// Takes what earlier owners left.
-    TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Taken>>),
+    TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Inheritance>>),
     Recovering(Sender<Recovering>),
     NotRecovered(Sender<Vec<Error>>),
     /// Files without a row are swept if nothing is being written. What is to be told of it.

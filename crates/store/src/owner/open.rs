@@ -4,7 +4,7 @@
 use super::adopt::spare_the_living;
 use super::aside;
 use super::attached::Attached;
-use super::command::{Command, Taken};
+use super::command::{Command, Inheritance};
 use super::drain::Drain;
 use super::home::Homed;
 use super::intake::{Ends, Intake, listed_steps};
@@ -16,7 +16,7 @@ use crate::care::Progress;
 use crate::catalog::{self, Catalog};
 use crate::disk::{Disk, System};
 use crate::fault::Fault;
-use crate::layout::{Found, Layout, PARTIAL, TMP, begun, put_of, with_end};
+use crate::layout::{DirectoryKind, Layout, PARTIAL, TMP, begun, put_of, with_end};
 use crate::links;
 use crate::lock::Lock;
 use crate::owner::Sink;
@@ -237,7 +237,7 @@ impl Owner {
             let Some(says) = &options.says else { return };
             lines.iter().for_each(|line| says(&format!("{}: {line}", self.dir().display())));
         };
-        let Taken { lives, bytes: total, told, faults: known } =
+        let Inheritance { lives, bytes: total, told, faults: known } =
             self.ask(|tell| Command::TakeOver(rests, options.adopt.clone(), elsewhere, tell))??;
         say(told);
         if lives {
@@ -280,7 +280,7 @@ impl Intake {
         rests: Rests,
         hears: Option<&Arc<dyn Sink>>,
         elsewhere: Elsewhere,
-    ) -> Result<Taken> {
+    ) -> Result<Inheritance> {
         self.older = rests.older;
         self.sweep_unfinished();
         self.sweep_dropped()?;
@@ -305,7 +305,7 @@ impl Intake {
             told.extend(self.sweep(elsewhere)?);
         }
         let bytes = self.attached.values().map(Attached::held_bytes).sum();
-        Ok(Taken { lives, bytes, told, faults: self.missing.len() })
+        Ok(Inheritance { lives, bytes, told, faults: self.missing.len() })
     }
 
     /// What a predecessor left is settled, as far as that could be waited for.
@@ -543,28 +543,28 @@ pub(crate) fn has_end(path: &Path, end: &str) -> bool {
 fn admits(layout: &Layout, mode: Mode) -> Result<bool> {
     let dir = layout.root().display();
     Ok(match (layout.inspect()?, mode) {
-        (Found::Nothing | Found::Empty, Mode::ReadWrite) => {
+        (DirectoryKind::Nothing | DirectoryKind::Empty, Mode::ReadWrite) => {
             return Err(Error::new(Code::NotFound, format!("there is no run {dir}; mode \"a\" creates one")));
         }
-        (Found::Nothing | Found::Empty, _) => true,
-        (Found::Begun, _) => return Err(Error::new(Code::Conflict, begun(layout))),
-        (Found::Run | Found::Remains, Mode::Create) => {
+        (DirectoryKind::Nothing | DirectoryKind::Empty, _) => true,
+        (DirectoryKind::Begun, _) => return Err(Error::new(Code::Conflict, begun(layout))),
+        (DirectoryKind::Run | DirectoryKind::Remains, Mode::Create) => {
             return Err(Error::new(
                 Code::Conflict,
                 format!("the run {dir} exists; use mode \"a\" to go on with it or \"w\" to begin anew"),
             ));
         }
-        (Found::Run, Mode::Write) => {
+        (DirectoryKind::Run, Mode::Write) => {
             catalog::check_format(&layout.catalog())?;
             true
         }
-        (Found::Remains, Mode::Write) => true,
-        (Found::Run, _) => {
+        (DirectoryKind::Remains, Mode::Write) => true,
+        (DirectoryKind::Run, _) => {
             catalog::check_format(&layout.catalog())?;
             one_catalog(layout)?;
             false
         }
-        (Found::Remains, _) => {
+        (DirectoryKind::Remains, _) => {
             return Err(Error::new(
                 Code::Corrupt,
                 format!("{dir} has files of a run and no catalog; run `forebay repair {dir}`"),

@@ -48,7 +48,7 @@ enum Line<B, E> {
 }
 
 type Written<'a, 'e> = Line<&'a Birth, &'a Event<'e>>;
-type Found<'a> = Line<Birth, Event<'a>>;
+type ReadLine<'a> = Line<Birth, Event<'a>>;
 
 /// Writes down what one machine is told.
 pub(super) struct Recorder {
@@ -157,7 +157,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn take(&mut self, line: Found, text: &[u8]) -> Result<()> {
+    fn take(&mut self, line: ReadLine, text: &[u8]) -> Result<()> {
         match line {
             Line::Birth(birth) => self.machine = Some(Machine::new(birth)),
             Line::Event { at, event } => self.tell(at, event, text)?,
@@ -186,7 +186,7 @@ impl Replay {
         let Some((text, actions)) = self.last.take() else {
             return Err(self.unreadable("actions without an event"));
         };
-        let now: Found = digest(&actions);
+        let now: ReadLine = digest(&actions);
         if matches!(now, Line::Actions { number: n, digest } if (n, digest) == (number, recorded)) {
             return Ok(());
         }

@@ -71,7 +71,7 @@ impl Rank {
 
 /// An act on its way.
 #[derive(Debug)]
-struct Entry {
+struct ActUnderWay {
     id: u64,
     who: String,
     at: f64,
@@ -83,9 +83,9 @@ struct Entry {
     told: bool,
 }
 
-impl Entry {
-    fn new(id: u64, who: &str, at: f64, act: Act) -> Entry {
-        Entry {
+impl ActUnderWay {
+    fn new(id: u64, who: &str, at: f64, act: Act) -> ActUnderWay {
+        ActUnderWay {
             id,
             who: who.to_owned(),
             at,
@@ -116,9 +116,9 @@ pub struct Steering {
     left: BTreeSet<u32>,
     parameters: BTreeMap<String, Parameter>,
     commands: BTreeSet<String>,
-    forming: Vec<Entry>,
+    forming: Vec<ActUnderWay>,
     tentative: Option<i64>,
-    acts: VecDeque<Entry>,
+    acts: VecDeque<ActUnderWay>,
     last_gate: i64,
     hold: Option<Hold>,
     quit: bool,
@@ -273,7 +273,7 @@ impl Steering {
     pub fn act(&mut self, id: u64, who: &str, at: f64, act: Act, out: &mut Vec<Action>) -> Result<()> {
         self.check(&act)?;
         out.push(Action::Ack(Ack { id, phase: Phase::Queued, step: None, text: String::new() }));
-        self.forming.push(Entry::new(id, who, at, act));
+        self.forming.push(ActUnderWay::new(id, who, at, act));
         if self.tentative.is_none() && !self.left_over {
             self.agree(out);
             if self.tentative.is_some() {
@@ -541,7 +541,7 @@ impl Steering {
             }
         }
         self.forget();
-        let (kept, acts): (VecDeque<Entry>, VecDeque<Entry>) =
+        let (kept, acts): (VecDeque<ActUnderWay>, VecDeque<ActUnderWay>) =
             std::mem::take(&mut self.acts).into_iter().partition(|a| a.told);
         self.acts = kept;
         for e in acts.into_iter().chain(std::mem::take(&mut self.forming)) {
@@ -611,8 +611,8 @@ impl Steering {
             return State::Quitting;
         }
         let arrived =
-            |a: &Entry, r: &u32, s: &Rank| !a.done.contains(r) && s.step.is_some_and(|s| s >= a.gate);
-        let saving = |a: &Entry| a.act == Act::Save && self.ranks.iter().any(|(r, s)| arrived(a, r, s));
+            |a: &ActUnderWay, r: &u32, s: &Rank| !a.done.contains(r) && s.step.is_some_and(|s| s >= a.gate);
+        let saving = |a: &ActUnderWay| a.act == Act::Save && self.ranks.iter().any(|(r, s)| arrived(a, r, s));
         if self.acts.iter().any(saving) {
             return State::Saving;
         }

@@ -56,14 +56,14 @@ impl Steering {
             if self.forming.iter().any(|known| known.id == id) {
                 continue; // it came while the ranks were awaited
             }
-            let entry = Entry::new(id, &who, at, act);
+            let entry = ActUnderWay::new(id, &who, at, act);
             // One that is at it holds there until the others have done it, too.
             let at_it = ranks.iter().filter(|r| r.done >= id).filter_map(|r| r.seen.step).max();
             let have_all = ranks.iter().all(|r| r.over || r.done >= id);
             match step {
                 // Behind the gates of all, each of them has done it.
                 Some(step) if have_all || nearest.is_none_or(|gate| step < gate) => {}
-                Some(step) => self.make_up(Entry { told: true, ..entry }, step, ranks, out),
+                Some(step) => self.make_up(ActUnderWay { told: true, ..entry }, step, ranks, out),
                 None if at_it.is_some() => self.make_up(entry, at_it.unwrap_or_default(), ranks, out),
                 None => self.forming.push(entry),
             }
@@ -87,7 +87,7 @@ impl Steering {
     }
 
     /// What some ranks of a dead owner have carried out, or are at, is due in the others, at the same step.
-    fn make_up(&mut self, mut entry: Entry, step: i64, ranks: &[LeftRank], out: &mut Vec<Action>) {
+    fn make_up(&mut self, mut entry: ActUnderWay, step: i64, ranks: &[LeftRank], out: &mut Vec<Action>) {
         entry.gate = step;
         for r in ranks {
             let Some(rank) = self.ranks.get_mut(&r.seen.rank).filter(|rank| !rank.over) else { continue };
