@@ -388,8 +388,8 @@ pub fn whatever_two_ends_do_at_random_is_what_was_sent<T: Transport>() {
                 assert!(frame.header.id == id && frame.body() == pattern(size, id), "seed {seed}, {id}");
             }
         }
-        for to in 0..2 {
-            while let Some((id, size)) = under_way[to].pop_front() {
+        for (to, under_way) in under_way.iter_mut().enumerate() {
+            while let Some((id, size)) = under_way.pop_front() {
                 let [one, other] = &mut ends;
                 match to {
                     0 => carry(other, one, &mut frame),

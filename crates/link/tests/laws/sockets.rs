@@ -12,7 +12,7 @@ use forebay_link::{Frame, Header, Link};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::transports::{Transport, own_socket};
+use crate::transports::{Transport, Writes, own_socket};
 
 /// The largest frame, header included.
 const LARGEST: u64 = 128 << 10;
@@ -134,7 +134,7 @@ impl Transport for Sockets {
         End::new(UnixStream::connect(words).unwrap())
     }
 
-    fn join_raw(words: &str) -> Box<dyn FnMut(&[u8])> {
+    fn join_raw(words: &str) -> Writes {
         let mut socket = UnixStream::connect(words).unwrap();
         socket.set_nonblocking(true).unwrap();
         Box::new(move |bytes| {

@@ -14,6 +14,9 @@ use forebay_types::Result;
 /// Longer than anything takes that works.
 pub const LONG: Duration = Duration::from_secs(20);
 
+/// Writes bytes where frames should be.
+pub type Writes = Box<dyn FnMut(&[u8])>;
+
 /// Its name among the tests.
 pub trait Named {
     const NAME: &'static str;
@@ -35,7 +38,7 @@ pub trait Transport: Named {
     fn join(words: &str) -> Self::End;
 
     /// Joins, and writes any bytes where frames should be. What cannot be written any more is let go.
-    fn join_raw(words: &str) -> Box<dyn FnMut(&[u8])>;
+    fn join_raw(words: &str) -> Writes;
 
     /// Two ends in this process.
     fn pair() -> (Self::End, Self::End) {
@@ -49,7 +52,7 @@ pub trait Transport: Named {
     }
 
     /// An end that hears any bytes.
-    fn hearing() -> (Box<dyn FnMut(&[u8])>, Self::End) {
+    fn hearing() -> (Writes, Self::End) {
         let dir = tempfile::tempdir().unwrap();
         let (offer, words) = Self::offer(dir.path());
         std::thread::scope(|scope| {
@@ -132,7 +135,7 @@ impl Transport for SharedMemory {
         Watched::new(link, wire)
     }
 
-    fn join_raw(words: &str) -> Box<dyn FnMut(&[u8])> {
+    fn join_raw(words: &str) -> Writes {
         let (link, wire) = SharedMemory::made(words);
         let (segment, ..) = link.split();
         let mut ring: Producer = segment.producer(Direction::Up);
@@ -201,7 +204,7 @@ where
         link
     }
 
-    fn join_raw(words: &str) -> Box<dyn FnMut(&[u8])> {
+    fn join_raw(words: &str) -> Writes {
         let wire = connected(words);
         wire.net().unwrap().try_write(&[std::io::IoSlice::new(&FIRST.encode())]).unwrap();
         Box::new(move |bytes| {

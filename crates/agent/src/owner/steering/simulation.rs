@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Where a rank stands in its loop head; each state is left by one access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum At {
+enum GatePlace {
     Computing,
     StepStored,
     AtGate,
@@ -28,7 +28,7 @@ struct Mirror {
 
 struct Rank {
     far: Option<Mirror>,
-    at: At,
+    at: GatePlace,
     next: i64,
     step: i64,
     word: Option<i64>,
@@ -71,7 +71,7 @@ impl World {
     fn new(size: usize, starts: i64, last: i64, with_far: bool) -> World {
         let rank = |n: usize| Rank {
             far: (with_far && n % 2 == 1).then(Mirror::default),
-            at: At::Computing,
+            at: GatePlace::Computing,
             next: starts,
             step: -1,
             word: None,
@@ -141,7 +141,7 @@ impl World {
         }
         rank.mail.clear();
         // What it declared it declares again.
-        if rank.at == At::Done {
+        if rank.at == GatePlace::Done {
             self.records.push_back((r as u32, 0, rank.next));
         }
         self.steering.came(r as u32);
@@ -151,9 +151,9 @@ impl World {
         let left = |(n, r): (usize, &Rank)| LeftRank {
             seen: Seen { rank: n as u32, step: r.word },
             gate: r.gate,
-            waits: r.at == At::AtGate,
+            waits: r.at == GatePlace::AtGate,
             holds: r.holds,
-            over: r.at == At::Done,
+            over: r.at == GatePlace::Done,
             done: r.applied.keys().last().copied().unwrap_or(0),
         };
         let ranks: Vec<LeftRank> = self.ranks.iter().enumerate().map(left).collect();
@@ -255,20 +255,20 @@ impl World {
         let last = self.last;
         let rank = &mut self.ranks[r];
         match rank.at {
-            At::Computing if rank.next >= last || rank.quit => {
-                rank.at = At::Done;
+            GatePlace::Computing if rank.next >= last || rank.quit => {
+                rank.at = GatePlace::Done;
                 self.records.push_back((r as u32, 0, rank.next));
             }
-            At::Computing => {
+            GatePlace::Computing => {
                 rank.step = rank.next;
                 rank.word = Some(rank.step);
-                rank.at = At::StepStored;
+                rank.at = GatePlace::StepStored;
             }
-            At::StepStored => match rank.gate {
-                Some(g) if rank.step >= g => rank.at = At::AtGate,
+            GatePlace::StepStored => match rank.gate {
+                Some(g) if rank.step >= g => rank.at = GatePlace::AtGate,
                 _ => self.pass(r),
             },
-            At::AtGate => {
+            GatePlace::AtGate => {
                 if let Some(i) = rank.mail.iter().position(|(_, n, _)| *n <= rank.step) {
                     let (id, _, act) = rank.mail.remove(i).unwrap();
                     rank.applied.insert(id, rank.step);
@@ -283,7 +283,7 @@ impl World {
                     self.pass(r);
                 }
             }
-            At::Done => {}
+            GatePlace::Done => {}
         }
     }
 
@@ -299,7 +299,7 @@ impl World {
             );
         }
         rank.next = rank.step + 1;
-        rank.at = At::Computing;
+        rank.at = GatePlace::Computing;
     }
 
     fn settle(&mut self) {
@@ -318,7 +318,11 @@ impl World {
                     .enumerate()
                     .map(|(r, k)| Seen { rank: r as u32, step: k.as_seen() })
                     .collect();
-                if self.ranks.iter().all(|r| r.at == At::Done || (r.at == At::AtGate && r.mail.is_empty())) {
+                if self
+                    .ranks
+                    .iter()
+                    .all(|r| r.at == GatePlace::Done || (r.at == GatePlace::AtGate && r.mail.is_empty()))
+                {
                     self.tell(|s, out| s.looked(&seen, out));
                     // It may confirm what the heart had not looked for yet.
                     if self.ahead.is_empty() {
@@ -385,20 +389,20 @@ proptest! {
         let holds = |(act, _): &&(Act, Option<i64>)| matches!(act, Act::Run | Act::Stop | Act::Step { .. });
         let is_held = world.log.values().rev().find(holds).is_some_and(|(act, _)| *act != Act::Run);
         for rank in &world.ranks {
-            prop_assert!(rank.at == At::Done || is_held, "a rank waits though nobody holds it");
+            prop_assert!(rank.at == GatePlace::Done || is_held, "a rank waits though nobody holds it");
         }
         let end = if quits { Act::Quit } else { Act::Run };
         let over = world.steering.is_over();
         prop_assert_eq!(world.act(end).is_err(), over, "behind the loop nothing is taken");
         world.settle();
         for rank in &world.ranks {
-            prop_assert!(rank.at == At::Done || quits && rank.quit, "a rank is left at its gate: {:?}", rank.at);
+            prop_assert!(rank.at == GatePlace::Done || quits && rank.quit, "a rank is left at its gate: {:?}", rank.at);
         }
         let ids: Vec<u64> = world.ranks.iter().flat_map(|r| r.applied.keys().copied()).collect();
         for id in ids {
             // Ranks whose loops were over carry nothing out.
             let steps: Vec<&i64> = world.ranks.iter().filter_map(|r| r.applied.get(&id)).collect();
-            let on = world.ranks.iter().all(|r| r.at == At::Done || r.applied.contains_key(&id));
+            let on = world.ranks.iter().all(|r| r.at == GatePlace::Done || r.applied.contains_key(&id));
             prop_assert!(on && steps.windows(2).all(|w| w[0] == w[1]), "act {id} at steps {steps:?}");
             prop_assert_eq!(world.acks.get(&id), Some(steps[0]), "act {} is acknowledged for its step", id);
         }
