@@ -71,7 +71,10 @@ fn places() -> Vec<String> {
     places
 }
 
-/// Does something for all numbers, on two threads.
+/// So many at a time.
+const THREADS: usize = 5;
+
+/// Does something for all numbers, on a few threads: most of the time one waits for a disk that fails.
 fn for_all(n: usize, work: impl Fn(usize) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let one = || {
@@ -79,10 +82,7 @@ fn for_all(n: usize, work: impl Fn(usize) + Sync) {
             work(k);
         }
     };
-    std::thread::scope(|s| {
-        s.spawn(one);
-        one();
-    });
+    std::thread::scope(|s| (0..THREADS).for_each(|_| drop(s.spawn(one))));
 }
 
 /// Errors at each place in turn, of all kinds: each place gets one that the seed deals, or all of them
