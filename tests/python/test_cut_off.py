@@ -46,10 +46,10 @@ with fb.open(sys.argv[1]) as run:
             rows.insert((step,))
             energy.append(step, e=float(step))
             own.append(step, e=float(run.rank))
-        if shape in ("bottom", "rows first") and step % 5 == 4:
+        if shape in ("bottom", "rows first", "sparse") and step % 5 == 4:
             keep(step + 1)
             falls("kept")
-        if shape != "rows first":
+        if shape != "rows first" and (shape != "sparse" or step % 5 == 4):
             rows.insert((step,))
             falls("row")
             energy.append(step, e=float(step))
@@ -169,3 +169,26 @@ def test_the_value_of_another_rank_does_not_stay_for_that_of_the_lowest_one_whic
     with fb.open(run_dir, "r") as run:
         assert points(run, "energy") == [(s, 2.0 * s) for s in range(20) if s != 14]
         assert points(run, "own") == [(s, 0.0) for s in range(20) if s != 14]
+
+
+def test_what_may_be_cut_off_behind_the_first_snapshot_is_named_where_nothing_stands_beside_it(
+    place: Place, run_dir: Path
+) -> None:
+    outs = start(place, run_dir, "sparse", ("4kept",), 20)
+    assert outs[0][2] == -signal.SIGKILL, outs
+    said = told(start(place, run_dir, "sparse", ("never",), 20))
+    assert "killed in the body of step 4, behind snapshot 5" in said, said
+    for name, what in [("rows", "rows of rank 0"), ("energy", "points"), ("own", "points")]:
+        assert f'"{name}" has no {what} yet' in said, said
+
+
+def test_a_point_that_another_rank_gave_behind_the_first_snapshot_goes_with_a_word(
+    place: Place, run_dir: Path
+) -> None:
+    outs = start(place, run_dir, "sparse", ("4kept0", "4end1"), 20)
+    assert [out[2] for out in outs] == [-signal.SIGKILL] * 2, outs
+    said = told(start(place, run_dir, "sparse", ("never", "never"), 20))
+    assert '"energy", without points' in said and '"own", without points' in said, said
+    with fb.open(run_dir, "r") as run:
+        assert points(run, "energy") == [(s, 2.0 * s) for s in (9, 14, 19)]
+        assert points(run, "own") == [(s, 0.0) for s in (9, 14, 19)]

@@ -86,8 +86,9 @@ fn unlisted(owners: &[Status]) -> Result<Vec<Unlisted>> {
     let known: Vec<u32> =
         owners.iter().flat_map(|owner| &owner.directory.servers).map(|server| server.info.pid).collect();
     let lives = |socket: PathBuf| {
-        let pid = Wire::listening(&socket).filter(Process::alive)?.pid;
-        Some(Unlisted { pid, socket: socket.display().to_string() })
+        let process = Wire::listening(&socket).filter(Process::alive)?;
+        let stopped = process.state() == ProcessState::Stopped;
+        Some(Unlisted { pid: process.pid, socket: socket.display().to_string(), stopped })
     };
     let servers = sockets("server-")?.into_iter().filter_map(lives);
     Ok(servers.filter(|server| !known.contains(&server.pid)).collect())
@@ -268,10 +269,13 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
         if is_early {
             std::thread::sleep(PAUSE);
         }
-        let owner = owner_of(run)?;
-        if let Some(done) = fate_of(run, &owner, (who, &act, asked), wait.saturating_sub(began.elapsed()))? {
+        // It may have been the last thing that the program did.
+        let owner = owner_of(run);
+        let left = if owner.is_ok() { wait.saturating_sub(began.elapsed()) } else { Duration::ZERO };
+        if let Some(done) = fate_of(run, owner.as_deref().ok(), (who, &act, asked), left)? {
             return done;
         }
+        owner?;
     }
 }
 
@@ -281,10 +285,11 @@ fn knows(owner: &Path, is_it: &dyn Fn(&RunStatus) -> bool) -> Result<bool> {
     Ok(status.runs.iter().any(is_it))
 }
 
-/// What became of an act that was asked for since a moment, as the log of the run says; none when it is not there.
+/// What became of an act that was asked for since a moment, as the log of the run says; none when it is not there, or
+/// has no end and nobody owns the run any more.
 fn fate_of(
     run: &Path,
-    owner: &Path,
+    owner: Option<&Path>,
     (who, act, since): (&str, &Act, f64),
     wait: Duration,
 ) -> Result<Option<Result<Steered>>> {
@@ -309,10 +314,18 @@ fn fate_of(
                 return Ok(Some(Err(Error::new(code, text))));
             }
             None if Instant::now() < until => std::thread::sleep(PAUSE),
+            None if owner.is_none() => return Ok(None),
             code => {
-                let status: Status = ask(owner, &AdminRequest::Status, Duration::ZERO)?;
-                let found = status.runs.iter().find(|found| found.path == run.to_string_lossy());
-                let state = found.map_or(State::Lost, |found| found.state);
+                let state =
+                    match owner.map(|owner| ask::<Status>(owner, &AdminRequest::Status, Duration::ZERO)) {
+                        Some(status) => {
+                            let runs = status?.runs;
+                            runs.iter()
+                                .find(|of| of.path == run.to_string_lossy())
+                                .map_or(State::Lost, |of| of.state)
+                        }
+                        None => State::Ended,
+                    };
                 let text = if code.is_some() { text } else { "waits for its step".to_owned() };
                 return Ok(Some(Ok(Steered {
                     id: logged.id,
@@ -324,6 +337,11 @@ fn fate_of(
             }
         }
     }
+}
+
+/// Seconds, for people.
+fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
 /// Whether none of the ranks has come to the head of a loop, and all go on to one as far as is known.
@@ -352,14 +370,14 @@ fn steer_over(
                 Code::Timeout,
                 format!(
                     "{run}: the program has begun no loop in {} s, and acts take place at the heads of one: nothing was asked of it; give it longer (--timeout), or leave the act there for the first head (--timeout 0)",
-                    wait.as_secs_f64()
+                    rounded(wait)
                 ),
             ));
         }
         if !std::mem::replace(&mut said, true) {
             says(&format!(
                 "{run}: the program has begun no loop yet, and acts take place at the heads of one: this waits for it, at most {} s; given up before, nothing is asked of the program",
-                wait.as_secs_f64()
+                rounded(wait)
             ));
         }
         std::thread::sleep(PAUSE);

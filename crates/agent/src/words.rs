@@ -143,6 +143,8 @@ pub struct Unlisted {
     pub pid: u32,
     /// Its socket.
     pub socket: String,
+    /// It was stopped, by SIGSTOP or a debugger.
+    pub stopped: bool,
 }
 
 /// An owner that lives and does not answer: it is stopped, or very busy. What is known of it the system says.

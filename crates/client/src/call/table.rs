@@ -257,7 +257,21 @@ impl Table {
         lock(&self.known).take(answer)
     }
 
-    /// The same on a thread of its own, unless one is at it.
+    /// The same for who lacks a server: servers whose agent died announce themselves to the next one, which nobody else
+    /// may start.
+    fn refresh_or_start(&self, timeout: Duration) -> Result<()> {
+        match self.refresh(timeout) {
+            Err(e) if matches!(e.code(), Code::NotFound | Code::ServerLost) => {
+                let wire = self.locator.connect_or_start("client", timeout)?;
+                lock(&self.known).key = wire.key().cloned();
+                *lock(&self.wire) = Some(wire);
+                self.refresh(timeout)
+            }
+            done => done,
+        }
+    }
+
+    /// The first on a thread of its own, unless one is at it.
     fn refresh_behind(self: &Arc<Self>) {
         lock(&self.known).ask_again = coarse() + FRESH;
         if self.asks.swap(true, Ordering::AcqRel) {
@@ -317,7 +331,7 @@ impl Table {
                 Err(_) => Ok(offer),
             },
             None => {
-                self.refresh(LONG).map_err(|e| {
+                self.refresh_or_start(LONG).map_err(|e| {
                     // What this process lacks itself says nothing about brokers and servers.
                     if e.code() == Code::Full {
                         return e;

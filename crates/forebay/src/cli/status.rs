@@ -26,8 +26,7 @@ impl Status {
         if out.json {
             let found = asked?;
             let all = found.answering.iter().map(|s| json!(s)).chain(found.silent.iter().map(machine));
-            let unlisted =
-                |s: &Unlisted| json!({"role": "server", "pid": s.pid, "socket": s.socket, "runs": []});
+            let unlisted = |s: &Unlisted| json!({"role": "server", "pid": s.pid, "socket": s.socket, "stopped": s.stopped, "runs": []});
             out.value(&all.chain(found.unlisted.iter().map(unlisted)).collect())?;
             return answers(&found);
         }
@@ -54,12 +53,27 @@ fn show_all(out: &Out, found: &Owners) -> Result<()> {
     }
     found.answering.iter().try_for_each(|s| owner(out, s))?;
     found.silent.iter().try_for_each(|s| silent(out, s))?;
-    found.unlisted.iter().try_for_each(|s| {
-        let pid = s.pid;
-        out.line(format!(
-            "server: pid {pid}, and no agent is up that knows it; it announces itself to the next one (`forebay up`)"
-        ))
-    })
+    let has_agent = found
+        .answering
+        .iter()
+        .map(|s| &s.role)
+        .chain(found.silent.iter().map(|s| &s.role))
+        .any(|r| r == "agent");
+    found.unlisted.iter().try_for_each(|s| out.line(format!("server: {}", unlisted(s, has_agent))))
+}
+
+/// Why no agent lists a server, and what helps.
+fn unlisted(s: &Unlisted, has_agent: bool) -> String {
+    let pid = s.pid;
+    match (s.stopped, has_agent) {
+        (true, _) => format!("(pid {pid}) is stopped; {}", go_on_or_end(pid)),
+        (_, true) => {
+            format!("pid {pid}, which the agent does not know; it announces itself in a moment, or ends")
+        }
+        (_, false) => format!(
+            "pid {pid}, and no agent is up that knows it; it announces itself to the next one (`forebay up`)"
+        ),
+    }
 }
 
 /// One that does not answer, in JSON; its runs as those of the others.

@@ -43,15 +43,37 @@ pub(super) fn note_short(conn: &Connection, point: i64, step: i64) -> Result<()>
     conn.execute("INSERT OR REPLACE INTO fb_short VALUES(?1, ?2)", [point, step]).map(drop).map_err(not_noted)
 }
 
-/// So do points of that session's step that are another rank's, in curves to which it gave and that are not reduced.
+/// It is whole, or made again.
+pub(super) fn note_whole(conn: &Connection, point: i64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM fb_short WHERE point = ?1")
+        .and_then(|mut s| s.execute([point]))
+        .map(drop)
+        .map_err(not_noted)
+}
+
+/// Points are gone: their rows will be other points'.
+pub(super) fn forget_gone(conn: &Connection) -> Result<()> {
+    conn.execute("DELETE FROM fb_short WHERE point NOT IN (SELECT rowid FROM fb_points)", ())
+        .map(drop)
+        .map_err(not_noted)
+}
+
+/// A rank was killed: the points of its last step lack its value where they are reduced without its share, or are another
+/// rank's in a curve to which it gave, or which begins there.
 pub(super) fn note_others(conn: &Connection, session: u64) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO fb_short SELECT f.point, f.step
                FROM fb_cut c JOIN fb_sessions s ON s.session = c.session JOIN fb_places f ON f.step = c.head
                JOIN fb_diagrams d ON d.id = f.diagram
-               WHERE c.session = ?1 AND f.point IS NOT NULL AND f.rank > s.rank
-                   AND json_extract(d.declaration, '$.reduce') IS NULL
-                   AND EXISTS (SELECT 1 FROM fb_given g
-                       WHERE g.session = c.session AND g.diagram = f.diagram AND g.curve = f.curve)";
+               WHERE c.session = ?1 AND f.point IS NOT NULL
+                   AND CASE WHEN json_extract(d.declaration, '$.reduce') IS NULL
+                   THEN f.rank > s.rank AND (EXISTS (SELECT 1 FROM fb_given g
+                           WHERE g.session = c.session AND g.diagram = f.diagram AND g.curve = f.curve)
+                       OR NOT EXISTS (SELECT 1 FROM fb_points p
+                           WHERE p.diagram = f.diagram AND p.curve = f.curve AND p.step < f.step))
+                   ELSE f.given < s.size AND NOT EXISTS (SELECT 1 FROM fb_shares h
+                       WHERE h.step = f.step AND h.diagram = f.diagram AND h.curve = f.curve AND h.t = f.t
+                           AND h.nth = f.nth AND h.rank = s.rank)
+                   END";
     conn.execute(sql, [session as i64]).map(drop).map_err(not_noted)
 }
 
@@ -92,24 +114,28 @@ pub fn cut_behind(conn: &Connection, back: &Restarted) -> Result<Option<String>>
         .optional()
         .map_err(failed)?
         .flatten();
+    let is_first = before.is_none();
     let before = before.unwrap_or(head) - stride;
     let mut lacks = Vec::new();
-    let mut compare = |name: String, what: String, sql: &str| -> Result<()> {
-        let count = |at: i64| conn.query_row(sql, [at], |r| r.get::<_, i64>(0)).map_err(failed);
-        let (now, usual) = (count(head)?, count(before)?);
-        if now < usual {
+    // `of` are all of them, of a rank or a diagram.
+    let mut compare = |name: String, what: String, of: &str, is_short: bool| -> Result<()> {
+        let count = |sql: String| conn.query_row(&sql, (), |r| r.get::<_, i64>(0)).map_err(failed);
+        let at = |step: i64| count(format!("SELECT count(*) FROM {of} = {step}"));
+        let (now, usual) = (at(head)?, at(before)?);
+        if now < usual || is_short {
             lacks.push(format!("{name} has {now} {what} of step {head}, and {usual} of step {before}"));
+        } else if is_first && count(format!("SELECT count(*) FROM {of} >= 0"))? == 0 {
+            lacks.push(format!("{name} has no {what} yet, and nothing says whether it was to have some"));
         }
         Ok(())
     };
     for t in tables(conn)?.iter().filter(|t| t.history) {
         for rank in &ranks {
-            let sql = format!(
-                "SELECT count(*) FROM {} WHERE {STEP_COLUMN} = ?1 AND {SESSION_COLUMN} IN
-                     (SELECT session FROM fb_sessions WHERE rank = {rank})",
+            let of = format!(
+                "{} WHERE {SESSION_COLUMN} IN (SELECT session FROM fb_sessions WHERE rank = {rank}) AND {STEP_COLUMN}",
                 quoted(&t.name)
             );
-            compare(format!("{:?}", t.name), format!("rows of rank {rank}"), &sql)?;
+            compare(format!("{:?}", t.name), format!("rows of rank {rank}"), &of, false)?;
         }
     }
     for (id, title, is_short) in diagrams(conn, head)? {
@@ -119,8 +145,8 @@ pub fn cut_behind(conn: &Connection, back: &Restarted) -> Result<Option<String>>
             points::take(conn, &format!("diagram = {id} AND {short}"))?;
             name += ", without points to which a rank had not given its value,";
         }
-        let sql = format!("SELECT count(*) FROM fb_points WHERE diagram = {id} AND step = ?1");
-        compare(name, "points".to_owned(), &sql)?;
+        let of = format!("fb_points WHERE diagram = {id} AND step");
+        compare(name, "points".to_owned(), &of, is_short)?;
     }
     if lacks.is_empty() {
         return Ok(None);

@@ -259,6 +259,7 @@ fn share(
     put_place(conn, p, by.rank, given, row)?;
     if given >= by.size {
         forget_shares(conn, p)?;
+        row.map_or(Ok(()), |row| cut::note_whole(conn, row))?;
     }
     Ok(fate)
 }
@@ -324,6 +325,7 @@ pub(super) fn renew_standing(conn: &Connection, step: i64, life: i64) -> Result<
             }
         };
         put_place(conn, &p, lowest, given, Some(row))?;
+        cut::note_whole(conn, row)?;
         conn.prepare_cached("UPDATE fb_points SET value = ?2, session = ?3 WHERE rowid = ?1")
             .and_then(|mut s| s.execute(params![row, value, life]))
             .map_err(broken)?;
@@ -358,7 +360,8 @@ fn add_reduced(conn: &Connection, session: u64, p: &PointKey, how: Reduce) -> Re
     Ok((row, value))
 }
 
-/// Whether a lower rank's value would stand where this rank's does now, had it not been killed: it gave to that curve.
+/// Whether a lower rank's value would stand where this rank's does now, had it not been killed: it gave to that curve, or
+/// the curve begins there.
 fn is_for_another(conn: &Connection, by: &Giver, curve: u32, step: i64) -> Result<bool> {
     if now_fact(conn, "left")? == 0 {
         return Ok(false);
@@ -369,8 +372,13 @@ fn is_for_another(conn: &Connection, by: &Giver, curve: u32, step: i64) -> Resul
             .and_then(|mut s| s.query_row(params![session as i64, by.diagram, curve], |r| r.get(0)))
             .map_err(failed)
     };
+    let begins = || -> Result<bool> {
+        let sql =
+            "SELECT NOT EXISTS (SELECT 1 FROM fb_points WHERE diagram = ?1 AND curve = ?2 AND step < ?3)";
+        conn.query_row(sql, params![by.diagram, curve, step], |r| r.get(0)).map_err(failed)
+    };
     for (session, rank) in cut::killed_at(conn, step)? {
-        if rank < by.rank && gave(session)? {
+        if rank < by.rank && (gave(session)? || begins()?) {
             return Ok(true);
         }
     }
@@ -450,7 +458,8 @@ fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
 
 /// Points of which that is true go.
 pub(super) fn take(conn: &Connection, condition: &str) -> Result<()> {
-    conn.execute(&format!("DELETE FROM fb_points WHERE {condition}"), ()).map(drop).map_err(broken)
+    conn.execute(&format!("DELETE FROM fb_points WHERE {condition}"), ()).map_err(broken)?;
+    cut::forget_gone(conn)
 }
 
 /// Of diagrams that no rank makes again yet.
@@ -462,6 +471,7 @@ pub(super) const NOT_MADE_AGAIN: &str =
 pub(super) fn forget_from(conn: &Connection, step: i64, life: i64, of: &str) -> Result<()> {
     conn.execute(&format!("DELETE FROM fb_points WHERE step >= ?1 AND session >= ?2 AND {of}"), [step, life])
         .map_err(broken)?;
+    cut::forget_gone(conn)?;
     for table in ["fb_given", "fb_places", "fb_shares"] {
         conn.execute(&format!("DELETE FROM {table} WHERE step >= ?1 AND {of}"), [step]).map_err(broken)?;
     }

@@ -262,3 +262,68 @@ fn a_point_that_lacks_the_value_of_a_rank_that_was_killed_in_its_step_is_known()
         assert_eq!(killed_in_step_4(None, 0..0, before), [0; 0], "{before}: it gives nothing to that curve");
     }
 }
+
+#[test]
+fn a_curve_that_begins_in_the_step_in_which_the_lowest_rank_was_killed_lacks_its_value() {
+    for before in [true, false] {
+        let (_dir, mut c) = scratch();
+        let found = c.transaction(|tx| {
+            let r = ranks(tx, 2, None);
+            if before {
+                give(tx, r[1], 4, 2.0);
+            }
+            note_cut(tx, r[0], 4)?;
+            close_session(tx, r[0])?;
+            if !before {
+                give(tx, r[1], 4, 2.0);
+            }
+            Ok(short(tx))
+        });
+        assert_eq!(found.unwrap(), [4], "{before}");
+    }
+}
+
+#[test]
+fn a_point_that_was_reduced_before_the_killed_rank_came_lacks_its_share_all_the_same() {
+    let (_dir, mut c) = scratch();
+    c.transaction(|tx| {
+        let declare_all = |s: u64| {
+            declare(tx, s, &history(0, "energy", Some(Reduce::Sum))).unwrap();
+            declare(tx, s, &Declare::Curve { diagram: 0, curve: 0, name: "total".into() }).unwrap();
+        };
+        let early = open(tx, 1, 2);
+        declare_all(early);
+        (3..6).for_each(|step| _ = give(tx, early, step, 2.0));
+        close_as(tx, early, true)?;
+        close_session(tx, early)?;
+        assert_eq!((values(tx), short(tx)), (vec![2.0, 2.0, 2.0], Vec::new()));
+        let late = open(tx, 0, 2);
+        declare_all(late);
+        give(tx, late, 3, 1.0);
+        note_cut(tx, late, 4)?;
+        close_session(tx, late)?;
+        assert_eq!((values(tx), short(tx)), (vec![3.0, 2.0, 2.0], vec![4]));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_was_said_of_a_point_that_is_gone_is_not_said_of_the_next_one_in_its_row() {
+    let (_dir, mut c) = scratch();
+    c.transaction(|tx| {
+        let r = ranks(tx, 2, Some(Reduce::Sum));
+        give(tx, r[1], 4, 2.0);
+        note_cut(tx, r[0], 4)?;
+        close_session(tx, r[0])?;
+        close_session(tx, r[1])?;
+        assert_eq!(short(tx), [4]);
+        take(tx, "step >= 0")?;
+        let r = ranks(tx, 2, Some(Reduce::Sum));
+        give(tx, r[0], 4, 1.0);
+        give(tx, r[1], 4, 2.0);
+        assert_eq!((values(tx), short(tx)), (vec![3.0], Vec::new()));
+        Ok(())
+    })
+    .unwrap();
+}
