@@ -17,7 +17,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
-from places import forebay_exe, stop
+from places import stop
 
 SERVICES = '''
 """Services that the tests call."""
@@ -776,34 +776,3 @@ def test_a_file_that_serves_when_it_is_loaded_is_refused_with_the_remedy(
     until(lambda: "f(in a:f64)" in place.command("services"), what="the service")
     server.send_signal(signal.SIGTERM)
     assert server.wait(30) == 0
-
-
-def test_a_client_whose_agent_died_finds_a_server_that_was_stopped_and_goes_on(
-    place: Place, tmp_path: Path
-) -> None:
-    file = tmp_path / "twice.py"
-    file.write_text(
-        "import forebay as fb\n@fb.service('in x:f64[n], out y:f64[n]')\ndef twice(x, y):\n    y[:] = 2 * x\n"
-    )
-    server = place.serve(file)
-    code = """
-import json, os, signal, subprocess, sys, time, numpy as np, forebay as fb
-client = fb.connect(wait=20)
-x, y = np.ones(5), np.zeros(5)
-client.call("twice", x, y)
-(agent,) = json.loads(subprocess.run([sys.argv[2], "status", "--json"], capture_output=True, check=True).stdout)
-os.kill(agent["pid"], signal.SIGKILL)
-os.kill(int(sys.argv[1]), signal.SIGSTOP)
-subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {sys.argv[1]}"])
-for _ in range(3):
-    try:
-        client.call("twice", x, y)
-    except fb.Error as e:
-        print(type(e).__name__)
-client.call("twice", x, y)
-print(y.tolist())
-"""
-    exe = forebay_exe()
-    assert exe is not None
-    said = place.run_python(code, str(server.pid), exe, timeout=90)
-    assert said.splitlines()[-1] == "[2.0, 2.0, 2.0, 2.0, 2.0]", said

@@ -12,7 +12,7 @@ from typing import Any
 
 import forebay as fb
 import pytest
-from places import Place, ended, hear, stop, until
+from places import Place, ended, forebay_exe, hear, stop, until
 
 PROGRAM = """
 import sys, forebay as fb
@@ -172,3 +172,34 @@ def test_who_comes_to_an_agent_that_dies_before_it_answers_comes_to_another_one(
 def waiting(socket: Path) -> str:
     lines = Path("/proc/net/unix").read_text().splitlines()
     return "\n".join(line for line in lines if line.endswith(str(socket)) and line.split()[5] == "02")
+
+
+def test_a_client_whose_agent_died_finds_a_server_that_was_stopped_and_goes_on(
+    place: Place, tmp_path: Path
+) -> None:
+    file = tmp_path / "twice.py"
+    file.write_text(
+        "import forebay as fb\n@fb.service('in x:f64[n], out y:f64[n]')\ndef twice(x, y):\n    y[:] = 2 * x\n"
+    )
+    server = place.serve(file)
+    code = """
+import json, os, signal, subprocess, sys, time, numpy as np, forebay as fb
+client = fb.connect(wait=20)
+x, y = np.ones(5), np.zeros(5)
+client.call("twice", x, y)
+(agent,) = json.loads(subprocess.run([sys.argv[2], "status", "--json"], capture_output=True, check=True).stdout)
+os.kill(agent["pid"], signal.SIGKILL)
+os.kill(int(sys.argv[1]), signal.SIGSTOP)
+subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {sys.argv[1]}"])
+for _ in range(3):
+    try:
+        client.call("twice", x, y)
+    except fb.Error as e:
+        print(type(e).__name__)
+client.call("twice", x, y)
+print(y.tolist())
+"""
+    exe = forebay_exe()
+    assert exe is not None
+    said = place.run_python(code, str(server.pid), exe, timeout=90)
+    assert said.splitlines()[-1] == "[2.0, 2.0, 2.0, 2.0, 2.0]", said
