@@ -261,7 +261,7 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
         let Err(e) = done else { return done };
         // One that follows a dead one may be named before it knows the run: it has not written the act down.
         let is_early =
-            e.code() == Code::NotFound && began.elapsed() < EARLY && !knows(&owner_of(run)?, &is_it)?;
+            e.code() == Code::NotFound && began.elapsed() < EARLY && told_of(&owner_of(run)?, run)?.is_none();
         // The owner died over it. What it had written down its successor carries out; the rest is asked for again.
         if !is_early && (e.code() != Code::ServerLost || began.elapsed() > wait.max(SUCCESSION)) {
             return Err(e);
@@ -271,7 +271,7 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
         }
         // It may have been the last thing that the program did.
         let owner = owner_of(run);
-        let left = if owner.is_ok() { wait.saturating_sub(began.elapsed()) } else { Duration::ZERO };
+        let left = wait.saturating_sub(began.elapsed());
         if let Some(done) = fate_of(run, owner.as_deref().ok(), (who, &act, asked), left)? {
             return done;
         }
@@ -279,10 +279,10 @@ pub fn steer(run: &Path, who: &str, act: Act, wait: Duration, says: &dyn Fn(&str
     }
 }
 
-/// Whether an owner has opened a run.
-fn knows(owner: &Path, is_it: &dyn Fn(&RunStatus) -> bool) -> Result<bool> {
+/// What an owner says of a run, if it knows it.
+fn told_of(owner: &Path, run: &Path) -> Result<Option<RunStatus>> {
     let status: Status = ask(owner, &AdminRequest::Status, Duration::ZERO)?;
-    Ok(status.runs.iter().any(is_it))
+    Ok(status.runs.into_iter().find(|found| found.path == run.to_string_lossy()))
 }
 
 /// What became of an act that was asked for since a moment, as the log of the run says; none when it is not there, or
@@ -313,19 +313,13 @@ fn fate_of(
                 let code = Code::from_number(code).unwrap_or(Code::Refused);
                 return Ok(Some(Err(Error::new(code, text))));
             }
-            None if Instant::now() < until => std::thread::sleep(PAUSE),
             None if owner.is_none() => return Ok(None),
+            None if Instant::now() < until => std::thread::sleep(PAUSE),
             code => {
-                let state =
-                    match owner.map(|owner| ask::<Status>(owner, &AdminRequest::Status, Duration::ZERO)) {
-                        Some(status) => {
-                            let runs = status?.runs;
-                            runs.iter()
-                                .find(|of| of.path == run.to_string_lossy())
-                                .map_or(State::Lost, |of| of.state)
-                        }
-                        None => State::Ended,
-                    };
+                let state = match owner {
+                    Some(owner) => told_of(owner, run)?.map_or(State::Lost, |found| found.state),
+                    None => State::Ended,
+                };
                 let text = if code.is_some() { text } else { "waits for its step".to_owned() };
                 return Ok(Some(Ok(Steered {
                     id: logged.id,

@@ -38,11 +38,6 @@ fn not_noted(e: rusqlite::Error) -> forebay_types::Error {
     sql_error("a point that lacks the value of a rank cannot be noted", e)
 }
 
-/// A point lacks the value of a rank that was killed in the body of its step.
-pub(super) fn note_short(conn: &Connection, point: i64, step: i64) -> Result<()> {
-    conn.execute("INSERT OR REPLACE INTO fb_short VALUES(?1, ?2)", [point, step]).map(drop).map_err(not_noted)
-}
-
 /// It is whole, or made again.
 pub(super) fn note_whole(conn: &Connection, point: i64) -> Result<()> {
     conn.prepare_cached("DELETE FROM fb_short WHERE point = ?1")
@@ -58,13 +53,23 @@ pub(super) fn forget_gone(conn: &Connection) -> Result<()> {
         .map_err(not_noted)
 }
 
-/// A rank was killed: the points of its last step lack its value where they are reduced without its share, or are another
-/// rank's in a curve to which it gave, or which begins there.
-pub(super) fn note_others(conn: &Connection, session: u64) -> Result<()> {
+/// The last head to which a session came, if its rank was killed.
+pub(super) fn head_of(conn: &Connection, session: u64) -> Result<Option<i64>> {
+    conn.prepare_cached("SELECT head FROM fb_cut WHERE session = ?1")
+        .and_then(|mut s| s.query_row([session as i64], |r| r.get(0)).optional())
+        .map_err(failed)
+}
+
+/// Notes which points of a step lack the value of a rank that was killed in its body in this life of the run: those that
+/// were reduced without its share, and those that are another rank's in a curve to which it gave, or which begins there.
+pub(super) fn note_lacking(conn: &Connection, step: i64) -> Result<()> {
+    if super::now_fact(conn, "left")? == 0 {
+        return Ok(());
+    }
     let sql = "INSERT OR REPLACE INTO fb_short SELECT f.point, f.step
                FROM fb_cut c JOIN fb_sessions s ON s.session = c.session JOIN fb_places f ON f.step = c.head
                JOIN fb_diagrams d ON d.id = f.diagram
-               WHERE c.session = ?1 AND f.point IS NOT NULL
+               WHERE c.head = ?1 AND c.session >= ?2 AND f.point IS NOT NULL
                    AND CASE WHEN json_extract(d.declaration, '$.reduce') IS NULL
                    THEN f.rank > s.rank AND (EXISTS (SELECT 1 FROM fb_given g
                            WHERE g.session = c.session AND g.diagram = f.diagram AND g.curve = f.curve)
@@ -74,16 +79,8 @@ pub(super) fn note_others(conn: &Connection, session: u64) -> Result<()> {
                        WHERE h.step = f.step AND h.diagram = f.diagram AND h.curve = f.curve AND h.t = f.t
                            AND h.nth = f.nth AND h.rank = s.rank)
                    END";
-    conn.execute(sql, [session as i64]).map(drop).map_err(not_noted)
-}
-
-/// The sessions of this life of the run whose ranks were killed in the body of that step, and those ranks.
-pub(super) fn killed_at(conn: &Connection, step: i64) -> Result<Vec<(u64, u32)>> {
     let life = super::now_fact(conn, "life")?;
-    let sql = "SELECT c.session, s.rank FROM fb_cut c JOIN fb_sessions s ON s.session = c.session
-               WHERE c.head = ?1 AND c.session >= ?2";
-    let read = |r: &rusqlite::Row| Ok((r.get::<_, i64>(0)? as u64, r.get(1)?));
-    conn.prepare_cached(sql).and_then(|mut s| s.query_map([step, life], read)?.collect()).map_err(failed)
+    conn.prepare_cached(sql).and_then(|mut s| s.execute([step, life])).map(drop).map_err(not_noted)
 }
 
 /// The ranks that were killed in the body behind which the state of that step is, and the head of that body.

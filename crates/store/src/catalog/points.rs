@@ -188,9 +188,7 @@ pub fn give_point(conn: &Connection, by: &Giver, curve: u32, step: i64, t: f64, 
         (None, _) => {
             let row = add_point(conn, by.session, (by.diagram, curve), step, t, value)?;
             put_place(conn, &place, by.rank, 1, Some(row))?;
-            if is_for_another(conn, by, curve, step)? {
-                cut::note_short(conn, row, step)?;
-            }
+            cut::note_lacking(conn, step)?;
             Ok(Fate::New(row, value))
         }
     }
@@ -257,6 +255,9 @@ fn share(
         _ => point,
     };
     put_place(conn, p, by.rank, given, row)?;
+    if let Fate::New(..) = fate {
+        cut::note_lacking(conn, p.step)?;
+    }
     if given >= by.size {
         forget_shares(conn, p)?;
         row.map_or(Ok(()), |row| cut::note_whole(conn, row))?;
@@ -350,39 +351,7 @@ fn reduced(conn: &Connection, p: &PointKey, how: Reduce) -> Result<f64> {
 /// Writes a point of what there is; gives its row and its value.
 fn add_reduced(conn: &Connection, session: u64, p: &PointKey, how: Reduce) -> Result<(i64, f64)> {
     let value = reduced(conn, p, how)?;
-    let row = add_point(conn, session, (p.diagram, p.curve), p.step, p.abscissa(), value)?;
-    if now_fact(conn, "left")? > 0 {
-        let gave: BTreeSet<u32> = shares(conn, p)?.into_iter().map(|s| s.0).collect();
-        if cut::killed_at(conn, p.step)?.iter().any(|(_, rank)| !gave.contains(rank)) {
-            cut::note_short(conn, row, p.step)?;
-        }
-    }
-    Ok((row, value))
-}
-
-/// Whether a lower rank's value would stand where this rank's does now, had it not been killed: it gave to that curve, or
-/// the curve begins there.
-fn is_for_another(conn: &Connection, by: &Giver, curve: u32, step: i64) -> Result<bool> {
-    if now_fact(conn, "left")? == 0 {
-        return Ok(false);
-    }
-    let sql = "SELECT EXISTS (SELECT 1 FROM fb_given WHERE session = ?1 AND diagram = ?2 AND curve = ?3)";
-    let gave = |session: u64| -> Result<bool> {
-        conn.prepare_cached(sql)
-            .and_then(|mut s| s.query_row(params![session as i64, by.diagram, curve], |r| r.get(0)))
-            .map_err(failed)
-    };
-    let begins = || -> Result<bool> {
-        let sql =
-            "SELECT NOT EXISTS (SELECT 1 FROM fb_points WHERE diagram = ?1 AND curve = ?2 AND step < ?3)";
-        conn.query_row(sql, params![by.diagram, curve, step], |r| r.get(0)).map_err(failed)
-    };
-    for (session, rank) in cut::killed_at(conn, step)? {
-        if rank < by.rank && (gave(session)? || begins()?) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok((add_point(conn, session, (p.diagram, p.curve), p.step, p.abscissa(), value)?, value))
 }
 
 /// Whether every rank has given its share, or has left.
@@ -419,7 +388,9 @@ pub(super) fn note_left(conn: &Connection) -> Result<()> {
 pub(super) fn rank_leaves(conn: &Connection, session: u64) -> Result<Vec<Completed>> {
     conn.execute("DELETE FROM fb_numbers WHERE session = ?1", [session as i64]).map_err(broken)?;
     note_left(conn)?;
-    cut::note_others(conn, session)?;
+    if let Some(head) = cut::head_of(conn, session)? {
+        cut::note_lacking(conn, head)?;
+    }
     let open: bool = conn
         .query_row("SELECT count(*) > 0 FROM fb_sessions WHERE closed IS NULL", (), |r| r.get(0))
         .map_err(failed)?;
@@ -450,6 +421,7 @@ fn complete(conn: &Connection, all: bool) -> Result<Vec<Completed>> {
         let Some(how) = super::watch::reduce_of(conn, p.diagram)? else { continue };
         let (row, value) = add_reduced(conn, life as u64, &p, how)?;
         put_place(conn, &p, rank, given, Some(row))?;
+        cut::note_lacking(conn, p.step)?;
         let (diagram, curve, step, t) = (p.diagram, p.curve, p.step, p.abscissa());
         done.push(Completed { diagram, curve, row, step, t, value });
     }
