@@ -1,7 +1,7 @@
 //! Copies of a run, made while a program writes it or after it was killed: what is in memory is left to the run, and
 //! the copy says what it lacks.
 
-use crate::common::{Rank, copy, f64s};
+use crate::common::{Rank, copy, f64s, wait_for};
 use crate::elsewhere::{N, catalog_of, ended, left, messages, recovered, segment, x};
 use forebay_store::catalog::Ended;
 use forebay_store::{Options, Owner, Reader, recover, repair};
@@ -218,6 +218,15 @@ fn a_backup_that_takes_the_place_of_a_killed_run_says_that_snapshots_are_missing
 
 #[test]
 fn memory_that_is_gone_beside_an_earlier_catalog_costs_no_file_of_a_data_set() {
+    memory_is_gone_beside_an_earlier_catalog(false);
+}
+
+#[test]
+fn memory_that_is_gone_beside_a_catalog_whose_log_was_moved_since_is_a_fault_of_the_recovery() {
+    memory_is_gone_beside_an_earlier_catalog(true);
+}
+
+fn memory_is_gone_beside_an_earlier_catalog(log_moves: bool) {
     let dir = tempfile::tempdir().unwrap();
     let (run, old) = (dir.path().join("r.fb"), dir.path().join("old.fb"));
     let owner = Owner::open(&run, Options::default()).unwrap();
@@ -225,9 +234,14 @@ fn memory_that_is_gone_beside_an_earlier_catalog_costs_no_file_of_a_data_set() {
     rank.put("x", &f64s(20_000, 1), None);
     owner.flush(Duration::from_secs(30)).unwrap();
     copy(&run, &old);
+    let noted = || std::fs::read_to_string(run.join("LOCK")).unwrap();
+    let before = noted();
     rank.put("x", &f64s(20_000, 2), None);
     rank.put("y", &f64s(20_000, 3), None);
     owner.flush(Duration::from_secs(30)).unwrap();
+    if log_moves {
+        wait_for("a move of the log", || (noted() != before).then_some(()));
+    }
     owner.abandon().unwrap();
     drop(owner);
     std::fs::remove_file(segment(&rank)).unwrap();

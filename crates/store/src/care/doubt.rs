@@ -30,10 +30,15 @@ pub fn doubt(dir: &Path) -> Option<Doubt> {
     let (path, run) = (layout.catalog(), layout.root().display());
     let conn = catalog::open_read_only(&path).ok()?;
     let behind = catalog::behind(&conn, before.as_ref()).ok()?;
-    let of_sessions = catalog::open_sessions(&conn).ok()?.into_iter();
-    // What a session has in memory goes on from what the catalog had of it.
-    let gaps = of_sessions.filter_map(|row| lost_records(&layout, &conn, &row).ok());
-    let lost = behind.map_or(0, |b| b.records) + gaps.map(|gap| gap.end - gap.start).sum::<u64>();
+    let (mut here, mut lost) = (Vec::new(), 0);
+    for row in catalog::open_sessions(&conn).ok()? {
+        // What a session has in memory goes on from what the catalog had of it.
+        if let Ok(Some(gap)) = lost_records(&layout, &conn, &row) {
+            here.push((row.session, catalog::applied(&conn, row.session).ok()?));
+            lost += gap.end - gap.start;
+        }
+    }
+    lost += behind.as_ref().map_or(0, |b| b.lost(&here));
     let lacks = match lost {
         0 => String::new(),
         n => format!(", {}", up_to(n, "programs")),

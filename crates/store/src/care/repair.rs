@@ -148,10 +148,11 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let left = left_by_the_dead(&layout, catalog.run_id());
     let earlier = catalog::behind(catalog.conn(), lock.before())?;
     catalog.transaction(|tx| {
-        let (mut behind, mut lost) = (0, 0);
+        let (mut behind, mut lost, mut here) = (0, 0, Vec::new());
         for row in &left {
             let is_unknown = catalog::session(tx, row.session)?.is_none();
-            let gap = lost_records(&layout, tx, row)?;
+            here.push((row.session, catalog::applied(tx, row.session)?));
+            let gap = lost_records(&layout, tx, row)?.unwrap_or_default();
             if is_unknown || !gap.is_empty() {
                 (behind, lost) = (behind + 1, lost + (gap.end - gap.start));
             }
@@ -161,9 +162,13 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         if earlier.is_some() {
             close_past(&layout, tx, lock.before())?;
         }
-        let missing = earlier.map_or(0, |e| e.records + lost);
+        let open: Vec<u64> = catalog::open_sessions(tx)?.iter().map(|row| row.session).collect();
+        let went_on = earlier.as_ref().is_some_and(|e| e.went_on(&open));
+        let missing = earlier.as_ref().map_or(0, |e| e.lost(&here) + lost);
         done.older = match behind {
-            _ if missing > 0 || log.is_some() => Some(said_of_earlier(missing, log.as_ref())),
+            _ if missing > 0 || went_on || log.is_some() => {
+                Some(said_of_earlier(missing, went_on, log.as_ref()))
+            }
             0 => None,
             n => Some(older(n, lost)),
         };
@@ -175,7 +180,7 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     })?;
     adopt_files(&disk, &layout, &mut catalog, progress, &mut done)?;
     if earlier.is_some() && done.older.is_none() && !done.listed.is_empty() {
-        done.older = Some(said_of_earlier(0, None));
+        done.older = Some(said_of_earlier(0, false, None));
     }
     if anew {
         done.old_catalog = catalog::replace(&*disk, &layout, catalog)?;

@@ -19,9 +19,10 @@ use crate::links;
 use crate::lock::{Holder, Note, read_holder};
 use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
-use rusqlite::Connection;
 use rusqlite::hooks::Wal;
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -46,15 +47,35 @@ pub struct Noted {
     pub in_file: u32,
     /// The log, when there was one.
     pub log: Option<u32>,
-    /// How many records of all sessions it had at the last opening or closing.
+    /// How many records of all sessions it had then.
     pub records: u64,
+    /// The sessions that were open then, and how many records of each it had.
+    #[serde(default)]
+    pub open: BTreeMap<u64, u64>,
 }
 
 /// What an older catalog lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
-    /// Records of sessions, at most, but for those whose segments are there.
-    pub records: u64,
+    known: Noted,
+    /// How many records of all sessions it has.
+    records: u64,
+}
+
+impl Behind {
+    /// How many records it is known to lack, but for those of sessions whose segments are there and say so
+    /// themselves: those are given, with what it has of each.
+    pub fn lost(&self, here: &[(u64, u64)]) -> u64 {
+        let of_session =
+            |(session, has): &(u64, u64)| self.known.open.get(session).map_or(0, |n| n.saturating_sub(*has));
+        let of_those: u64 = here.iter().map(of_session).sum();
+        self.known.records.saturating_sub(self.records + of_those)
+    }
+
+    /// Whether a session went on of which nobody knows how far, but for those that are told by themselves.
+    pub fn went_on(&self, told: &[u64]) -> bool {
+        self.known.open.keys().any(|session| !told.contains(session))
+    }
 }
 
 fn log_of(path: &Path) -> Option<u32> {
@@ -88,11 +109,19 @@ fn records(conn: &Connection) -> Result<u64> {
         .map_err(|e| sql_error("the catalog cannot be read", e))
 }
 
+/// The sessions that are open, and how many records of each are applied.
+fn open(conn: &Connection) -> Result<BTreeMap<u64, u64>> {
+    let read = |r: &Row| Ok((r.get::<_, i64>(0)? as u64, r.get::<_, i64>(1)? as u64));
+    conn.prepare_cached("SELECT session, applied FROM fb_sessions WHERE closed IS NULL")
+        .and_then(|mut s| s.query_map((), read)?.collect())
+        .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
 /// Whether the catalog is older than the one that `LOCK` knows.
 pub fn behind(conn: &Connection, before: Option<&Holder>) -> Result<Option<Behind>> {
     let Some(known) = before.map(|h| &h.catalog).filter(|k| k.generation != 0) else { return Ok(None) };
     match generation(conn)? < known.generation {
-        true => Ok(Some(Behind { records: known.records.saturating_sub(records(conn)?) })),
+        true => Ok(Some(Behind { known: known.clone(), records: records(conn)? })),
         false => Ok(None),
     }
 }
@@ -235,6 +264,7 @@ impl Catalog {
             in_file: in_file(&self.path).unwrap_or(before.in_file),
             log: log_of(&self.path),
             records: records(&self.conn)?,
+            open: open(&self.conn)?,
         };
         note.write(&known);
         let pages = count_pages(&mut self.conn)?;
@@ -260,13 +290,13 @@ impl Catalog {
             }
         }
         let all = work(self)?;
-        let (log, records) = (log_of(&self.path), records(&self.conn)?);
+        let (log, records, open) = (log_of(&self.path), records(&self.conn)?, open(&self.conn)?);
         let Some(n) = self.noting.as_mut() else { return Ok(()) };
         n.known.generation += 1;
         n.move_from = if all { MOVED_FROM } else { n.pages.load(Ordering::Relaxed) + AGAIN };
         if all {
             (n.known.in_file, n.known.log) = (n.known.generation, log);
-            n.known.records = if closes { records } else { n.known.records };
+            (n.known.records, n.known.open) = (records, open);
             // What was moved is durable, log and file.
             n.note.write(&n.known);
         }

@@ -161,7 +161,7 @@ pub(super) fn look(
     let (run_id, sites) = (catalog::fact(&conn, "run_id")?, catalog::sites(&conn)?);
     let is_same_boot = before.is_none_or(Holder::is_of_this_boot);
     let (here, before) = (Site::here(), before.map(Site::of_holder));
-    let (mut rests, mut past) = (Vec::new(), BTreeMap::new());
+    let (mut rests, mut past, mut here_has) = (Vec::new(), BTreeMap::new(), Vec::new());
     let known = catalog::open_sessions(&conn)?.into_iter().map(|row| (row, false));
     let mut unknown = Vec::new();
     for row in left_here(layout, &run_id) {
@@ -219,6 +219,7 @@ pub(super) fn look(
         let gap = match &fate {
             Fate::Here { segment, .. } => {
                 let applied = catalog::applied(&conn, row.session)?;
+                here_has.push((row.session, applied));
                 if segment.word(word::NOTED).load(Ordering::SeqCst) > applied {
                     past.insert(row.session, applied + 1..u64::MAX);
                 }
@@ -237,10 +238,14 @@ pub(super) fn look(
             let gaps: BTreeMap<u64, Range<u64>> = rests.iter().filter_map(gap).chain(past).collect();
             let lacks_steps = rests.is_empty() || rests.iter().any(Rest::is_behind) || behind.is_some();
             let of_rests: u64 = rests.iter().map(|r| r.gap.end - r.gap.start).sum();
-            let lost = behind.map_or(0, |b| b.records + of_rests);
-            let is_older = lost > 0 || log.is_some_and(|l| !matches!(l.fault, LogFault::Broken(_)));
+            let told = rests.iter().filter(|r| !matches!(r.fate, Fate::Past)).map(|r| r.row.session);
+            let told: Vec<u64> = told.collect();
+            let went_on = behind.as_ref().is_some_and(|b| b.went_on(&told));
+            let lost = behind.as_ref().map_or(0, |b| b.lost(&here_has) + of_rests);
+            let is_older =
+                lost > 0 || went_on || log.is_some_and(|l| !matches!(l.fault, LogFault::Broken(_)));
             let earlier = (is_older || log.is_some()).then(|| Earlier {
-                text: earlier(lost, log),
+                text: earlier(lost, went_on, log),
                 is_fault: is_older || is_same_boot,
                 is_older,
             });
@@ -305,10 +310,14 @@ fn gap(segment: &Segment, applied: u64) -> Range<u64> {
     applied + 1..first.min(noted + 1)
 }
 
-/// The same of a session by its name.
-pub(crate) fn lost_records(layout: &Layout, conn: &Connection, row: &SessionRow) -> Result<Range<u64>> {
+/// The same of a session by its name, when its segment is here.
+pub(crate) fn lost_records(
+    layout: &Layout,
+    conn: &Connection,
+    row: &SessionRow,
+) -> Result<Option<Range<u64>>> {
     let applied = catalog::applied(conn, row.session)?;
-    Ok(find(layout, &row.segment).map_or(0..0, |segment| gap(&segment, applied)))
+    Ok(find(layout, &row.segment).ok().map(|segment| gap(&segment, applied)))
 }
 
 /// What is told of sessions whose catalog is older than they are: how many, and how many records they lost at most.
@@ -342,14 +351,15 @@ pub(crate) fn close_past(layout: &Layout, conn: &Connection, before: Option<&Hol
     Ok(())
 }
 
-/// What is told of a catalog that is older than the one that programs have written, by so many records, and of its
-/// log.
-pub(crate) fn earlier(lost: u64, log: Option<&BadLog>) -> String {
+/// What is told of a catalog that is older than the one that programs have written, by so many records and, where
+/// one `went_on`, by more that nobody has counted; and of its log.
+pub(crate) fn earlier(lost: u64, went_on: bool, log: Option<&BadLog>) -> String {
     let records = match lost {
+        _ if went_on => String::new(),
         0 => String::new(),
         n => format!("; {} {} lost", up_to(n, "programs"), if n == 1 { "is" } else { "are" }),
     };
-    let of_later = if lost == 0 { "; what stood in the later one alone is lost" } else { &records };
+    let of_later = if records.is_empty() { "; what stood in the later one alone is lost" } else { &records };
     let Some(BadLog { fault, kept }) = log else {
         return format!(
             "the catalog is older than what programs had written into it, as one that was copied back, or whose log (catalog.sqlite-wal) is gone{of_later}"
