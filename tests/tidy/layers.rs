@@ -198,3 +198,25 @@ fn state_machines_name_nothing_of_the_outer_world() {
     }
     judge("pure state machines:", breaches);
 }
+
+/// The ways that frames of calls go. Which one it is, `crates/link/src/call` knows alone.
+const TRANSPORTS: &[&str] =
+    &["ShmLink", "ShmSender", "ShmReceiver", "NetLink", "NetSender", "NetReceiver", "NetStream"];
+
+#[test]
+fn who_calls_and_who_is_called_do_not_ask_by_which_way() {
+    let sources = files().iter().filter(|f| f.is(&[".rs"]) && f.path.contains("/src/"));
+    let product = sources.filter(|f| f.path.starts_with("crates/") || f.path.starts_with("bindings/"));
+    let mut breaches = Vec::new();
+    for file in product.filter(|f| !f.path.starts_with("crates/link/")) {
+        for (number, line) in file.lines() {
+            for name in TRANSPORTS.iter().filter(|name| crate::tree::has_word(line, name)) {
+                breaches.push(format!(
+                    "{}:{number}: {name} is one transport of calls; say what you need of it in crates/link/src/call",
+                    file.path
+                ));
+            }
+        }
+    }
+    judge("one way of calls is as good as the other", breaches);
+}

@@ -214,6 +214,15 @@ impl Frame {
         *self = Frame { header, bytes: body, head: 0 };
     }
 
+    /// The body as bytes of its own, in this buffer unless they stand in one already.
+    pub fn take_body(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+        if self.head == 0 {
+            return std::mem::take(&mut self.bytes);
+        }
+        buffer.extend_from_slice(self.body());
+        buffer
+    }
+
     /// The body.
     #[inline]
     pub fn body(&self) -> &[u8] {

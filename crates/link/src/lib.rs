@@ -6,16 +6,19 @@
 //! | [`wire`] | control connection: JSON frames, over a Unix socket with descriptors, over the network without | poll, with deadlines |
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
 //! | [`line`] | frames and bytes of blocks over a stream to another host | poll, by whoever owns it |
-//! | [`shm`] | call link: frames in the rings of a shared segment | polling, then futex or doorbell |
+//! | [`call`] | the link of calls: one contract, whichever way it goes | looking, then a doorbell and sockets |
+//! | [`shm`] | frames in the rings of a shared segment | polling, then futex or doorbell |
 //! | [`standing`] | who serves and waits itself: somebody stands in for it meanwhile | - |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
 //!
 //! The way of a call: the client makes a segment and hands it to the server over a [`wire::Wire`];
-//! from then on requests and replies are frames in its rings ([`shm::ShmLink`]), big arguments
-//! are blocks in it, and the socket only tells of death. This crate knows neither services nor
-//! runs nor brokers.
+//! from then on requests and replies are frames in its rings, big arguments are blocks in it, and the socket only
+//! tells of death. Over the network the connection itself is the link. Client and server see one
+//! [`call::Sender`] and one [`call::Receiver`] and do not ask which of the two it is. This crate knows neither services
+//! nor runs nor brokers.
 #![forbid(unsafe_code)]
 
+pub mod call;
 mod channel;
 mod fair;
 pub mod frame;

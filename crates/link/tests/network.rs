@@ -62,7 +62,7 @@ fn large_parts_arrive_whole_with_their_frame() {
 #[test]
 fn short_frames_overtake_parts_that_were_handed_over_and_those_take_turns() {
     let (one, mut other) = pair();
-    let flusher = Flusher::new().unwrap();
+    let flusher = Flusher::default();
     let sender = one.sender();
     for id in [1, 2] {
         let part = pattern(32 << 20, id as u8);
@@ -85,7 +85,7 @@ fn short_frames_overtake_parts_that_were_handed_over_and_those_take_turns() {
 #[test]
 fn whoever_sends_a_short_frame_does_not_wait_for_parts_that_others_handed_over() {
     let (one, mut other) = pair();
-    let (sender, flusher) = (one.sender(), Flusher::new().unwrap());
+    let (sender, flusher) = (one.sender(), Flusher::default());
     let part = pattern(64 << 20, 7);
     assert!(sender.post(&Header::new(REQUEST, 1), &[], vec![Box::new(part.clone())]).unwrap());
     flusher.add(sender).unwrap();

@@ -27,6 +27,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use forebay_arena::{Block, Plain, Segment, View};
+use forebay_link::call::Room;
 use forebay_link::pool::Lease;
 use forebay_types::call::RequestId;
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
@@ -192,7 +193,7 @@ impl Call {
 
     /// Before the caller hears of it: what somebody looks at longer than the call is not used again meanwhile.
     pub(crate) fn keep_what_is_looked_at(&mut self) {
-        let Some(segment) = self.caller.as_ref().and_then(|c| c.peer.segment()) else { return };
+        let Some(Room::Lent(segment)) = self.caller.as_ref().map(|c| c.peer.room()) else { return };
         for slot in &self.slots {
             if let ParamValue::Array(_, Store::Block(block, _, Whose::Client(Some(kept)))) = slot
                 && Arc::strong_count(kept) > 1

@@ -3,6 +3,7 @@
 //! The request is another process's word: everything is checked against the signature again,
 //! and a block counts only as far as the client's block table says.
 
+use forebay_link::call::Room;
 use forebay_link::net::LargePart;
 use forebay_link::pool::Lease;
 use forebay_types::call::{self, BIG_ENDIAN, INLINE_TOTAL, Item, Location, Outcome, REPLY_BYTES};
@@ -61,7 +62,7 @@ pub(crate) fn call(
 ) -> Result<Call> {
     check(service, items)?;
     let turned = flags & BIG_ENDIAN != 0;
-    if turned && caller.peer.segment().is_some() {
+    if turned && caller.peer.is_near() {
         return Err(corrupt("a client of this host says that its numbers are big endian".into()));
     }
     let parts = parts.into_iter().map(Some).collect();
@@ -138,22 +139,23 @@ fn array(meta: &ArrayMeta, place: &Location, from: &mut From) -> Result<Store> {
 }
 
 fn store(place: &Location, from: &mut From) -> Result<Store> {
-    let (data, segment) = (from.data, from.peer.segment());
-    match *place {
-        Location::Held { .. } => Err(corrupt("text lies in an array".into())),
-        Location::Inline { at, bytes } => {
+    match (*place, from.peer.room()) {
+        (Location::Held { .. }, _) => Err(corrupt("text lies in an array".into())),
+        (Location::Inline { at, bytes }, _) => {
             let range = at as usize..at as usize + bytes as usize;
-            data.get(range).map(Store::copy).ok_or_else(|| corrupt("an argument leaves its frame".into()))
+            from.data
+                .get(range)
+                .map(Store::copy)
+                .ok_or_else(|| corrupt("an argument leaves its frame".into()))
         }
-        Location::Block(at) if segment.is_none() => {
+        (Location::Block(at), Room::Own(_)) => {
             let part = from.parts.get_mut(at.index as usize).and_then(Option::take);
             let part = part.filter(|p| at.segment == 0 && p.bytes().len() as u64 == at.bytes);
             part.map(Store::Lease).ok_or_else(|| {
                 corrupt(format!("an argument of {} bytes did not come with its request", at.bytes))
             })
         }
-        Location::Block(at) if at.segment == 0 => {
-            let segment = segment.ok_or_else(|| corrupt("an argument lies nowhere".into()))?;
+        (Location::Block(at), Room::Lent(segment)) if at.segment == 0 => {
             let block = segment.block(at.index)?;
             if block.len() < at.bytes {
                 return Err(corrupt(format!(
@@ -164,14 +166,14 @@ fn store(place: &Location, from: &mut From) -> Result<Store> {
             }
             Ok(Store::Block(block, at.bytes as usize, Whose::Client(None)))
         }
-        Location::Block(at) => {
+        (Location::Block(at), _) => {
             Err(corrupt(format!("an argument lies in segment {}; there is one", at.segment)))
         }
-        Location::None { bytes } if bytes <= INLINE_TOTAL as u64 => Ok(Store::zeroed(bytes as usize)),
-        Location::None { bytes } => match from.peer.pool() {
-            Some(pool) => pool.take(bytes).map(Store::Lease),
-            None => Err(corrupt(format!("a result of {bytes} bytes was given no block"))),
-        },
+        (Location::None { bytes }, _) if bytes <= INLINE_TOTAL as u64 => Ok(Store::zeroed(bytes as usize)),
+        (Location::None { bytes }, Room::Own(pool)) => pool.take(bytes).map(Store::Lease),
+        (Location::None { bytes }, _) => {
+            Err(corrupt(format!("a result of {bytes} bytes was given no block")))
+        }
     }
 }
 

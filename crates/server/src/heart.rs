@@ -44,7 +44,7 @@ fn beat(shared: &Shared) -> bool {
     if waiting {
         shared.waiting.store(true, Ordering::SeqCst);
     }
-    stand_in(shared, lost || peers.iter().any(|p| p.remote().is_some()));
+    stand_in(shared, lost || peers.iter().any(|p| !p.is_near()));
     waiting
 }
 

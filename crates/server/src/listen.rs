@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use forebay_link::pool::Pool;
+use forebay_link::call::Accepted;
 use forebay_link::wire::FIRST_ASK;
-use forebay_link::{Listener, ShmLink, Wire};
+use forebay_link::{Listener, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::peer::{Memory, Peer, Remote, Way, lock};
-use crate::poller::{ClientEntry, Receiver};
+use crate::peer::{Peer, lock};
+use crate::poller::ClientEntry;
 use crate::shared::Shared;
 
 /// Most clients of one server.
@@ -87,26 +87,16 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
         message => message?,
     };
     let id = message.id;
-    let link = match message.parse().and_then(|r| attach(shared, &mut wire, id, r, message.fds)) {
-        Ok(link) => link,
+    let (client, accepted) = match message.parse().and_then(|r| attach(shared, &mut wire, id, r, message.fds))
+    {
+        Ok(accepted) => accepted,
         Err(e) => {
             wire.refuse(id, &e)?;
             return Err(e);
         }
     };
-    let (client, (way, receiver)) = match link {
-        (client, Some(link)) => {
-            let (segment, sender, receiver) = link.split();
-            (client, (Way::Memory(Memory::new(segment, sender, wire)), Receiver::Memory(receiver)))
-        }
-        (client, None) => {
-            let pool = Pool::new(&shared.arguments);
-            let (sender, receiver) = wire.into_link(pool.clone())?.split();
-            let way = Remote::new(sender, pool, shared.flusher.clone());
-            (client, (Way::Network(way), Receiver::Network(Box::new(receiver))))
-        }
-    };
-    let peer = Arc::new(Peer::new(client, way, shared.budget.clone()));
+    let (sender, receiver) = accepted.begin(wire, &shared.arguments, &shared.flusher)?;
+    let peer = Arc::new(Peer::new(client, sender, shared.budget.clone()));
     peer.beat();
     lock(&shared.peers).push(peer.clone());
     lock(&shared.newcomers).push(ClientEntry::new(peer, receiver));
@@ -114,14 +104,14 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
     Ok(())
 }
 
-/// Agrees with a client on the link; it is the connection itself when that came over the network.
+/// Agrees with a client on the link.
 fn attach(
     shared: &Shared,
     wire: &mut Wire,
     id: u64,
     request: ServerRequest,
     fds: Vec<std::os::fd::OwnedFd>,
-) -> Result<(u64, Option<ShmLink>)> {
+) -> Result<(u64, Accepted)> {
     let ServerRequest::Attach { client } = request;
     let attached =
         Attached { incarnation: shared.incarnation, pid: std::process::id(), name: shared.name.clone() };
@@ -131,19 +121,9 @@ fn attach(
             format!("server {:?} has {CLIENTS} clients, its limit; start another server", shared.name),
         ));
     }
-    if wire.net().is_some() {
-        wire.answer(id, &attached, &[])?;
-        return Ok((client, None));
-    }
-    let mut fds = fds.into_iter();
-    let (Some(segment), Some(event)) = (fds.next(), fds.next()) else {
-        return Err(Error::new(Code::Corrupt, "a client attached itself without its two descriptors"));
-    };
-    let mut link = ShmLink::accept(segment).map_err(|e| own_limit(shared, e))?;
-    link.sender().attach_doorbell(event).map_err(|e| own_limit(shared, e))?;
-    let doorbell = shared.doorbell.share().map_err(|e| own_limit(shared, e))?;
-    wire.answer(id, &attached, &[std::os::fd::AsFd::as_fd(&doorbell)])?;
-    Ok((client, Some(link)))
+    let accepted = Accepted::new(wire, fds, &shared.doorbell).map_err(|e| own_limit(shared, e))?;
+    wire.answer(id, &attached, &accepted.descriptors())?;
+    Ok((client, accepted))
 }
 
 /// What this process lacks, said so that the client does not look for it on its own side.

@@ -1,27 +1,19 @@
-//! One attached client, and the way of replies to it: through the rings of its segment, or over
-//! the network.
+//! One attached client, and the way of replies to it.
 //!
 //! A client that does not read its replies must not hold up the others: what its ring or socket
 //! has no room for waits here, in memory of the server, and goes out later. Whoever lets too much
 //! wait is cut off.
 
-mod memory;
-mod remote;
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use std::sync::Arc;
-
-use forebay_arena::Segment;
+use forebay_link::call::{Room, Sender};
 use forebay_link::net::LargePart;
-use forebay_link::pool::{Budget, Pool};
-use forebay_types::call::{REPLY_BYTES, RequestId};
+use forebay_link::pool::Budget;
+use forebay_link::{Header, PeerState};
+use forebay_types::call::{REPLY_BYTES, RequestId, kind};
 
 use crate::held::Arrays;
-
-pub(crate) use memory::Memory;
-pub(crate) use remote::Remote;
 
 /// Most bytes of replies that wait for one client.
 const WAITING_BYTES: usize = 2 * REPLY_BYTES;
@@ -33,14 +25,7 @@ pub(crate) struct Peer {
     /// Its requests that wait for their turn at an array.
     pub parked: AtomicU32,
     gone: AtomicBool,
-    way: Way,
-}
-
-/// How it is reached.
-#[expect(clippy::large_enum_variant, reason = "one for each client, which lies in a box of its own")]
-pub(crate) enum Way {
-    Memory(Memory),
-    Network(Remote),
+    sender: Sender,
 }
 
 /// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
@@ -49,30 +34,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Peer {
-    pub fn new(client: u64, way: Way, budget: Arc<Budget>) -> Peer {
+    pub fn new(client: u64, sender: Sender, budget: Arc<Budget>) -> Peer {
         let arrays = Arrays::new(budget);
-        Peer { client, arrays, parked: AtomicU32::new(0), gone: AtomicBool::new(false), way }
+        Peer { client, arrays, parked: AtomicU32::new(0), gone: AtomicBool::new(false), sender }
     }
 
-    /// Its segment, where large arguments lie; none over the network.
-    pub fn segment(&self) -> Option<&Segment> {
-        match &self.way {
-            Way::Memory(memory) => Some(&memory.segment),
-            Way::Network(_) => None,
-        }
+    /// Where its large arguments and results lie.
+    pub fn room(&self) -> Room<'_> {
+        self.sender.room()
     }
 
-    /// Memory for its large arguments and results, over the network.
-    pub fn pool(&self) -> Option<&Pool> {
-        self.remote().map(|remote| &remote.pool)
-    }
-
-    /// What is particular to the network, if it is reached over that.
-    pub fn remote(&self) -> Option<&Remote> {
-        match &self.way {
-            Way::Memory(_) => None,
-            Way::Network(remote) => Some(remote),
-        }
+    /// Whether it is on this host.
+    pub fn is_near(&self) -> bool {
+        self.sender.is_near()
     }
 
     /// Whether its connection ended, or it was cut off.
@@ -82,67 +56,44 @@ impl Peer {
 
     /// How many of its requests no worker has taken yet.
     pub fn waiting(&self) -> u64 {
-        match &self.way {
-            _ if self.is_gone() => 0,
-            Way::Memory(memory) => memory.waiting(),
-            Way::Network(remote) => remote.waiting(),
-        }
+        if self.is_gone() { 0 } else { self.sender.waiting() }
     }
 
     pub fn cut_off(&self) {
         self.gone.store(true, Ordering::Relaxed);
-        if let Way::Network(remote) = &self.way {
-            remote.close();
-        }
+        self.sender.close();
     }
 
     /// Looks whether the client's process hung up, or gave this server up; one system call.
     pub fn look(&self) {
-        let gone = match &self.way {
-            Way::Memory(memory) => memory.gone(),
-            Way::Network(remote) => remote.gone(),
-        };
-        if gone {
+        if self.sender.state() == PeerState::Gone {
             self.cut_off();
         }
     }
 
     /// Whether it still wants the result of a request.
     pub fn wants(&self, request: RequestId) -> bool {
-        !self.is_gone()
-            && match &self.way {
-                Way::Memory(memory) => memory.wants(request),
-                Way::Network(remote) => remote.wants(request),
-            }
+        !self.is_gone() && self.sender.wants(request)
     }
 
     /// Shows that this process lives.
     pub fn beat(&self) {
-        match &self.way {
-            Way::Memory(memory) => memory.beat(),
-            Way::Network(remote) => remote.beat(),
-        }
+        self.sender.beat();
     }
 
     /// Sends a reply with its large parts, or lets it wait. Returns whether something waits that
     /// [`Peer::flush`] is to send.
     pub fn send(&self, request: u64, body: &[u8], parts: Vec<LargePart>) -> bool {
-        let waiting = match &self.way {
-            Way::Memory(memory) => memory.send(request, body),
-            Way::Network(remote) => remote.send(request, body, parts),
-        };
+        // A client that is lost is found by its end.
+        let waiting = self.sender.post(Header::new(kind::REPLY, request), body, parts).unwrap_or(0);
         if waiting > WAITING_BYTES {
             self.cut_off();
         }
-        waiting > 0 && self.segment().is_some()
+        waiting > 0 && self.is_near()
     }
 
-    /// Sends what waits, as far as there is room. Returns whether something still waits.
+    /// Sends what waits for room in a ring. Returns whether something still waits.
     pub fn flush(&self) -> bool {
-        match &self.way {
-            Way::Memory(memory) => !self.is_gone() && memory.flush(),
-            // That is the flusher's.
-            Way::Network(_) => false,
-        }
+        self.is_near() && !self.is_gone() && self.sender.flush().unwrap_or(false)
     }
 }

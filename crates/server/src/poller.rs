@@ -13,13 +13,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use std::os::fd::{AsFd, BorrowedFd};
-
 use forebay_arena::Spin;
-use forebay_link::net::{NetReceiver, Received};
-use forebay_link::pool::Lease;
-use forebay_link::{Frame, QuickMap, ShmReceiver};
-use forebay_types::Error;
+use forebay_link::call::{Arrived, Receiver};
+use forebay_link::{Frame, QuickMap};
 use forebay_types::call::kind;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -70,19 +66,11 @@ pub(crate) struct ClientEntry {
     looks: u32,
 }
 
-/// Where the requests of a client come.
-pub(crate) enum Receiver {
-    Memory(ShmReceiver),
-    Network(Box<NetReceiver>),
-}
-
 /// A request that was found; its words are in the frame.
 pub(crate) struct FoundRequest {
     pub peer: Arc<Peer>,
-    /// Its large arguments, when they came over the network.
-    pub parts: Vec<Lease>,
-    /// Why they could not be taken in.
-    pub fault: Option<Error>,
+    /// What came with it.
+    pub arrived: Arrived,
 }
 
 /// What comes next.
@@ -115,22 +103,6 @@ pub(crate) struct Poller {
     seen: QuickMap<u64, Served>,
 }
 
-impl Receiver {
-    fn pending(&mut self) -> bool {
-        match self {
-            Receiver::Memory(receiver) => receiver.pending(),
-            Receiver::Network(receiver) => receiver.pending(),
-        }
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Receiver::Memory(_) => None,
-            Receiver::Network(receiver) => Some(receiver.as_fd()),
-        }
-    }
-}
-
 impl ClientEntry {
     pub fn new(peer: Arc<Peer>, receiver: Receiver) -> ClientEntry {
         ClientEntry { peer, receiver, looks: 0 }
@@ -138,78 +110,46 @@ impl ClientEntry {
 
     /// Whether it rests now: from then on it rings the doorbell.
     fn rests(&mut self) -> bool {
-        let Receiver::Memory(receiver) = &mut self.receiver else { return false };
-        receiver.prepare_sleep();
-        let rests = !receiver.pending();
+        // Its socket is slept on.
+        if self.receiver.interest().is_some() {
+            return false;
+        }
+        self.receiver.arm();
+        let rests = !self.receiver.pending();
         if !rests {
-            receiver.cancel_sleep();
+            self.receiver.disarm();
         }
         rests
     }
 
     /// Whether one that rests has rung.
     fn has_rung(&self) -> bool {
-        matches!(&self.receiver, Receiver::Memory(receiver) if !receiver.is_asleep())
+        !self.receiver.is_armed()
     }
 
     /// Whether there is something to take.
     fn pending(&mut self) -> bool {
         let parked = self.peer.parked.load(Ordering::Relaxed);
-        let pending = !self.peer.is_gone() && parked < PARKED && self.receiver.pending();
-        if let (Receiver::Network(receiver), Some(remote)) = (&self.receiver, self.peer.remote()) {
-            // A request that is on its way is a reason to show life.
-            remote.note(receiver);
-        }
-        pending
+        !self.peer.is_gone() && parked < PARKED && self.receiver.pending()
     }
 
     /// Takes one frame that is there; anything but a request or the taking back of one cuts the client off.
     fn take(&mut self, frame: &mut Frame) -> Option<FoundRequest> {
-        if matches!(&self.receiver, Receiver::Network(receiver) if receiver.waiting() > 1) {
-            // Behind requests that wait there may stand that they are not wanted any more.
-            self.collect();
-        }
-        let found = |parts, fault| Some(FoundRequest { peer: self.peer.clone(), parts, fault });
-        match &mut self.receiver {
-            Receiver::Memory(receiver) => match receiver.try_recv(frame) {
-                Ok(true) if frame.header.kind == kind::REQUEST => return found(Vec::new(), None),
-                Ok(false) => return None,
-                _ => {}
-            },
-            Receiver::Network(receiver) => {
-                let received = receiver.try_recv();
-                let remote = self.peer.remote()?;
-                remote.note(receiver);
-                match received {
-                    Ok(Some(Received { header, body, parts, fault })) if header.kind == kind::REQUEST => {
-                        frame.set(header, body);
-                        remote.take();
-                        return found(parts, fault);
-                    }
-                    Ok(Some(r)) if r.header.kind == kind::CANCEL => {
-                        remote.cancel(r.header.request());
-                        return None;
-                    }
-                    Ok(None) => return None,
-                    _ => {}
-                }
+        match self.receiver.next(frame) {
+            Ok(Some(arrived)) if frame.header.kind == kind::REQUEST => {
+                return Some(FoundRequest { peer: self.peer.clone(), arrived });
             }
+            Ok(None) => {}
+            _ => self.peer.cut_off(),
         }
-        self.peer.cut_off();
         None
     }
 
-    /// Reads what has come over the network while nobody has time for it.
+    /// Reads what has come while nobody has time for it.
     fn collect(&mut self) {
-        let (Receiver::Network(receiver), Some(remote)) = (&mut self.receiver, self.peer.remote()) else {
-            return;
-        };
-        if receiver.collect(usize::MAX).is_err() && receiver.waiting() == 0 {
+        if self.receiver.read_ahead().is_err() {
             self.peer.cut_off();
         }
-        let cancelled = receiver.taken_back(kind::CANCEL);
-        cancelled.for_each(|header| remote.cancel(header.request()));
-        remote.note(receiver);
     }
 }
 
@@ -385,11 +325,10 @@ impl Poller {
     }
 
     fn prepare_sleep(&self, sleeps: bool) {
-        for entry in &self.entries {
-            match (&entry.receiver, sleeps) {
-                (Receiver::Memory(receiver), true) => receiver.prepare_sleep(),
-                (Receiver::Memory(receiver), false) => receiver.cancel_sleep(),
-                (Receiver::Network(_), _) => {}
+        for ClientEntry { receiver, .. } in &self.entries {
+            match sleeps {
+                true => receiver.arm(),
+                false => receiver.disarm(),
             }
         }
     }
@@ -397,7 +336,7 @@ impl Poller {
     /// Sleeps until the doorbell rings or something comes over the network; says whether it has rung.
     fn sleep(&self, shared: &Shared) -> bool {
         let mut fds = vec![PollFd::new(&shared.doorbell, PollFlags::IN)];
-        let sockets = self.entries.iter().filter(|e| !e.peer.is_gone()).filter_map(|e| e.receiver.socket());
+        let sockets = self.entries.iter().filter(|e| !e.peer.is_gone()).filter_map(|e| e.receiver.interest());
         fds.extend(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let _ = poll(&mut fds, None);
         let rung = !fds[0].revents().is_empty();

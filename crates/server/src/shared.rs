@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use forebay_arena::{Doorbell, limits};
 use forebay_link::QuickMap;
-use forebay_link::net::Flusher;
+use forebay_link::call::Flusher;
 use forebay_link::pool::Budget;
 use forebay_types::directory::{Incarnation, Listens, Load, ServerInfo};
 use forebay_types::{Code, Error, Result};
@@ -86,7 +86,7 @@ impl Shared {
             farewell: Doorbell::new()?,
             greetings: AtomicUsize::new(0),
             arguments: Budget::new(memory),
-            flusher: Arc::new(Flusher::new()?),
+            flusher: Arc::default(),
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
             budget: Budget::new(memory),

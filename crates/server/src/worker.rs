@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use forebay_link::Frame;
+use forebay_link::call::Arrived;
 use forebay_link::frame::SHORT_BYTES;
 use forebay_link::net::LargePart;
 use forebay_link::pool::Lease;
@@ -124,7 +125,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let Some(mut poller) = shared.crew.lead() else { return shared.crew.rest() };
         match poller.next(shared, &mut self.frame) {
-            Next::Found(FoundRequest { peer, parts, fault }) => {
+            Next::Found(FoundRequest { peer, arrived: Arrived { parts, fault } }) => {
                 let id = self.frame.header.request();
                 let request = match fault {
                     None => self.read(&peer, id, |client, issue| poller.is_new(client, id.id, issue)),
@@ -194,7 +195,7 @@ impl Worker<'_> {
             return Err(Error::new(Code::Closed, text));
         }
         // Clocks of two hosts differ: over the network time counts from here on.
-        let sent_ns = if call.sent_ns > 0 && peer.remote().is_some() { now_ns() } else { call.sent_ns };
+        let sent_ns = if call.sent_ns > 0 && !peer.is_near() { now_ns() } else { call.sent_ns };
         if call.allowed_ns > 0 && now_ns() > sent_ns.saturating_add(call.allowed_ns) {
             return Err(Error::new(Code::Timeout, "the request's time was over before it began"));
         }

@@ -16,7 +16,7 @@ use forebay_link::standing;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 
-use super::connection::Connection;
+use super::connection::{Client, Connection};
 use super::{Inner, SLICE, Sent, lock};
 
 /// How long a server whose process is stopped may take to let a client in: it may go on.
@@ -191,7 +191,8 @@ impl Inner {
             let Teller { inner, info, .. } = &teller;
             let reach = inner.table.reach(info).map_err(Sent::Not);
             let made = reach.and_then(|reach| {
-                Connection::attach(info.clone(), inner.id, &inner.pump.doorbell, &reach).map_err(judged)
+                let client = Client { id: inner.id, doorbell: &inner.pump.doorbell, flusher: &inner.flusher };
+                Connection::attach(info.clone(), &client, &reach).map_err(judged)
             });
             if let Err(Sent::Lost(_)) = &made {
                 inner.table.failed(info.incarnation);

@@ -1,40 +1,27 @@
-//! One server, as a client is attached to it: what is under way, whether the server still lives,
-//! and the way to it, which is shared memory or the network.
-
-mod memory;
-mod remote;
+//! One server, as a client is attached to it: what is under way there, and whether the server still lives.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::time::Duration;
 
-use forebay_arena::{Block, Doorbell, limits, place};
-use forebay_link::net::{Address, Fingerprint, Key, Received};
+use forebay_arena::{Block, Doorbell, place};
+use forebay_link::call::{self, Arrived, Flusher, Peek, Receiver, Sender, Target};
+use forebay_link::net::{Address, Fingerprint, Key};
 use forebay_link::pool::Lease;
-use forebay_link::{Frame, PeerState, QuickMap, Transport, standing};
-use forebay_types::call::{
-    ARGUMENT_BYTES, Attached, BIG_ENDIAN, BODY_APART, Outcome, REPLY_BYTES, RequestId, kind, put_outcome,
-};
+use forebay_link::{Frame, Header, PeerState, QuickMap, Transport};
+use forebay_types::call::{BIG_ENDIAN, Outcome, RequestId, kind, put_outcome};
 use forebay_types::codec::Writer;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 
-use super::transfer::{Copies, Large};
+use super::attach::Knock;
+use super::transfer::Large;
 use super::{lock, spare};
-use memory::Memory;
-use remote::Remote;
-
-/// How long a server on another host may take to let a client in; its door is never busy with calls.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Less room for large arguments is of no use.
-const LEAST_ROOM: u64 = 16 << 20;
-/// Less there is only where address space is limited.
-const FULL_ROOM: u64 = 1 << 30;
 
 /// Complete calls that are noted before those that were taken are struck out: more than there are blocks.
-const COMPLETE: usize = 2 * memory::BLOCKS as usize;
+const COMPLETE: usize = 2 * call::BLOCKS as usize;
 
 /// What a client needs to reach servers.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +33,15 @@ pub(super) struct Reach {
     pub transport: Transport,
     /// How long a server on another host may be silent.
     pub silence: Duration,
+}
+
+/// Who attaches to servers.
+pub(super) struct Client<'a> {
+    pub id: u64,
+    /// What wakes it.
+    pub doorbell: &'a Doorbell,
+    /// Sends behind its back.
+    pub flusher: &'a Arc<Flusher>,
 }
 
 /// A call that was sent. The reply is put here by whoever finds it.
@@ -111,9 +107,10 @@ pub(super) struct Connection {
     pub info: Arc<ServerInfo>,
     /// The server's name, for the records of many calls.
     pub name: Arc<str>,
-    way: Way,
-    /// Parts of replies whose end has not come.
-    parts: Mutex<QuickMap<u64, Vec<u8>>>,
+    sender: Sender,
+    receiving: Mutex<Receiving>,
+    /// A look for replies without that lock, where there is one.
+    peek: Option<Peek>,
     under_way: Mutex<UnderWay>,
     count: AtomicUsize,
     /// Calls that are complete and whose results may lie in the segment still.
@@ -152,38 +149,16 @@ impl UnderWay {
     }
 }
 
+struct Receiving {
+    receiver: Receiver,
+    frame: Frame,
+}
+
 /// Why a connection is of no more use.
 struct Lost {
     error: Error,
     /// It was closed or reset: by the end of its server, or by something between here and there.
     is_closed: bool,
-}
-
-enum Way {
-    Memory(Box<Memory>),
-    Network(Box<Remote>),
-}
-
-/// Room for large arguments: as much as the machine has memory, within the limit. It is address
-/// space only; pages are taken when used. Where that is limited, too, each server gets a part of it.
-pub(super) fn room() -> u64 {
-    let info = rustix::system::sysinfo();
-    let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
-    let machine = machine.clamp(FULL_ROOM, ARGUMENT_BYTES);
-    limits::address_space_left().map_or(machine, |left| machine.min(left / 4).max(LEAST_ROOM))
-}
-
-/// The server is the one that was announced.
-fn agree(info: &ServerInfo, answer: serde_json::Value) -> Result<()> {
-    let attached: Attached = serde_json::from_value(answer)
-        .map_err(|e| Error::new(Code::Corrupt, format!("a server's answer is not one: {e}")))?;
-    if attached.incarnation != info.incarnation {
-        return Err(Error::new(
-            Code::ServerLost,
-            format!("server {:?} at {} is another one by now", info.name, info.socket),
-        ));
-    }
-    Ok(())
 }
 
 /// Where a server of another host is, and what opens its door.
@@ -197,41 +172,27 @@ fn door(info: &ServerInfo, reach: &Reach) -> Result<Option<(Address, Key)>> {
     Ok(Some((address, key.behind(certificate))))
 }
 
-impl Way {
-    fn find(info: &ServerInfo, client: u64, doorbell: &Doorbell, reach: &Reach) -> Result<Way> {
-        let door = door(info, reach)?;
-        let near = info.place.is_empty() || info.place == place::here();
-        let memory = || Memory::attach(info, client, doorbell).map(|m| Way::Memory(Box::new(m)));
-        let network = |(address, key)| {
-            Remote::attach(info, client, &address, key, reach.silence).map(|r| Way::Network(Box::new(r)))
-        };
-        match (near && reach.transport == Transport::Nearest, door) {
-            (true, None) => memory(),
-            // A socket that is not to be seen from here: in a container, say.
-            (true, Some(door)) => memory().or_else(|e| match e.code() {
-                Code::NotFound => network(door),
-                _ => Err(e),
-            }),
-            (false, Some(door)) => network(door),
-            (false, None) => Err(remote::unreachable(info)),
-        }
-    }
-}
-
 impl Connection {
     /// Attaches to a server.
-    pub fn attach(
-        info: Arc<ServerInfo>,
-        client: u64,
-        doorbell: &Doorbell,
-        reach: &Reach,
-    ) -> Result<Connection> {
-        let way = Way::find(&info, client, doorbell, reach)?;
+    pub fn attach(info: Arc<ServerInfo>, client: &Client, reach: &Reach) -> Result<Connection> {
+        let is_near = info.place.is_empty() || info.place == place::here();
+        let knock = Knock::at(&info);
+        let (sender, receiver) = call::dial(&Target {
+            server: &info,
+            client: client.id,
+            doorbell: client.doorbell,
+            by_socket: is_near && reach.transport == Transport::Nearest,
+            door: door(&info, reach)?,
+            silence: reach.silence,
+            flusher: client.flusher,
+            still: &|process| knock.still(process),
+        })?;
         Ok(Connection {
             name: info.name.as_str().into(),
             info,
-            way,
-            parts: Mutex::default(),
+            peek: receiver.peek(),
+            sender,
+            receiving: Mutex::new(Receiving { receiver, frame: Frame::default() }),
             under_way: Mutex::default(),
             count: AtomicUsize::new(0),
             complete: Mutex::default(),
@@ -241,10 +202,7 @@ impl Connection {
 
     /// Its socket, whose end is the server's, and what wakes who waits for a reply.
     pub fn socket(&self) -> (BorrowedFd<'_>, PollFlags) {
-        match &self.way {
-            Way::Memory(memory) => (memory.socket(), PollFlags::RDHUP),
-            Way::Network(remote) => (remote.socket(), remote.events()),
-        }
+        self.sender.interest()
     }
 
     /// Why it is of no more use, if so.
@@ -254,18 +212,13 @@ impl Connection {
 
     /// Whether it was lost, and nothing says that its server is: who connects anew may find it well.
     pub fn is_cut(&self) -> bool {
-        let is_closed = self.lost.get().is_some_and(|lost| lost.is_closed);
-        is_closed
-            && match &self.way {
-                Way::Memory(memory) => memory.is_there(),
-                Way::Network(_) => true,
-            }
+        self.lost.get().is_some_and(|lost| lost.is_closed) && self.sender.may_be_there()
     }
 
     /// Looks whether a connection to another host was cut while nobody asked for anything: what is sent then may be
     /// lost, and nobody could say whether it was done.
     pub fn look_if_idle(&self) {
-        if matches!(self.way, Way::Network(_)) && !self.is_busy() {
+        if !self.sender.is_near() && !self.is_busy() {
             self.look();
         }
     }
@@ -286,10 +239,7 @@ impl Connection {
     }
 
     fn lose(&self, why: String, is_closed: bool) {
-        match &self.way {
-            Way::Memory(memory) => memory.give_up(),
-            Way::Network(remote) => remote.give_up(),
-        }
+        self.sender.close();
         let who = format!("server {:?} (pid {})", self.info.name, self.info.pid);
         let error = Error::new(Code::ServerLost, format!("{who} {why}"));
         let _ = self.lost.set(Lost { error, is_closed });
@@ -297,15 +247,10 @@ impl Connection {
 
     /// Looks whether the server lives: one system call.
     pub fn look(&self) {
-        let state = match &self.way {
-            Way::Memory(memory) => memory.state(),
-            Way::Network(remote) => remote.state(),
-        };
-        match (state, &self.way) {
-            (PeerState::Alive, _) => {}
-            (PeerState::Stopped, Way::Memory(_)) => self.give_up("is stopped (SIGSTOP or a debugger)".into()),
-            (PeerState::Stopped, Way::Network(remote)) => self.give_up(remote::silent(remote.silence())),
-            (PeerState::Gone, _) => {
+        match self.sender.state() {
+            PeerState::Alive => {}
+            PeerState::Stopped => self.give_up(self.sender.why_stopped()),
+            PeerState::Gone => {
                 // What it sent before its end counts.
                 while self.drain() {}
                 self.is_closed();
@@ -315,12 +260,9 @@ impl Connection {
 
     /// A block for an argument; none over the network, where it is sent from where it lies.
     pub fn block(&self, bytes: u64) -> Result<Option<Block>> {
-        match &self.way {
-            Way::Memory(memory) => match memory.block(bytes) {
-                Err(e) if e.code() == Code::Full && self.make_room() => memory.block(bytes).map(Some),
-                found => found.map(Some),
-            },
-            Way::Network(_) => Ok(None),
+        match self.sender.lend(bytes) {
+            Err(e) if e.code() == Code::Full && self.make_room() => self.sender.lend(bytes),
+            found => found,
         }
     }
 
@@ -339,31 +281,27 @@ impl Connection {
             }
         }
         let any = !blocks.is_empty();
-        if let Way::Memory(memory) = &self.way {
-            memory.free(blocks);
-        }
+        self.sender.take_back(blocks);
         any
     }
 
     /// Gives chunks back that no call uses.
     pub fn free(&self, chunks: Vec<(usize, Chunk)>) {
-        if let Way::Memory(memory) = &self.way {
-            memory.free(chunks.into_iter().filter_map(|(_, chunk)| match chunk {
-                Chunk::Block(block, _) => Some(block),
-                Chunk::Copied(_) | Chunk::Lease(_) => None,
-            }));
-        }
+        self.sender.take_back(chunks.into_iter().filter_map(|(_, chunk)| match chunk {
+            Chunk::Block(block, _) => Some(block),
+            Chunk::Copied(_) | Chunk::Lease(_) => None,
+        }));
     }
 
     /// Sends a request whose large arguments lie in blocks or are `large`. On failure the chunks come
-    /// back; without an error there is only no room just now. `wait` is called while parts do not go.
+    /// back; without an error too many are under way just now. `wait` is called while it does not go.
     pub fn send(
         &self,
         id: u64,
         body: &[u8],
         chunks: Vec<(usize, Chunk)>,
         large: Large,
-        wait: impl FnMut() -> Result<()>,
+        mut wait: impl FnMut() -> Result<()>,
     ) -> Result<Arc<Pending>, Unsent> {
         let pending = spare::pending();
         if !chunks.is_empty() {
@@ -378,20 +316,17 @@ impl Connection {
         let Some(request) = request else {
             return Err((None, std::mem::take(&mut lock(&pending.state).chunks)));
         };
-        let sent = match &self.way {
-            Way::Memory(memory) => memory.send(request, body),
-            Way::Network(remote) => remote.send(request, body, large, wait).map_err(Some),
-        };
-        match sent {
+        let header = Header::about(kind::REQUEST, request);
+        match self.sender.send(&header, body, large.bulk(), &mut wait) {
             Ok(()) => Ok(pending),
             Err(why) => {
                 self.forget(id);
-                if why.as_ref().is_some_and(|e| e.code() == Code::ServerLost) {
+                if why.code() == Code::ServerLost {
                     // Whoever else waits for this server must know; what it sent before counts.
                     while self.drain() {}
                     self.is_closed();
                 }
-                Err((why, std::mem::take(&mut lock(&pending.state).chunks)))
+                Err((Some(why), std::mem::take(&mut lock(&pending.state).chunks)))
             }
         }
     }
@@ -405,16 +340,13 @@ impl Connection {
 
     /// Nobody waits for a call any more. If it has not begun it will not be run. Over the network that is so from the
     /// moment at which the server hears it.
-    pub fn abandon(&self, id: u64, pending: &Pending, copies: &Copies) {
+    pub fn abandon(&self, id: u64, pending: &Pending) {
         {
             // Its slot is nobody else's meanwhile.
             let under_way = lock(&self.under_way);
             if under_way.requests.contains_key(&id) {
                 let request = RequestId { id, slot: pending.slot.load(Ordering::Relaxed) };
-                match &self.way {
-                    Way::Memory(memory) => memory.cancel(request),
-                    Way::Network(remote) => remote.cancel(request, copies),
-                }
+                self.sender.cancel(request);
             }
         }
         self.forsake(pending);
@@ -435,10 +367,9 @@ impl Connection {
 
     /// Takes replies that are there; false when there are no more. Something else than a reply makes the server lost.
     pub fn drain(&self) -> bool {
-        let drained = match &self.way {
-            _ if self.lost.get().is_some() => Ok(false),
-            Way::Memory(memory) => memory.drain(|frame| self.take_frame(frame)),
-            Way::Network(remote) => remote.drain(|received| self.take_received(received)),
+        let drained = match self.lost.get() {
+            Some(_) => Ok(false),
+            None => self.take_replies(),
         };
         drained.unwrap_or_else(|e| {
             match e.code() {
@@ -449,62 +380,54 @@ impl Connection {
         })
     }
 
-    fn take_frame(&self, frame: &Frame) -> Result<()> {
-        let id = frame.header.id;
-        match frame.header.kind {
-            kind::REPLY_PART => self.take_part(id, frame.body()),
-            kind::REPLY => {
-                let pending = self.forget(id).ok_or_else(|| unasked(id))?;
-                let mut reply = self.beginning(id).unwrap_or_else(spare::buffer);
-                reply.extend_from_slice(frame.body());
-                self.deliver(&pending, reply, Vec::new());
-                Ok(())
+    /// More may be there: whoever waits for these has them before a long one is read.
+    fn take_replies(&self) -> Result<bool> {
+        if !self.sender.is_near() {
+            self.sender.flush()?;
+        }
+        let Some(mut receiving) = self.receiving() else { return Ok(false) };
+        let Receiving { receiver, frame } = &mut *receiving;
+        let mut any = false;
+        while let Some(arrived) = receiver.next(frame)? {
+            any = true;
+            self.take(frame, arrived)?;
+            if !receiver.has_more() {
+                break;
             }
-            other => Err(Error::new(Code::Corrupt, format!("a frame of kind {other}"))),
+        }
+        Ok(any)
+    }
+
+    /// The receiving end, when there is something to take. Whoever has it over the network reads for all.
+    fn receiving(&self) -> Option<MutexGuard<'_, Receiving>> {
+        match &self.peek {
+            Some(peek) => peek.pending().then(|| lock(&self.receiving)),
+            None => match self.receiving.try_lock() {
+                Ok(receiving) => Some(receiving),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            },
         }
     }
 
-    fn take_received(&self, received: Received) -> Result<()> {
-        let Received { header, mut body, mut parts, fault } = received;
-        if header.kind != kind::REPLY {
-            return Err(Error::new(Code::Corrupt, format!("a frame of kind {}", header.kind)));
+    fn take(&self, frame: &mut Frame, arrived: Arrived) -> Result<()> {
+        let Header { kind, id, flags, .. } = frame.header;
+        if kind != kind::REPLY {
+            return Err(Error::new(Code::Corrupt, format!("a frame of kind {kind}")));
         }
-        let pending = self.forget(header.id).ok_or_else(|| unasked(header.id))?;
-        if let Some(fault) = fault {
+        let unasked = || Error::new(Code::Corrupt, format!("a reply to {id}, which was not asked"));
+        let pending = self.forget(id).ok_or_else(unasked)?;
+        let reply = match arrived.fault {
             // No room for the results here: the call has failed, the server has not.
-            body = failed(&fault);
-        } else if header.flags & BODY_APART != 0 && !parts.is_empty() {
-            body = parts.remove(0).bytes().to_vec();
-        }
-        let chunks = parts.into_iter().map(Chunk::Lease).enumerate().collect();
-        lock(&pending.state).turned = header.flags & BIG_ENDIAN != 0;
-        self.deliver(&pending, body, chunks);
+            Some(fault) => failed(&fault),
+            None => frame.take_body(spare::buffer()),
+        };
+        let chunks = arrived.parts.into_iter().map(Chunk::Lease).enumerate().collect();
+        self.deliver(&pending, reply, chunks, flags & BIG_ENDIAN != 0);
         Ok(())
     }
 
-    fn take_part(&self, id: u64, body: &[u8]) -> Result<()> {
-        if !lock(&self.under_way).requests.contains_key(&id) {
-            return Err(unasked(id));
-        }
-        let mut parts = lock(&self.parts);
-        let whole = parts.entry(id).or_default();
-        if whole.len() + body.len() > 2 * REPLY_BYTES {
-            return Err(Error::new(Code::Corrupt, "a reply has no end"));
-        }
-        whole.extend_from_slice(body);
-        Ok(())
-    }
-
-    /// What has come of a reply that came in parts.
-    fn beginning(&self, id: u64) -> Option<Vec<u8>> {
-        let mut parts = lock(&self.parts);
-        match parts.is_empty() {
-            true => None,
-            false => parts.remove(&id),
-        }
-    }
-
-    fn deliver(&self, pending: &Arc<Pending>, reply: Vec<u8>, came: Vec<(usize, Chunk)>) {
+    fn deliver(&self, pending: &Arc<Pending>, reply: Vec<u8>, came: Vec<(usize, Chunk)>, turned: bool) {
         let mut state = lock(&pending.state);
         if state.abandoned {
             let chunks = std::mem::take(&mut state.chunks);
@@ -521,6 +444,7 @@ impl Connection {
             }
         }
         state.chunks.extend(came);
+        state.turned = turned;
         state.reply = Some(reply);
         drop(state);
         pending.done.store(true, Ordering::Release);
@@ -538,29 +462,25 @@ impl Connection {
     /// Whether a reply is there, without waiting for anything.
     #[inline]
     pub fn has_reply(&self) -> bool {
-        match &self.way {
-            Way::Memory(memory) => memory.has_reply(),
-            Way::Network(remote) => remote.has_reply(),
+        match &self.peek {
+            Some(peek) => peek.pending(),
+            None => self.receiving.try_lock().is_ok_and(|mut receiving| receiving.receiver.pending()),
         }
     }
 
     /// This client is about to sleep; look for replies once more after this.
     pub fn prepare_sleep(&self) {
-        if let Way::Memory(memory) = &self.way {
-            memory.prepare_sleep();
+        if self.sender.is_near() {
+            lock(&self.receiving).receiver.arm();
         }
     }
 
     /// It is awake.
     pub fn cancel_sleep(&self) {
-        if let Way::Memory(memory) = &self.way {
-            memory.cancel_sleep();
+        if self.sender.is_near() {
+            lock(&self.receiving).receiver.disarm();
         }
     }
-}
-
-fn unasked(id: u64) -> Error {
-    Error::new(Code::Corrupt, format!("a reply to {id}, which was not asked"))
 }
 
 /// A reply that says so.
@@ -570,16 +490,4 @@ fn failed(why: &Error) -> Vec<u8> {
     let mut w = Writer::new();
     put_outcome(&mut w, &outcome, 0);
     w.finish()
-}
-
-/// Waits a little for room in a ring: yields first, then sleeps.
-pub(super) fn breathe(since: Instant) {
-    match since.elapsed() {
-        t if t < Duration::from_micros(200) => std::thread::yield_now(),
-        _ => {
-            // The server may be the one that this thread serves for.
-            standing::leave();
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
 }

@@ -586,7 +586,7 @@ impl<'a> Future<'a> {
 
     fn abandon(&mut self) {
         if let State::Sent { connection, pending } = &self.state {
-            connection.abandon(self.id, pending, &self.inner.copies);
+            connection.abandon(self.id, pending);
         }
     }
 

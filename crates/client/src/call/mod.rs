@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_arena::process::own_pid;
+use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
@@ -90,6 +91,8 @@ struct Inner {
     patience: AtomicU64,
     watcher: watcher::Watcher,
     copies: transfer::Copies,
+    /// Sends behind the callers' backs.
+    flusher: Arc<Flusher>,
 }
 
 /// What the user wants to be asked now and then while a call is waited for.
@@ -129,6 +132,7 @@ impl Client {
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
             copies: transfer::Copies::default(),
+            flusher: Arc::default(),
         };
         Ok(Client { inner: Arc::new(inner), transfer: Transfer::default() })
     }

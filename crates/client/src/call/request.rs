@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Block;
+use forebay_link::call::breathe;
 use forebay_link::frame::SHORT_BYTES;
 use forebay_link::standing;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Location};
@@ -14,7 +15,7 @@ use forebay_types::record::BlockRef;
 use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
-use super::connection::{Chunk, Connection, Pending, breathe};
+use super::connection::{Chunk, Connection, Pending};
 use super::transfer::{Large, OwnCopy};
 use super::{Inner, Sent, spare};
 
@@ -97,7 +98,7 @@ impl<'r> Request<'r, '_> {
         let parts: Vec<&[u8]> = placed.parts.iter().map(|p| &p[..]).collect();
         let large = match self.kept {
             [] => Large::Here(&parts),
-            _ => Large::Kept(&placed.kept, &self.inner.copies),
+            _ => Large::Kept(&placed.kept),
         };
         let done = self.push(connection, until, &body, placed.chunks, large);
         spare::keep_buffer(body);

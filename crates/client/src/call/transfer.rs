@@ -10,11 +10,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use forebay_link::net::{Flusher, LargePart, NetSender};
+use forebay_link::call::{Bulk, room};
+use forebay_link::net::LargePart;
 use forebay_link::pool::{Budget, Lease, Pool};
 use forebay_types::{Error, Result};
-
-use super::connection::room;
 
 /// How arguments are handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,27 +67,15 @@ impl AsRef<[u8]> for OwnCopy {
     }
 }
 
-/// What copies are made of, and who sends them behind the caller's back; made when first needed.
+/// What copies are made of; made when first needed.
 #[derive(Default)]
 pub(super) struct Copies {
     pool: OnceLock<Pool>,
-    flusher: OnceLock<Flusher>,
 }
 
 impl Copies {
     pub fn pool(&self) -> &Pool {
         self.pool.get_or_init(|| Pool::new(&Budget::new(room())))
-    }
-
-    /// Sees to it that what waits in a sender goes.
-    pub fn see_to(&self, sender: &NetSender) -> Result<()> {
-        match self.flusher.get() {
-            Some(flusher) => flusher.add(sender),
-            None => {
-                let made = Flusher::new()?;
-                self.flusher.get_or_init(|| made).add(sender)
-            }
-        }
     }
 }
 
@@ -98,12 +85,15 @@ pub(super) enum Large<'a> {
     /// From where they lie; the caller waits until they have left.
     Here(&'a [&'a [u8]]),
     /// Copies, which leave by and by.
-    Kept(&'a [OwnCopy], &'a Copies),
+    Kept(&'a [OwnCopy]),
 }
 
-impl Large<'_> {
-    /// Copies as a sender takes them.
-    pub fn parts(kept: &[OwnCopy]) -> Vec<LargePart> {
-        kept.iter().map(|k| Box::new(k.clone()) as LargePart).collect()
+impl<'a> Large<'a> {
+    /// As a sender takes them.
+    pub fn bulk(self) -> Bulk<'a> {
+        match self {
+            Large::Here(parts) => Bulk::Here(parts),
+            Large::Kept(kept) => Bulk::Kept(kept.iter().map(|k| Box::new(k.clone()) as LargePart).collect()),
+        }
     }
 }

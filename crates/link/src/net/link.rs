@@ -92,9 +92,15 @@ impl Link for NetLink {
 }
 
 /// One thread that sends what senders had to keep: it sleeps until their sockets take more.
+#[derive(Default)]
 pub struct Flusher {
+    work: Mutex<Option<Work>>,
+}
+
+/// It, from its first work on.
+struct Work {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinHandle<()>,
 }
 
 struct Shared {
@@ -104,32 +110,30 @@ struct Shared {
 }
 
 impl Flusher {
-    /// One without work; its thread begins with the first.
-    pub fn new() -> Result<Flusher> {
-        let doorbell = Doorbell::new()?;
-        let shared = Shared { doorbell, newcomers: Mutex::default(), stop: AtomicBool::new(false) };
-        Ok(Flusher { shared: Arc::new(shared), thread: Mutex::new(None) })
-    }
-
     /// Sees to it that what waits in a sender goes.
     pub fn add(&self, sender: &NetSender) -> Result<()> {
-        lock(&self.shared.newcomers).push(sender.clone());
-        self.shared.doorbell.ring();
-        let mut thread = lock(&self.thread);
-        if thread.is_none() {
-            let shared = self.shared.clone();
-            let spawned = std::thread::Builder::new().name("flush".into()).spawn(move || run(&shared));
-            *thread = Some(spawned.map_err(|e| Error::io("cannot start a thread", e))?);
+        let mut work = lock(&self.work);
+        if let Some(Work { shared, .. }) = &*work {
+            lock(&shared.newcomers).push(sender.clone());
+            shared.doorbell.ring();
+            return Ok(());
         }
+        let newcomers = Mutex::new(vec![sender.clone()]);
+        let shared = Arc::new(Shared { doorbell: Doorbell::new()?, newcomers, stop: AtomicBool::new(false) });
+        shared.doorbell.ring();
+        let there = shared.clone();
+        let spawned = std::thread::Builder::new().name("flush".into()).spawn(move || run(&there));
+        let thread = spawned.map_err(|e| Error::io("cannot start a thread", e))?;
+        *work = Some(Work { shared, thread });
         Ok(())
     }
 }
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.doorbell.ring();
-        if let Some(thread) = lock(&self.thread).take() {
+        if let Some(Work { shared, thread }) = lock(&self.work).take() {
+            shared.stop.store(true, Ordering::SeqCst);
+            shared.doorbell.ring();
             let _ = thread.join();
         }
     }

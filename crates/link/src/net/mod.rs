@@ -28,6 +28,7 @@ pub use address::Address;
 pub use key::{Fingerprint, Key, Keys, Network, Secret};
 pub use link::{Flusher, NetLink};
 pub use lobby::{Listen, Lobby};
+pub(crate) use receiver::Heard;
 pub use receiver::{NetReceiver, Received};
 pub use sender::{LargePart, NetSender, PIECE_BYTES};
 pub use stream::NetStream;

@@ -16,7 +16,8 @@ use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Most frames whose parts have not all come: the heads of all that a client may have under way go before their parts.
 const UNFINISHED: usize = SLOTS;
@@ -41,6 +42,31 @@ pub struct Received {
 impl Received {
     fn is_bare(&self) -> bool {
         self.body.is_empty() && self.parts.is_empty()
+    }
+}
+
+/// When something came last over a connection, for whoever does not read it.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    began: Instant,
+    /// Nanoseconds since.
+    last: AtomicU64,
+}
+
+impl Default for Heard {
+    fn default() -> Heard {
+        Heard { began: Instant::now(), last: AtomicU64::new(0) }
+    }
+}
+
+impl Heard {
+    fn note(&self) {
+        self.last.store(self.began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// When that was.
+    pub fn last(&self) -> Instant {
+        self.began + Duration::from_nanos(self.last.load(Ordering::Relaxed))
     }
 }
 
@@ -72,7 +98,7 @@ pub struct NetReceiver {
     ready_bytes: usize,
     /// Those of them that have a header only.
     bare: usize,
-    heard: Instant,
+    heard: Arc<Heard>,
     ended: bool,
 }
 
@@ -96,14 +122,14 @@ impl NetReceiver {
             ready: VecDeque::new(),
             ready_bytes: 0,
             bare: 0,
-            heard: Instant::now(),
+            heard: Arc::default(),
             ended: false,
         }
     }
 
     /// When something came last.
-    pub fn heard(&self) -> Instant {
-        self.heard
+    pub(crate) fn heard(&self) -> Arc<Heard> {
+        self.heard.clone()
     }
 
     /// Whether a frame has come in part.
@@ -199,7 +225,7 @@ impl NetReceiver {
                 Ok(true)
             }
             Ok(n) => {
-                self.heard = Instant::now();
+                self.heard.note();
                 self.advance(n.min(wanted))?;
                 self.to += n - n.min(wanted);
                 Ok(true)

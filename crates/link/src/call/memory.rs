@@ -1,0 +1,468 @@
+//! Through shared memory: a segment that the client made, with a ring each way and blocks for what is large. What is
+//! not worth a frame is a word in it.
+
+use super::Arrived;
+use crate::frame::{Frame, Header};
+use crate::idle::{LARGE, Trims, trim_when_idle};
+use crate::lock;
+use crate::shm::{ShmLink, ShmReceiver, ShmSender};
+use crate::standing;
+use crate::watch::{PeerState, Watch};
+use crate::wire::Wire;
+use forebay_arena::{Allocator, Block, Direction, ProcessState, Segment, limits};
+use forebay_types::call::{ARGUMENT_BYTES, PART_BYTES, REPLY_BYTES, RequestId, SLOTS, kind, word};
+use forebay_types::{Code, Error, Result};
+use rustix::event::PollFlags;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Most blocks that are lent at a time.
+pub const BLOCKS: u32 = 4_096;
+/// Less room for large arguments is of no use.
+const LEAST_ROOM: u64 = 16 << 20;
+/// Less there is only where address space is limited.
+const FULL_ROOM: u64 = 1 << 30;
+/// Who waits for room in a ring yields for so long, and then sleeps for so long between two looks.
+const BREATH: Duration = Duration::from_micros(200);
+
+/// Room for large arguments: as much as the machine has memory, within the limit. It is address
+/// space only; pages are taken when used. Where that is limited, too, each server gets a part of it.
+pub fn room() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    let machine = machine.clamp(FULL_ROOM, ARGUMENT_BYTES);
+    limits::address_space_left().map_or(machine, |left| machine.min(left / 4).max(LEAST_ROOM))
+}
+
+/// A link with room for large arguments: as much as the server maps for each client (0: no limit), and as this process
+/// can.
+pub(super) fn link(most: u64) -> Result<ShmLink> {
+    create(match most {
+        0 => room(),
+        most => room().min(most).max(LEAST_ROOM),
+    })
+}
+
+fn create(room: u64) -> Result<ShmLink> {
+    match ShmLink::create(room, BLOCKS) {
+        Err(e) if e.code() == Code::Full && room / 2 >= LEAST_ROOM => create(room / 2),
+        Err(e) if e.cause() == Some(ErrorKind::OutOfMemory) => Err(Error::new(
+            Code::Full,
+            format!("{e}; this process may take no more address space: raise `ulimit -v`, or free memory"),
+        )),
+        done => done,
+    }
+}
+
+pub(super) struct Sender {
+    segment: Segment,
+    wire: Wire,
+    outgoing: Arc<Outgoing>,
+    /// The client looks after the server.
+    watch: Option<Mutex<Watch>>,
+    /// At the server: by slot, the requests that are not wanted any more; `None`: the client said something else.
+    cancelled: OnceLock<Option<Box<Block>>>,
+}
+
+struct Outgoing {
+    out: Mutex<Out>,
+    watched: AtomicBool,
+}
+
+struct Out {
+    ring: ShmSender,
+    /// What the ring had no room for.
+    waiting: VecDeque<(Header, Vec<u8>)>,
+    bytes: usize,
+    /// The client lends blocks.
+    lent: Option<Lent>,
+}
+
+struct Lent {
+    allocator: Allocator,
+    /// When the last large block was wanted.
+    large: Instant,
+    /// By slot, the requests that are not wanted any more; made when the first one is.
+    cancelled: Option<Block>,
+    /// Those that the server cannot be told of yet, for want of memory.
+    untold: Vec<RequestId>,
+}
+
+pub(super) struct Receiver {
+    ring: ShmReceiver,
+    /// The client's: replies may come in parts, and many threads look for them.
+    replies: Option<Replies>,
+}
+
+struct Replies {
+    segment: Segment,
+    taken: Arc<AtomicU64>,
+    /// Parts of a reply whose end has not come, and which one it is.
+    part: Option<(u64, Vec<u8>)>,
+}
+
+/// A look at the ring of replies, without a lock.
+pub struct Peek {
+    segment: Segment,
+    /// Position in the ring up to which they were taken.
+    taken: Arc<AtomicU64>,
+}
+
+impl Peek {
+    /// Whether a reply is there.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        self.segment.has_record(Direction::Down, self.taken.load(Ordering::Acquire))
+    }
+}
+
+impl Outgoing {
+    fn lock(&self) -> MutexGuard<'_, Out> {
+        lock(&self.out)
+    }
+}
+
+impl Trims for Outgoing {
+    fn watched(&self) -> &AtomicBool {
+        &self.watched
+    }
+
+    fn idle(&self) -> Duration {
+        self.lock().lent.as_ref().map_or(Duration::MAX, |lent| lent.large.elapsed())
+    }
+
+    fn trim(&self) -> bool {
+        let mut out = self.lock();
+        let Some(Lent { allocator, .. }) = &mut out.lent else { return true };
+        allocator.reap();
+        allocator.trim();
+        allocator.used() < LARGE
+    }
+}
+
+impl Out {
+    fn put(&mut self, header: Header, body: &[u8]) {
+        if self.waiting.is_empty() && self.ring.send_quietly(&header, &[body]).is_ok() {
+            return;
+        }
+        self.bytes += body.len();
+        self.waiting.push_back((header, body.to_vec()));
+    }
+}
+
+impl Lent {
+    fn over(allocator: Allocator) -> Lent {
+        Lent { allocator, large: Instant::now(), cancelled: None, untold: Vec::new() }
+    }
+
+    /// How many large arguments are under way.
+    fn arguments(&self) -> usize {
+        self.allocator.live() - usize::from(self.cancelled.is_some())
+    }
+
+    fn tell_cancelled(&mut self, segment: &Segment) {
+        if self.untold.is_empty() {
+            return;
+        }
+        if self.cancelled.is_none() {
+            let Some(block) = self.allocator.alloc(8 * SLOTS as u64) else { return };
+            (0..SLOTS).filter_map(|slot| block.word(slot)).for_each(|word| word.store(0, Ordering::Relaxed));
+            segment.word(word::CANCELLED).store(u64::from(block.index()) + 1, Ordering::Release);
+            self.cancelled = Some(block);
+        }
+        for RequestId { id, slot } in self.untold.drain(..) {
+            if let Some(word) = self.cancelled.as_ref().and_then(|block| block.word(slot.into())) {
+                word.store(id, Ordering::SeqCst);
+            }
+        }
+    }
+
+    #[cold]
+    fn no_room(&self, bytes: u64) -> Error {
+        let (room, used, live) = (self.allocator.capacity(), self.allocator.used(), self.arguments());
+        let remedy = match room < bytes {
+            true if room < FULL_ROOM => {
+                "the address space of this process or of the server is limited: raise `ulimit -v` there, or pass it in pieces"
+            }
+            true => "pass it in pieces",
+            false => "wait for calls, pass it in pieces, or free memory",
+        };
+        Error::new(
+            Code::Full,
+            format!(
+                "an argument of {bytes} bytes finds no shared memory: {used} bytes of {room} are used by {live} \
+                 arguments under way; {remedy}"
+            ),
+        )
+    }
+}
+
+/// The two ends of the side that made the segment.
+pub(super) fn of_client(link: ShmLink, wire: Wire, watch: Watch) -> (Sender, Receiver) {
+    let (segment, ring, replies) = link.split();
+    let taken = Arc::new(AtomicU64::new(0));
+    let receiver =
+        Receiver { ring: replies, replies: Some(Replies { segment: segment.clone(), taken, part: None }) };
+    let lent = Some(Lent::over(segment.allocator()));
+    (Sender::over(segment, wire, ring, lent, Some(watch)), receiver)
+}
+
+/// Those of the other side.
+pub(super) fn of_server(link: ShmLink, wire: Wire) -> (Sender, Receiver) {
+    let (segment, ring, requests) = link.split();
+    (Sender::over(segment, wire, ring, None, None), Receiver { ring: requests, replies: None })
+}
+
+impl Sender {
+    fn over(
+        segment: Segment,
+        wire: Wire,
+        ring: ShmSender,
+        lent: Option<Lent>,
+        watch: Option<Watch>,
+    ) -> Sender {
+        let out = Mutex::new(Out { ring, waiting: VecDeque::new(), bytes: 0, lent });
+        let outgoing = Arc::new(Outgoing { out, watched: AtomicBool::new(false) });
+        Sender { segment, wire, outgoing, watch: watch.map(Mutex::new), cancelled: OnceLock::new() }
+    }
+
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    pub fn lend(&self, bytes: u64) -> Result<Block> {
+        let found = {
+            let mut out = self.outgoing.lock();
+            let lent = out.lent.as_mut().ok_or_else(|| Error::internal("a server lends nothing"))?;
+            // What a service has kept longer than its call.
+            lent.allocator.reap();
+            if bytes >= LARGE {
+                lent.large = Instant::now();
+            }
+            lent.allocator.alloc(bytes).ok_or_else(|| lent.no_room(bytes))
+        };
+        if bytes >= LARGE {
+            trim_when_idle(&self.outgoing);
+        }
+        found
+    }
+
+    pub fn take_back(&self, blocks: impl IntoIterator<Item = Block>) {
+        let mut blocks = blocks.into_iter().peekable();
+        if blocks.peek().is_none() {
+            return;
+        }
+        if let Some(lent) = &mut self.outgoing.lock().lent {
+            blocks.for_each(|b| lent.allocator.free(b));
+            lent.tell_cancelled(&self.segment);
+        }
+    }
+
+    #[inline]
+    pub fn send(&self, header: &Header, body: &[u8], idle: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let mut since = None;
+        loop {
+            match self.outgoing.lock().ring.send(header, &[body]) {
+                Ok(()) => return Ok(()),
+                Err(full) if full.for_ever() => return Err(full.into()),
+                Err(_) => {}
+            }
+            idle()?;
+            breathe(*since.get_or_insert_with(Instant::now));
+        }
+    }
+
+    /// Counts one byte more when something waits that has none.
+    pub fn post(&self, header: Header, body: &[u8]) -> usize {
+        let mut out = self.outgoing.lock();
+        let (parts, last) = body.split_at(last_part(body.len()));
+        for part in parts.chunks(PART_BYTES) {
+            out.put(Header { kind: kind::REPLY_PART, ..header }, part);
+        }
+        out.put(header, last);
+        out.ring.ring();
+        out.bytes + usize::from(!out.waiting.is_empty())
+    }
+
+    pub fn flush(&self) -> Result<bool> {
+        let mut out = self.outgoing.lock();
+        if out.waiting.is_empty() {
+            return Ok(false);
+        }
+        while let Some((header, body)) = out.waiting.pop_front() {
+            if out.ring.send_quietly(&header, &[&body]).is_err() {
+                out.waiting.push_front((header, body));
+                break;
+            }
+            out.bytes -= body.len();
+        }
+        out.ring.ring();
+        Ok(!out.waiting.is_empty())
+    }
+
+    pub fn cancel(&self, request: RequestId) {
+        if let Some(lent) = &mut self.outgoing.lock().lent {
+            lent.untold.push(request);
+            lent.tell_cancelled(&self.segment);
+        }
+    }
+
+    pub fn wants(&self, request: RequestId) -> bool {
+        !self.is_given_up() && !self.is_cancelled(request)
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.segment.word(word::ABANDONED).load(Ordering::Relaxed) != 0
+    }
+
+    fn is_cancelled(&self, RequestId { id, slot }: RequestId) -> bool {
+        let Some(index) = self.segment.word(word::CANCELLED).load(Ordering::Acquire).checked_sub(1) else {
+            return false;
+        };
+        let found = || self.segment.block(u32::try_from(index).ok()?).ok().map(Box::new);
+        let word = self.cancelled.get_or_init(found).as_ref().and_then(|block| block.word(slot.into()));
+        word.is_some_and(|word| word.load(Ordering::SeqCst) == id)
+    }
+
+    pub fn waiting(&self) -> u64 {
+        self.segment.waiting(Direction::Up)
+    }
+
+    pub fn beat(&self) {
+        let heart = self.segment.word(word::HEARTBEAT);
+        heart.store(heart.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub fn state(&self) -> PeerState {
+        match &self.watch {
+            Some(watch) => lock(watch).check(),
+            None if self.is_given_up() || self.wire.peer_gone() => PeerState::Gone,
+            None => PeerState::Alive,
+        }
+    }
+
+    pub fn why_stopped(&self) -> String {
+        "is stopped (SIGSTOP or a debugger)".into()
+    }
+
+    pub fn may_be_there(&self) -> bool {
+        let process = self.watch.as_ref().and_then(|watch| lock(watch).process());
+        process.is_none_or(|process| process.state() != ProcessState::Gone)
+    }
+
+    pub fn interest(&self) -> (BorrowedFd<'_>, PollFlags) {
+        (self.wire.as_fd(), PollFlags::RDHUP)
+    }
+
+    pub fn close(&self) {
+        // A client that is cut off finds its server silent; only the client's word ends what it has sent.
+        if self.watch.is_some() {
+            self.segment.word(word::ABANDONED).store(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Receiver {
+    #[inline]
+    pub fn next(&mut self, frame: &mut Frame) -> Result<Option<Arrived>> {
+        while self.ring.try_recv(frame)? {
+            let Some(replies) = &mut self.replies else { return Ok(Some(Arrived::default())) };
+            replies.taken.store(self.ring.position(), Ordering::Release);
+            if replies.is_whole(frame)? {
+                return Ok(Some(Arrived::default()));
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    pub fn pending(&mut self) -> bool {
+        self.ring.pending()
+    }
+
+    #[inline]
+    pub fn has_more(&mut self) -> bool {
+        self.ring.pending()
+    }
+
+    pub fn peek(&self) -> Option<Peek> {
+        let Replies { segment, taken, .. } = self.replies.as_ref()?;
+        Some(Peek { segment: segment.clone(), taken: taken.clone() })
+    }
+
+    #[inline]
+    pub fn arm(&self) {
+        self.ring.prepare_sleep();
+    }
+
+    #[inline]
+    pub fn disarm(&self) {
+        self.ring.cancel_sleep();
+    }
+
+    #[inline]
+    pub fn is_armed(&self) -> bool {
+        self.ring.is_asleep()
+    }
+}
+
+impl Replies {
+    /// Puts a reply together that comes in parts, one behind the other; says whether one is whole.
+    #[inline]
+    fn is_whole(&mut self, frame: &mut Frame) -> Result<bool> {
+        let id = frame.header.id;
+        match (&mut self.part, frame.header.kind) {
+            (None, kind::REPLY_PART) => self.part = Some((id, frame.body().to_vec())),
+            (None, _) => return Ok(true),
+            (Some((of, bytes)), kind::REPLY_PART | kind::REPLY) if *of == id => {
+                if bytes.len() + frame.body().len() > 2 * REPLY_BYTES {
+                    return Err(Error::new(Code::Corrupt, "a reply has no end"));
+                }
+                bytes.extend_from_slice(frame.body());
+                if frame.header.kind == kind::REPLY {
+                    let whole = std::mem::take(bytes);
+                    self.part = None;
+                    frame.set(frame.header, whole);
+                    return Ok(true);
+                }
+            }
+            (Some((of, _)), other) => {
+                let text = format!("a frame of kind {other} about {id} amid the reply to {of}");
+                return Err(Error::new(Code::Corrupt, text));
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Waits a little for room: yields first, then sleeps.
+pub fn breathe(since: Instant) {
+    match since.elapsed() < BREATH {
+        true => std::thread::yield_now(),
+        false => {
+            // The server may be the one that this thread serves for.
+            standing::leave();
+            std::thread::sleep(BREATH);
+        }
+    }
+}
+
+/// Where the last part of a reply begins; the parts before it are whole.
+fn last_part(len: usize) -> usize {
+    len.saturating_sub(1) / PART_BYTES * PART_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_part_is_never_empty_unless_all_is() {
+        let part = PART_BYTES;
+        assert_eq!([0, 1, part, part + 1, 2 * part].map(last_part), [0, 0, 0, part, part]);
+    }
+}

@@ -1,0 +1,311 @@
+//! Over the network: arguments are written from where they lie, what comes lies in recycled memory, and what shared
+//! memory says with a word is a short frame.
+
+use super::{Arrived, Bulk};
+use crate::frame::kind::BEAT;
+use crate::frame::{Frame, Header};
+use crate::lock;
+use crate::net::{Flusher, Heard, LargePart, NetLink, NetReceiver, NetSender, Received};
+use crate::pool::Pool;
+use crate::standing;
+use crate::watch::{PeerState, hung_up};
+use forebay_types::call::{BODY_APART, PART_BYTES, RequestId, SLOTS, kind};
+use forebay_types::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Who waits for room looks up so often.
+const LOOK: Duration = Duration::from_millis(50);
+/// Between two signs of life.
+const BEATS: Duration = Duration::from_secs(1);
+
+pub(super) struct Sender {
+    sender: NetSender,
+    /// Memory for large arguments and results.
+    pool: Pool,
+    flusher: Arc<Flusher>,
+    requests: Arc<Requests>,
+    /// The client looks after the server.
+    hearing: Option<Hearing>,
+    beaten: Mutex<Instant>,
+}
+
+pub(super) struct Receiver {
+    receiver: NetReceiver,
+    requests: Arc<Requests>,
+}
+
+/// What the server's receiving end tells the sending one.
+#[derive(Default)]
+struct Requests {
+    /// By slot, the id of the last request that is not wanted any more; made when the first one is.
+    cancelled: OnceLock<Box<[AtomicU64]>>,
+    /// Those that were taken and not answered.
+    open: AtomicU64,
+    /// Those that have come and were not taken.
+    waiting: AtomicU64,
+    /// One has come in part.
+    amid: AtomicBool,
+}
+
+/// What is known of the server's life.
+struct Hearing {
+    /// When something came last.
+    heard: Arc<Heard>,
+    /// How long it may be silent.
+    silence: Duration,
+    looks: Mutex<Looks>,
+}
+
+struct Looks {
+    /// Since when it has been silent while somebody listened.
+    since: Instant,
+    /// When somebody listened last.
+    last: Instant,
+}
+
+impl Requests {
+    fn cancel(&self, RequestId { id, slot }: RequestId) {
+        let none = || (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        self.cancelled.get_or_init(none)[usize::from(slot)].store(id, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self, RequestId { id, slot }: RequestId) -> bool {
+        let last = self.cancelled.get().map(|all| all[usize::from(slot)].load(Ordering::Relaxed));
+        last == Some(id)
+    }
+
+    /// Whether the client waits for something.
+    fn are_there(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
+            || self.waiting.load(Ordering::Relaxed) > 0
+            || self.amid.load(Ordering::Relaxed)
+    }
+}
+
+/// The two ends of the side that connected.
+pub(super) fn of_client(
+    link: NetLink,
+    pool: Pool,
+    flusher: Arc<Flusher>,
+    silence: Duration,
+) -> (Sender, Receiver) {
+    let now = Instant::now();
+    let looks = Mutex::new(Looks { since: now, last: now });
+    over(link, pool, flusher, |receiver| Some(Hearing { heard: receiver.heard(), silence, looks }))
+}
+
+/// Those of the other side.
+pub(super) fn of_server(link: NetLink, pool: Pool, flusher: Arc<Flusher>) -> (Sender, Receiver) {
+    over(link, pool, flusher, |_| None)
+}
+
+fn over(
+    link: NetLink,
+    pool: Pool,
+    flusher: Arc<Flusher>,
+    hearing: impl FnOnce(&NetReceiver) -> Option<Hearing>,
+) -> (Sender, Receiver) {
+    let (sender, receiver) = link.split();
+    let (requests, hearing) = (Arc::new(Requests::default()), hearing(&receiver));
+    let beaten = Mutex::new(Instant::now());
+    (
+        Sender { sender, pool, flusher, requests: requests.clone(), hearing, beaten },
+        Receiver { receiver, requests },
+    )
+}
+
+impl Sender {
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub fn send(
+        &self,
+        header: &Header,
+        body: &[u8],
+        bulk: Bulk,
+        idle: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let parts = match bulk {
+            Bulk::Here(parts) => parts,
+            Bulk::Kept(parts) => {
+                return match self.sender.post(header, &[body], parts)? {
+                    true => self.flusher.add(&self.sender),
+                    false => Ok(()),
+                };
+            }
+        };
+        self.sender.send(header, &[body], parts, |socket| {
+            standing::leave();
+            if let Some(socket) = socket {
+                let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
+                let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+                let _ = poll(&mut fds, Some(&look));
+            }
+            idle()
+        })
+    }
+
+    /// What does not go at once is kept for the flusher.
+    pub fn post(&self, mut header: Header, body: &[u8], mut parts: Vec<LargePart>) -> Result<usize> {
+        let sent = match body.len() > PART_BYTES {
+            true => {
+                header.flags |= BODY_APART;
+                parts.insert(0, Box::new(body.to_vec()));
+                self.sender.post(&header, &[], parts)
+            }
+            false => self.sender.post(&header, &[body], parts),
+        };
+        self.requests.open.fetch_sub(1, Ordering::Relaxed);
+        match sent? {
+            true => {
+                let _ = self.flusher.add(&self.sender);
+                Ok(self.sender.waiting_bytes())
+            }
+            false => Ok(0),
+        }
+    }
+
+    /// The flusher may do that, too.
+    pub fn flush(&self) -> Result<bool> {
+        match self.sender.waits() {
+            true => self.sender.flush().map(|gone| !gone),
+            false => Ok(false),
+        }
+    }
+
+    /// What does not go at once leaves behind the caller's back.
+    pub fn cancel(&self, request: RequestId) {
+        let header = Header::about(kind::CANCEL, request);
+        if let Ok(true) = self.sender.post(&header, &[], Vec::new()) {
+            let _ = self.flusher.add(&self.sender);
+        }
+    }
+
+    pub fn wants(&self, request: RequestId) -> bool {
+        !self.requests.is_cancelled(request)
+    }
+
+    pub fn waiting(&self) -> u64 {
+        self.requests.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Now and then, while the client waits for something.
+    pub fn beat(&self) {
+        let mut beaten = lock(&self.beaten);
+        if self.requests.are_there() && beaten.elapsed() >= BEATS {
+            *beaten = Instant::now();
+            // What waits to go is a sign of life itself.
+            if !self.sender.waits() {
+                let _ = self.sender.try_send(&Header::new(BEAT, 0), &[]);
+            }
+        }
+    }
+
+    /// A hung up socket is a dead server, and so is one that was silent for too long. What nobody
+    /// listened to does not count.
+    pub fn state(&self) -> PeerState {
+        if hung_up(self.sender.as_fd()) {
+            return PeerState::Gone;
+        }
+        let Some(Hearing { heard, silence, looks }) = &self.hearing else { return PeerState::Alive };
+        let mut looks = lock(looks);
+        let now = Instant::now();
+        if now - looks.last > *silence / 4 {
+            looks.since = now;
+        }
+        looks.last = now;
+        looks.since = looks.since.max(heard.last());
+        match now - looks.since > *silence {
+            true => PeerState::Stopped,
+            false => PeerState::Alive,
+        }
+    }
+
+    pub fn why_stopped(&self) -> String {
+        let silence = self.hearing.as_ref().map_or(0.0, |h| h.silence.as_secs_f64());
+        format!("said nothing for {silence:.0} s: its host or the network is down, or it is stopped")
+    }
+
+    /// Of another host nothing is seen.
+    pub fn may_be_there(&self) -> bool {
+        true
+    }
+
+    pub fn interest(&self) -> (BorrowedFd<'_>, PollFlags) {
+        let events = match self.sender.waits() {
+            true => PollFlags::IN | PollFlags::RDHUP | PollFlags::OUT,
+            false => PollFlags::IN | PollFlags::RDHUP,
+        };
+        (self.sender.as_fd(), events)
+    }
+
+    pub fn close(&self) {
+        self.sender.close();
+    }
+}
+
+impl Receiver {
+    pub fn next(&mut self, frame: &mut Frame) -> Result<Option<Arrived>> {
+        if self.receiver.waiting() > 1 {
+            // Behind what waits there may stand that it is not wanted any more.
+            self.read_ahead()?;
+        }
+        let arrived = self.take(frame);
+        self.note();
+        arrived
+    }
+
+    fn take(&mut self, frame: &mut Frame) -> Result<Option<Arrived>> {
+        while let Some(Received { header, body, mut parts, fault }) = self.receiver.try_recv()? {
+            match header.kind {
+                kind::CANCEL => self.requests.cancel(header.request()),
+                kind::REPLY if header.flags & BODY_APART != 0 && !parts.is_empty() => {
+                    frame.set(header, parts.remove(0).bytes().to_vec());
+                    return Ok(Some(Arrived { parts, fault }));
+                }
+                other => {
+                    if other == kind::REQUEST {
+                        self.requests.open.fetch_add(1, Ordering::Relaxed);
+                    }
+                    frame.set(header, body);
+                    return Ok(Some(Arrived { parts, fault }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A request that is on its way is a reason to show life.
+    fn note(&self) {
+        self.requests.waiting.store(self.receiver.waiting() as u64, Ordering::Relaxed);
+        self.requests.amid.store(self.receiver.is_amid(), Ordering::Relaxed);
+    }
+
+    pub fn pending(&mut self) -> bool {
+        let pending = self.receiver.pending();
+        self.note();
+        pending
+    }
+
+    pub fn has_more(&mut self) -> bool {
+        self.receiver.waiting() > 0
+    }
+
+    /// An error shows when all that had come is taken.
+    pub fn read_ahead(&mut self) -> Result<()> {
+        let read = self.receiver.collect(usize::MAX);
+        let cancelled = self.receiver.taken_back(kind::CANCEL);
+        cancelled.for_each(|header| self.requests.cancel(header.request()));
+        self.note();
+        read.or_else(|e: Error| if self.receiver.waiting() > 0 { Ok(()) } else { Err(e) })
+    }
+
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+}
