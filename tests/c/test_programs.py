@@ -174,6 +174,7 @@ def test_what_was_put_is_not_lost_when_a_program_ends_with_everything_open(
         assert saved is not None
         out, err = program.communicate(timeout=30)
         assert (program.returncode, out) == (0, "done\n"), err
+        assert f"the program ends and has not closed {run_path}" in err and "forebay recover" in err
 
         def kept(step: str = saved[1]) -> bool:
             listed = home.command("ls", run_path)

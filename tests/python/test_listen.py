@@ -63,3 +63,43 @@ def test_nobody_vouches_for_a_server_whose_agent_does_not_listen(place: Place) -
     said = place.run_python(SERVER, "tcp://127.0.0.1:0", status=1)
     assert "nothing vouches for a server" in said
     assert "forebay up --listen" in said
+
+
+def test_an_agent_that_does_not_listen_leaves_the_rendezvous_file_to_the_one_that_does(
+    tmp_path: Path, place: Place
+) -> None:
+    agent = Agent(tmp_path)
+    try:
+        home = agent.place.variables["FOREBAY_HOME"]
+        place.variables["FOREBAY_HOME"] = home
+        (file,) = Path(home).glob("*.json")
+        told = file.read_text()
+        place.command("up")
+        said = place.command("up", "--listen", "tcp://127.0.0.1:0", status=1)
+        assert f"another agent of yours (pid {agent.pid}" in said and "FOREBAY_HOME of its own" in said
+        assert file.read_text() == told
+        place.command("down")
+        assert file.read_text() == told
+        # What says where an agent listens is written again when that is asked for once more.
+        file.unlink()
+        agent.up()
+        assert file.read_text() == told
+    finally:
+        agent.close()
+    assert not file.exists()
+
+
+def test_who_takes_the_place_of_an_agent_that_listened_listens_in_its_place(
+    tmp_path: Path, place: Place
+) -> None:
+    agent = Agent(tmp_path)
+    try:
+        place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+        look = "import sys, forebay as fb; print(len(fb.connect(*sys.argv[1:]).services))"
+        assert place.run_python(look, agent.address) == "0\n"
+        agent.kill()
+        # Who needs one here starts the next.
+        assert agent.place.run_python(look) == "0\n"
+        assert place.run_python(look, agent.address) == "0\n"
+    finally:
+        agent.close()

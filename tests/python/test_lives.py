@@ -278,3 +278,60 @@ def test_an_act_before_the_first_loop_waits_aloud_and_leaves_nothing_behind_when
             assert "next head of its loop" in at.command("steer", where, "stop", status=1)
         out, _ = program.communicate("\n", timeout=60)
         assert out == ("3 None\n" if given_up else "0 enough\n")
+
+
+OWN = """
+import os, signal, sys, forebay as fb
+path, how = sys.argv[1:3]
+run = fb.open(path, buffer="8MiB")
+rows = run.table("rows", {"step": "i64", "rank": "i64"}, history=True)
+history = run.diagram("plain", "history")
+snap = run.restart()
+
+@run.saves(every=1)
+def keep(step):
+    if how == "raise":
+        raise RuntimeError("my own")
+    with run.snapshot(step) as s:
+        s.put("x", [step], offset=run.rank, shape=run.size)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+step = 0 if snap is None else snap.step
+while True:
+    if step == 6:
+        run.finish()
+    more = run.reach(step)
+    rows.insert((step, run.rank))
+    history.append(float(step), p=float(step))
+    if not more:
+        break
+    step += 1
+run.close()
+"""
+
+
+@pytest.mark.parametrize("first", ["nobody", "rank 1 alone"])
+@pytest.mark.parametrize("how", ["raise", "kill"])
+def test_a_run_whose_rank_ended_by_an_error_is_not_finished_and_begins_anew(
+    place: Place, run_dir: Path, how: str, first: str
+) -> None:
+    # No snapshot is whole, so the next start makes all of it again.
+    place.variables["FOREBAY_LATE_RANKS"] = "1"
+    words = [sys.executable, "-c", OWN, run_dir]
+    lonely = {"PMI_RANK": "1", "PMI_SIZE": "2"}
+    if first == "rank 1 alone":
+        ended(place.start(*words, "go on", env={**place.env, **lonely}), 1)
+    one = place.start(*words, "go on", env={**place.env, **lonely, "PMI_RANK": "0"})
+    other = place.start(*words, how, env={**place.env, **lonely})
+    for rank in (one, other):
+        rank.communicate(timeout=60)
+        assert rank.returncode != 0
+    for rank in place.ranks(2, *words, "go on"):
+        ended(rank)
+    with fb.open(run_dir, "r") as run:
+        rows = run.table("rows").select()
+        assert sorted(zip(rows["step"].tolist(), rows["rank"].tolist(), strict=True)) == [
+            (step, rank) for step in range(7) for rank in range(2)
+        ]
+        assert [row["step"] for row in run.sql("select step from fb_points order by step")] == list(range(7))

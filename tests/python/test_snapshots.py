@@ -42,6 +42,22 @@ def test_a_snapshot_is_read_as_it_was_taken(run_dir: Path) -> None:
             kept["nothing"]
 
 
+def test_a_snapshot_that_is_not_ended_is_an_error_of_the_closing_each_time(run_dir: Path) -> None:
+    for way in range(20):
+        run = fb.open(run_dir, "w")
+        run["x"] = 1.0
+        s = run.snapshot(way)
+        s.put("u", np.ones(3))
+        if way % 2:
+            run.flush()
+        with pytest.raises(fb.Conflict, match=f"snapshot {way} was not ended and is not in the run"):
+            run.close()
+        assert run.closed
+        with fb.open(run_dir, "r") as kept:
+            assert list(kept.snapshots) == [] and kept["x"] == 1.0
+        del s
+
+
 def test_the_array_is_the_callers_again_when_put_returns(run_dir: Path) -> None:
     x = np.arange(1_000_000.0)
     with fb.open(run_dir) as run:

@@ -33,4 +33,5 @@ mod server;
 mod signals;
 mod snapshot;
 mod tables;
+mod unclosed;
 mod watch;

@@ -11,7 +11,7 @@ use crate::given::{self, Sized0};
 use crate::kinds::fb_run;
 use crate::parameters::Bound;
 use crate::watch::Loop;
-use crate::{handle, memory};
+use crate::{handle, memory, unclosed};
 
 /// How a run is opened. Zero is the default of every member.
 #[repr(C)]
@@ -76,8 +76,10 @@ pub extern "C" fn fb_run_open(
         let run = forebay::open(place, mode, options)?;
         run.unwritten().iter().for_each(|text| eprintln!("{text}"));
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
+        unclosed::opened(owner, &run);
         let object = RunObject { run, owner, steps: Mutex::default(), bound: Mutex::default() };
-        out.set(handle::give(object, 0)?);
+        let given = handle::give(object, 0).inspect_err(|_| unclosed::closed(owner))?;
+        out.set(given);
         Ok(())
     })
 }
@@ -139,6 +141,7 @@ fn close(handle: *mut fb_run, how: impl FnOnce(&Run) -> Result<()>) -> fb_status
         let object = handle::get(handle)?;
         let outcome = how(&object.run);
         if object.run.closed() {
+            unclosed::closed(object.owner);
             handle::free(handle)?;
             handle::free_owned(object.owner);
         }

@@ -133,6 +133,11 @@ impl Run {
         self.inner.closed()
     }
 
+    #[getter]
+    fn looped(&self) -> bool {
+        self.inner.looped()
+    }
+
     #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(
         &self,

@@ -8,11 +8,13 @@ use crate::service::{Options, Service, Shared};
 use crate::start::{Gate, Reign};
 use forebay_arena::{limits, place, process};
 use forebay_types::{Error, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+/// Which agent serves, in the runtime directory: who finds one there that is dead takes its place.
+const AGENT: &str = "agent.json";
 /// An agent started by need leaves after so long with nothing to do.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -46,34 +48,39 @@ pub fn host(options: HostOptions) -> Result<()> {
     let rendezvous = place::rendezvous()
         .map_err(|e| diary.line(format_args!("no other host can find this agent: {}", e.text())))
         .ok();
+    // Who leaves takes its address along.
+    let own = dir.join(AGENT);
+    let before = Address::read(&own);
     let mut service = Service::start(Options {
         role: "agent",
         socket: place::agent_socket()?,
         rendezvous: rendezvous.clone(),
         broker: true,
-        // Who leaves takes its address along.
-        succeeds: rendezvous.as_deref().and_then(Address::read).is_some(),
+        succeeds: before.is_some(),
         by_need: options.by_need,
         diary,
     })?;
     let shared = service.shared().clone();
     *lock(&shared.far_runs) = options.runs.clone();
     diary.line(format_args!("agent {} listens at {}", shared.address.pid, shared.address.socket.display()));
-    if let Some(address) = &options.listen {
-        network::open(&shared, address, options.tls)?;
+    match (&options.listen, &before) {
+        (Some(address), _) => drop(network::open(&shared, address, options.tls)?),
+        (None, Some(before)) => network::open_again(&shared, before),
+        (None, None) => {}
     }
     shared.publish()?;
+    shared.address.write(&own)?;
     heed_signals(&shared)?;
     let gate = stay(&service, &shared, &dir)?;
     diary.line("agent drains and leaves");
-    leave(&mut service, &shared.address, rendezvous.as_deref());
+    leave(&mut service, &shared.address, &[Some(own), rendezvous]);
     drop(gate);
     diary.line("agent has left");
     Ok(())
 }
 
-fn leave(service: &mut Service, address: &Address, rendezvous: Option<&Path>) {
-    rendezvous.inspect(|path| address.withdraw(path));
+fn leave(service: &mut Service, address: &Address, files: &[Option<PathBuf>]) {
+    files.iter().flatten().for_each(|path| address.withdraw(path));
     service.stop();
 }
 

@@ -3,6 +3,7 @@
 
 use crate::door;
 use crate::lock::lock;
+use crate::rendezvous::Address as Agent;
 use crate::service::Shared;
 use crate::words::Listening;
 use forebay_arena::place;
@@ -11,6 +12,7 @@ use forebay_types::{Code, Error, Result};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -52,8 +54,12 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
     let asked: Address = address.parse()?;
     let mut place = lock(&shared.network);
     if let Some(open) = &*place {
-        if open.asked == asked {
-            return Ok(open.answer.clone());
+        if open.asked == asked || open.answer.address == asked.to_string() {
+            let answer = open.answer.clone();
+            drop(place);
+            // Somebody may have removed what says so.
+            shared.publish()?;
+            return Ok(answer);
         }
         return Err(Error::new(
             Code::Conflict,
@@ -64,7 +70,10 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
     let key = shared.inherited.clone().map_or_else(Key::new, Ok)?;
     let listen = Listen { address: asked.clone(), key, tls_on_loopback: tls, role: shared.role.to_owned() };
     // What opens the door is told there.
-    place::rendezvous()?;
+    let told = place::rendezvous()?;
+    if let (Some(other), Some(theirs)) = (shared.address.another_at(&told), Network::read(&told)) {
+        return Err(other.listens_already(&told, &theirs.listen));
+    }
     let lobby = Lobby::bind(listen)?;
     let local = lobby.local();
     let host = match local.ip().is_unspecified() {
@@ -86,6 +95,21 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
     shared.diary.line(format_args!("other hosts connect to {}", answer.address));
     shared.publish()?;
     Ok(answer)
+}
+
+/// The door of an agent that died, by whoever takes its place: it stays, as that one would have. Where another one
+/// stands in the rendezvous file, or has the port, it stays closed.
+pub fn open_again(shared: &Arc<Shared>, before: &Agent) {
+    let Some(path) = place::rendezvous().ok().filter(|path| Agent::read(path).as_ref() == Some(before))
+    else {
+        return;
+    };
+    let Some(network) = Network::read(&path) else { return };
+    let tls = network.certificate.is_some();
+    match open(shared, &network.listen, tls) {
+        Ok(_) => shared.by_need.store(false, Ordering::Release),
+        Err(e) => shared.diary.line(format_args!("the door of the agent before stays closed: {e}")),
+    }
 }
 
 fn serve(shared: &Arc<Shared>, mut lobby: Lobby) {

@@ -3,7 +3,7 @@
 
 use forebay_arena::{Process, ProcessState, place, process};
 use forebay_link::net::Network;
-use forebay_types::{Error, Result};
+use forebay_types::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -58,6 +58,25 @@ impl Address {
     /// Whether that process lives on this host; one of another pid name space may.
     pub fn alive(&self) -> bool {
         self.state() != ProcessState::Gone
+    }
+
+    /// Another process of this user that a file names, if it lives.
+    pub fn another_at(&self, path: &Path) -> Option<Address> {
+        Address::read(path).filter(|other| other != self && other.alive())
+    }
+
+    /// Why a second agent does not listen, too.
+    pub fn listens_already(&self, path: &Path, at: &str) -> Error {
+        Error::new(
+            Code::Conflict,
+            format!(
+                "another agent of yours (pid {}, {}) listens for other hosts at {at} already, and {} has room for one; end it with `FOREBAY_RUNTIME_DIR={} forebay down`, or give this one a FOREBAY_HOME of its own",
+                self.pid,
+                self.socket.display(),
+                path.display(),
+                self.socket.parent().unwrap_or(Path::new(".")).display()
+            ),
+        )
     }
 
     /// Writes it, mode 0600.

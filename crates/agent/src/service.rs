@@ -104,11 +104,19 @@ impl Shared {
     }
 
     /// Says in the rendezvous file where this owner is. Who listens for other hosts must be able to; for
-    /// this one nobody looks there.
+    /// this one nobody looks there. The file has room for one agent of a user and host: another one that lives stays
+    /// in it, unless this one alone listens.
     pub fn publish(&self) -> Result<()> {
         let Some(path) = &self.rendezvous else { return Ok(()) };
         // One at a time: the door to other hosts may be opened while the agent still comes up.
         let network = lock(&self.network);
+        if let Some(other) = self.address.another_at(path) {
+            match (&*network, Network::read(path)) {
+                (None, _) => return Ok(()),
+                (Some(_), Some(theirs)) => return Err(other.listens_already(path, &theirs.listen)),
+                (Some(_), None) => {}
+            }
+        }
         match self.address.publish(path, network.as_ref().map(|open| &open.network)) {
             Err(e) if network.is_none() => {
                 self.diary.line(format_args!("no other host can find this agent: {}", e.text()));

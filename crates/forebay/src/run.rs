@@ -198,6 +198,11 @@ impl Run {
         in_memory(&found, &dir.to_string()).map(|text| format!("forebay: {dir}: {text}"))
     }
 
+    /// Whether a loop of it has come to its end.
+    pub fn looped(&self) -> bool {
+        self.inner.session.as_ref().is_some_and(|session| session.looped())
+    }
+
     /// Whether it has been closed.
     pub fn closed(&self) -> bool {
         self.inner.closed.load(Ordering::Acquire)

@@ -71,7 +71,7 @@ fn race(place: &str) {
             let enough = if threads.len() == 1 { round } else { round * 35 };
             until("work", || done.load(Ordering::Relaxed) >= enough);
             if let Err(e) = run.close() {
-                assert!(e.text().contains("closed the run without it"), "of a snapshot not ended: {e}");
+                assert!(e.text().contains("was not ended and is not in the run"), "{e}");
             }
             threads.into_iter().map(|t| t.join().unwrap()).collect::<Vec<_>>()
         });

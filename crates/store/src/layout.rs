@@ -216,8 +216,12 @@ impl Layout {
         let new: Vec<&PathBuf> = dirs.iter().filter(missing).collect();
         for dir in &new {
             disk.make_dir(dir).map_err(|e| {
-                let above = dir.parent().filter(|_| e.kind() == std::io::ErrorKind::NotFound);
-                let remedy = above.map_or(String::new(), |above| format!("; make {} first", above.display()));
+                let above = dir.parent().map_or_else(String::new, |above| above.display().to_string());
+                let remedy = match e.kind() {
+                    std::io::ErrorKind::NotFound => format!("; make {above} first"),
+                    std::io::ErrorKind::ReadOnlyFilesystem => READ_ONLY.to_owned(),
+                    _ => String::new(),
+                };
                 let e = Error::io(format!("cannot make the directory {}", dir.display()), e);
                 Error::new(e.code(), format!("{}{remedy}", e.text()))
             })?;
@@ -231,6 +235,10 @@ impl Layout {
         Ok(())
     }
 }
+
+/// What to do where a disk takes nothing.
+pub(crate) const READ_ONLY: &str =
+    "; its disk takes nothing: open the run with mode \"r\", or put it where it can be written";
 
 /// Whether that is the name of a rank's segment, which lies in the run's directory when shared memory is small.
 fn is_segment(name: &str) -> bool {

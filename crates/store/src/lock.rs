@@ -11,7 +11,7 @@
 
 use crate::catalog::Noted;
 use crate::disk::{Disk, write_all};
-use crate::layout::LOCK;
+use crate::layout::{LOCK, READ_ONLY};
 use forebay_arena::process::go_on_or_end;
 use forebay_arena::{Lent, Process, ProcessState};
 use forebay_types::{Code, Error, Result};
@@ -204,9 +204,11 @@ impl Drop for Lock {
 fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<File> {
     let mut how = OpenOptions::new();
     how.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = disk
-        .open(path, &how)
-        .map_err(|e| Error::io(format!("cannot open {} for writing", path.display()), e))?;
+    let file = disk.open(path, &how).map_err(|e| {
+        let remedy = if e.kind() == std::io::ErrorKind::ReadOnlyFilesystem { READ_ONLY } else { "" };
+        let e = Error::io(format!("cannot open {} for writing", path.display()), e);
+        Error::new(e.code(), format!("{}{remedy}", e.text()))
+    })?;
     close_to_readers(&file, path);
     Ok(file)
 }

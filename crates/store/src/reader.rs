@@ -208,7 +208,8 @@ impl Reader {
             Some(entry) => Ok(entry),
             None => {
                 self.step(step)?;
-                let names = self.step_names(step)?.join(", ");
+                let names = self.step_names(step)?;
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 let text = format!("step {step} has no data set {name:?}; it has {names}");
                 Err(Error::new(Code::NotFound, text))
             }

@@ -64,6 +64,24 @@ fn rows_that_a_damaged_page_hides_without_an_error_are_said_not_to_be_counted() 
 }
 
 #[test]
+fn a_damaged_list_of_tables_is_never_called_sound_when_tables_are_gone() {
+    let mut gone = 0;
+    for at in (100..PAGE as u64).step_by(PAGE / 16) {
+        let (_keep, run, catalog) = settled();
+        let end = (at + PAGE as u64 / 16).min(PAGE as u64);
+        write(&catalog, &vec![0; (end - at) as usize], at);
+        let done = repair(&run).unwrap();
+        let rows = Reader::open(&run).unwrap().select("t", "", &[]).map_or(0, |found| found.rows.len());
+        assert!(
+            rows == 30_000 || !done.lacks_nothing(),
+            "{rows} rows with bytes from {at} on gone: {done:?}"
+        );
+        gone += usize::from(rows == 0);
+    }
+    assert!(gone > 0, "no damage has cost the table");
+}
+
+#[test]
 fn whoever_meets_a_damaged_catalog_hears_of_which_run_and_of_the_way_out() {
     let (_keep, run, catalog) = settled();
     let whole = std::fs::read(&catalog).unwrap();

@@ -193,6 +193,20 @@ fn snapshots_whose_files_did_not_come_along_with_a_copy_are_marked_and_named() {
 }
 
 #[test]
+fn repair_does_not_promise_what_is_in_memory_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r.fb");
+    let rank = left(&run);
+    let done = repair(&run).unwrap();
+    assert_eq!((done.left, done.unseen, done.is_whole()), (1, 0, true));
+    std::fs::remove_file(segment(&rank)).unwrap();
+    let done = repair(&run).unwrap();
+    assert_eq!((done.left, done.unseen), (0, 1));
+    assert!(recover(&run).is_err(), "it says what is lost");
+    assert_eq!(repair(&run).unwrap().unseen, 0);
+}
+
+#[test]
 fn a_backup_that_takes_the_place_of_a_killed_run_says_that_snapshots_are_missing() {
     let dir = tempfile::tempdir().unwrap();
     let (run, backup) = (dir.path().join("r.fb"), dir.path().join("backup.fb"));

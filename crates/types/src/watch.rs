@@ -97,9 +97,7 @@ impl Kind {
     /// Reads the name of a kind.
     pub fn parse(text: &str) -> crate::Result<Kind> {
         serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
-            crate::Error::bad(format!(
-                "{text:?} is not a kind of diagram; use curve, history, scatter, vector, heatmap, contour, surface or scatter3d"
-            ))
+            crate::Error::bad(format!("{text:?} is not a kind of diagram; use curve, history or scatter"))
         })
     }
 }
@@ -263,6 +261,24 @@ impl Parameter {
 
     /// Checks how it is declared: its limits, and its value against them.
     pub fn check_declared(&self) -> crate::Result<()> {
+        let bad = |why: String| Err(crate::Error::bad(format!("parameter {:?}: {why}", self.name)));
+        if self.value.is_boolean() || self.value.is_string() {
+            return match self.min.is_none() && self.max.is_none() {
+                true => self.check(&self.value),
+                false => bad(format!("{} has no limits; leave min and max out", self.value)),
+            };
+        }
+        for limit in [self.min, self.max] {
+            let Some(limit) = limit else { continue };
+            if limit.is_nan() {
+                return bad("a limit is not a number (NaN); give a number, or leave it out".into());
+            }
+            if !self.value.is_f64() && limit.is_finite() && limit.abs() > EXACT {
+                return bad(format!(
+                    "limits of an integer are exact up to 9007199254740992 (2^53), and {limit} is given; give a smaller one, or leave it out"
+                ));
+            }
+        }
         match (self.min, self.max) {
             (Some(min), Some(max)) if min > max => Err(crate::Error::bad(format!(
                 "parameter {:?}: its least value {min} is above its greatest value {max}; give min and max the other way round",
@@ -496,7 +512,13 @@ mod tests {
         assert!(p.check(&json!(9_007_199_254_740_992i64)).is_ok());
         assert!(p.check(&json!(9_007_199_254_740_993i64)).is_err());
         assert!(p.check(&json!(-9_007_199_254_740_993i64)).is_err());
-        assert!(seed(1e30).check(&json!(u64::MAX)).is_ok());
+        assert!(seed(f64::INFINITY).check(&json!(u64::MAX)).is_ok());
+        let text = |p: Parameter| p.check_declared().unwrap_err().text().to_owned();
+        assert!(p.check_declared().is_ok() && text(seed(9.3e18)).contains("exact up to 9007199254740992"));
+        assert!(text(seed(f64::NAN)).contains("NaN"));
+        for value in [json!(true), json!("x")] {
+            assert!(text(Parameter { value, ..seed(2.0) }).contains("has no limits"));
+        }
         let any = Parameter { min: None, max: None, ..seed(1.0) };
         let signed = Parameter { signed: true, ..any.clone() };
         for p in [&any, &signed] {

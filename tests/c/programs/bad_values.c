@@ -179,7 +179,9 @@ int main(int argc, char **argv)
     OK(fb_snapshot_end(snapshot));
     FAILS(FB_CONFLICT, "already", fb_snapshot_begin(run, 0, NAN, &snapshot));
     OK(fb_disconnect(client));
-    OK(fb_run_close(run));
+    OK(fb_snapshot_begin(run, 5, NAN, &snapshot));
+    OK(fb_snapshot_put(snapshot, "x", FB_DENSE(x, FB_F64, four[0]), NULL, NULL));
+    FAILS(FB_CONFLICT, "snapshot 5 was not ended and is not in the run", fb_run_close(run));
     NOTHING_IN_USE();
     puts("done");
     return 0;

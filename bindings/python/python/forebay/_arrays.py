@@ -24,6 +24,9 @@ def dense(value: Any) -> tuple[Any, str | None]:
     """
     if isinstance(value, (bytearray, memoryview)) and _flat_bytes(value):
         return bytes(value), None
+    if isinstance(value, (list, tuple)) and any(one is np.ma.masked for one in value):
+        raise BadArgument(f"a masked value stands in the {type(value).__name__}; give what is to stand there")
+    with_unit(value)
     array = _array(value)
     kind, size = array.dtype.kind, array.dtype.itemsize
     if kind in _NATIVE and size in _SIZES[kind]:
@@ -69,9 +72,14 @@ def whole(array: NDArray[Any]) -> None:
             f"{masked} of {array.size} elements are masked, and masks are not kept; give what is to stand there with "
             "a.filled(value), and the mask, if it matters, as an array of its own: numpy.ma.getmaskarray(a)"
         )
-    found = _quantity(array)
-    if found is not None:
-        raise BadArgument(f"a {type(array).__name__} in {found[1]!r} would lose its unit; pass its numbers")
+    with_unit(array)
+
+
+def with_unit(value: Any) -> None:
+    """Refuses a quantity where no unit is kept."""
+    found = _quantity(value)
+    if found is not None and found[1]:
+        raise BadArgument(f"a {type(value).__name__} in {found[1]!r} would lose its unit; pass its numbers")
 
 
 def fill(array: NDArray[Any], value: Any, name: str) -> None:

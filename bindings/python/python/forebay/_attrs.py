@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
+import numpy as np
+
 from . import _forebay
 from ._arrays import plain
 
@@ -32,6 +34,8 @@ _REAL = "fb:f64"
 
 
 def _written(value: Any) -> Any:
+    if value is np.ma.masked:
+        raise TypeError("a masked value has no place in it")
     value = plain(value)
     if isinstance(value, Mapping):
         wrong = [key for key in value if not isinstance(key, str)]

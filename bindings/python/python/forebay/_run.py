@@ -415,8 +415,8 @@ class Run:
         every: int = 1,
         reduce: Literal["sum", "min", "max", "mean"] | None = None,
     ) -> Diagram:
-        """Declares a diagram of the page: ``kind`` is ``curve``, ``history`` or ``scatter`` (and ``vector``,
-        ``heatmap``, ``contour``, ``surface``, ``scatter3d``). Labels carry the unit in brackets: ``"x [m]"``.
+        """Declares a diagram of the page: ``kind`` is ``curve``, ``history`` or ``scatter``. Labels carry the
+        unit in brackets: ``"x [m]"``.
         Points that several ranks append to a history at one step and ``t`` are one point: it has the value of the
         lowest rank, or the ``sum``, ``min``, ``max`` or ``mean`` of all with ``reduce``.
         """
@@ -607,10 +607,12 @@ def _drain() -> None:
     """Whatever way the interpreter ends, what was put is written. Ctrl-C ends the wait: what is not on disk then stays
     in shared memory, for the owner or for the next who opens the run.
     """
+    # Of an error that nobody has caught; what a prompt has shown is no end of a program.
+    failed = hasattr(sys, "last_value") and not hasattr(sys, "ps1")
     for run in list(_open_runs):
         try:
             if not run._native.interrupted:
-                run.close()
+                run._close(False if failed and not run._native.looped else None)
         except _forebay.Error as error:
             with contextlib.suppress(OSError):
                 print(f"forebay: while closing {run.path}: {error}", file=sys.stderr)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _forebay
+from ._arrays import with_unit
 
 
 class Diagram:
@@ -58,6 +59,7 @@ class Diagram:
 def _points(values: ArrayLike) -> Any:
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
+    with_unit(values)
     try:
         if isinstance(values, np.ma.MaskedArray):
             return np.ma.filled(values.astype(np.float64), np.nan)  # a gap

@@ -13,7 +13,7 @@ use forebay_types::{Code, Error, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::core::{BODY, Core, FINISH, LEFT, LOOPING, Warn, say, to_json};
+use super::core::{BODY, Core, FINISH, LEFT, LOOPED, LOOPING, Warn, say, to_json};
 use super::diagram::Diagram;
 use super::ending::Ending;
 use super::life::Watcher;
@@ -87,7 +87,17 @@ impl Session {
     /// Stores only if the stored version is that one; returns the new version.
     pub fn put_if_version(&self, name: &str, view: View, options: PutOptions, version: u64) -> Result<u64> {
         let seq = self.send_put(name, view, options, Some(version))?;
-        self.core.ask(&Ask::Version { seq }).map_err(|e| e.within(format!("put of {name:?}")))
+        self.core.ask(&Ask::Version { seq }).map_err(|e| match e.code() {
+            // The question was refused; what it asks about stands in the log, as every put.
+            Code::Full => Error::new(
+                Code::Full,
+                format!(
+                    "put of {name:?}: it is kept and not on disk yet, and is stored when the disk takes it, if the version is {version} still; look for the version then, and do not put it again before. {}",
+                    e.text()
+                ),
+            ),
+            _ => e.within(format!("put of {name:?}")),
+        })
     }
 
     fn send_put(&self, name: &str, view: View, o: PutOptions, if_version: Option<u64>) -> Result<u64> {
@@ -470,6 +480,11 @@ impl Session {
         self.core.ask(ask)
     }
 
+    /// Whether a loop has come to its end.
+    pub fn looped(&self) -> bool {
+        self.core.looped.load(Ordering::Relaxed) == LOOPED
+    }
+
     /// Drains and closes; closing twice does nothing. `finished`: `None` means as the loop says.
     ///
     /// Snapshots that other ranks have not ended are waited for while these live. A wait that the
@@ -505,10 +520,22 @@ impl Session {
             // be closed again.
             return done.map_err(|e| self.unfinished(e));
         }
+        // What the owner says of it may come before the answer or behind it; this is known here.
+        let unended = core.open_step().take().map_or(Ok(()), |open| Err(self.unended(open.step)));
         let late = core.all_late();
         core.life.close();
         self.leave(done.is_ok());
-        done.and(late)
+        done.and(unended).and(late)
+    }
+
+    fn unended(&self, step: i64) -> Error {
+        Error::new(
+            Code::Conflict,
+            format!(
+                "{}: snapshot {step} was not ended and is not in the run, which is closed and has everything else; end it before (a `with` block, `end`, `fb_snapshot_end`), or discard it",
+                self.core.open.path
+            ),
+        )
     }
 
     /// A code that owns its loop ends without a word, and what Save keeps every so often may not be its last state.
@@ -604,10 +631,12 @@ const ROWS_BYTES: usize = limits::RECORD_BYTES / 2;
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Nobody is left to hear an error; what was acknowledged is in the segment.
+        // What was acknowledged is in the segment.
         if self.interrupted() {
             return self.abandon();
         }
-        let _ = self.close(std::thread::panicking().then_some(false));
+        if let Err(e) = self.close(std::thread::panicking().then_some(false)) {
+            say(e.text());
+        }
     }
 }

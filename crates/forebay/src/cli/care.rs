@@ -254,6 +254,13 @@ impl Repair {
             });
             out.line(line)?;
         }
+        if done.unseen > 0 {
+            out.line(format!(
+                "{} of a program that was killed had data in memory, and they are not here; `forebay recover {}` says where they are, or what is lost",
+                counted(done.unseen, "rank"),
+                self.run
+            ))?;
+        }
         if !done.listed.is_empty() {
             let steps: Vec<String> = done.listed.iter().map(i64::to_string).collect();
             out.line(format!("snapshots that the catalog lacked are listed: {}", steps.join(", ")))?;
@@ -290,7 +297,7 @@ fn machine(done: &store::Repaired) -> serde_json::Value {
         "saved": done.saved.iter().map(table).collect::<Vec<_>>(),
         "listed": done.listed, "mended": done.mended, "rewritten": done.rewritten,
         "damaged": done.damaged.iter().map(step).collect::<Vec<_>>(),
-        "damaged_sets": done.damaged_sets, "older": done.older, "unusable": done.unusable, "foreign": done.foreign, "left": done.left,
+        "damaged_sets": done.damaged_sets, "older": done.older, "unusable": done.unusable, "foreign": done.foreign, "left": done.left, "unseen": done.unseen,
     })
 }
 

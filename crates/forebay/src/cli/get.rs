@@ -31,8 +31,7 @@ impl Get {
         let path = self.output.clone().unwrap_or_else(|| PathBuf::from(format!("{leaf}.npy")));
         match path.extension().and_then(|e| e.to_str()) {
             Some("npy") => npy::write(&path, &array)?,
-            Some("json") => std::fs::write(&path, print::values(&array).to_string())
-                .map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?,
+            Some("json") => npy::save(&path, print::values(&array).to_string().as_bytes())?,
             _ => {
                 return Err(Error::bad(format!(
                     "{:?} ends in neither .npy nor .json; give it one of these endings",

@@ -89,7 +89,10 @@ impl Ls {
             }
             if let Some(last) = snapshots.numbers()?.last() {
                 let names = snapshots.at(*last)?.names()?;
-                out.line(format!("  in step {last}: {} (--step {last} shows them)", names.join(", ")))?;
+                out.line(match names.is_empty() {
+                    true => format!("  in step {last}: nothing"),
+                    false => format!("  in step {last}: {} (--step {last} shows them)", names.join(", ")),
+                })?;
             }
             if !damaged.is_empty() {
                 let list = damaged.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");

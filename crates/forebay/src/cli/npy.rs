@@ -92,7 +92,19 @@ pub fn read(path: &Path) -> Result<Array> {
 
 /// Writes a file.
 pub fn write(path: &Path, array: &Array) -> Result<()> {
-    std::fs::write(path, encode(array)?).map_err(|e| Error::io(format!("cannot write {}", path.display()), e))
+    save(path, &encode(array)?)
+}
+
+/// Writes a file of these bytes; where there is no directory for it, that is said.
+pub fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).map_err(|e| {
+        let above = path.parent().filter(|_| e.kind() == std::io::ErrorKind::NotFound);
+        let e = Error::io(format!("cannot write {}", path.display()), e);
+        match above {
+            Some(above) => Error::new(e.code(), format!("{}; make {} first", e.text(), above.display())),
+            None => e,
+        }
+    })
 }
 
 /// Reads the bytes of a file.

@@ -62,6 +62,8 @@ pub struct Repaired {
     pub older: Option<String>,
     /// Ranks of dead programs that left something in shared memory; `recover` writes it.
     pub left: u64,
+    /// Ranks of dead programs whose memory is not seen here; `recover` says what that means.
+    pub unseen: u64,
 }
 
 impl Repaired {
@@ -197,7 +199,12 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let count = |sql: &str| catalog.conn().query_row(sql, (), |r| r.get::<_, i64>(0)).unwrap_or(0) as u64;
     done.steps = catalog::steps(catalog.conn())?.len() as u64;
     done.data_sets = count("SELECT count(*) FROM fb_data WHERE file IS NOT NULL");
-    done.left = count("SELECT count(*) FROM fb_sessions WHERE closed IS NULL");
+    for row in catalog::open_sessions(catalog.conn())? {
+        match lost_records(&layout, catalog.conn(), &row)? {
+            Some(_) => done.left += 1,
+            None => done.unseen += 1,
+        }
+    }
     Ok(done)
 }
 

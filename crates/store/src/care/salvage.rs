@@ -76,11 +76,18 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<Vec<Saved>> 
         saved.more |= hides_rows(from, &thing.name)?;
         all.push(saved);
     }
+    // What the list of tables has lost: nobody knows what stood in them, nor which tables they named.
+    for name in catalog::own_tables(from)?.into_iter().filter(|name| !exists(from, name)) {
+        all.push(Saved { name, more: true, ..Saved::default() });
+    }
     for thing in things.iter().filter(|t| t.kind != "table" && !exists(to, &t.name)) {
         if to.execute(&thing.sql, ()).is_err() {
             let name = format!("{} {:?}", thing.kind, thing.name);
             all.push(Saved { name, lost: 1, ..Saved::default() });
         }
+    }
+    for table in catalog::tables(to)?.into_iter().filter(|t| !exists(to, &t.name)) {
+        all.push(Saved { name: table.name, more: true, ..Saved::default() });
     }
     catalog::list_unlisted_tables(to)?;
     Ok(all)

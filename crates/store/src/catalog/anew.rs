@@ -63,16 +63,10 @@ pub fn faults(conn: &Connection) -> Result<Vec<String>> {
     }
     faults.extend(super::garbled(conn)?);
     // The list of tables is a table, too, and what stands in it is text: SQLite takes it as it is.
-    let old = super::now_fact(conn, "format")? < 2;
+    let old = is_old(conn)?;
     let whole = Connection::open_in_memory().map_err(failed)?;
     whole.execute_batch(super::schema::SCHEMA).map_err(failed)?;
-    for table in
-        names_of(&whole, "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'fb%'", ())
-            .map_err(failed)?
-    {
-        if old && table == "fb_backs" {
-            continue;
-        }
+    for table in own_tables(conn)? {
         let columns = columns_of(&whole, &table).map_err(failed)?;
         // Of points those that came first lack the session, until the run is opened for writing.
         let is_later = |c: &String| old && c == "serial" || table == "fb_points" && c == "session";
@@ -81,6 +75,24 @@ pub fn faults(conn: &Connection) -> Result<Vec<String>> {
     }
     faults.extend(super::list::faults_of_list(conn)?);
     Ok(faults)
+}
+
+/// Whether a catalog is of format 1, as far as it can be read.
+fn is_old(conn: &Connection) -> Result<bool> {
+    Ok(super::now_fact(conn, "format")? < 2)
+}
+
+/// The tables of Forebay's own that a catalog of its format has.
+pub fn own_tables(conn: &Connection) -> Result<Vec<String>> {
+    let failed = |e| sql_error("the catalog cannot be checked", e);
+    let old = is_old(conn).unwrap_or(false);
+    let whole = Connection::open_in_memory().map_err(failed)?;
+    whole.execute_batch(super::schema::SCHEMA).map_err(failed)?;
+    let mut names =
+        names_of(&whole, "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'fb%'", ())
+            .map_err(failed)?;
+    names.retain(|name| !(old && name == "fb_backs"));
+    Ok(names)
 }
 
 /// Tables of the user that are not what the list of tables says.

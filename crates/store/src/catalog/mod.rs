@@ -37,7 +37,7 @@ mod watch;
 pub use alike::alike;
 pub(crate) use anew::{
     Health, begin, faults, faults_of_tables, fill_up_facts, go_on, list_unlisted_tables, look,
-    make_room_for_facts, replace,
+    make_room_for_facts, own_tables, replace,
 };
 pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};
 pub use cut::{cut_behind, note_cut};

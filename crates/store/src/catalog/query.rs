@@ -1,7 +1,7 @@
 //! Questions to tables: parameters bound, one statement, reading only.
 
 use super::tables::{STEP_COLUMN, argument, cell, condition_failed, row_number_of};
-use super::{quoted, sql_error, table};
+use super::{quoted, sql_error, table, tables};
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, Error, Result};
 use rusqlite::{Connection, params_from_iter};
@@ -81,7 +81,22 @@ pub fn read_only(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Re
         ));
     }
     one_expression(text)?;
-    ask(conn, text, args, &[], &|e| sql_error(&format!("the question {text:?} failed"), e))
+    ask(conn, text, args, &[], &|e| {
+        let e = sql_error(&format!("the question {text:?} failed"), e);
+        match e.text().contains("no such table") {
+            true => Error::new(e.code(), format!("{}; {}", e.text(), tables_there(conn))),
+            false => e,
+        }
+    })
+}
+
+/// Which tables there are, for who asked for another one.
+fn tables_there(conn: &Connection) -> String {
+    let names: Vec<String> = tables(conn).unwrap_or_default().into_iter().map(|t| t.name).collect();
+    match names.is_empty() {
+        true => "the run has no tables of its own (its catalog has fb_steps, fb_data, fb_points)".into(),
+        false => format!("the run has {}", names.join(", ")),
+    }
 }
 
 /// Asks; `dtypes` are those of the columns, where they are declared.
@@ -130,5 +145,10 @@ mod tests {
         ] {
             assert!(read_only(c.conn(), bad, &[]).is_err(), "{bad}");
         }
+        let e = read_only(c.conn(), "select * from particle", &[]).unwrap_err();
+        assert!(
+            e.text().contains("no such table: particle") && e.text().contains("the run has no tables"),
+            "{e}"
+        );
     }
 }

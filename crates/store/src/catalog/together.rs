@@ -352,7 +352,8 @@ fn differs(rank: u32, tag: Option<&str>, by: u32, of: Option<&str>) -> Error {
     )
 }
 
-/// A rank closes the run. It is finished when all ranks of its life say so.
+/// A rank closes the run. It is finished when all ranks of its life say so, each the last time that it was there: one
+/// that was begun again since has not finished yet.
 pub fn close_as(conn: &Connection, session: u64, finished: bool) -> Result<()> {
     let (rank, size) = rank_and_size(conn, session)?;
     if !finished {
@@ -364,9 +365,11 @@ pub fn close_as(conn: &Connection, session: u64, finished: bool) -> Result<()> {
         params![session as i64, rank, now()],
     )
     .map_err(failed)?;
-    let said: u32 = conn
-        .query_row("SELECT count(DISTINCT rank) FROM fb_together WHERE round = 0", (), |r| r.get(0))
-        .map_err(failed)?;
+    let sql = format!(
+        "SELECT count(DISTINCT t.rank) FROM fb_together t WHERE t.round = 0 AND NOT EXISTS (
+             SELECT 1 FROM fb_sessions s WHERE s.rank = t.rank AND s.session > t.session AND {RANKS_OWN})"
+    );
+    let said: u32 = conn.query_row(&sql, (), |r| r.get(0)).map_err(failed)?;
     if said >= size { mark_finished(conn, true) } else { Ok(()) }
 }
 
@@ -577,6 +580,14 @@ mod tests {
             close_as(tx, r[1], false)?;
             close_as(tx, r[0], true)?;
             assert!(!finished(tx)?, "one rank failed");
+            let early = ranks(tx, 2)[1];
+            close_as(tx, early, true)?;
+            let again = open_session(tx, 1, 2, "test", |n| Some(format!("s{n}")))?.session;
+            let first = open_session(tx, 0, 2, "test", |n| Some(format!("s{n}")))?.session;
+            close_as(tx, first, true)?;
+            assert!(!finished(tx)?, "rank 1 came again, and has not come to its end");
+            close_as(tx, again, true)?;
+            assert!(finished(tx)?);
             Ok(())
         })
         .unwrap();
