@@ -252,7 +252,7 @@ def test_what_works_behind_a_rank_does_not_stay_on_its_core(
     program = "import json\n" + BOUND.replace("json_pid(run)", who)
     home = agent.place.variables["FOREBAY_HOME"] if far else place.variables["FOREBAY_HOME"]
     at = agent.url(agent.runs / "bound.fb") if far else run_dir
-    own = ["fb-forward"] if far else ["fb-drain", "fb-intake"]
+    own = ["fb-relay"] if far else ["fb-drain", "fb-intake"]
     # With two ranks the page is the agent's, which tells where it is when it is looked for.
     own += ["fb-monitor"] if ranks == 1 and not far else []
     for one in place.ranks(ranks, sys.executable, "-c", program, at, *own, FOREBAY_HOME=home):

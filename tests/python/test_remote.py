@@ -121,7 +121,7 @@ with fb.open(sys.argv[1], buffer="16MiB") as run:
     run.flush()
     assert run.snapshots[-1]["x"][-1] == 99_999
     threads = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
-    print(run.path, "over a line" if "fb-forward" in threads else "in shared memory")
+    print(run.path, "over a line" if "fb-relay" in threads else "in shared memory")
 with fb.open(sys.argv[1], "r") as run:
     print(run.path, len(run.snapshots))
 """

@@ -4,7 +4,7 @@
 use crate::diary::{Diary, Seldom};
 use crate::directory::Host;
 use crate::door;
-use crate::far::{self, Deputies};
+use crate::far::{self, Proxies};
 use crate::heart::{self, Heart};
 use crate::lock::lock;
 use crate::network;
@@ -52,7 +52,7 @@ pub struct Shared {
     pub by_need: AtomicBool,
     /// Where runs of other hosts are; none are taken without it.
     pub far_runs: Mutex<Option<PathBuf>>,
-    pub deputies: Deputies,
+    pub proxies: Proxies,
     /// The door to other hosts, once somebody asked for one.
     pub network: Mutex<Option<network::Open>>,
     /// What opened the door of an agent that died here.
@@ -309,7 +309,7 @@ impl Service {
             refused: Seldom::default(),
             by_need: AtomicBool::new(options.by_need),
             far_runs: Mutex::default(),
-            deputies: Deputies::default(),
+            proxies: Proxies::default(),
             network: Mutex::new(None),
             inherited,
             rendezvous: options.rendezvous,

@@ -1,5 +1,5 @@
 //! Runs on other hosts: `fb://host:port/name`. The rank's side is the same session with the same
-//! segment; a forwarder stands where the owner would, and reads go over a line of their own.
+//! segment; a relay stands where the owner would, and reads go over a line of their own.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;

@@ -215,6 +215,7 @@ impl Frame {
     }
 
     /// The body as bytes of its own, in this buffer unless they stand in one already.
+    #[inline]
     pub fn take_body(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
         if self.head == 0 {
             return std::mem::take(&mut self.bytes);

@@ -7,6 +7,7 @@
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
 //! | [`line`] | frames and bytes of blocks over a stream to another host | poll, by whoever owns it |
 //! | [`call`] | the link of calls: one contract, whichever way it goes | looking, then a doorbell and sockets |
+//! | [`run`] | both ends of a run that is written from another host | - |
 //! | [`shm`] | frames in the rings of a shared segment | polling, then futex or doorbell |
 //! | [`standing`] | who serves and waits itself: somebody stands in for it meanwhile | - |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
@@ -14,8 +15,8 @@
 //! The way of a call: the client makes a segment and hands it to the server over a [`wire::Wire`];
 //! from then on requests and replies are frames in its rings, big arguments are blocks in it, and the socket only
 //! tells of death. Over the network the connection itself is the link. Client and server see one
-//! [`call::Sender`] and one [`call::Receiver`] and do not ask which of the two it is. This crate knows neither services
-//! nor runs nor brokers.
+//! [`call::Sender`] and one [`call::Receiver`] and do not ask which of the two it is. This crate knows what goes between
+//! processes, and neither services nor stores nor brokers.
 #![forbid(unsafe_code)]
 
 pub mod call;
@@ -31,6 +32,7 @@ mod listener;
 mod locate;
 pub mod net;
 pub mod pool;
+pub mod run;
 pub mod shm;
 pub mod standing;
 pub mod watch;

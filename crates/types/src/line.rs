@@ -19,7 +19,7 @@
 
 use crate::Result;
 use crate::codec::{Reader, Writer};
-use crate::control::{OpenRun, RunOpened};
+use crate::control::{OpenRun, RunOpened, word};
 use serde::{Deserialize, Serialize};
 
 /// Kinds of frames on a line.
@@ -153,59 +153,27 @@ pub struct FarResumed {
     pub blocks: Vec<(u32, u32, u64)>,
 }
 
-/// The control words of the owner, as its host has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OwnerWords {
-    /// `CLOSED`.
-    pub closed: u64,
-    /// `APPLIED`.
-    pub applied: u64,
-    /// `DURABLE`.
-    pub durable: u64,
-    /// `GATE`.
-    pub gate: u64,
-    /// How often the gate was set; the rank's side sends it back.
-    pub epoch: u64,
-    /// `HIDDEN_NS`.
-    pub hidden: u64,
-    /// `WRITTEN_BYTES`.
-    pub written: u64,
-    /// `COMMITS`.
-    pub commits: u64,
-    /// `FROM`.
-    pub from: u64,
-    /// Position in the mirror's up ring up to which it was released.
-    pub released: u64,
-    /// Bytes of blocks that came over this connection.
-    pub taken: u64,
-}
-
-/// The control words of the rank, as its host has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RankWords {
-    /// `STEP`, loaded after the gate of `epoch` was stored.
-    pub step: u64,
-    /// `HELD`.
-    pub held: u64,
-    /// `VISIBLE_NS`.
-    pub visible: u64,
-    /// The owner's gate that is in force.
-    pub epoch: u64,
-    /// Notices that arrived.
-    pub heard: u64,
-    /// `WISH`.
-    pub wish: u64,
-    /// `IDEAL_NS`.
-    pub ideal: u64,
-    /// `OVERFLOW_BYTES`.
-    pub overflow: u64,
-    /// `HIGH_WATER_BYTES`.
-    pub high_water: u64,
-}
-
+/// Which control words one side writes and the other side's copy of the segment follows, in the order of their frame;
+/// a field without a word is a number that belongs to the frame.
 macro_rules! words {
-    ($name:ident: $($field:ident),*) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of_field:meta])* $field:ident $(= $word:ident)?,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$of_field])* pub $field: u64,)*
+        }
+
         impl $name {
+            /// Reads the words; the other fields are 0.
+            pub fn load(read: impl Fn(usize) -> u64) -> Self {
+                $name { $($field: words!(@of read $($word)?),)* }
+            }
+
+            /// Gives each word with its value.
+            pub fn each(&self, mut store: impl FnMut(usize, u64)) {
+                $($(store(word::$word, self.$field);)?)*
+            }
+
             /// The bytes.
             pub fn encode(&self) -> Vec<u8> {
                 let mut w = Writer::new();
@@ -220,9 +188,61 @@ macro_rules! words {
             }
         }
     };
+    (@of $read:ident $word:ident) => { $read(word::$word) };
+    (@of $read:ident) => { 0 };
 }
-words!(OwnerWords: closed, applied, durable, gate, epoch, hidden, written, commits, from, released, taken);
-words!(RankWords: step, held, visible, epoch, heard, wish, ideal, overflow, high_water);
+
+words! {
+    /// The control words of the owner, as its host has them.
+    OwnerWords {
+        /// The session is over.
+        closed = CLOSED,
+        /// Small records that are committed.
+        applied = APPLIED,
+        /// The last durable step.
+        durable = DURABLE,
+        /// The loop head stops there.
+        gate = GATE,
+        /// How often the gate was set; the rank's side sends it back. Loaded before the gate.
+        epoch = EPOCH,
+        /// Nanoseconds of hidden output.
+        hidden = HIDDEN_NS,
+        /// Bytes made durable.
+        written = WRITTEN_BYTES,
+        /// Commits of the catalog.
+        commits = COMMITS,
+        /// Where the run went back to.
+        from = FROM,
+        /// Position in the mirror's up ring up to which it was released.
+        released,
+        /// Bytes of blocks that came over this connection.
+        taken,
+    }
+}
+
+words! {
+    /// The control words of the rank, as its host has them.
+    RankWords {
+        /// The step that is computed, loaded after the gate of `epoch` was stored.
+        step = STEP,
+        /// Whether it is held.
+        held = HELD,
+        /// Nanoseconds of visible output.
+        visible = VISIBLE_NS,
+        /// The owner's gate that is in force.
+        epoch,
+        /// Notices that arrived.
+        heard,
+        /// Why it wants the run to end.
+        wish = WISH,
+        /// Nanoseconds that the fastest copies would have cost.
+        ideal = IDEAL_NS,
+        /// Bytes that did not fit its buffer.
+        overflow = OVERFLOW_BYTES,
+        /// Most bytes of buffers in use.
+        high_water = HIGH_WATER_BYTES,
+    }
+}
 
 /// Where a block lies, behind the record that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

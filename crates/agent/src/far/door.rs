@@ -1,6 +1,6 @@
 //! The first request of a line says what it is for.
 
-use super::deputy::Deputy;
+use super::proxy::Proxy;
 use super::{name, reading};
 use crate::lock::lock;
 use crate::owner::{Opener, Session};
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// How long an answer may take to leave.
 const LEAVING: Duration = Duration::from_secs(10);
-/// How long a session whose rest is sent may take to be settled: its deputy is kept for a while.
+/// How long a session whose rest is sent may take to be settled: its proxy is kept for a while.
 const SETTLING: Duration = Duration::from_secs(75);
-/// How long an old deputy of a rank that is opened anew may take to give up its seat.
+/// How long an old proxy of a rank that is opened anew may take to give up its seat.
 const VACATING: Duration = Duration::from_secs(15);
 /// Between two attempts of a rank whose seat, or whose rest, is somebody's still.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -34,7 +34,7 @@ pub fn serve(shared: &Arc<Shared>, stream: Box<dyn Duplex>, id: u64, request: Li
         LineRequest::OpenFar { open, host, pid, launched, after } => {
             rank(shared, line, id, &Asked { open, host, pid, launched, after })
         }
-        LineRequest::ResumeFar { key, heard } => match shared.deputies.resume(&key, (line, id, heard)) {
+        LineRequest::ResumeFar { key, heard } => match shared.proxies.resume(&key, (line, id, heard)) {
             Ok(()) => Ok(()),
             Err(back) => {
                 let ((mut line, _, _), e) = *back;
@@ -65,8 +65,8 @@ fn rank(shared: &Arc<Shared>, mut line: Line, id: u64, asked: &Asked) -> Result<
         Ok(both) => both,
         Err(e) => return refuse(&mut line, id, &e),
     };
-    if let Some(deputy) = attach(shared, &mut line, id, session, opened)? {
-        deputy.serve(line);
+    if let Some(proxy) = attach(shared, &mut line, id, session, opened)? {
+        proxy.serve(line);
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ fn attach<'a>(
     id: u64,
     session: Session,
     opened: FarOpened,
-) -> Result<Option<Deputy<'a>>> {
+) -> Result<Option<Proxy<'a>>> {
     let asked = answer(line, id, &opened).and_then(|()| line.receive(Instant::now() + ATTACHING));
     let measures = asked.and_then(|frame| {
         let frame =
@@ -94,8 +94,8 @@ fn attach<'a>(
             return Err(e);
         }
     };
-    match Deputy::attach(shared, session, &opened.opened, &measures) {
-        Ok(deputy) => answer(line, id, &deputy.attached()).map(|()| Some(deputy)),
+    match Proxy::attach(shared, session, &opened.opened, &measures) {
+        Ok(proxy) => answer(line, id, &proxy.attached()).map(|()| Some(proxy)),
         Err(e) => refuse(line, id, &e).map(|()| None),
     }
 }
@@ -136,7 +136,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     let who = Opener::far(asked.pid, host, asked.launched.clone()).bringing(after);
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
-        let going = shared.deputies.evict(&plain(&dir), open.rank);
+        let going = shared.proxies.evict(&plain(&dir), open.rank);
         match shared.runs.open(&open, &who, Some(hears.clone())) {
             Err(e) if e.code() == Code::Conflict && (going || after.is_some()) && Instant::now() < until => {
                 std::thread::sleep(AGAIN);

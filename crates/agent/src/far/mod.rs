@@ -3,16 +3,14 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `door` | the first request of a line: a rank, a rank again after a cut, a reader |
-//! | `deputy` | stands here for a rank: a mirror of its segment, and a seat in the run |
-//! | `mirror` | records and blocks into the mirror, notices and words out of it |
+//! | `proxy` | stands here for a rank: a seat in the run, and the end of its line ([`forebay_link::run`]) |
 //! | `reading` | answers to readers |
 //! | `name` | which directories other hosts may name |
 
-mod deputy;
+mod proxy;
 mod door;
-mod mirror;
 mod name;
 mod reading;
 
-pub use deputy::Deputies;
+pub use proxy::Proxies;
 pub use door::{admin, directory, serve};

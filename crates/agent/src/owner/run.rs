@@ -36,7 +36,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 const DYING: Duration = Duration::from_secs(30);
 /// How long who brings the rest of a dead session may take before a rank begins all the same.
 const BRINGING: Duration = Duration::from_secs(60);
-/// How long ranks on other hosts that do not answer are waited for: their deputies give them up before.
+/// How long ranks on other hosts that do not answer are waited for: their proxies give them up before.
 const LINES: Duration = Duration::from_secs(75);
 /// Between two looks at whether they have come, or answered.
 const ASKED: Duration = Duration::from_millis(5);

@@ -15,7 +15,7 @@ use forebay_types::{ArrayMeta, Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 
-use super::forwarder::{Far, ask};
+use super::relay::{Far, ask};
 use crate::run::Check;
 
 /// How long the run may take to be opened for reading.

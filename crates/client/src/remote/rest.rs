@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{Segment, place};
 use forebay_link::Line;
+use forebay_link::run::Up;
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Elsewhere, Mode, OpenRun, WhenFull};
 use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords, kind};
 use forebay_types::record::{Notice, Record};
 use forebay_types::{Code, Error, Result};
 
-use super::forwarder::{Far, ask, ask_hearing, measures};
-use super::up::Up;
+use super::relay::{Far, ask, ask_hearing, measures};
 use crate::run::{coded, show};
 
 /// How long the other host may take to settle what the old session left.

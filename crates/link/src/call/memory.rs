@@ -121,6 +121,7 @@ impl Peek {
 }
 
 impl Outgoing {
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, Out> {
         lock(&self.out)
     }
@@ -145,6 +146,7 @@ impl Trims for Outgoing {
 }
 
 impl Out {
+    #[inline]
     fn put(&mut self, header: Header, body: &[u8]) {
         if self.waiting.is_empty() && self.ring.send_quietly(&header, &[body]).is_ok() {
             return;
@@ -277,6 +279,7 @@ impl Sender {
     }
 
     /// Counts one byte more when something waits that has none.
+    #[inline]
     pub fn post(&self, header: Header, body: &[u8]) -> usize {
         let mut out = self.outgoing.lock();
         let (parts, last) = body.split_at(last_part(body.len()));
@@ -311,14 +314,17 @@ impl Sender {
         }
     }
 
+    #[inline]
     pub fn wants(&self, request: RequestId) -> bool {
         !self.is_given_up() && !self.is_cancelled(request)
     }
 
+    #[inline]
     fn is_given_up(&self) -> bool {
         self.segment.word(word::ABANDONED).load(Ordering::Relaxed) != 0
     }
 
+    #[inline]
     fn is_cancelled(&self, RequestId { id, slot }: RequestId) -> bool {
         let Some(index) = self.segment.word(word::CANCELLED).load(Ordering::Acquire).checked_sub(1) else {
             return false;
@@ -452,6 +458,7 @@ pub fn breathe(since: Instant) {
 }
 
 /// Where the last part of a reply begins; the parts before it are whole.
+#[inline]
 fn last_part(len: usize) -> usize {
     len.saturating_sub(1) / PART_BYTES * PART_BYTES
 }

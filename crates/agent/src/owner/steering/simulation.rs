@@ -20,7 +20,7 @@ enum GatePlace {
 struct Mirror {
     gate: Option<i64>,
     epoch: u64,
-    /// The gate that the forwarder has stored, with its number, before it loaded the rank's step.
+    /// The gate that the relay has stored, with its number, before it loaded the rank's step.
     stored: u64,
     word: Option<i64>,
     echo: u64,
@@ -234,7 +234,7 @@ impl World {
         self.ranks.iter().all(|r| r.far.as_ref().is_none_or(|m| m.echo == m.epoch))
     }
 
-    /// One access by the forwarder of a rank on another host, or by what it sends; or a rank comes to a successor.
+    /// One access by the relay of a rank on another host, or by what it sends; or a rank comes to a successor.
     fn line(&mut self, r: usize) {
         // The successor takes one event after the other.
         if self.ahead.is_empty() && self.look.is_none() {

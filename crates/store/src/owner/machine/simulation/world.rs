@@ -265,7 +265,7 @@ impl World {
                 self.failed.insert(work.key, work.id);
             }
         }
-        // Deputies die with it, and so do the lines to who brings something.
+        // Proxies die with it, and so do the lines to who brings something.
         let cut = self.rng.one_in(2);
         let lines = self.ranks.values().filter(|r| r.alive && r.far && (cut || r.after.is_some()));
         let lines: Vec<u64> = lines.map(|r| r.session).collect();

@@ -161,14 +161,7 @@ impl Mirror {
 
     /// The rank's words; says whether the helm waits for this.
     pub fn rank(&mut self, words: &RankWords) -> bool {
-        let store = |w: usize, value| self.segment.word(w).store(value, Ordering::SeqCst);
-        store(word::STEP, words.step);
-        store(word::HELD, words.held);
-        store(word::WISH, words.wish);
-        store(word::VISIBLE_NS, words.visible);
-        store(word::IDEAL_NS, words.ideal);
-        store(word::OVERFLOW_BYTES, words.overflow);
-        store(word::HIGH_WATER_BYTES, words.high_water);
+        words.each(|w, value| self.segment.word(w).store(value, Ordering::SeqCst));
         let before = self.segment.word(word::ECHO).swap(words.epoch, Ordering::SeqCst);
         self.heard(words.heard);
         before != words.epoch
@@ -200,19 +193,7 @@ impl Mirror {
         let load = |w: usize| self.segment.word(w).load(Ordering::SeqCst);
         // The epoch first: a gate is stored before it is counted, so the gate is no older.
         let epoch = load(word::EPOCH);
-        OwnerWords {
-            closed: load(word::CLOSED),
-            applied: load(word::APPLIED),
-            durable: load(word::DURABLE),
-            gate: load(word::GATE),
-            epoch,
-            hidden: load(word::HIDDEN_NS),
-            written: load(word::WRITTEN_BYTES),
-            commits: load(word::COMMITS),
-            from: load(word::FROM),
-            released: self.released(),
-            taken,
-        }
+        OwnerWords { epoch, released: self.released(), taken, ..OwnerWords::load(load) }
     }
 
     fn released(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! The forwarder's thread: towards the rank it is the owner of the run, towards the other host the
+//! The relay's thread: towards the rank it is the owner of the run, towards the other host the
 //! rank.
 //!
 //! ```text
@@ -13,17 +13,14 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
 use forebay_link::frame::kind as frame;
-use forebay_link::{Duplex, Line, LineFrame, Message, Wire};
-use forebay_types::codec::Reader;
+use forebay_link::run::RankEnd;
+use forebay_link::{Duplex, Line, Message, Wire};
 use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
-use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, OwnerWords, kind};
+use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, kind};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use super::down::Down;
-use super::up::Up;
 
 /// How long the other host may take to answer a first request; it may have to recover a run.
 const ANSWER: Duration = Duration::from_secs(100);
@@ -56,15 +53,15 @@ pub struct Far {
     pub elsewhere: Elsewhere,
 }
 
-/// Starts a forwarder; gives the rank's end of a connection to it, as if it were the owner.
+/// Starts a relay; gives the rank's end of a connection to it, as if it were the owner.
 pub fn start(far: Far) -> Result<Wire> {
     let line = far.call()?;
     let (ours, theirs) = Wire::pair("run")?;
     std::thread::Builder::new()
-        .name("fb-forward".into())
+        .name("fb-relay".into())
         .spawn(move || {
             process::work_behind();
-            Forwarder { far, wire: ours, line: Some(line), served: None, name: String::new() }.run()
+            Relay { far, wire: ours, line: Some(line), served: None, name: String::new() }.run()
         })
         .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;
     Ok(theirs)
@@ -85,14 +82,13 @@ impl Far {
 /// What there is once the rank has handed over its segment.
 struct Served {
     key: String,
-    up: Up,
-    down: Down,
+    end: RankEnd,
     /// The rank rings it.
     event: Doorbell,
     bell: Bell,
 }
 
-struct Forwarder {
+struct Relay {
     far: Far,
     wire: Wire,
     line: Option<Line>,
@@ -109,7 +105,7 @@ enum End {
     Cut(Error),
 }
 
-impl Forwarder {
+impl Relay {
     fn run(mut self) {
         if let Err(End::Cut(e)) = self.open() {
             return self.give_up(&e);
@@ -205,8 +201,7 @@ impl Forwarder {
         let theirs = event.share()?;
         self.served = Some(Served {
             key,
-            up: Up::new(&segment),
-            down: Down::new(&segment),
+            end: RankEnd::new(&segment),
             event,
             bell: segment.bell(Direction::Up),
         });
@@ -222,9 +217,15 @@ impl Forwarder {
                 Ok(_) => {}
                 Err(_) => return End::Left,
             }
-            match served.turn(line, &mut heard_at) {
-                Ok(true) => continue,
-                Ok(false) => {}
+            match served.end.turn(line) {
+                Ok(turn) => {
+                    if turn.heard {
+                        heard_at = Instant::now();
+                    }
+                    if turn.worked {
+                        continue;
+                    }
+                }
                 Err(e) => return End::Cut(e),
             }
             if heard_at.elapsed() > SILENT {
@@ -279,10 +280,9 @@ impl Forwarder {
     fn resume(&mut self) -> Result<()> {
         let served = self.served.as_mut().ok_or_else(|| Error::internal("no session"))?;
         let mut line = self.far.call()?;
-        let request = LineRequest::ResumeFar { key: served.key.clone(), heard: served.down.heard };
+        let request = LineRequest::ResumeFar { key: served.key.clone(), heard: served.end.heard() };
         let resumed: FarResumed = ask(&mut line, &request, AGAIN)?;
-        served.up.resume(&resumed);
-        served.down.resume();
+        served.end.resume(&resumed);
         self.line = Some(line);
         Ok(())
     }
@@ -296,63 +296,22 @@ impl Forwarder {
             e.text(),
             place.display()
         );
-        served.down.last_word(&Error::new(e.code(), text));
+        served.end.last_word(&Error::new(e.code(), text));
     }
 }
 
 impl Served {
-    /// One round; says whether there was something to do.
-    fn turn(&mut self, line: &mut Line, heard_at: &mut Instant) -> Result<bool> {
-        let mut any = line.fill()?;
-        if any {
-            *heard_at = Instant::now();
-        }
-        while let Some(frame) = line.next_frame()? {
-            any = true;
-            self.hear(line, &frame)?;
-        }
-        self.down.flush();
-        any |= self.up.pump(line, self.down.epoch, self.down.heard)?;
-        line.flush()?;
-        Ok(any)
-    }
-
-    fn hear(&mut self, line: &Line, frame: &LineFrame) -> Result<()> {
-        let body = line.body(frame);
-        match frame.header.kind {
-            kind::NOTICE => self.down.notice(frame.header.id, body),
-            kind::OWNER => {
-                let words = OwnerWords::decode(body)?;
-                self.down.words(&words);
-                self.up.words_of_owner(&words);
-            }
-            kind::RELEASED => self.up.released(body)?,
-            kind::WATCHED => {
-                let mut r = Reader::new(body);
-                while r.remaining() > 0 {
-                    self.up.watch(r.u32()?, r.u32()? != 0);
-                }
-            }
-            other => {
-                let text = format!("a frame of kind {other} came from the owner of a run");
-                return Err(Error::new(Code::Corrupt, text));
-            }
-        }
-        Ok(())
-    }
-
     /// Sleeps until the rank rings, the line has something, or it is time to look.
     fn sleep(&mut self, line: &Line, wire: &Wire) -> Result<()> {
         self.bell.prepare_sleep();
-        if !self.up.pending() {
+        if !self.end.pending() {
             let out = if line.waiting() > 0 { PollFlags::OUT } else { PollFlags::empty() };
             let mut fds = [
                 PollFd::new(&self.event, PollFlags::IN),
                 PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out),
                 PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN | PollFlags::RDHUP),
             ];
-            let pause = if self.down.waits() { Duration::from_millis(5) } else { self.up.pause() };
-            let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+            let pause = Timespec { tv_sec: 0, tv_nsec: self.end.pause().subsec_nanos().into() };
             match poll(&mut fds, Some(&pause)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(Error::io("cannot wait for a line", e)),

@@ -1,4 +1,4 @@
-//! A deputy: it stands at the store's host for a rank on another one. Towards the owner it is a rank
+//! A proxy: it stands at the store's host for a rank on another one. Towards the owner it is a rank
 //! with a segment and a seat; it has no memory of its own beyond the mirror.
 //!
 //! ```text
@@ -6,16 +6,15 @@
 //!     +--rank left--> ended  +--too late--> ended: what came is written, a torn step is not listed
 //! ```
 
-use super::mirror::Mirror;
 use crate::lock::lock;
 use crate::owner::Session;
 use crate::service::Shared;
 use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
 use forebay_link::frame::{Header, kind as frame};
-use forebay_link::{Line, LineFrame};
-use forebay_types::codec::Writer;
+use forebay_link::Line;
+use forebay_link::run::{News, StoreEnd};
 use forebay_types::control::{RunOpened, word};
-use forebay_types::line::{FarAttached, Measures, OwnerWords, RankWords, kind};
+use forebay_types::line::{FarAttached, Measures};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -28,22 +27,14 @@ use std::time::{Duration, Instant};
 
 /// A line on which nothing came for so long is cut.
 const SILENT: Duration = Duration::from_secs(6);
-/// A deputy whose line is cut is kept for so long.
+/// A proxy whose line is cut is kept for so long.
 const KEPT: Duration = Duration::from_secs(60);
 /// And for so long when the other side closed the line without a good-bye.
 const CLOSED: Duration = Duration::from_secs(10);
 /// A session may take so long to be put away after the good-bye.
 const GOING: Duration = Duration::from_millis(300);
-/// The owner's words are told so often in any case, as a sign of life.
-const ALIVE: Duration = Duration::from_millis(500);
-/// Between two looks at words and blocks while the owner has something of the rank.
-const BUSY: Duration = Duration::from_millis(1);
-/// Otherwise.
-const IDLE: Duration = Duration::from_millis(100);
-/// Notices and words wait while so many bytes wait for the line.
-const BACKLOG: usize = 1 << 20;
-/// Bytes of a block are received in pieces of at most this many.
-const PART: usize = 256 << 10;
+/// Between two looks whether the rank's side has called again.
+const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes that a rank's segment may have here.
 const LARGEST: u64 = 1 << 40;
 
@@ -61,14 +52,14 @@ struct KeptLine {
     evicted: Arc<AtomicBool>,
 }
 
-/// The deputies of an agent, by key.
+/// The proxies of an agent, by key.
 #[derive(Default)]
-pub struct Deputies {
+pub struct Proxies {
     table: Mutex<HashMap<String, KeptLine>>,
 }
 
-impl Deputies {
-    /// Hands a line that was opened again to its deputy.
+impl Proxies {
+    /// Hands a line that was opened again to its proxy.
     pub fn resume(&self, key: &str, again: Again) -> Result<(), Box<(Again, Error)>> {
         let gone = || {
             let text = "nobody keeps this session any more; open the run again, what was acknowledged is sent again then";
@@ -81,7 +72,7 @@ impl Deputies {
         Ok(())
     }
 
-    /// A rank is opened anew: a deputy of it that waits for its line does so in vain. Says whether there
+    /// A rank is opened anew: a proxy of it that waits for its line does so in vain. Says whether there
     /// is one, which gives its seat up in a moment.
     pub fn evict(&self, run: &Path, rank: u32) -> bool {
         let same = |k: &&KeptLine| k.run == run && k.rank == rank && k.waits.load(Ordering::SeqCst);
@@ -92,12 +83,12 @@ impl Deputies {
     }
 }
 
-/// A deputy on its connection's thread.
-pub struct Deputy<'a> {
+/// A proxy on its connection's thread.
+pub struct Proxy<'a> {
     shared: &'a Arc<Shared>,
     session: Session,
     segment: Segment,
-    mirror: Mirror,
+    end: StoreEnd,
     doorbell: Doorbell,
     /// The owner rings it, and who opens the line again.
     event: Doorbell,
@@ -105,23 +96,16 @@ pub struct Deputy<'a> {
     key: String,
     waits: Arc<AtomicBool>,
     evicted: Arc<AtomicBool>,
-    told: OwnerWords,
-    told_at: Option<Instant>,
-    taken: u64,
-    /// The block that the bytes that come belong to.
-    current: Option<(u32, u64)>,
-    /// Where they are received, before they are copied there.
-    aside: Vec<u8>,
 }
 
-impl<'a> Deputy<'a> {
+impl<'a> Proxy<'a> {
     /// Makes the mirror and takes the seat.
     pub fn attach(
         shared: &'a Arc<Shared>,
         session: Session,
         opened: &RunOpened,
         measures: &Measures,
-    ) -> Result<Deputy<'a>> {
+    ) -> Result<Proxy<'a>> {
         let built = build(&session, opened, measures);
         let (segment, doorbell, event) = match built {
             Ok(parts) => parts,
@@ -142,9 +126,9 @@ impl<'a> Deputy<'a> {
             waits: waits.clone(),
             evicted: evicted.clone(),
         };
-        lock(&shared.deputies.table).insert(key.clone(), kept);
-        Ok(Deputy {
-            mirror: Mirror::new(&segment),
+        lock(&shared.proxies.table).insert(key.clone(), kept);
+        Ok(Proxy {
+            end: StoreEnd::new(&segment),
             shared,
             session,
             segment,
@@ -154,11 +138,6 @@ impl<'a> Deputy<'a> {
             key,
             waits,
             evicted,
-            told: OwnerWords::default(),
-            told_at: None,
-            taken: 0,
-            current: None,
-            aside: vec![0; PART],
         })
     }
 
@@ -196,30 +175,26 @@ impl<'a> Deputy<'a> {
 
     fn end(self) {
         self.waits.store(true, Ordering::SeqCst);
-        self.segment.word(word::LEFT).store(1, Ordering::SeqCst);
+        self.end.leave();
         self.session.end();
-        lock(&self.shared.deputies.table).remove(&self.key);
+        lock(&self.shared.proxies.table).remove(&self.key);
     }
 
     /// A rank that has said good-bye goes before the owner has put its session away.
     fn ends_soon(&self) -> bool {
         let until = Instant::now() + GOING;
-        while !self.is_over() && Instant::now() < until {
+        while !self.end.is_over() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.is_over()
-    }
-
-    fn is_over(&self) -> bool {
-        self.segment.word(word::CLOSED).load(Ordering::SeqCst) != 0
+        self.end.is_over()
     }
 
     /// Waits for the rank's side to call again, and answers it.
     fn await_again(&mut self, patience: Duration) -> Option<Line> {
         let until = Instant::now() + patience;
-        while !self.shared.stop.given() && !self.is_over() && !self.evicted.load(Ordering::SeqCst) {
+        while !self.shared.stop.given() && !self.end.is_over() && !self.evicted.load(Ordering::SeqCst) {
             let left = until.saturating_duration_since(Instant::now());
-            match self.again.recv_timeout(left.min(IDLE)) {
+            match self.again.recv_timeout(left.min(LOOK)) {
                 Ok(again) => {
                     self.waits.store(false, Ordering::SeqCst);
                     return Some(self.take_up(again));
@@ -232,13 +207,10 @@ impl<'a> Deputy<'a> {
     }
 
     fn take_up(&mut self, (mut line, id, heard): Again) -> Line {
-        let resumed = self.mirror.resume(heard);
+        let resumed = self.end.resume(heard);
         let json = serde_json::to_vec(&resumed).unwrap_or_default();
         line.push(Header::new(frame::ANSWER, id), &json, &[]);
-        (self.taken, self.current, self.told_at) = (0, None, None);
-        for (index, watched) in self.mirror.watched(true) {
-            push_watched(&mut line, index, watched);
-        }
+        self.end.tell_again(&mut line);
         self.say("the line is open again");
         line
     }
@@ -252,7 +224,7 @@ impl<'a> Deputy<'a> {
             }
             let before = line.received();
             match self.turn(line) {
-                Err(e) if e.code() == Code::ServerLost && self.is_over() => return Ok(()),
+                Err(e) if e.code() == Code::ServerLost && self.end.is_over() => return Ok(()),
                 Err(e) => return Err(e),
                 Ok(()) => {}
             }
@@ -274,111 +246,28 @@ impl<'a> Deputy<'a> {
     }
 
     fn turn(&mut self, line: &mut Line) -> Result<()> {
-        line.fill()?;
-        loop {
-            if line.bulk() > 0 && !self.bulk(line)? {
-                break;
+        let Proxy { end, doorbell, shared, .. } = self;
+        end.turn(line, |News { of_block, of_gate }| {
+            if of_block {
+                doorbell.ring();
             }
-            match line.next_frame()? {
-                Some(frame) => self.hear(line, &frame)?,
-                None if line.bulk() > 0 => {}
-                None => break,
+            if of_gate {
+                shared.heart.look_again();
             }
-        }
-        self.tell(line)?;
-        line.flush().map(drop)
-    }
-
-    /// Bytes of a block go where they belong; says whether all that were due are there.
-    fn bulk(&mut self, line: &mut Line) -> Result<bool> {
-        while line.bulk() > 0 {
-            if self.current.is_some_and(|(index, _)| !self.mirror.awaits(index)) {
-                self.current = None; // given up meanwhile: what comes of it is passed over
-            }
-            let n = line.take_bulk(&mut self.aside)?;
-            if n == 0 {
-                return Ok(false);
-            }
-            self.taken += n as u64;
-            if let Some((index, at)) = self.current {
-                self.mirror.fill(index, at, &self.aside[..n]);
-                self.current = Some((index, at + n as u64));
-                if self.mirror.came(index, n as u64) {
-                    self.doorbell.ring();
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    fn hear(&mut self, line: &Line, frame: &LineFrame) -> Result<()> {
-        let body = line.body(frame);
-        match frame.header.kind {
-            kind::RECORDS => self.mirror.records(body),
-            kind::BLOCK => {
-                self.current = self.mirror.place(body, line.bulk())?;
-                Ok(())
-            }
-            kind::RANK => {
-                if self.mirror.rank(&RankWords::decode(body)?) {
-                    self.shared.heart.look_again();
-                }
-                Ok(())
-            }
-            kind::CURVE => self.mirror.curve(body),
-            other => Err(Error::new(Code::Corrupt, format!("a frame of kind {other} came from a rank"))),
-        }
-    }
-
-    /// Notices, words, released blocks and watched curves to the rank.
-    fn tell(&mut self, line: &mut Line) -> Result<()> {
-        if line.waiting() > BACKLOG {
-            return Ok(());
-        }
-        // Read before the notices: what they belong to is told behind them.
-        let words = self.mirror.owner(self.taken);
-        let from = || self.segment.word(word::FROM).load(Ordering::SeqCst);
-        while let Some((number, bytes)) = self.mirror.notice()? {
-            // Where the run went back to is told before the answers that count on it.
-            let now = from();
-            if now != self.told.from {
-                self.told.from = now;
-                line.push(Header::new(kind::OWNER, 0), b"", &[&self.told.encode()]);
-            }
-            line.push(Header::new(kind::NOTICE, number), b"", &[bytes]);
-        }
-        let words = OwnerWords { from: from(), ..words };
-        let back = self.mirror.reap();
-        if !back.is_empty() {
-            let mut w = Writer::new();
-            for (index, made) in &back {
-                w.u32(*index).u32(*made);
-            }
-            line.push(Header::new(kind::RELEASED, 0), b"", &[&w.finish()]);
-        }
-        for (index, watched) in self.mirror.watched(false) {
-            push_watched(line, index, watched);
-        }
-        if words != self.told || self.told_at.is_none_or(|at| at.elapsed() > ALIVE) {
-            line.push(Header::new(kind::OWNER, 0), b"", &[&words.encode()]);
-            (self.told, self.told_at) = (words, Some(Instant::now()));
-        }
-        Ok(())
+        })
     }
 
     fn sleep(&mut self, line: &Line) -> Result<()> {
         let bell = self.segment.bell(Direction::Down);
         bell.prepare_sleep();
-        let news = self.mirror.has_notice() || self.mirror.owner(self.taken).epoch != self.told.epoch;
-        if !news {
+        if !self.end.has_news() {
             let out = if line.waiting() > 0 { PollFlags::OUT } else { PollFlags::empty() };
             let mut fds = [
                 PollFd::new(&self.event, PollFlags::IN),
                 PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out),
                 PollFd::from_borrowed_fd(self.shared.stop.as_fd(), PollFlags::IN),
             ];
-            let pause = if self.mirror.is_busy() { BUSY } else { IDLE };
-            let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+            let pause = Timespec { tv_sec: 0, tv_nsec: self.end.pause().subsec_nanos().into() };
             match poll(&mut fds, Some(&pause)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(Error::io("cannot wait for a line", e)),
@@ -388,12 +277,6 @@ impl<'a> Deputy<'a> {
         self.event.clear();
         Ok(())
     }
-}
-
-fn push_watched(line: &mut Line, index: u32, watched: bool) {
-    let mut w = Writer::new();
-    w.u32(index).u32(u32::from(watched));
-    line.push(Header::new(kind::WATCHED, 0), b"", &[&w.finish()]);
 }
 
 /// The mirror's segment, the doorbell of the owner and our own.

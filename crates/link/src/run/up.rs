@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
-use forebay_link::frame::Header;
-use forebay_link::{Line, line::BULK_PREFIX};
+use crate::frame::Header;
+use crate::line::{BULK_PREFIX, Line};
 use forebay_types::codec::{Reader, Writer};
-use forebay_types::control::{Ask, word};
+use forebay_types::control::Ask;
 use forebay_types::line::{BlockPlace, FarResumed, Left, OwnerWords, RankWords, kind, put_record};
 use forebay_types::record::{Payload, Record};
 use forebay_types::watch::Declare;
@@ -256,12 +256,8 @@ impl Up {
         if quiet < WORDS && !urgent {
             return false;
         }
-        let load = |w| self.segment.word(w).load(Ordering::SeqCst);
-        let step = load(word::STEP);
-        let [held, visible, wish] = [word::HELD, word::VISIBLE_NS, word::WISH].map(load);
-        let [ideal, overflow, high_water] =
-            [word::IDEAL_NS, word::OVERFLOW_BYTES, word::HIGH_WATER_BYTES].map(load);
-        let now = RankWords { step, held, visible, epoch, heard, wish, ideal, overflow, high_water };
+        let words = RankWords::load(|w| self.segment.word(w).load(Ordering::SeqCst));
+        let now = RankWords { epoch, heard, ..words };
         if now == self.told && quiet < ALIVE {
             return false;
         }

@@ -75,12 +75,13 @@ impl Down {
         let store = |w: usize, value| self.segment.word(w).store(value, Ordering::SeqCst);
         self.beats += 1;
         store(word::HEARTBEAT, self.beats);
-        store(word::COMMITS, words.commits);
-        store(word::FROM, words.from);
+        words.each(|w, value| match w {
+            word::CLOSED | word::GATE | word::EPOCH | word::APPLIED | word::DURABLE => {}
+            _ => store(w, value),
+        });
+        // Whoever sees these finds the commit counted.
         self.segment.word(word::APPLIED).fetch_max(words.applied, Ordering::SeqCst);
         self.segment.word(word::DURABLE).fetch_max(words.durable, Ordering::SeqCst);
-        store(word::HIDDEN_NS, words.hidden);
-        store(word::WRITTEN_BYTES, words.written);
         if words.epoch != self.epoch {
             store(word::GATE, words.gate);
             self.epoch = words.epoch;
