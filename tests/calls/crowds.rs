@@ -121,6 +121,10 @@ fn a_server_of_little_address_space_serves_several_clients_and_says_whose_limit_
         assert!(e.text().contains(says), "{e}");
     }
     is_announced_still(&world, &server);
+    // Whom it has no room for is served by another one.
+    let _roomy = world.server("roomy", 1);
+    let more: Vec<Client> = (0..4).map(|_| world.client()).collect();
+    more.iter().for_each(|client| drop(client.call("void", vec![], None).unwrap()));
 }
 
 #[test]

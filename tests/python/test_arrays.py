@@ -249,6 +249,11 @@ def test_masked_elements_are_refused_and_not_unmasked(run_dir: Path) -> None:
             s.put("mask", np.ma.getmaskarray(masked))
         run.put("x", np.ma.array([1.0, 2.0]))  # nothing is masked
         np.testing.assert_array_equal(run["x"], [1.0, 2.0])
+        with pytest.raises(fb.BadArgument, match="a masked value stands in the list"):
+            run.put("y", [1.0, np.ma.masked])
+        with pytest.raises((fb.BadArgument, TypeError), match="a masked value"):
+            run.attrs["m"] = np.ma.masked
+        assert "y" not in run and "m" not in run.attrs
         t = run.table("t", {"v": "f64"})
         t.insert([(v,) for v in masked])
         np.testing.assert_array_equal(t.select()["v"], [1.0, np.nan, 3.0])

@@ -175,6 +175,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("in_memory", "the words of Run::unwritten and of the command"),
     ("Run::abandon", "for interpreters that end on Ctrl-C; C ends by the signal itself"),
     ("Run::interrupted", "as Run::abandon"),
+    ("Run::looped", "for interpreters that end by an error; a C program that does has not closed the run"),
     ("Run::on_late", "for interpreters, which have warnings of their own; C says it in fb_open_opts.late"),
     ("Run::on_wait", "for interpreters, which look for Ctrl-C while a call waits; C has signals"),
     ("KeptSnapshots::nth", "counting from the end is an index into what fb_snapshots gives"),

@@ -7,10 +7,10 @@
 //! | `reading` | answers to readers |
 //! | `name` | which directories other hosts may name |
 
-mod proxy;
 mod door;
 mod name;
+mod proxy;
 mod reading;
 
-pub use proxy::Proxies;
 pub use door::{admin, directory, serve};
+pub use proxy::Proxies;

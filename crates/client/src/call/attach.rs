@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Process, ProcessState, limits};
+use forebay_link::call::NotLetIn;
 use forebay_link::standing;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
@@ -77,8 +78,9 @@ impl Knock<'_> {
 }
 
 /// What a failed attachment says.
-fn judged(e: Error) -> Sent {
+fn judged(NotLetIn { error: e, is_full }: NotLetIn) -> Sent {
     match e.code() {
+        _ if is_full => Sent::Unreached(e),
         Code::ServerLost | Code::NotFound => Sent::Lost(e),
         // It may be well, and another one better.
         Code::Timeout | Code::Corrupt | Code::Closed => Sent::Unreached(e),

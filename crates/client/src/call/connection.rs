@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 use std::time::Duration;
 
 use forebay_arena::{Block, Doorbell, place};
-use forebay_link::call::{self, Arrived, Flusher, Peek, Receiver, Sender, Target};
+use forebay_link::call::{self, Arrived, Flusher, NotLetIn, Peek, Receiver, Sender, Target};
 use forebay_link::net::{Address, Fingerprint, Key};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, Header, PeerState, QuickMap, Transport};
@@ -174,7 +174,7 @@ fn door(info: &ServerInfo, reach: &Reach) -> Result<Option<(Address, Key)>> {
 
 impl Connection {
     /// Attaches to a server.
-    pub fn attach(info: Arc<ServerInfo>, client: &Client, reach: &Reach) -> Result<Connection> {
+    pub fn attach(info: Arc<ServerInfo>, client: &Client, reach: &Reach) -> Result<Connection, NotLetIn> {
         let is_near = info.place.is_empty() || info.place == place::here();
         let knock = Knock::at(&info);
         let (sender, receiver) = call::dial(&Target {

@@ -299,6 +299,8 @@ impl<'a> Future<'a> {
     fn nobody(&self, cause: Option<Error>) -> Error {
         let name = self.offer.signature.name();
         match cause {
+            // They are there, and have no room.
+            Some(e) if e.code() == Code::Full => e.within(name),
             Some(e) if self.bound.is_some() => Error::new(
                 Code::ServerLost,
                 format!("{name}: {e}; the arrays it held are lost with it: make them anew on another server"),

@@ -14,10 +14,10 @@
 //!
 //! What goes up and down between the segment here and its mirror there is [`forebay_link::run`]'s.
 
-mod relay;
 mod reader;
+mod relay;
 mod rest;
 
-pub use relay::{Dial, Far, start};
 pub use reader::{FarArray, FarReader};
+pub use relay::{Dial, Far, start};
 pub use rest::{Sent, any_rest, forget_rests, send_rests};

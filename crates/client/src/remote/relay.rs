@@ -199,12 +199,8 @@ impl Relay {
         let FarAttached { key } = ask(line, &LineRequest::AttachFar(measures(&segment)), ANSWER)?;
         let event = Doorbell::new()?;
         let theirs = event.share()?;
-        self.served = Some(Served {
-            key,
-            end: RankEnd::new(&segment),
-            event,
-            bell: segment.bell(Direction::Up),
-        });
+        self.served =
+            Some(Served { key, end: RankEnd::new(&segment), event, bell: segment.bell(Direction::Up) });
         Ok(theirs)
     }
 

@@ -41,27 +41,49 @@ pub struct Target<'a> {
     pub still: &'a dyn Fn(Option<Process>) -> Result<()>,
 }
 
+/// Why a client did not get in.
+#[derive(Clone, Debug)]
+pub struct NotLetIn {
+    /// What there is to say of it.
+    pub error: Error,
+    /// The server has no room for it; another one may have.
+    pub is_full: bool,
+}
+
+impl From<Error> for NotLetIn {
+    fn from(error: Error) -> NotLetIn {
+        NotLetIn { error, is_full: false }
+    }
+}
+
+impl NotLetIn {
+    fn answered(error: Error) -> NotLetIn {
+        NotLetIn { is_full: error.code() == Code::Full, error }
+    }
+}
+
 /// Attaches a client to a server. `ServerLost` when it is gone, or another one by now.
-pub fn dial(to: &Target) -> Result<(Sender, Receiver)> {
+pub fn dial(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
     match &to.door {
         None if to.by_socket => by_memory(to),
         // A socket that is not to be seen from here: in a container, say.
-        Some(door) if to.by_socket => by_memory(to).or_else(|e| match e.code() {
+        Some(door) if to.by_socket => by_memory(to).or_else(|e| match e.error.code() {
             Code::NotFound => by_network(to, door),
             _ => Err(e),
         }),
         Some(door) => by_network(to, door),
-        None => Err(unreachable(to.server)),
+        None => Err(unreachable(to.server).into()),
     }
 }
 
-fn by_memory(to: &Target) -> Result<(Sender, Receiver)> {
+fn by_memory(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
     let mut wire = greet(to, Path::new(&to.server.socket))?;
     let mut link = memory::link(to.server.room)?;
     let request = ServerRequest::Attach { client: to.client };
     let shared = to.doorbell.share()?;
     let fds = [link.segment().fd(), shared.as_fd()];
-    let (answer, theirs) = wire.ask_while(&request, &fds, |process| (to.still)(process))?;
+    let (answer, theirs) =
+        wire.ask_while(&request, &fds, |process| (to.still)(process)).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
     let bell = theirs.into_iter().next();
     let bell = bell.ok_or_else(|| Error::new(Code::Corrupt, "a server has no doorbell"))?;
@@ -72,9 +94,10 @@ fn by_memory(to: &Target) -> Result<(Sender, Receiver)> {
     Ok((Sender(SendingWay::Memory(Box::new(sender))), Receiver(ReceivingWay::Memory(receiver))))
 }
 
-fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<(Sender, Receiver)> {
+fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<(Sender, Receiver), NotLetIn> {
     let mut wire = greet_there(address, &key.clone().into())?;
-    let (answer, _) = wire.ask_with(&ServerRequest::Attach { client: to.client }, &[], PATIENCE)?;
+    let request = ServerRequest::Attach { client: to.client };
+    let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
     let pool = Pool::new(&Budget::new(room()));
     let link = wire.into_link(pool.clone())?;

@@ -69,11 +69,11 @@ pub(super) struct Sender {
 }
 
 struct Outgoing {
-    out: Mutex<Out>,
+    out: Mutex<OutRing>,
     watched: AtomicBool,
 }
 
-struct Out {
+struct OutRing {
     ring: ShmSender,
     /// What the ring had no room for.
     waiting: VecDeque<(Header, Vec<u8>)>,
@@ -122,7 +122,7 @@ impl Peek {
 
 impl Outgoing {
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Out> {
+    fn lock(&self) -> MutexGuard<'_, OutRing> {
         lock(&self.out)
     }
 }
@@ -145,7 +145,7 @@ impl Trims for Outgoing {
     }
 }
 
-impl Out {
+impl OutRing {
     #[inline]
     fn put(&mut self, header: Header, body: &[u8]) {
         if self.waiting.is_empty() && self.ring.send_quietly(&header, &[body]).is_ok() {
@@ -227,7 +227,7 @@ impl Sender {
         lent: Option<Lent>,
         watch: Option<Watch>,
     ) -> Sender {
-        let out = Mutex::new(Out { ring, waiting: VecDeque::new(), bytes: 0, lent });
+        let out = Mutex::new(OutRing { ring, waiting: VecDeque::new(), bytes: 0, lent });
         let outgoing = Arc::new(Outgoing { out, watched: AtomicBool::new(false) });
         Sender { segment, wire, outgoing, watch: watch.map(Mutex::new), cancelled: OnceLock::new() }
     }

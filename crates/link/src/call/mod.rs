@@ -36,7 +36,7 @@ use std::os::fd::BorrowedFd;
 
 pub use crate::net::Flusher;
 pub use accept::Accepted;
-pub use dial::{Target, dial};
+pub use dial::{NotLetIn, Target, dial};
 pub use memory::{BLOCKS, Peek, breathe, room};
 
 /// The sending end.

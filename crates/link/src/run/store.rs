@@ -4,7 +4,7 @@
 use super::mirror::Mirror;
 use crate::frame::Header;
 use crate::line::{Line, LineFrame};
-use forebay_arena::{Direction, Segment};
+use forebay_arena::Segment;
 use forebay_types::codec::Writer;
 use forebay_types::control::word;
 use forebay_types::line::{FarResumed, OwnerWords, RankWords, kind};

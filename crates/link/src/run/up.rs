@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
 use crate::frame::Header;
 use crate::line::{BULK_PREFIX, Line};
+use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
 use forebay_types::codec::{Reader, Writer};
 use forebay_types::control::Ask;
 use forebay_types::line::{BlockPlace, FarResumed, Left, OwnerWords, RankWords, kind, put_record};
