@@ -9,6 +9,7 @@
 //! | [`call`] | the link of calls: one contract, whichever way it goes | looking, then a doorbell and sockets |
 //! | [`run`] | both ends of a run that is written from another host | - |
 //! | [`shm`] | frames in the rings of a shared segment | polling, then futex or doorbell |
+//! | [`silence`] | how long nothing may be heard of whom: one table | - |
 //! | [`standing`] | who serves and waits itself: somebody stands in for it meanwhile | - |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
 //!
@@ -34,6 +35,7 @@ pub mod net;
 pub mod pool;
 pub mod run;
 pub mod shm;
+pub mod silence;
 pub mod standing;
 pub mod watch;
 pub mod wire;

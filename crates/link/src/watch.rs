@@ -4,14 +4,12 @@
 //! segment stands still when it is stopped, or starved; `/proc` tells these two apart. Busy is
 //! not dead: a heart beats on its own thread, however long a service computes.
 
+use crate::silence::STILL;
 pub use crate::wire::hung_up;
 use forebay_arena::{Process, ProcessState, Segment};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// A heart that stood still for so long is looked at more closely.
-pub const STILL: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// What the other process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use forebay_link::silence::HEART;
+
 use crate::peer::lock;
 use crate::shared::Shared;
 
-/// Time between beats.
-const BEAT: Duration = Duration::from_millis(200);
 /// The same while replies wait for room in a ring.
 const FAST: Duration = Duration::from_millis(1);
 
@@ -21,7 +21,7 @@ const FAST: Duration = Duration::from_millis(1);
 pub(crate) fn run(shared: Arc<Shared>) {
     while !shared.stopping() {
         let waiting = beat(&shared);
-        shared.nap(if waiting { FAST } else { BEAT });
+        shared.nap(if waiting { FAST } else { HEART });
     }
 }
 

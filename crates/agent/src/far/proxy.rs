@@ -13,6 +13,7 @@ use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
 use forebay_link::Line;
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::run::{News, StoreEnd};
+use forebay_link::silence::OF_RANK;
 use forebay_types::control::{RunOpened, word};
 use forebay_types::line::{FarAttached, Measures};
 use forebay_types::{Code, Error, Result};
@@ -25,8 +26,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A line on which nothing came for so long is cut.
-const SILENT: Duration = Duration::from_secs(6);
 /// A proxy whose line is cut is kept for so long.
 const KEPT: Duration = Duration::from_secs(60);
 /// And for so long when the other side closed the line without a good-bye.
@@ -237,8 +236,8 @@ impl<'a> Proxy<'a> {
                 heard_at = Instant::now();
                 continue;
             }
-            if heard_at.elapsed() > SILENT {
-                let text = format!("nothing has come from the rank for {} s", SILENT.as_secs());
+            if heard_at.elapsed() > OF_RANK.lost {
+                let text = format!("nothing has come from the rank for {} s", OF_RANK.lost.as_secs());
                 return Err(Error::new(Code::Timeout, text));
             }
             self.sleep(line)?;

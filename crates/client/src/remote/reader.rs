@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_link::Line;
 use forebay_link::frame::{Header, kind as frame};
+use forebay_link::silence::OF_ANSWER;
 use forebay_types::codec::{Reader as Bytes, Writer};
 use forebay_types::line::{LineRequest, kind};
 use forebay_types::reading::{MORE, Question, Wanted, take_array, take_rows};
@@ -20,8 +21,6 @@ use crate::run::Check;
 
 /// How long the run may take to be opened for reading.
 const OPENING: Duration = Duration::from_secs(30);
-/// How long an answer may keep us waiting without a byte.
-const SILENT: Duration = Duration::from_secs(120);
 /// Between two looks at the user's check.
 const SLICE: Duration = Duration::from_millis(100);
 /// Questions under way.
@@ -254,8 +253,8 @@ impl FarReader {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(Error::io("cannot wait for an answer", e)),
             }
-            if heard.elapsed() > SILENT {
-                let text = format!("{} has not answered for {} s", self.far.url, SILENT.as_secs());
+            if heard.elapsed() > OF_ANSWER {
+                let text = format!("{} has not answered for {} s", self.far.url, OF_ANSWER.as_secs());
                 return Err(Error::new(Code::Timeout, text));
             }
         }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
 use forebay_link::frame::kind as frame;
 use forebay_link::run::RankEnd;
+use forebay_link::silence::OF_STORE;
 use forebay_link::{Duplex, Line, Message, Wire};
 use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
 use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, kind};
@@ -26,8 +27,6 @@ use serde_json::Value;
 const ANSWER: Duration = Duration::from_secs(100);
 /// How long it may take to answer when the line is opened again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// A line on which nothing came for so long is cut.
-const SILENT: Duration = Duration::from_secs(4);
 /// Between two attempts to open the line again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a last frame may take to leave.
@@ -224,8 +223,9 @@ impl Relay {
                 }
                 Err(e) => return End::Cut(e),
             }
-            if heard_at.elapsed() > SILENT {
-                return End::Cut(Error::new(Code::ServerLost, "nothing has come over the line for 4 s"));
+            if heard_at.elapsed() > OF_STORE.lost {
+                let text = format!("nothing has come over the line for {} s", OF_STORE.lost.as_secs());
+                return End::Cut(Error::new(Code::ServerLost, text));
             }
             if let Err(e) = served.sleep(line, &self.wire) {
                 return End::Cut(e);

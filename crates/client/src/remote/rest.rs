@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Segment, place};
 use forebay_link::Line;
 use forebay_link::run::Up;
+use forebay_link::silence::OF_REST;
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Elsewhere, Mode, OpenRun, WhenFull};
 use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords, kind};
@@ -18,8 +19,6 @@ use crate::run::{coded, show};
 
 /// How long the other host may take to settle what the old session left.
 const SETTLING: Duration = Duration::from_secs(90);
-/// A line on which nothing came for so long is cut.
-const SILENT: Duration = Duration::from_secs(10);
 
 /// A segment that was left, and the session it belonged to.
 struct Rest {
@@ -181,8 +180,8 @@ fn drive(line: &mut Line, up: &mut Up) -> Result<Vec<Error>> {
                 _ => {}
             }
         }
-        if !any && heard.elapsed() > SILENT {
-            return Err(Error::new(Code::ServerLost, "nothing has come over the line for 10 s"));
+        if !any && heard.elapsed() > OF_REST {
+            return Err(Error::new(Code::ServerLost, format!("nothing has come over the line for {} s", OF_REST.as_secs())));
         }
     }
 }

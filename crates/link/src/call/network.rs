@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Who waits for room looks up so often.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two signs of life.
-const BEATS: Duration = Duration::from_secs(1);
 
 pub(super) struct Sender {
     sender: NetSender,
@@ -197,7 +195,7 @@ impl Sender {
     /// Now and then, while the client waits for something.
     pub fn beat(&self) {
         let mut beaten = lock(&self.beaten);
-        if self.requests.are_there() && beaten.elapsed() >= BEATS {
+        if self.requests.are_there() && beaten.elapsed() >= crate::silence::BEAT {
             *beaten = Instant::now();
             // What waits to go is a sign of life itself.
             if !self.sender.waits() {

@@ -4,6 +4,7 @@
 use super::mirror::Mirror;
 use crate::frame::Header;
 use crate::line::{Line, LineFrame};
+use crate::silence::OF_STORE;
 use forebay_arena::Segment;
 use forebay_types::codec::Writer;
 use forebay_types::control::word;
@@ -12,8 +13,6 @@ use forebay_types::{Code, Error, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The owner's words are told so often in any case, as a sign of life.
-const ALIVE: Duration = Duration::from_millis(500);
 /// Between two looks at words and blocks while the owner has something of the rank, and otherwise.
 const BUSY: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(100);
@@ -143,7 +142,7 @@ impl StoreEnd {
             line.push(Header::new(kind::RELEASED, 0), b"", &[&w.finish()]);
         }
         self.tell_watched(line, false);
-        if words != self.told || self.told_at.is_none_or(|at| at.elapsed() > ALIVE) {
+        if words != self.told || self.told_at.is_none_or(|at| at.elapsed() > OF_STORE.says) {
             line.push(Header::new(kind::OWNER, 0), b"", &[&words.encode()]);
             (self.told, self.told_at) = (words, Some(Instant::now()));
         }

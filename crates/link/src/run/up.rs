@@ -16,6 +16,7 @@ use forebay_types::watch::Declare;
 use forebay_types::{Error, Result};
 
 use super::window::Window;
+use crate::silence::OF_RANK;
 
 /// Records wait in the ring while so many bytes wait for the line.
 const BACKLOG: usize = 256 << 10;
@@ -25,8 +26,6 @@ const BULK_BACKLOG: usize = 64 << 10;
 const FRAME: usize = 64 << 10;
 /// The rank's words are told when they have changed, so often.
 const WORDS: Duration = Duration::from_millis(50);
-/// And in any case so often, as a sign of life.
-const ALIVE: Duration = Duration::from_secs(1);
 /// Points of a watched curve are sent so often.
 const CURVES: Duration = Duration::from_millis(100);
 /// Points of a curve that nobody watches: who comes late sees something.
@@ -251,14 +250,14 @@ impl Up {
 
     /// The rank's words, when they have changed or it is time for a sign of life.
     fn words(&mut self, line: &mut Line, epoch: u64, heard: u64) -> bool {
-        let quiet = self.told_at.map_or(ALIVE, |at| at.elapsed());
+        let quiet = self.told_at.map_or(OF_RANK.says, |at| at.elapsed());
         let urgent = epoch != self.told.epoch || heard != self.told.heard;
         if quiet < WORDS && !urgent {
             return false;
         }
         let words = RankWords::load(|w| self.segment.word(w).load(Ordering::SeqCst));
         let now = RankWords { epoch, heard, ..words };
-        if now == self.told && quiet < ALIVE {
+        if now == self.told && quiet < OF_RANK.says {
             return false;
         }
         line.push(Header::new(kind::RANK, 0), b"", &[&now.encode()]);
@@ -291,7 +290,7 @@ impl Up {
         match self.slots.iter().any(|s| s.watched) {
             true => CURVES,
             false if self.told.step > 0 => WORDS,
-            false => ALIVE / 4,
+            false => OF_RANK.says / 4,
         }
     }
 
