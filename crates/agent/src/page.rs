@@ -113,7 +113,7 @@ impl Page for Shown {
     }
 }
 
-/// The helm as the page holds it.
+/// The controller as the page holds it.
 struct Wheel(Weak<Run>);
 
 impl Steer for Wheel {
@@ -125,7 +125,7 @@ impl Steer for Wheel {
     }
 
     fn glance(&self) -> Option<StateInfo> {
-        self.0.upgrade().map(|run| run.helm().glance())
+        self.0.upgrade().map(|run| run.controller().glance())
     }
 }
 

@@ -5,13 +5,13 @@
 //! ```text
 //!  door, far --open, resume--> runs --> run --> store (a thread of its own)
 //!                                        |        |
-//!                             seats, helm (steering) <-- ears <-- what the store tells
+//!                             seats, controller (steering) <-- news <-- what the store tells
 //!                                        |                |
 //!                                       Site, Page <------+
 //! ```
 
-mod ears;
-mod helm;
+mod news;
+mod controller;
 mod opener;
 mod run;
 mod runs;

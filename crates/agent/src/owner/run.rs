@@ -1,4 +1,4 @@
-//! One run at this owner: its store while ranks write it, its helm, and what its page shows,
+//! One run at this owner: its store while ranks write it, its controller, and what its page shows,
 //! which outlives them.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 
 mod acts;
 
-use super::ears::{Ears, Listening};
-use super::helm::{Helm, Outside, RankView};
+use super::news::{NewsQueue, Listening};
+use super::controller::{Controller, Outside, RankView};
 use super::seats::{Left, Orphaned, Seats, Terms};
 use super::steering::{Ack, GONE};
 use super::{Opener, Page, Session, Site};
@@ -48,7 +48,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The run while its store is open.
 struct Life {
     owner: Arc<Owner>,
-    ears: Listening,
+    news: Listening,
     seats: Seats,
     /// When it followed an owner that had died and left ranks.
     followed: Option<Instant>,
@@ -86,7 +86,7 @@ pub struct Run {
     path: PathBuf,
     site: Weak<dyn Site>,
     began: Instant,
-    helm: Helm,
+    controller: Controller,
     /// One opens or closes the store at a time. The thread of the store never waits for it.
     turn: Mutex<()>,
     /// Held for moments only, never while the store is asked: its thread takes it, too.
@@ -106,7 +106,7 @@ impl Run {
             path: path.to_owned(),
             site,
             began: Instant::now(),
-            helm: Helm::new(),
+            controller: Controller::new(),
             turn: Mutex::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -139,9 +139,9 @@ impl Run {
         &self.path
     }
 
-    /// Its helm.
-    pub fn helm(&self) -> &Helm {
-        &self.helm
+    /// Its controller.
+    pub fn controller(&self) -> &Controller {
+        &self.controller
     }
 
     /// Its page.
@@ -337,8 +337,8 @@ impl Run {
     /// Opens the store; says whether the run was made.
     fn open_store(self: &Arc<Self>, open: &OpenRun, who: &Opener, mode: Mode) -> Result<bool> {
         let site = self.site()?;
-        let ears = Ears::listen(Arc::downgrade(self), self.site.clone())?;
-        let adopt = site.adopts().then(|| ears.0.clone() as Arc<dyn forebay_store::Sink>);
+        let news = NewsQueue::listen(Arc::downgrade(self), self.site.clone())?;
+        let adopt = site.adopts().then(|| news.0.clone() as Arc<dyn forebay_store::Sink>);
         let options = forebay_store::Options {
             mode,
             size: open.size,
@@ -351,7 +351,7 @@ impl Run {
         };
         let opened = Owner::open(&self.path, options);
         // What an earlier owner left has been told by now; it is carried on before anybody joins.
-        ears.0.settle();
+        news.0.settle();
         let owner = opened.map_err(|e| self.refused_elsewhere(open, who, e))?;
         let created = owner.created();
         site.publish(&self.path.join(layout::AGENT))?;
@@ -363,10 +363,10 @@ impl Run {
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
         let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
         let followed = (!orphans.is_empty()).then(Instant::now);
-        lock(&self.state).life = Some(Life { owner: Arc::new(owner), ears, seats, followed });
+        lock(&self.state).life = Some(Life { owner: Arc::new(owner), news, seats, followed });
         over.iter().for_each(|act| self.refused(act.id, GONE));
         if !orphans.is_empty() {
-            self.helm.take_over(&**self, open.size, &orphans);
+            self.controller.take_over(&**self, open.size, &orphans);
             let ranks = counted(orphans.len(), "rank");
             self.log(format_args!("of a dead owner {ranks} left, to go on here"));
         }
@@ -461,33 +461,33 @@ impl Run {
 
     /// A rank's segment has come.
     pub fn attach(self: &Arc<Self>, session: &Session, segment: Segment) -> Result<OwnedFd> {
-        let (owner, ears, size) = {
+        let (owner, news, size) = {
             let state = lock(&self.state);
             let life = state.life.as_ref();
             let life =
                 life.ok_or_else(|| Error::new(Code::Closed, "the run was closed meanwhile; open it again"))?;
-            (life.owner.clone(), life.ears.0.clone(), life.seats.size())
+            (life.owner.clone(), life.news.0.clone(), life.seats.size())
         };
         let attach = Attach { session: session.number, segment: segment.clone() };
         if let Some(what) = &session.resumed {
-            owner.resume(what.clone(), &attach, ears)?;
-            self.helm.came(session.rank);
+            owner.resume(what.clone(), &attach, news)?;
+            self.controller.came(session.rank);
             self.steer_on();
             self.look_again();
             return owner.doorbell();
         }
-        owner.attach(attach, ears)?;
-        // The rank sends nothing before it is answered, so the helm hears of it in time.
-        self.helm.join(&**self, session.rank, size, session.number, &segment);
+        owner.attach(attach, news)?;
+        // The rank sends nothing before it is answered, so the controller hears of it in time.
+        self.controller.join(&**self, session.rank, size, session.number, &segment);
         self.look_again();
         owner.doorbell()
     }
 
     /// Ranks of a dead owner are steered as soon as the last of them has come or is gone.
     fn steer_on(&self) {
-        let (Some(done), Some(owner)) = (self.helm.may_go_on(), self.owner()) else { return };
+        let (Some(done), Some(owner)) = (self.controller.may_go_on(), self.owner()) else { return };
         match owner.open_acts(Some(done)) {
-            Ok(acts) => self.helm.go_on(self, acts),
+            Ok(acts) => self.controller.go_on(self, acts),
             // A store that is lost ends the run of its ranks.
             Err(e) => self.log(&e),
         }
@@ -496,7 +496,7 @@ impl Run {
     /// Everything a session left is applied.
     pub fn closed(&self, session: u64, clean: bool) {
         let Some(rank) = self.rank_of(session) else { return };
-        self.helm.leave(self, rank, session, !clean);
+        self.controller.leave(self, rank, session, !clean);
         self.steer_on();
         if let Some(page) = self.page() {
             page.rank_left(rank);
@@ -514,7 +514,7 @@ impl Run {
             let _ = owner.hung_up(session);
         }
         self.await_last_words(session);
-        self.helm.leave(self, rank, session, true);
+        self.controller.leave(self, rank, session, true);
         self.steer_on();
         let _turn = lock(&self.turn);
         let (left, all_left) = match lock(&self.state).life.as_mut() {
@@ -571,9 +571,9 @@ impl Run {
 
     /// Waits until all is carried on that the store has told.
     fn settle(&self) {
-        let ears = lock(&self.state).life.as_ref().map(|l| l.ears.0.clone());
-        if let Some(ears) = ears {
-            ears.settle();
+        let news = lock(&self.state).life.as_ref().map(|l| l.news.0.clone());
+        if let Some(news) = news {
+            news.settle();
         }
     }
 
@@ -625,17 +625,17 @@ impl Run {
 
     /// Looks where the ranks are.
     pub fn look(&self) {
-        self.helm.look(self);
+        self.controller.look(self);
     }
 
     /// Whether ranks are on their way to a step where something is to happen.
     pub fn in_motion(&self) -> bool {
-        self.helm.in_motion()
+        self.controller.in_motion()
     }
 
     /// What is known of it.
     pub fn status(&self) -> RunStatus {
-        let now = self.helm.glance();
+        let now = self.controller.glance();
         let (pids, owner) = {
             let state = lock(&self.state);
             let pids = state.life.as_ref().map_or_else(BTreeMap::new, |l| l.seats.processes());
@@ -653,7 +653,7 @@ impl Run {
             path: self.path.display().to_string(),
             state: now.state,
             step: (now.step >= 0).then_some(now.step),
-            ranks: self.helm.ranks().iter().map(rank).collect(),
+            ranks: self.controller.ranks().iter().map(rank).collect(),
             viewers: self.watching(),
             figures: owner.and_then(|o| o.stats().ok()).unwrap_or(serde_json::Value::Null),
         }

@@ -159,7 +159,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The rank's words; says whether the helm waits for this.
+    /// The rank's words; says whether the controller waits for this.
     pub fn rank(&mut self, words: &RankWords) -> bool {
         words.each(|w, value| self.segment.word(w).store(value, Ordering::SeqCst));
         let before = self.segment.word(word::ECHO).swap(words.epoch, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::lock::lock;
-use crate::owner::helm::Outside;
+use crate::owner::controller::Outside;
 use crate::owner::steering::GONE;
 use crate::words::Steered;
 use forebay_store::Owner;
@@ -21,8 +21,8 @@ impl Run {
     /// Takes an act: it gets its number in the log, then its step.
     pub fn steer(&self, who: &str, act: &Act) -> Result<u64> {
         let owner = self.opened();
-        self.helm.await_ranks(RANKS_COME);
-        if let Some(owner) = owner.as_ref().filter(|_| self.helm.is_over()) {
+        self.controller.await_ranks(RANKS_COME);
+        if let Some(owner) = owner.as_ref().filter(|_| self.controller.is_over()) {
             // The ranks may have begun another loop, and nobody have read of it yet.
             owner.read_up()?;
             self.settle();
@@ -31,7 +31,7 @@ impl Run {
         let owner =
             owner.ok_or_else(|| Error::new(Code::Closed, "the run has ended; there is nothing to steer"))?;
         let id = owner.log_steering(who, act)?;
-        self.helm.act(self, id, who, act.clone()).inspect_err(|e| self.refused(id, e.text()))?;
+        self.controller.act(self, id, who, act.clone()).inspect_err(|e| self.refused(id, e.text()))?;
         Ok(id)
     }
 
@@ -51,7 +51,7 @@ impl Run {
     /// The act, if it can be taken. What the ranks of an owner that died have declared may be on its way here.
     fn checked(&self, act: &Act) -> Result<Act> {
         loop {
-            let checked = self.helm.check(act);
+            let checked = self.controller.check(act);
             let followed = lock(&self.state).life.as_ref().and_then(|life| life.followed);
             let (Err(e), Some(owner)) = (&checked, self.owner()) else { return checked };
             if e.code() == Code::Full || followed.is_none_or(|since| since.elapsed() > RANKS_COME) {
@@ -70,13 +70,13 @@ impl Run {
         if let Some(page) = self.page() {
             page.asked(id, who, act);
         }
-        let fate = self.helm.fate(id, wait);
-        let state = self.helm.glance().state;
+        let fate = self.controller.fate(id, wait);
+        let state = self.controller.glance().state;
         match fate {
             Some(ack) if ack.phase == Phase::Refused => Err(self.not_done(&ack.text, ends)),
             Some(ack) => Ok(Steered { id, applied: true, step: ack.step, text: ack.text, state }),
             None => {
-                let text = match self.helm.ranks().iter().all(|rank| rank.step.is_none()) {
+                let text = match self.controller.ranks().iter().all(|rank| rank.step.is_none()) {
                     true => "is left for the first head of a loop, for the program has begun none yet",
                     false => "waits for its step",
                 };
@@ -94,7 +94,7 @@ impl Run {
             );
             return Error::new(Code::Closed, text);
         }
-        match self.helm.ranks().is_empty() {
+        match self.controller.ranks().is_empty() {
             true => Error::new(Code::Closed, format!("{run}: {why}; start the program again")),
             false if ends => Error::new(Code::Refused, why),
             false => Error::new(Code::Refused, format!("{why}; the run goes on without it")),
@@ -104,8 +104,8 @@ impl Run {
     /// Beats once for all ranks, and looks whether one of them wants the run to end: then all do, at
     /// the same step.
     pub fn beat(self: &Arc<Self>) {
-        self.helm.beat();
-        let Some((rank, why)) = self.helm.wish() else { return };
+        self.controller.beat();
+        let Some((rank, why)) = self.controller.wish() else { return };
         if self.ending.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What the store passes on while it applies records, to the page and to the helm. The store only puts it into a
+//! What the store passes on while it applies records, to the page and to the controller. The store only puts it into a
 //! queue; a thread of the agent carries it on, so that the store never waits for whoever looks.
 
 use super::{Run, Site};
@@ -77,16 +77,16 @@ struct Queue {
 
 /// Listens for one run while its store is open.
 #[derive(Default)]
-pub struct Ears {
+pub struct NewsQueue {
     queue: Mutex<Queue>,
     came: Condvar,
 }
 
-impl Ears {
+impl NewsQueue {
     /// Starts the thread, which ends when the listening does.
     pub fn listen(run: Weak<Run>, site: Weak<dyn Site>) -> Result<Listening> {
-        let ears = Arc::new(Ears::default());
-        let hears = ears.clone();
+        let queue = Arc::new(NewsQueue::default());
+        let hears = queue.clone();
         let carry = move || {
             while let Some((news, missed)) = hears.next() {
                 // A run that is gone hears nothing more; whoever waits is let go.
@@ -98,9 +98,9 @@ impl Ears {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("fb-ears".into()).spawn(carry);
+        let thread = std::thread::Builder::new().name("fb-news".into()).spawn(carry);
         thread.map_err(|e| Error::io("a thread of the agent cannot be started", e))?;
-        Ok(Listening(ears))
+        Ok(Listening(queue))
     }
 
     /// Waits until all is carried on that the store has told.
@@ -140,8 +140,8 @@ impl Ears {
     }
 }
 
-/// Ears that end with it.
-pub struct Listening(pub Arc<Ears>);
+/// NewsQueue that end with it.
+pub struct Listening(pub Arc<NewsQueue>);
 
 impl Drop for Listening {
     fn drop(&mut self) {
@@ -150,7 +150,7 @@ impl Drop for Listening {
     }
 }
 
-impl Sink for Ears {
+impl Sink for NewsQueue {
     fn declare(&self, _session: u64, rank: u32, what: &Declare, segment: &Segment) {
         self.put(News::Declared { rank, what: what.clone(), segment: segment.clone() });
     }
@@ -209,7 +209,7 @@ fn carry(run: &Arc<Run>, site: &dyn Site, news: News) {
         }
         News::Applied { session, id, step, code, text } => {
             if let Some(rank) = run.rank_of(session) {
-                run.helm().applied(&**run, rank, id, step, code, &text);
+                run.controller().applied(&**run, rank, id, step, code, &text);
             }
         }
         News::Message { level, step, text } => {
@@ -234,7 +234,7 @@ fn carry(run: &Arc<Run>, site: &dyn Site, news: News) {
 }
 
 fn declared(run: &Arc<Run>, rank: u32, what: &Declare, segment: &Segment) {
-    run.helm().declare(&**run, rank, what);
+    run.controller().declare(&**run, rank, what);
     let Some(page) = run.page() else { return };
     if let Err(e) = page.declare(rank, what, segment) {
         page.message(level::WARNING, -1, &format!("rank {rank}: a declaration cannot be shown: {e}"));
@@ -257,19 +257,19 @@ mod tests {
 
     #[test]
     fn what_can_be_read_again_is_left_out_when_nobody_carries_it_and_nothing_else_is() {
-        let ears = Ears::default();
+        let queue = NewsQueue::default();
         for row in 0..MOST as i64 + 10 {
-            ears.append(1, 0, row, row, 0.0, &[(0, 1.0)]);
+            queue.append(1, 0, row, row, 0.0, &[(0, 1.0)]);
         }
-        ears.message(1, level::INFO, -1, "left out, too");
-        ears.applied(1, 7, 3, 0, "");
-        ears.closed(1, true);
-        let (news, missed) = ears.next().unwrap();
+        queue.message(1, level::INFO, -1, "left out, too");
+        queue.applied(1, 7, 3, 0, "");
+        queue.closed(1, true);
+        let (news, missed) = queue.next().unwrap();
         assert!(missed && news.len() == MOST + 2);
         assert!(matches!(news[MOST], News::Applied { id: 7, .. }));
         assert!(matches!(news[MOST + 1], News::Closed { session: 1, clean: true }));
-        ears.append(1, 0, 0, 0, 0.0, &[]);
-        let (news, missed) = ears.next().unwrap();
+        queue.append(1, 0, 0, 0, 0.0, &[]);
+        let (news, missed) = queue.next().unwrap();
         assert!(!missed && news.len() == 1);
     }
 
@@ -279,10 +279,10 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_let_go_when_nobody_listens_any_more() {
-        let ears = Ears::listen(Weak::new(), nobody()).unwrap();
-        ears.0.settle();
-        let kept = ears.0.clone();
-        drop(ears);
+        let queue = NewsQueue::listen(Weak::new(), nobody()).unwrap();
+        queue.0.settle();
+        let kept = queue.0.clone();
+        drop(queue);
         kept.settle();
         kept.closed(1, true);
         assert!(kept.next().is_none());

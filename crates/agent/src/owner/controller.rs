@@ -61,13 +61,13 @@ struct Inner {
     fates: VecDeque<Ack>,
 }
 
-/// The helm of one run.
-pub struct Helm {
+/// The controller of one run.
+pub struct Controller {
     inner: Mutex<Inner>,
     told: Condvar,
 }
 
-/// A rank as the helm sees it.
+/// A rank as the controller sees it.
 pub struct RankView {
     /// Its number.
     pub rank: u32,
@@ -79,12 +79,12 @@ pub struct RankView {
     pub buffer: u64,
 }
 
-impl Helm {
+impl Controller {
     /// Nobody is there yet.
-    pub fn new() -> Helm {
+    pub fn new() -> Controller {
         let (machine, fates) = (Steering::new(1), VecDeque::new());
         let state = Inner { machine, ranks: BTreeMap::new(), last: None, fates };
-        Helm { inner: Mutex::new(state), told: Condvar::new() }
+        Controller { inner: Mutex::new(state), told: Condvar::new() }
     }
 
     /// A rank has attached.
