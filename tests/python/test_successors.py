@@ -85,6 +85,35 @@ def test_a_stop_that_waits_for_its_step_holds_the_run_under_another_agent(
         assert acts[1]["text"] == f"held before step {where}"
 
 
+DECLARES = """
+import sys, forebay as fb
+run = fb.open(sys.argv[1])
+print("opened", flush=True)
+sys.stdin.readline()
+run.parameter("rate", 1.0)
+print("declared", flush=True)
+sys.stdin.readline()
+run.close()
+"""
+
+
+def test_who_steers_right_behind_a_declaration_finds_it(place: Place, run_dir: Path) -> None:
+    place.command("up")
+    (agent,) = agents(place)
+    for _ in range(5):
+        program = place.python(DECLARES, run_dir, stdin=subprocess.PIPE)
+        hear(program, "opened")
+        # What is declared stands in the ring, and the owner has not read it.
+        stop(agent)
+        feed([program], 1)
+        hear(program, "declared")
+        steer = place.forebay("steer", run_dir, "set", "rate", "2.5", "--timeout", "0")
+        os.kill(agent, signal.SIGCONT)
+        ended(steer)
+        feed([program], 1)
+        ended(program)
+
+
 FREE = """
 import sys, time, forebay as fb
 run = fb.open(sys.argv[1])

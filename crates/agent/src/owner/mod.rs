@@ -10,8 +10,8 @@
 //!                                       Site, Page <------+
 //! ```
 
-mod news;
 mod controller;
+mod news;
 mod opener;
 mod run;
 mod runs;

@@ -9,8 +9,8 @@
 
 mod acts;
 
-use super::news::{NewsQueue, Listening};
 use super::controller::{Controller, Outside, RankView};
+use super::news::{Listening, NewsQueue};
 use super::seats::{Left, Orphaned, Seats, Terms};
 use super::steering::{Ack, GONE};
 use super::{Opener, Page, Session, Site};

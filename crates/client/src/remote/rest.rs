@@ -181,7 +181,10 @@ fn drive(line: &mut Line, up: &mut Up) -> Result<Vec<Error>> {
             }
         }
         if !any && heard.elapsed() > OF_REST {
-            return Err(Error::new(Code::ServerLost, format!("nothing has come over the line for {} s", OF_REST.as_secs())));
+            return Err(Error::new(
+                Code::ServerLost,
+                format!("nothing has come over the line for {} s", OF_REST.as_secs()),
+            ));
         }
     }
 }

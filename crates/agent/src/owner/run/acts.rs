@@ -48,18 +48,24 @@ impl Run {
         }
     }
 
-    /// The act, if it can be taken. What the ranks of an owner that died have declared may be on its way here.
+    /// The act, if it can be taken. What ranks have declared may stand unread in their rings, and that of the ranks of
+    /// an owner that died may be on its way here.
     fn checked(&self, act: &Act) -> Result<Act> {
+        let mut is_read = false;
         loop {
             let checked = self.controller.check(act);
             let followed = lock(&self.state).life.as_ref().and_then(|life| life.followed);
             let (Err(e), Some(owner)) = (&checked, self.owner()) else { return checked };
-            if e.code() == Code::Full || followed.is_none_or(|since| since.elapsed() > RANKS_COME) {
+            let may_come = followed.is_some_and(|since| since.elapsed() <= RANKS_COME);
+            if e.code() == Code::Full || is_read && !may_come {
                 return checked;
             }
-            std::thread::sleep(PAUSE);
+            if is_read {
+                std::thread::sleep(PAUSE);
+            }
             owner.read_up()?;
             self.settle();
+            is_read = true;
         }
     }
 
