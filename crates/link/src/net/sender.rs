@@ -246,19 +246,22 @@ impl NetSender {
                 }
             }
         }
-        self.leave(frame, &mut wait)
+        // Of its pieces, too, TLS may hold the last bytes, and the caller may not come again for long.
+        let taken = if parts.is_empty() { 0 } else { self.shared.stream.taken() };
+        self.leave((frame, taken), &mut wait)
     }
 
-    /// Waits until a short frame has left, with what TLS held of it; what others have handed over may still wait, and
-    /// goes by [`NetSender::flush`].
-    fn leave(&self, frame: u64, wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>) -> Result<()> {
+    /// Waits until a short frame has left, and what the stream had taken by then, with what TLS held of it; what others
+    /// have handed over may still wait, and goes by [`NetSender::flush`].
+    fn leave(&self, own: (u64, u64), wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>) -> Result<()> {
+        let (frame, _) = own;
         if !self.waits() {
             return Ok(());
         }
         // Whoever writes a piece sends it before that.
-        let over = |out: &mut Out| Ok(self.has_left(out, frame)? || (!out.turn && out.line.is_empty()));
+        let over = |out: &mut Out| Ok(self.has_left(out, own)? || (!out.turn && out.line.is_empty()));
         self.sleep_until(over, wait)?;
-        if self.has_left(&mut self.out(), frame)? {
+        if self.has_left(&mut self.out(), own)? {
             return Ok(());
         }
         let _turn = self.turn(wait)?;
@@ -267,7 +270,7 @@ impl NetSender {
             if out.frames_taken < frame {
                 self.write_short(&mut out).map_err(|e| self.lost(&mut out, &e))?;
             }
-            if self.has_left(&mut out, frame)? {
+            if self.has_left(&mut out, own)? {
                 return Ok(());
             }
             drop(out);
@@ -275,12 +278,13 @@ impl NetSender {
         }
     }
 
-    fn has_left(&self, out: &mut Out, frame: u64) -> Result<bool> {
+    fn has_left(&self, out: &mut Out, (frame, taken): (u64, u64)) -> Result<bool> {
         if out.frames_taken < frame {
             return out.lost.clone().map_or(Ok(false), Err);
         }
         // Taken and lost, it may have arrived: that is for whoever waits for the answer.
-        Ok(out.lost.is_some() || self.shared.stream.has_left(out.taken).map_err(|e| self.lost(out, &e))?)
+        Ok(out.lost.is_some()
+            || self.shared.stream.has_left(out.taken.max(taken)).map_err(|e| self.lost(out, &e))?)
     }
 
     /// Sleeps until `over`, which the end of a turn may change.
