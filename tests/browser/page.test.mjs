@@ -177,6 +177,7 @@ describe("the page of a run", { timeout: 120_000 }, () => {
   it("is usable by keys alone", async () => {
     const page = await open(browser, await run.operator());
     await page.locator(".verb.run:enabled").waitFor();
+    assert.equal(await page.locator(".verb.run").getAttribute("title"), "Go on computing");
     await page.keyboard.press("Tab");
     const reached = [];
     for (let i = 0; i < 30; i++) {

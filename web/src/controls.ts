@@ -13,9 +13,10 @@ export class Controls {
   private readonly words = el("span", { class: "ack", role: "status", "aria-live": "polite" });
   private readonly steps = el("input", { type: "number", min: 1, max: MOST_STEPS, value: 1, "aria-label": "How many steps", class: "steps" });
   private readonly verbs = new Map<string, HTMLButtonElement>();
+  private readonly hints = new Map<string, string>();
   private readonly wait: HTMLButtonElement;
   private state: RunState | null = null;
-  private role: Role = "viewer";
+  private role: Role | null = null;
   private connected = false;
   private asked: { id: number; act: Act; at: number } | null = null;
   private lines = new Map<number, LogLine>();
@@ -27,6 +28,7 @@ export class Controls {
     const verb = (name: string, label: string, hint: string, act: () => void): HTMLButtonElement => {
       const button = el("button", { type: "button", class: `verb ${name}`, title: hint, click: act }, label);
       this.verbs.set(name, button);
+      this.hints.set(name, hint);
       return button;
     };
     this.wait = el("button", { type: "button", class: "verb wait", "aria-pressed": "false", title: "Freeze this display; the run goes on", click: () => {
@@ -46,6 +48,8 @@ export class Controls {
       el("div", { class: "group" }, this.wait),
       this.words,
       el("div", { class: "group end" }, verb("quit", "Quit…", "End the run", () => void this.quit())));
+    // Nothing can be pressed before it is known whose page this is.
+    this.enable();
     setInterval(() => this.patience(), 1000);
   }
 
@@ -69,7 +73,7 @@ export class Controls {
     const may = this.role === "operator" && this.connected && !over;
     for (const [name, button] of this.verbs) {
       button.disabled = !may;
-      button.title = this.role === "viewer" ? "viewer: you look, the operator steers" : button.title;
+      button.title = this.role === "viewer" ? "viewer: you look, the operator steers" : this.hints.get(name) ?? "";
       button.classList.toggle("now", (name === "run" && this.state?.state === "RUNNING") || (name === "stop" && this.state?.state === "HELD"));
     }
     this.steps.disabled = !may;
