@@ -71,9 +71,7 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
     let listen = Listen { address: asked.clone(), key, tls_on_loopback: tls, role: shared.role.to_owned() };
     // What opens the door is told there.
     let told = place::rendezvous()?;
-    if let (Some(other), Some(theirs)) = (shared.address.another_at(&told), Network::read(&told)) {
-        return Err(other.listens_already(&told, &theirs.listen));
-    }
+    shared.address.check_room(&told)?;
     let lobby = Lobby::bind(listen)?;
     let local = lobby.local();
     let host = match local.ip().is_unspecified() {

@@ -65,8 +65,16 @@ impl Address {
         Address::read(path).filter(|other| other != self && other.alive())
     }
 
+    /// Whether there is room in a file for this agent to listen; fails when another one stands there and does.
+    pub fn check_room(&self, path: &Path) -> Result<()> {
+        match (self.another_at(path), Network::read(path)) {
+            (Some(other), Some(theirs)) => Err(other.listens_already(path, &theirs.listen)),
+            _ => Ok(()),
+        }
+    }
+
     /// Why a second agent does not listen, too.
-    pub fn listens_already(&self, path: &Path, at: &str) -> Error {
+    fn listens_already(&self, path: &Path, at: &str) -> Error {
         Error::new(
             Code::Conflict,
             format!(

@@ -110,12 +110,10 @@ impl Shared {
         let Some(path) = &self.rendezvous else { return Ok(()) };
         // One at a time: the door to other hosts may be opened while the agent still comes up.
         let network = lock(&self.network);
-        if let Some(other) = self.address.another_at(path) {
-            match (&*network, Network::read(path)) {
-                (None, _) => return Ok(()),
-                (Some(_), Some(theirs)) => return Err(other.listens_already(path, &theirs.listen)),
-                (Some(_), None) => {}
-            }
+        match &*network {
+            Some(_) => self.address.check_room(path)?,
+            None if self.address.another_at(path).is_some() => return Ok(()),
+            None => {}
         }
         match self.address.publish(path, network.as_ref().map(|open| &open.network)) {
             Err(e) if network.is_none() => {

@@ -685,11 +685,8 @@ fn not_made(path: &Path, e: rustix::io::Errno) -> Error {
 
 fn enough_room(dir: &Path, bytes: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| {
-        let e = Error::io(format!("cannot look at the directory {}", dir.display()), e);
-        Error::new(
-            e.code(),
-            format!("{}; segments lie there: set FOREBAY_SHM_DIR to one that is there", e.text()),
-        )
+        Error::io(format!("cannot look at the directory {}", dir.display()), e)
+            .with_remedy("segments lie there: set FOREBAY_SHM_DIR to one that is there")
     })?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     // A file system that reports no size at all (some mounts do) is tried.

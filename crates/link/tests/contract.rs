@@ -52,7 +52,7 @@ fn ends(by: By) -> (End, End) {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s.sock");
     let incarnation = Incarnation(42);
-    let mut info = ServerInfo {
+    let info = ServerInfo {
         name: "server".into(),
         incarnation,
         pid: std::process::id(),
@@ -84,7 +84,6 @@ fn ends(by: By) -> (End, End) {
             (std::thread::spawn(move || server(by, accept(), incarnation)), door)
         }
     };
-    info.host = "there".into();
     let doorbell = Doorbell::new().unwrap();
     let (sender, receiver) = dial(&Target {
         server: &info,

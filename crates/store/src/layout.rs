@@ -216,14 +216,15 @@ impl Layout {
         let new: Vec<&PathBuf> = dirs.iter().filter(missing).collect();
         for dir in &new {
             disk.make_dir(dir).map_err(|e| {
-                let above = dir.parent().map_or_else(String::new, |above| above.display().to_string());
-                let remedy = match e.kind() {
-                    std::io::ErrorKind::NotFound => format!("; make {above} first"),
-                    std::io::ErrorKind::ReadOnlyFilesystem => READ_ONLY.to_owned(),
-                    _ => String::new(),
-                };
+                let kind = e.kind();
                 let e = Error::io(format!("cannot make the directory {}", dir.display()), e);
-                Error::new(e.code(), format!("{}{remedy}", e.text()))
+                match (kind, dir.parent()) {
+                    (std::io::ErrorKind::NotFound, Some(above)) => {
+                        e.with_remedy(format_args!("make {} first", above.display()))
+                    }
+                    (std::io::ErrorKind::ReadOnlyFilesystem, _) => e.with_remedy(READ_ONLY),
+                    _ => e,
+                }
             })?;
         }
         for dir in new {
@@ -238,7 +239,7 @@ impl Layout {
 
 /// What to do where a disk takes nothing.
 pub(crate) const READ_ONLY: &str =
-    "; its disk takes nothing: open the run with mode \"r\", or put it where it can be written";
+    "its disk takes nothing: open the run with mode \"r\", or put it where it can be written";
 
 /// Whether that is the name of a rank's segment, which lies in the run's directory when shared memory is small.
 fn is_segment(name: &str) -> bool {

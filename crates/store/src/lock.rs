@@ -205,9 +205,9 @@ fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<File> {
     let mut how = OpenOptions::new();
     how.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = disk.open(path, &how).map_err(|e| {
-        let remedy = if e.kind() == std::io::ErrorKind::ReadOnlyFilesystem { READ_ONLY } else { "" };
+        let is_read_only = e.kind() == std::io::ErrorKind::ReadOnlyFilesystem;
         let e = Error::io(format!("cannot open {} for writing", path.display()), e);
-        Error::new(e.code(), format!("{}{remedy}", e.text()))
+        if is_read_only { e.with_remedy(READ_ONLY) } else { e }
     })?;
     close_to_readers(&file, path);
     Ok(file)

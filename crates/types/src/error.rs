@@ -105,6 +105,12 @@ impl Error {
         self.text = format!("{place}: {}", self.text);
         self
     }
+
+    /// The same error with what to do about it behind.
+    pub fn with_remedy(mut self, remedy: impl std::fmt::Display) -> Self {
+        self.text = format!("{}; {remedy}", self.text);
+        self
+    }
 }
 
 /// An error as it is written down, with its cause.

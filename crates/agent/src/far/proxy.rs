@@ -246,13 +246,9 @@ impl<'a> Proxy<'a> {
 
     fn turn(&mut self, line: &mut Line) -> Result<()> {
         let Proxy { end, doorbell, shared, .. } = self;
-        end.turn(line, |News { of_block, of_gate }| {
-            if of_block {
-                doorbell.ring();
-            }
-            if of_gate {
-                shared.heart.look_again();
-            }
+        end.turn(line, |news| match news {
+            News::Block => doorbell.ring(),
+            News::Gate => shared.heart.look_again(),
         })
     }
 

@@ -56,7 +56,7 @@ impl Knock<'_> {
         Knock { info, since: Instant::now() }
     }
 
-    pub fn is_younger_than(&self, age: Duration) -> bool {
+    fn is_younger_than(&self, age: Duration) -> bool {
         self.since.elapsed() < age
     }
 

@@ -101,7 +101,7 @@ pub fn save(path: &Path, bytes: &[u8]) -> Result<()> {
         let above = path.parent().filter(|_| e.kind() == std::io::ErrorKind::NotFound);
         let e = Error::io(format!("cannot write {}", path.display()), e);
         match above {
-            Some(above) => Error::new(e.code(), format!("{}; make {} first", e.text(), above.display())),
+            Some(above) => e.with_remedy(format_args!("make {} first", above.display())),
             None => e,
         }
     })

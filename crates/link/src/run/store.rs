@@ -34,13 +34,13 @@ pub struct StoreEnd {
     aside: Vec<u8>,
 }
 
-/// For whom something has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct News {
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
     /// A block is whole: the owner writes it.
-    pub of_block: bool,
+    Block,
     /// The rank has heard of another gate: whoever steers looks again.
-    pub of_gate: bool,
+    Gate,
 }
 
 impl StoreEnd {
@@ -89,7 +89,7 @@ impl StoreEnd {
                 self.mirror.fill(index, at, &self.aside[..n]);
                 self.current = Some((index, at + n as u64));
                 if self.mirror.came(index, n as u64) {
-                    news(News { of_block: true, ..News::default() });
+                    news(News::Block);
                 }
             }
         }
@@ -106,7 +106,7 @@ impl StoreEnd {
             }
             kind::RANK => {
                 if self.mirror.rank(&RankWords::decode(body)?) {
-                    news(News { of_gate: true, ..News::default() });
+                    news(News::Gate);
                 }
                 Ok(())
             }

@@ -33,8 +33,8 @@ pub fn doubt(dir: &Path) -> Option<Doubt> {
     let (mut here, mut lost) = (Vec::new(), 0);
     for row in catalog::open_sessions(&conn).ok()? {
         // What a session has in memory goes on from what the catalog had of it.
-        if let Ok(Some(gap)) = lost_records(&layout, &conn, &row) {
-            here.push((row.session, catalog::applied(&conn, row.session).ok()?));
+        if let Ok((applied, Some(gap))) = lost_records(&layout, &conn, &row) {
+            here.push((row.session, applied));
             lost += gap.end - gap.start;
         }
     }

@@ -153,8 +153,9 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
         let (mut behind, mut lost, mut here) = (0, 0, Vec::new());
         for row in &left {
             let is_unknown = catalog::session(tx, row.session)?.is_none();
-            here.push((row.session, catalog::applied(tx, row.session)?));
-            let gap = lost_records(&layout, tx, row)?.unwrap_or_default();
+            let (applied, gap) = lost_records(&layout, tx, row)?;
+            here.push((row.session, applied));
+            let gap = gap.unwrap_or_default();
             if is_unknown || !gap.is_empty() {
                 (behind, lost) = (behind + 1, lost + (gap.end - gap.start));
             }
@@ -201,8 +202,8 @@ pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     done.data_sets = count("SELECT count(*) FROM fb_data WHERE file IS NOT NULL");
     for row in catalog::open_sessions(catalog.conn())? {
         match lost_records(&layout, catalog.conn(), &row)? {
-            Some(_) => done.left += 1,
-            None => done.unseen += 1,
+            (_, Some(_)) => done.left += 1,
+            (_, None) => done.unseen += 1,
         }
     }
     Ok(done)

@@ -77,7 +77,8 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<Vec<Saved>> 
         all.push(saved);
     }
     // What the list of tables has lost: nobody knows what stood in them, nor which tables they named.
-    for name in catalog::own_tables(from)?.into_iter().filter(|name| !exists(from, name)) {
+    let own = catalog::own_tables(catalog::is_old(from).unwrap_or(false))?;
+    for (name, _) in own.into_iter().filter(|(name, _)| !exists(from, name)) {
         all.push(Saved { name, more: true, ..Saved::default() });
     }
     for thing in things.iter().filter(|t| t.kind != "table" && !exists(to, &t.name)) {

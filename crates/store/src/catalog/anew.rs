@@ -63,36 +63,32 @@ pub fn faults(conn: &Connection) -> Result<Vec<String>> {
     }
     faults.extend(super::garbled(conn)?);
     // The list of tables is a table, too, and what stands in it is text: SQLite takes it as it is.
-    let old = is_old(conn)?;
-    let whole = Connection::open_in_memory().map_err(failed)?;
-    whole.execute_batch(super::schema::SCHEMA).map_err(failed)?;
-    for table in own_tables(conn)? {
-        let columns = columns_of(&whole, &table).map_err(failed)?;
-        // Of points those that came first lack the session, until the run is opened for writing.
-        let is_later = |c: &String| old && c == "serial" || table == "fb_points" && c == "session";
-        let columns: Vec<String> = columns.into_iter().filter(|c| !is_later(c)).collect();
+    for (table, columns) in own_tables(is_old(conn)?)? {
         faults.extend(lacks(conn, &table, &columns)?);
     }
     faults.extend(super::list::faults_of_list(conn)?);
     Ok(faults)
 }
 
-/// Whether a catalog is of format 1, as far as it can be read.
-fn is_old(conn: &Connection) -> Result<bool> {
+/// Whether a catalog is of format 1.
+pub fn is_old(conn: &Connection) -> Result<bool> {
     Ok(super::now_fact(conn, "format")? < 2)
 }
 
-/// The tables of Forebay's own that a catalog of its format has.
-pub fn own_tables(conn: &Connection) -> Result<Vec<String>> {
+/// The tables of Forebay's own that a catalog of that format has, and their columns.
+pub fn own_tables(is_old: bool) -> Result<Vec<(String, Vec<String>)>> {
     let failed = |e| sql_error("the catalog cannot be checked", e);
-    let old = is_old(conn).unwrap_or(false);
     let whole = Connection::open_in_memory().map_err(failed)?;
     whole.execute_batch(super::schema::SCHEMA).map_err(failed)?;
-    let mut names =
-        names_of(&whole, "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'fb%'", ())
-            .map_err(failed)?;
-    names.retain(|name| !(old && name == "fb_backs"));
-    Ok(names)
+    let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'fb%'";
+    let names = names_of(&whole, sql, ()).map_err(failed)?;
+    let with_columns = |table: String| {
+        let mut columns = columns_of(&whole, &table).map_err(failed)?;
+        // Of points those that came first lack the session, until the run is opened for writing.
+        columns.retain(|c| !(is_old && c == "serial" || table == "fb_points" && c == "session"));
+        Ok((table, columns))
+    };
+    names.into_iter().filter(|name| !(is_old && name == "fb_backs")).map(with_columns).collect()
 }
 
 /// Tables of the user that are not what the list of tables says.

@@ -290,12 +290,12 @@ impl Catalog {
             }
         }
         let all = work(self)?;
-        let (log, records, open) = (log_of(&self.path), records(&self.conn)?, open(&self.conn)?);
+        let now = all.then(|| Ok::<_, Error>((records(&self.conn)?, open(&self.conn)?))).transpose()?;
         let Some(n) = self.noting.as_mut() else { return Ok(()) };
         n.known.generation += 1;
         n.move_from = if all { MOVED_FROM } else { n.pages.load(Ordering::Relaxed) + AGAIN };
-        if all {
-            (n.known.in_file, n.known.log) = (n.known.generation, log);
+        if let Some((records, open)) = now {
+            (n.known.in_file, n.known.log) = (n.known.generation, log_of(&self.path));
             (n.known.records, n.known.open) = (records, open);
             // What was moved is durable, log and file.
             n.note.write(&n.known);

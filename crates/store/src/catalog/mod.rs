@@ -36,7 +36,7 @@ mod watch;
 
 pub use alike::alike;
 pub(crate) use anew::{
-    Health, begin, faults, faults_of_tables, fill_up_facts, go_on, list_unlisted_tables, look,
+    Health, begin, faults, faults_of_tables, fill_up_facts, go_on, is_old, list_unlisted_tables, look,
     make_room_for_facts, own_tables, replace,
 };
 pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};

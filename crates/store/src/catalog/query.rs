@@ -84,7 +84,7 @@ pub fn read_only(conn: &Connection, sql: &str, args: &[serde_json::Value]) -> Re
     ask(conn, text, args, &[], &|e| {
         let e = sql_error(&format!("the question {text:?} failed"), e);
         match e.text().contains("no such table") {
-            true => Error::new(e.code(), format!("{}; {}", e.text(), tables_there(conn))),
+            true => e.with_remedy(tables_there(conn)),
             false => e,
         }
     })

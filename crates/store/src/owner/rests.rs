@@ -310,14 +310,14 @@ fn gap(segment: &Segment, applied: u64) -> Range<u64> {
     applied + 1..first.min(noted + 1)
 }
 
-/// The same of a session by its name, when its segment is here.
+/// How many records of a session its catalog has applied, and which of those behind are lost, when its segment is here.
 pub(crate) fn lost_records(
     layout: &Layout,
     conn: &Connection,
     row: &SessionRow,
-) -> Result<Option<Range<u64>>> {
+) -> Result<(u64, Option<Range<u64>>)> {
     let applied = catalog::applied(conn, row.session)?;
-    Ok(find(layout, &row.segment).ok().map(|segment| gap(&segment, applied)))
+    Ok((applied, find(layout, &row.segment).ok().map(|segment| gap(&segment, applied))))
 }
 
 /// What is told of sessions whose catalog is older than they are: how many, and how many records they lost at most.
