@@ -1,14 +1,39 @@
-//! Bytes as what the other host sends over a line of a run.
+//! Bytes as what the other host sends over a line of a run: frames, and large parts of which some find a place.
 
-use forebay_link::line::Line;
+use forebay_link::frame::Header;
+use forebay_link::stream::{Place, Stream, Target};
+use forebay_types::{Code, Error, Result};
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-const BLOCK: u16 = 0x41;
 /// Most bytes of an input: what a socket takes without anybody reading.
 const MOST: usize = 64 << 10;
+
+/// Takes parts of every second frame, and counts their bytes.
+#[derive(Default)]
+struct Half {
+    frames: u64,
+    due: u64,
+    come: u64,
+}
+
+impl Place for Half {
+    fn place(&mut self, _: &Header, _: &[u8], lengths: &[u64]) -> Result<Target> {
+        self.frames += 1;
+        if self.frames.is_multiple_of(2) {
+            return Ok(Target::Nowhere(Error::new(Code::Full, "no room")));
+        }
+        self.due = self.due.saturating_add(lengths.iter().sum());
+        Ok(Target::Through(self.frames))
+    }
+
+    fn take(&mut self, token: u64, _: u64, bytes: &[u8]) {
+        assert!(!token.is_multiple_of(2), "bytes of a part that has no place");
+        self.come += bytes.len() as u64;
+    }
+}
 
 pub fn line(data: &[u8]) {
     let Some((how, bytes)) = data[..data.len().min(MOST)].split_first() else { return };
@@ -17,36 +42,21 @@ pub fn line(data: &[u8]) {
         super::mend_all(&mut bytes);
     }
     let (mut peer, socket) = UnixStream::pair().expect("a pair of sockets");
-    socket.set_nonblocking(true).expect("a socket");
-    let mut line = Line::over(Box::new(socket), BLOCK);
+    let mut line = Stream::over_socket(socket);
     peer.write_all(&bytes).expect("room in a socket");
     peer.shutdown(Shutdown::Write).expect("its end");
     let begun = Instant::now();
-    let mut space = [0; 1000];
-    // In every second input whoever reads asks for whole frames only, and never for the bytes of a block.
-    let frames_only = how & 2 != 0;
+    let mut half = Half::default();
     loop {
         assert!(begun.elapsed() < Duration::from_secs(20), "a line goes round in circles");
-        let came = match frames_only {
-            true => line.receive(Instant::now() + Duration::from_secs(1)),
-            false => line.next_frame(),
-        };
-        match came {
-            Ok(Some(frame)) => {
-                let bytes = line.json(&frame).len() + line.body(&frame).len();
-                assert!(bytes as u64 + line.bulk() == frame.header.frame_bytes().unwrap_or(0) - 64);
+        match line.next(&mut half) {
+            Ok(Some(received)) => {
+                assert_eq!(received.body.len() as u64, received.header.body);
+                assert_eq!(received.json.len(), received.header.json as usize);
             }
-            Ok(None) if line.bulk() > 0 => {
-                if line.take_bulk(&mut space).is_err() {
-                    break;
-                }
-            }
-            Ok(None) => {
-                if line.fill().is_err() {
-                    break;
-                }
-            }
+            Ok(None) => {}
             Err(_) => break,
         }
     }
+    assert!(half.come <= half.due);
 }

@@ -1,7 +1,7 @@
 //! Bytes as what a peer on the network sends over a call link.
 
-use forebay_link::net::NetLink;
 use forebay_link::pool::{Budget, Pool};
+use forebay_link::stream::PooledStream;
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
@@ -17,12 +17,12 @@ pub fn link(data: &[u8]) {
     }
     let (mut peer, socket) = pair();
     let budget = Budget::new(1 << 20);
-    let made = NetLink::over_socket(socket, Pool::new(&budget)).expect("a link");
-    let (_, mut receiver) = made.split();
+    let made = PooledStream::over_socket(socket, Pool::new(&budget)).expect("a link");
+    let (_, mut receiver, mut pool) = made.split();
     peer.write_all(&bytes).expect("room in a socket");
     peer.shutdown(Shutdown::Write).expect("its end");
     loop {
-        match receiver.try_recv() {
+        match receiver.try_recv(&mut pool) {
             Ok(Some(received)) => {
                 assert_eq!(received.header.body as usize, received.body.len());
                 assert!(received.fault.is_none() || received.parts.is_empty());
@@ -32,7 +32,7 @@ pub fn link(data: &[u8]) {
         }
     }
     drop(peer);
-    drop(receiver);
+    drop((receiver, pool));
     assert_eq!(budget.used(), 0);
 }
 

@@ -4,8 +4,9 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use forebay_link::net::{Address, Fingerprint, NetLink, Received};
+use forebay_link::net::{Address, Fingerprint};
 use forebay_link::pool::{Budget, Pool};
+use forebay_link::stream::{PooledStream, Received};
 use forebay_link::{Header, Link, Wire};
 use forebay_types::call::{self, Call, Item, Location, ServerRequest, kind};
 use forebay_types::codec::Writer;
@@ -20,17 +21,17 @@ fn address(world: &World) -> Address {
     world.client().services().unwrap()[0].servers[0].listens.clone().unwrap().address.parse().unwrap()
 }
 
-fn attach(world: &World) -> NetLink {
+fn attach(world: &World) -> PooledStream {
     let listens = world.client().services().unwrap()[0].servers[0].listens.clone().unwrap();
     let certificate = listens.certificate.map(|c| Fingerprint::parse(&c).unwrap());
     let key = world.broker.as_ref().unwrap().network().1.behind(certificate);
     let mut wire = Wire::connect_net(&address(world), "client", &key.into(), PATIENCE).unwrap();
     wire.ask_with(&ServerRequest::Attach { client: 7 }, &[], PATIENCE).unwrap();
-    wire.into_link(Pool::new(&Budget::new(1 << 30))).unwrap()
+    PooledStream::new(wire.into_calls().unwrap(), Pool::new(&Budget::new(1 << 30)))
 }
 
 /// The next reply; none when the server hangs up.
-fn reply(link: &mut NetLink) -> Option<(u32, String)> {
+fn reply(link: &mut PooledStream) -> Option<(u32, String)> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match link.try_receive() {
@@ -51,7 +52,7 @@ fn request(issue: u32, service: &str, items: &[Item]) -> Vec<u8> {
     w.finish()
 }
 
-fn ask(link: &mut NetLink, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
+fn ask(link: &mut PooledStream, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
     link.send(&Header::new(kind::REQUEST, id), &[&request(issue, service, items)]).unwrap();
     reply(link).unwrap()
 }

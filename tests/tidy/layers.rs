@@ -201,11 +201,11 @@ fn state_machines_name_nothing_of_the_outer_world() {
 
 /// The ways that frames of calls go. Which one it is, `crates/link/src/call` knows alone.
 const TRANSPORTS: &[&str] =
-    &["ShmLink", "ShmSender", "ShmReceiver", "NetLink", "NetSender", "NetReceiver", "NetStream"];
+    &["ShmLink", "ShmSender", "ShmReceiver", "PooledStream", "StreamSender", "StreamReceiver", "NetSocket"];
 
 #[test]
 fn who_calls_and_who_is_called_do_not_ask_by_which_way() {
-    let sources = files().iter().filter(|f| f.is(&[".rs"]) && f.path.contains("/src/"));
+    let sources = files().iter().filter(|f| f.is(&["rs"]) && f.path.contains("/src/"));
     let product = sources.filter(|f| f.path.starts_with("crates/") || f.path.starts_with("bindings/"));
     let mut breaches = Vec::new();
     for file in product.filter(|f| !f.path.starts_with("crates/link/")) {

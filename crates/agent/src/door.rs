@@ -7,7 +7,6 @@
 //!                                                AdminRequest  a person
 //! ```
 
-use crate::lock::lock;
 use crate::owner::{Opener, Session};
 use crate::peers::Peer;
 use crate::service::Shared;
@@ -21,8 +20,8 @@ use forebay_types::{Code, Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Most connections at a time; who comes then is refused.
@@ -216,10 +215,7 @@ impl Connection {
         }
         let Connection { shared, wire, line, .. } = self;
         if let Some((id, request)) = line {
-            match wire.into_stream() {
-                Ok(stream) => crate::far::serve(&shared, stream, id, request),
-                Err(e) => shared.diary.line(format_args!("a line failed: {e}")),
-            }
+            crate::far::serve(&shared, wire, id, request);
         } else {
             // The other side hears of its end before anybody counts on that.
             drop(wire);
@@ -298,10 +294,10 @@ impl Connection {
 
     /// Who asks to open a run hears what the opening waits for. An embedded owner says it itself.
     fn hears(&self) -> Option<Says> {
-        let hand = Mutex::new(self.wire.second_hand().ok().filter(|_| self.shared.role == "agent")?);
+        let notes = (self.shared.role == "agent").then(|| self.wire.notes())?;
         Some(Arc::new(move |text: &str| {
             // One that went meanwhile is noticed when it is answered.
-            let _ = lock(&hand).send(&OpeningWaits { waits: text.to_owned() }, &[]);
+            let _ = notes.send(&OpeningWaits { waits: text.to_owned() });
         }))
     }
 

@@ -78,7 +78,7 @@ fn far(address: Address, name: String) -> Result<Far> {
     let at = address.clone();
     let dial = move || {
         let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
-        wire.map_err(|e| nobody(e, &at))?.into_stream()
+        wire.map_err(|e| nobody(e, &at))
     };
     Ok(Far {
         dial: Arc::new(dial),

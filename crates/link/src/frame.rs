@@ -61,7 +61,7 @@ pub mod kind {
     pub const PROOF: u16 = 8;
     /// On a call link over the network: a sign of life.
     pub const BEAT: u16 = 14;
-    /// On a call link over the network: a piece of a large part of an earlier frame.
+    /// A piece of a large part of an earlier frame.
     pub const PIECE: u16 = 15;
 }
 
@@ -78,7 +78,7 @@ pub struct Header {
     pub json: u32,
     /// Bytes of the body.
     pub body: u64,
-    /// A number by kind; on a control connection how many descriptors come with the frame.
+    /// A number by kind: how many descriptors come with a message, how many large parts with another frame.
     pub number: u64,
 }
 
@@ -243,12 +243,12 @@ mod tests {
     #[test]
     fn the_bytes_of_a_header_stay_as_they_are_for_ever() {
         let header = Header { kind: 3, flags: 4, id: 5, json: 6, body: 7, number: 8 };
-        let mut expected = Vec::from(*b"FBAY\x04\x00\x03\x00");
+        let mut expected = Vec::from(*b"FBAY\x05\x00\x03\x00");
         for word in [5u64, 4 | 6 << 32, 7, 8, 0, 0] {
             expected.extend(word.to_le_bytes());
         }
         expected.extend(0u32.to_le_bytes());
-        expected.extend(0xd97a_07f3_u32.to_le_bytes());
+        expected.extend(0x4730_da0b_u32.to_le_bytes());
         assert_eq!(header.encode()[..60], expected[..60]);
         assert_eq!(header.encode()[60..], expected[60..], "{:02x?}", &header.encode()[60..]);
     }

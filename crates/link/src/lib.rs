@@ -3,9 +3,9 @@
 //! | module | what | waits by |
 //! | --- | --- | --- |
 //! | [`frame`] | the bytes of a frame, one codec for all transports | - |
+//! | [`stream`] | frames and their large parts over a Unix socket, TCP or TLS: one framing for all that goes over them | poll, by whoever owns it |
 //! | [`wire`] | control connection: JSON frames, over a Unix socket with descriptors, over the network without | poll, with deadlines |
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
-//! | [`line`] | frames and bytes of blocks over a stream to another host | poll, by whoever owns it |
 //! | [`call`] | the link of calls: one contract, whichever way it goes | looking, then a doorbell and sockets |
 //! | [`run`] | both ends of a run that is written from another host | - |
 //! | [`shm`] | frames in the rings of a shared segment | polling, then futex or doorbell |
@@ -21,13 +21,11 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
-mod channel;
 mod fair;
 pub mod frame;
 mod greeting;
 pub mod hash;
 pub mod idle;
-pub mod line;
 pub mod link;
 mod listener;
 mod locate;
@@ -37,6 +35,7 @@ pub mod run;
 pub mod shm;
 pub mod silence;
 pub mod standing;
+pub mod stream;
 pub mod watch;
 pub mod wire;
 
@@ -45,13 +44,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use frame::{Frame, Header};
 pub use greeting::Peer;
 pub use hash::QuickMap;
-pub use line::{Duplex, Line, LineFrame};
 pub use link::Link;
 pub use listener::{Incoming, Listener};
 pub use locate::{Locator, Transport};
 pub use shm::{ShmLink, ShmReceiver, ShmSender};
+pub use stream::Stream;
 pub use watch::{PeerState, Watch};
-pub use wire::{Message, Wire};
+pub use wire::{Failure, Message, Notes, Wire};
 
 /// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

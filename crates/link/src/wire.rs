@@ -4,14 +4,15 @@
 //! One side connects and asks, the other one answers; either may send notes. Descriptors travel
 //! beside the frame that announces their number. The socket is used without blocking and waited
 //! for with `poll`, so a [`Wire`] may as well stand in epoll or tokio by its [`AsFd`] and be
-//! emptied with [`Wire::try_receive`].
+//! emptied with [`Wire::try_receive`]. When both sides have agreed on it, a connection goes on as a
+//! [`Stream`] of other frames.
 
-use crate::channel::Channel;
-use crate::frame::{self, HEADER_BYTES, Header, kind};
+use crate::frame::{Header, kind};
 use crate::greeting::{self, Peer};
-use crate::line::Duplex;
-use crate::net::{self, Address, Key, Keys, NetLink, NetStream};
-use crate::pool::Pool;
+use crate::net::{self, Address, Key, Keys, NetSocket};
+use crate::stream::{
+    CALLS, CONVERSATION, Channel, DESCRIPTORS, GREETING, NoPlace, RUN, Received, Stream, StreamSender,
+};
 use forebay_arena::process::{SocketPeer, go_on_or_end};
 use forebay_arena::{Process, ProcessState, limits, place};
 use forebay_types::{Code, Error, Result};
@@ -20,23 +21,15 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Largest control frame.
-pub const FRAME_LIMIT: u64 = 16 << 20;
-/// Of one that greets: who has said nothing of itself yet has no room here for more.
-const GREETING_LIMIT: u64 = 64 << 10;
-/// So much room for what is received is kept between two frames.
-const KEPT: usize = 64 << 10;
 /// The id of the first request on a connection.
 pub const FIRST_ASK: u64 = 1;
-/// Most descriptors beside one frame.
-pub const DESCRIPTORS: usize = 8;
 /// How long a request waits for its answer unless told otherwise.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a frame may take to leave: the other side reads all the time.
@@ -47,13 +40,10 @@ const LOOK: Duration = Duration::from_millis(100);
 const NOTES: usize = 4096;
 
 /// A control connection, greeted.
-#[derive(Debug)]
 pub struct Wire {
-    stream: Channel,
+    stream: Stream,
     peer: Option<Peer>,
     process: Option<Process>,
-    received: Vec<u8>,
-    descriptors: VecDeque<OwnedFd>,
     notes: VecDeque<Message>,
     next_id: u64,
     key: Option<Key>,
@@ -74,13 +64,15 @@ pub struct Message {
     pub fds: Vec<OwnedFd>,
 }
 
+/// An error on its way.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Failure {
-    pub code: u32,
-    pub text: String,
+pub struct Failure {
+    pub(crate) code: u32,
+    pub(crate) text: String,
 }
 
 impl Failure {
+    /// Of an error.
     pub fn of(error: &Error) -> Failure {
         Failure { code: error.code() as u32, text: error.text().to_owned() }
     }
@@ -176,31 +168,29 @@ impl Wire {
         Ok((a, b))
     }
 
-    /// The stream itself, for who speaks otherwise from here on. Refused while something that
-    /// came is not read.
-    pub fn into_stream(self) -> Result<Box<dyn Duplex>> {
-        if !self.received.is_empty() || !self.notes.is_empty() {
-            return Err(Error::new(Code::Corrupt, "more came on a connection than was asked for"));
+    /// The connection as a stream of calls; both sides do it after the same answer.
+    pub fn into_calls(self) -> Result<Stream> {
+        match self.net() {
+            Some(_) if self.notes.is_empty() => Ok(self.stream.with(CALLS)),
+            Some(_) => Err(Error::new(Code::Corrupt, "more came than the answer before a call link")),
+            None => Err(Error::bad("a Unix socket is no call link over the network")),
         }
-        match self.stream {
-            Channel::Unix(stream) => {
-                let failed = |e| Error::io("cannot use a socket without blocking", e);
-                stream.set_nonblocking(true).map_err(failed)?;
-                Ok(Box::new(stream))
-            }
-            Channel::Net(stream) => Ok(stream),
-        }
+    }
+
+    /// The same as a stream of what a run writes or a reader asks.
+    pub fn into_run(self) -> Stream {
+        self.stream.with(RUN)
     }
 
     pub(crate) fn over(stream: UnixStream) -> Result<Wire> {
         let process = SocketPeer::of(&stream)?.process;
-        Ok(Wire::new(Channel::Unix(stream), process))
+        Ok(Wire::new(Stream::over(Channel::Unix(stream), GREETING), process))
     }
 
     /// Connects to a process on the network; both prove that they know the secret of one of the keys.
     pub fn connect_net(address: &Address, role: &str, keys: &Keys, timeout: Duration) -> Result<Wire> {
         let (stream, peer, key) = net::connect(address, role, keys, Instant::now() + timeout)?;
-        let mut wire = Wire::greeted(stream, peer)?;
+        let mut wire = Wire::greeted(stream, peer);
         wire.key = Some(key);
         Ok(wire)
     }
@@ -211,35 +201,24 @@ impl Wire {
     }
 
     /// A connection over the network that has come through its handshake.
-    pub(crate) fn greeted(stream: NetStream, peer: Peer) -> Result<Wire> {
-        let mut wire = Wire::new(Channel::Net(Box::new(stream)), None);
+    pub(crate) fn greeted(stream: Stream, peer: Peer) -> Wire {
+        let mut wire = Wire::new(stream, None);
         wire.met(peer);
-        Ok(wire)
+        wire
     }
 
-    fn new(stream: Channel, process: Option<Process>) -> Wire {
-        Wire {
-            stream,
-            peer: None,
-            process,
-            received: Vec::new(),
-            descriptors: VecDeque::new(),
-            notes: VecDeque::new(),
-            next_id: FIRST_ASK,
-            key: None,
-        }
+    fn new(stream: Stream, process: Option<Process>) -> Wire {
+        Wire { stream, peer: None, process, notes: VecDeque::new(), next_id: FIRST_ASK, key: None }
     }
 
     /// The connection over the network, if this is one.
-    pub fn net(&self) -> Option<&NetStream> {
-        match &self.stream {
-            Channel::Net(stream) => Some(stream),
-            Channel::Unix(_) => None,
-        }
+    pub fn net(&self) -> Option<&NetSocket> {
+        self.stream.channel().net()
     }
 
     pub(crate) fn met(&mut self, peer: Peer) {
         self.peer = Some(peer);
+        self.stream.limit(CONVERSATION);
     }
 
     /// Who is at the other end, in its own words.
@@ -253,18 +232,6 @@ impl Wire {
         self.process
     }
 
-    /// Turns a connection over the network into a call link; both sides do it after the same answer,
-    /// and large parts come into memory of the pool.
-    pub fn into_link(self, pool: Pool) -> Result<NetLink> {
-        match self.stream {
-            Channel::Net(stream) if self.received.is_empty() && self.notes.is_empty() => {
-                Ok(NetLink::over(*stream, pool))
-            }
-            Channel::Net(_) => Err(Error::new(Code::Corrupt, "more came than the answer before a call link")),
-            Channel::Unix(_) => Err(Error::bad("a Unix socket is no call link over the network")),
-        }
-    }
-
     /// Another descriptor of the socket, for a thread that watches for its end.
     pub fn watch_fd(&self) -> Result<OwnedFd> {
         self.stream.as_fd().try_clone_to_owned().map_err(|e| limits::cannot("cannot copy a descriptor", e))
@@ -274,20 +241,14 @@ impl Wire {
     /// closes the connection too. One that does not within the time is left.
     pub fn part(mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
-        if matches!(&self.stream, Channel::Unix(s) if s.shutdown(Shutdown::Write).is_ok()) {
+        if self.net().is_none() && self.stream.channel().shut(Shutdown::Write) {
             while matches!(self.read(Some(deadline)), Ok(Some(_))) {}
         }
     }
 
-    /// Another hand on this connection, to send notes by while the thread that serves it is busy with an answer.
-    /// Whoever has both sends by one of them at a time.
-    pub fn second_hand(&self) -> Result<Wire> {
-        match &self.stream {
-            Channel::Unix(stream) => {
-                Wire::over(stream.try_clone().map_err(|e| limits::cannot("cannot copy a descriptor", e))?)
-            }
-            Channel::Net(_) => Err(Error::bad("a connection over the network has one hand")),
-        }
+    /// Sends notes by this connection while the thread that serves it is busy with an answer.
+    pub fn notes(&self) -> Notes {
+        Notes(self.stream.sender().clone())
     }
 
     /// Sends a note: a message that nobody answers.
@@ -443,51 +404,18 @@ impl Wire {
         fds: &[BorrowedFd],
         deadline: Instant,
     ) -> Result<()> {
-        let json = serde_json::to_vec(value).map_err(|e| Error::internal(format!("no JSON: {e}")))?;
         if fds.len() > DESCRIPTORS {
             return Err(Error::bad(format!("{} descriptors at once, {DESCRIPTORS} are the most", fds.len())));
-        }
-        let header = Header { json: json.len() as u32, number: fds.len() as u64, ..*header };
-        if (HEADER_BYTES + json.len()) as u64 > FRAME_LIMIT {
-            return Err(Error::bad(format!("a message of {} bytes exceeds {FRAME_LIMIT}", json.len())));
         }
         if !fds.is_empty() && self.net().is_some() {
             return Err(Error::bad("descriptors do not travel over the network"));
         }
-        let head = header.encode();
-        let mut sent = 0;
-        let total = head.len() + json.len();
-        loop {
-            let parts = [
-                IoSlice::new(&head[sent.min(HEADER_BYTES)..]),
-                IoSlice::new(&json[sent.saturating_sub(HEADER_BYTES)..]),
-            ];
-            let done = match sent < total {
-                true => self.stream.send(&parts, if sent == 0 { fds } else { &[] }),
-                false if self.stream.flush().map_err(|e| self.broken(e))? => return Ok(()),
-                false => Err(io::ErrorKind::WouldBlock.into()),
-            };
-            match done {
-                Ok(n) => sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    if !poll_for(self.stream.as_fd(), PollFlags::OUT, Some(deadline))? {
-                        return Err(Error::new(
-                            Code::Timeout,
-                            "the other side does not read; is it stopped?",
-                        ));
-                    }
-                }
-                Err(e) => return Err(self.broken(e)),
-            }
-        }
+        write(self.stream.sender(), *header, value, fds, deadline).map_err(|e| self.known(e))
     }
 
-    fn broken(&self, e: io::Error) -> Error {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
-        match e.kind() {
-            BrokenPipe | ConnectionReset | NotConnected | ConnectionAborted | TimedOut => self.lost(),
-            _ => limits::cannot("a control connection failed", e),
-        }
+    /// A connection that has ended has an end that is known by name.
+    fn known(&self, e: Error) -> Error {
+        if e.code() == Code::ServerLost { self.lost() } else { e }
     }
 
     /// The next frame, waiting until the deadline.
@@ -503,51 +431,54 @@ impl Wire {
     }
 
     fn read_now(&mut self) -> Result<Option<Message>> {
-        loop {
-            if let Some(message) = self.take_frame()? {
-                return Ok(Some(message));
-            }
-            if !self.fetch()? {
-                return Ok(None);
-            }
+        let received = self.stream.next(&mut NoPlace).map_err(|e| self.known(e))?;
+        Ok(received.map(Message::from))
+    }
+}
+
+/// Sends notes over a connection that somebody else serves.
+pub struct Notes(StreamSender);
+
+impl Notes {
+    /// Sends one.
+    pub fn send<T: Serialize + ?Sized>(&self, value: &T) -> Result<()> {
+        write(&self.0, Header::new(kind::NOTE, 0), value, &[], Instant::now() + SEND_TIMEOUT)
+    }
+}
+
+/// Writes a message, waiting until the deadline.
+fn write<T: Serialize + ?Sized>(
+    sender: &StreamSender,
+    header: Header,
+    value: &T,
+    fds: &[BorrowedFd],
+    deadline: Instant,
+) -> Result<()> {
+    let json = serde_json::to_vec(value).map_err(|e| Error::internal(format!("no JSON: {e}")))?;
+    let mut begun = false;
+    loop {
+        begun = begun || sender.begin(header, &json, fds)?;
+        if begun && sender.flush()? {
+            return Ok(());
+        }
+        if !poll_for(sender.as_fd(), PollFlags::OUT, Some(deadline))? {
+            return Err(Error::new(Code::Timeout, "the other side does not read; is it stopped?"));
         }
     }
+}
 
-    /// Takes one whole frame out of what was received.
-    fn take_frame(&mut self) -> Result<Option<Message>> {
-        let limit = if self.peer.is_some() { FRAME_LIMIT } else { GREETING_LIMIT };
-        let Some((header, json, body)) = frame::first(&self.received, limit)? else { return Ok(None) };
-        let count = header.number as usize;
-        if header.number > DESCRIPTORS as u64 || count > self.descriptors.len() {
-            return Err(Error::new(
-                Code::Corrupt,
-                format!("a frame announces {} descriptors, {} came", header.number, self.descriptors.len()),
-            ));
-        }
-        let (json, total) = (json.to_vec(), HEADER_BYTES + json.len() + body.len());
-        self.received.drain(..total);
-        if self.received.is_empty() && self.received.capacity() > KEPT {
-            self.received = Vec::new();
-        }
-        let fds = self.descriptors.drain(..count).collect();
-        Ok(Some(Message { kind: header.kind, id: header.id, flags: header.flags, json, fds }))
+impl From<Received> for Message {
+    fn from(Received { header, json, fds, .. }: Received) -> Message {
+        Message { kind: header.kind, id: header.id, flags: header.flags, json, fds }
     }
+}
 
-    /// Receives what is there; says whether there was anything.
-    fn fetch(&mut self) -> Result<bool> {
-        let mut chunk = [0; 16 * 1024];
-        let got = match self.stream.receive(&mut chunk, &mut self.descriptors) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            got => got.map_err(|e| self.broken(e))?,
-        };
-        if self.descriptors.len() > 4 * DESCRIPTORS {
-            return Err(Error::new(Code::Corrupt, "more descriptors came than any frame announced"));
-        }
-        if got == 0 {
-            return Err(self.lost());
-        }
-        self.received.extend_from_slice(&chunk[..got]);
-        Ok(true)
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wire")
+            .field("peer", &self.peer)
+            .field("process", &self.process)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use forebay_link::Link;
 use forebay_link::frame::{HEADER_BYTES, Header, kind};
-use forebay_link::net::{Flusher, NetLink, NetReceiver, PIECE_BYTES, Received};
 use forebay_link::pool::{Budget, Pool};
+use forebay_link::stream::{Flusher, PIECE_BYTES, PooledStream, Received};
 use forebay_types::{Code, Error, Result};
 use proptest::prelude::*;
 
@@ -20,16 +20,16 @@ fn sockets() -> (TcpStream, TcpStream) {
     (one, listener.accept().unwrap().0)
 }
 
-fn link(socket: TcpStream, budget: u64) -> NetLink {
-    NetLink::over_socket(socket, Pool::new(&Budget::new(budget))).unwrap()
+fn link(socket: TcpStream, budget: u64) -> PooledStream {
+    PooledStream::over_socket(socket, Pool::new(&Budget::new(budget))).unwrap()
 }
 
-fn pair() -> (NetLink, NetLink) {
+fn pair() -> (PooledStream, PooledStream) {
     let (one, other) = sockets();
     (link(one, 1 << 30), link(other, 1 << 30))
 }
 
-fn next(link: &mut NetLink) -> Result<Received> {
+fn next(link: &mut PooledStream) -> Result<Received> {
     let deadline = Instant::now() + LONG;
     loop {
         if let Some(received) = link.try_receive()? {
@@ -192,13 +192,13 @@ fn the_end_of_a_connection_is_told_after_all_that_came_before() {
 /// What a peer says, before it is silent or ends the connection.
 fn hear(bytes: &[u8]) -> (Vec<Received>, Option<Error>) {
     let (mut one, other) = sockets();
-    let (_, mut receiver): (_, NetReceiver) = link(other, 64 << 20).split();
+    let (_, mut receiver, mut pool) = link(other, 64 << 20).split();
     one.write_all(bytes).unwrap();
     one.shutdown(std::net::Shutdown::Write).unwrap();
     let mut all = Vec::new();
     let deadline = Instant::now() + LONG;
     loop {
-        match receiver.try_recv() {
+        match receiver.try_recv(&mut pool) {
             Ok(Some(received)) => all.push(received),
             Ok(None) => assert!(Instant::now() < deadline, "neither more nor the end"),
             Err(e) => return (all, Some(e)),
@@ -246,14 +246,14 @@ fn lying_lengths_end_the_connection_and_take_no_memory() {
 #[test]
 fn who_announces_and_is_silent_keeps_only_itself_waiting() {
     let (mut one, other) = sockets();
-    let (_, mut receiver) = link(other, 1 << 20).split();
+    let (_, mut receiver, mut pool) = link(other, 1 << 20).split();
     one.write_all(&frame(Header::new(REQUEST, 1), &[1; 100])[..80]).unwrap();
     for _ in 0..100 {
-        assert!(receiver.try_recv().unwrap().is_none());
+        assert!(receiver.try_recv(&mut pool).unwrap().is_none());
     }
     one.write_all(&[1; 84]).unwrap();
     let deadline = Instant::now() + LONG;
-    while receiver.try_recv().unwrap().is_none() {
+    while receiver.try_recv(&mut pool).unwrap().is_none() {
         assert!(Instant::now() < deadline);
     }
     drop(receiver);

@@ -4,8 +4,8 @@
 //! and a block counts only as far as the client's block table says.
 
 use forebay_link::call::Room;
-use forebay_link::net::LargePart;
 use forebay_link::pool::Lease;
+use forebay_link::stream::LargePart;
 use forebay_types::call::{self, BIG_ENDIAN, INLINE_TOTAL, Item, Location, Outcome, REPLY_BYTES};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_link::call::{Room, Sender};
-use forebay_link::net::LargePart;
 use forebay_link::pool::Budget;
+use forebay_link::stream::LargePart;
 use forebay_link::{Header, PeerState};
 use forebay_types::call::{REPLY_BYTES, RequestId, kind};
 

@@ -7,7 +7,7 @@
 //! | kind | name | from | body |
 //! | --- | --- | --- | --- |
 //! | 0x40 | records | rank | each: length `u32` (bit 31: a block follows), record, then if so index `u32`, made `u32`, offset `u64`, length `u64` |
-//! | 0x41 | block | rank | index `u32`, made `u32`, first byte `u64`, 16 bytes zero, bytes |
+//! | 0x41 | block | rank | index `u32`, made `u32`, first byte `u64`; its large part: the bytes |
 //! | 0x42 | rank | rank | [`RankWords`] |
 //! | 0x43 | curve | rank | block `u32`, points `u32`, step `i64`, time `f64`, abscissae, ordinates |
 //! | 0x50 | notice | owner | the notice; the frame's id counts them from 1 |

@@ -6,18 +6,15 @@ use crate::lock::lock;
 use crate::owner::{Opener, Session};
 use crate::service::Shared;
 use crate::words::AdminRequest;
-use forebay_link::{Duplex, Line};
+use forebay_link::Wire;
 use forebay_store::{Reader, Says};
 use forebay_types::control::{OpenRun, OpeningWaits};
-use forebay_types::line::{After, FarOpened, Launched, Left, LineRequest, kind};
+use forebay_types::line::{After, FarOpened, Launched, Left, LineRequest};
 use forebay_types::{Code, Error, Result};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long an answer may take to leave.
-const LEAVING: Duration = Duration::from_secs(10);
 /// How long a session whose rest is sent may take to be settled: its proxy is kept for a while.
 const SETTLING: Duration = Duration::from_secs(75);
 /// How long an old proxy of a rank that is opened anew may take to give up its seat.
@@ -28,8 +25,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 const ATTACHING: Duration = Duration::from_secs(30);
 
 /// Serves a line whose first request, of that id, has come. Returns when it is over.
-pub fn serve(shared: &Arc<Shared>, stream: Box<dyn Duplex>, id: u64, request: LineRequest) {
-    let mut line = Line::over(stream, kind::BLOCK);
+pub fn serve(shared: &Arc<Shared>, mut line: Wire, id: u64, request: LineRequest) {
     let done = match request {
         LineRequest::OpenFar { open, host, pid, launched, after } => {
             rank(shared, line, id, &Asked { open, host, pid, launched, after })
@@ -38,12 +34,12 @@ pub fn serve(shared: &Arc<Shared>, stream: Box<dyn Duplex>, id: u64, request: Li
             Ok(()) => Ok(()),
             Err(back) => {
                 let ((mut line, _, _), e) = *back;
-                refuse(&mut line, id, &e)
+                line.refuse(id, &e)
             }
         },
         LineRequest::ReadFar { path } => reader(shared, line, id, &path),
         LineRequest::AttachFar(_) => {
-            refuse(&mut line, id, &Error::bad("a line begins with OpenFar, ResumeFar or ReadFar"))
+            line.refuse(id, &Error::bad("a line begins with OpenFar, ResumeFar or ReadFar"))
         }
     };
     if let Err(e) = done {
@@ -60,32 +56,28 @@ struct Asked {
     after: Option<After>,
 }
 
-fn rank(shared: &Arc<Shared>, mut line: Line, id: u64, asked: &Asked) -> Result<()> {
+fn rank(shared: &Arc<Shared>, mut line: Wire, id: u64, asked: &Asked) -> Result<()> {
     let (session, opened) = match open_saying(shared, &mut line, asked) {
         Ok(both) => both,
-        Err(e) => return refuse(&mut line, id, &e),
+        Err(e) => return line.refuse(id, &e),
     };
     if let Some(proxy) = attach(shared, &mut line, id, session, opened)? {
-        proxy.serve(line);
+        proxy.serve(line.into_run());
     }
     Ok(())
 }
 
 fn attach<'a>(
     shared: &'a Arc<Shared>,
-    line: &mut Line,
+    line: &mut Wire,
     id: u64,
     session: Session,
     opened: FarOpened,
 ) -> Result<Option<Proxy<'a>>> {
-    let asked = answer(line, id, &opened).and_then(|()| line.receive(Instant::now() + ATTACHING));
-    let measures = asked.and_then(|frame| {
-        let frame =
-            frame.ok_or_else(|| Error::new(Code::Timeout, "a rank opened a run and sent nothing more"))?;
-        match serde_json::from_slice(line.json(&frame)) {
-            Ok(LineRequest::AttachFar(measures)) => Ok((frame.header.id, measures)),
-            _ => Err(Error::new(Code::Corrupt, "a rank did not send the sizes of its segment")),
-        }
+    let asked = line.answer(id, &opened, &[]).and_then(|()| line.receive(ATTACHING));
+    let measures = asked.and_then(|message| match message.parse() {
+        Ok(LineRequest::AttachFar(measures)) => Ok((message.id, measures)),
+        _ => Err(Error::new(Code::Corrupt, "a rank did not send the sizes of its segment")),
     });
     let (id, measures) = match measures {
         Ok(both) => both,
@@ -95,8 +87,8 @@ fn attach<'a>(
         }
     };
     match Proxy::attach(shared, session, &opened.opened, &measures) {
-        Ok(proxy) => answer(line, id, &proxy.attached()).map(|()| Some(proxy)),
-        Err(e) => refuse(line, id, &e).map(|()| None),
+        Ok(proxy) => line.answer(id, &proxy.attached(), &[]).map(|()| Some(proxy)),
+        Err(e) => line.refuse(id, &e).map(|()| None),
     }
 }
 
@@ -106,7 +98,7 @@ fn plain(dir: &Path) -> PathBuf {
 }
 
 /// Opens it in a thread of its own, and passes on over the line what that waits for.
-fn open_saying(shared: &Arc<Shared>, line: &mut Line, asked: &Asked) -> Result<(Session, FarOpened)> {
+fn open_saying(shared: &Arc<Shared>, line: &mut Wire, asked: &Asked) -> Result<(Session, FarOpened)> {
     let (says, said) = mpsc::channel();
     let says = Mutex::new(says);
     let hears: Says = Arc::new(move |text: &str| {
@@ -117,7 +109,7 @@ fn open_saying(shared: &Arc<Shared>, line: &mut Line, asked: &Asked) -> Result<(
         let opening = scope.spawn(move || open_here(shared, asked, &hears));
         for waits in said {
             // A line that was cut meanwhile is noticed when the answer goes over it.
-            let _ = line.note(&waits).and_then(|()| line.flush_until(Instant::now() + LEAVING));
+            let _ = line.send(&waits, &[]);
         }
         opening.join().unwrap_or_else(|_| Err(Error::internal("the thread that opened the run panicked")))
     })
@@ -186,17 +178,17 @@ fn settled(dir: &Path, session: u64) -> Result<Left> {
     }
 }
 
-fn reader(shared: &Arc<Shared>, mut line: Line, id: u64, path: &str) -> Result<()> {
+fn reader(shared: &Arc<Shared>, mut line: Wire, id: u64, path: &str) -> Result<()> {
     match directory(shared, path).and_then(|dir| Reader::open(&dir)) {
         Ok(reader) => {
-            answer(&mut line, id, &serde_json::Value::Null)?;
-            match reading::serve(shared, line, reader) {
+            line.answer(id, &serde_json::Value::Null, &[])?;
+            match reading::serve(shared, line.into_run(), reader) {
                 // It has left.
                 Err(e) if e.code() == Code::ServerLost => Ok(()),
                 other => other,
             }
         }
-        Err(e) => refuse(&mut line, id, &e),
+        Err(e) => line.refuse(id, &e),
     }
 }
 
@@ -225,14 +217,4 @@ pub fn admin(shared: &Shared, request: AdminRequest) -> Result<AdminRequest> {
         }
         other => other,
     })
-}
-
-fn answer<T: Serialize>(line: &mut Line, id: u64, value: &T) -> Result<()> {
-    line.answer(id, value)?;
-    line.flush_until(Instant::now() + LEAVING)
-}
-
-fn refuse(line: &mut Line, id: u64, e: &Error) -> Result<()> {
-    line.refuse(id, e)?;
-    line.flush_until(Instant::now() + LEAVING)
 }

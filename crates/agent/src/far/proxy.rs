@@ -10,10 +10,9 @@ use crate::lock::lock;
 use crate::owner::Session;
 use crate::service::Shared;
 use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
-use forebay_link::Line;
-use forebay_link::frame::{Header, kind as frame};
 use forebay_link::run::{News, StoreEnd};
 use forebay_link::silence::OF_RANK;
+use forebay_link::{Stream, Wire};
 use forebay_types::control::{RunOpened, word};
 use forebay_types::line::{FarAttached, Measures};
 use forebay_types::{Code, Error, Result};
@@ -38,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const LARGEST: u64 = 1 << 40;
 
 /// A line that was opened again: the line, the request's id, how many notices the rank has heard.
-type Again = (Line, u64, u64);
+type Again = (Wire, u64, u64);
 
 struct KeptLine {
     tell: Sender<Again>,
@@ -146,7 +145,7 @@ impl<'a> Proxy<'a> {
     }
 
     /// Serves until the rank has left, or does not come back.
-    pub fn serve(mut self, mut line: Line) {
+    pub fn serve(mut self, mut line: Stream) {
         loop {
             let why = match self.serve_line(&mut line) {
                 Ok(()) => break,
@@ -189,7 +188,7 @@ impl<'a> Proxy<'a> {
     }
 
     /// Waits for the rank's side to call again, and answers it.
-    fn await_again(&mut self, patience: Duration) -> Option<Line> {
+    fn await_again(&mut self, patience: Duration) -> Option<Stream> {
         let until = Instant::now() + patience;
         while !self.shared.stop.given() && !self.end.is_over() && !self.evicted.load(Ordering::SeqCst) {
             let left = until.saturating_duration_since(Instant::now());
@@ -205,17 +204,17 @@ impl<'a> Proxy<'a> {
         None
     }
 
-    fn take_up(&mut self, (mut line, id, heard): Again) -> Line {
-        let resumed = self.end.resume(heard);
-        let json = serde_json::to_vec(&resumed).unwrap_or_default();
-        line.push(Header::new(frame::ANSWER, id), &json, &[]);
-        self.end.tell_again(&mut line);
+    fn take_up(&mut self, (mut line, id, heard): Again) -> Stream {
+        // One that is cut already shows at the first turn.
+        let _ = line.answer(id, &self.end.resume(heard), &[]);
+        let mut line = line.into_run();
+        let _ = self.end.tell_again(&mut line);
         self.say("the line is open again");
         line
     }
 
     /// Serves one connection. `Ok`: the rank has left.
-    fn serve_line(&mut self, line: &mut Line) -> Result<()> {
+    fn serve_line(&mut self, line: &mut Stream) -> Result<()> {
         let mut heard_at = Instant::now();
         loop {
             if self.shared.stop.given() {
@@ -244,7 +243,7 @@ impl<'a> Proxy<'a> {
         }
     }
 
-    fn turn(&mut self, line: &mut Line) -> Result<()> {
+    fn turn(&mut self, line: &mut Stream) -> Result<()> {
         let Proxy { end, doorbell, shared, .. } = self;
         end.turn(line, |news| match news {
             News::Block => doorbell.ring(),
@@ -252,7 +251,7 @@ impl<'a> Proxy<'a> {
         })
     }
 
-    fn sleep(&mut self, line: &Line) -> Result<()> {
+    fn sleep(&mut self, line: &Stream) -> Result<()> {
         let bell = self.segment.bell(Direction::Down);
         bell.prepare_sleep();
         if !self.end.has_news() {

@@ -2,8 +2,10 @@
 //! over the line. Arrays go in slabs, so that a large one takes little memory here.
 
 use crate::service::Shared;
-use forebay_link::Line;
-use forebay_link::frame::Header;
+use forebay_link::Failure;
+use forebay_link::Stream;
+use forebay_link::frame::{Header, kind as frame};
+use forebay_link::stream::{NoPlace, Received};
 use forebay_store::Reader;
 use forebay_store::catalog::Moment;
 use forebay_types::codec::Writer;
@@ -22,25 +24,20 @@ const GATHER: usize = 256 << 10;
 const STUCK: Duration = Duration::from_secs(60);
 
 /// Serves a reader until it leaves.
-pub fn serve(shared: &Shared, mut line: Line, reader: Reader) -> Result<()> {
+pub fn serve(shared: &Shared, mut line: Stream, reader: Reader) -> Result<()> {
     let mut answering = Answering { reader, body: Vec::new() };
     while !shared.stop.given() {
-        while let Some(frame) = line.next_frame()? {
-            let id = frame.header.id;
-            if frame.header.kind != kind::READ {
-                let text = format!("a frame of kind {} came from a reader", frame.header.kind);
+        while let Some(Received { header, json, body, .. }) = line.next(&mut NoPlace)? {
+            if header.kind != kind::READ {
+                let text = format!("a frame of kind {} came from a reader", header.kind);
                 return Err(Error::new(Code::Corrupt, text));
             }
-            let (json, body) = (line.json(&frame).to_vec(), line.body(&frame).to_vec());
-            if let Err(e) = answering.answer(&mut line, id, &json, &body) {
-                line.refuse(id, &e)?;
+            if let Err(e) = answering.answer(&line, header.id, &json, &body) {
+                line.push(Header::new(frame::ERROR, header.id), &text(&Failure::of(&e))?, &[])?;
             }
             if line.waiting() > GATHER {
                 line.flush_until(Instant::now() + STUCK)?;
             }
-        }
-        if line.fill()? {
-            continue;
         }
         line.flush_until(Instant::now() + STUCK)?;
         shared.stop.wait(line.as_fd(), None)?;
@@ -54,7 +51,7 @@ struct Answering {
 }
 
 impl Answering {
-    fn answer(&mut self, line: &mut Line, id: u64, json: &[u8], body: &[u8]) -> Result<()> {
+    fn answer(&mut self, line: &Stream, id: u64, json: &[u8], body: &[u8]) -> Result<()> {
         if json.is_empty() {
             return self.array(line, id, &Wanted::decode(body)?);
         }
@@ -89,7 +86,7 @@ impl Answering {
         send(line, id, &[&bytes], true)
     }
 
-    fn array(&mut self, line: &mut Line, id: u64, wanted: &Wanted) -> Result<()> {
+    fn array(&mut self, line: &Stream, id: u64, wanted: &Wanted) -> Result<()> {
         let found = match wanted.of_step {
             true => self.reader.locate_in_step(wanted.number, wanted.name)?,
             false => self.reader.locate(wanted.name, wanted.number)?,
@@ -110,12 +107,11 @@ impl Answering {
 }
 
 /// Bytes of an answer in frames; waits when the reader does not keep up.
-fn send(line: &mut Line, id: u64, parts: &[&[u8]], last: bool) -> Result<()> {
+fn send(line: &Stream, id: u64, parts: &[&[u8]], last: bool) -> Result<()> {
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total <= FRAME {
         let flags = if last { 0 } else { MORE };
-        line.push(Header { flags, ..Header::new(kind::DATA, id) }, b"", parts);
-        return Ok(());
+        return line.push(Header { flags, ..Header::new(kind::DATA, id) }, b"", parts);
     }
     for (i, part) in parts.iter().enumerate() {
         let pieces = part.chunks(FRAME);
@@ -123,7 +119,7 @@ fn send(line: &mut Line, id: u64, parts: &[&[u8]], last: bool) -> Result<()> {
         for (k, piece) in pieces.enumerate() {
             let end = last && i + 1 == parts.len() && k + 1 == count;
             let flags = if end { 0 } else { MORE };
-            line.push(Header { flags, ..Header::new(kind::DATA, id) }, b"", &[piece]);
+            line.push(Header { flags, ..Header::new(kind::DATA, id) }, b"", &[piece])?;
             if line.waiting() > GATHER {
                 line.flush_until(Instant::now() + STUCK)?;
             }

@@ -11,8 +11,8 @@
 use std::sync::{Arc, OnceLock};
 
 use forebay_link::call::{Bulk, room};
-use forebay_link::net::LargePart;
 use forebay_link::pool::{Budget, Lease, Pool};
+use forebay_link::stream::LargePart;
 use forebay_types::{Error, Result};
 
 /// How arguments are handed over.

@@ -5,9 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
-use forebay_link::Line;
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::silence::OF_ANSWER;
+use forebay_link::stream::{NoPlace, Received};
+use forebay_link::{Message, Stream};
 use forebay_types::codec::{Reader as Bytes, Writer};
 use forebay_types::line::{LineRequest, kind};
 use forebay_types::reading::{MORE, Question, Wanted, take_array, take_rows};
@@ -33,7 +34,7 @@ pub type FarArray = (ArrayMeta, String, Vec<u8>);
 pub struct FarReader {
     far: Far,
     run_id: Option<String>,
-    line: Mutex<Option<Line>>,
+    line: Mutex<Option<Stream>>,
     check: RwLock<Option<Check>>,
 }
 
@@ -48,7 +49,7 @@ impl FarReader {
     }
 
     /// The identity of the run that a line reads; an older agent does not tell it.
-    fn run_of(&self, line: &mut Line) -> Result<Option<String>> {
+    fn run_of(&self, line: &mut Stream) -> Result<Option<String>> {
         match self.asked(line, &Question::RunId)? {
             Err(e) if e.code() == Code::VersionMismatch => Ok(None),
             told => self.understood(&told?).map(Some),
@@ -56,7 +57,7 @@ impl FarReader {
     }
 
     /// A line in the place of one that is dead, to the same run: it may have been begun anew meanwhile.
-    fn call_again(&self) -> Result<Line> {
+    fn call_again(&self) -> Result<Stream> {
         let mut line = call(&self.far)?;
         let now = self.run_of(&mut line)?;
         match now.is_some() && self.run_id.is_some() && now != self.run_id {
@@ -76,12 +77,12 @@ impl FarReader {
         *self.check.write().unwrap_or_else(|e| e.into_inner()) = Some(check);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Line>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Stream>> {
         self.line.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Asks with a line; one that turns out to be dead is opened again, once.
-    fn with<T>(&self, mut work: impl FnMut(&mut Line) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, mut work: impl FnMut(&mut Stream) -> Result<T>) -> Result<T> {
         let mut place = self.lock();
         for again in [false, true] {
             let mut line = match place.take() {
@@ -124,9 +125,9 @@ impl FarReader {
     }
 
     /// The answer that comes on a line, or the error in its place.
-    fn asked(&self, line: &mut Line, question: &Question) -> Result<Result<Vec<u8>>> {
+    fn asked(&self, line: &mut Stream, question: &Question) -> Result<Result<Vec<u8>>> {
         let json = serde_json::to_vec(question).map_err(|e| Error::internal(e.to_string()))?;
-        line.push(Header::new(kind::READ, 1), &json, &[]);
+        line.push(Header::new(kind::READ, 1), &json, &[])?;
         self.answer(line, 1, Vec::new(), |all, bytes| {
             all.extend_from_slice(bytes);
             Ok(())
@@ -136,7 +137,7 @@ impl FarReader {
     /// An array.
     pub fn array(&self, wanted: &Wanted) -> Result<FarArray> {
         self.with(|line| {
-            self.question(line, 1, wanted);
+            self.question(line, 1, wanted)?;
             self.one(line, 1)?
         })
     }
@@ -152,7 +153,7 @@ impl FarReader {
                     let end = wanted.len().min(answers.len() + WINDOW);
                     for one in &wanted[asked..end] {
                         asked += 1;
-                        self.question(line, asked as u64, one);
+                        self.question(line, asked as u64, one)?;
                     }
                 }
                 let id = answers.len() as u64 + 1;
@@ -162,13 +163,13 @@ impl FarReader {
         })
     }
 
-    fn question(&self, line: &mut Line, id: u64, wanted: &Wanted) {
+    fn question(&self, line: &mut Stream, id: u64, wanted: &Wanted) -> Result<()> {
         let mut w = Writer::new();
         wanted.encode(&mut w);
-        line.push(Header::new(kind::READ, id), b"", &[&w.finish()]);
+        line.push(Header::new(kind::READ, id), b"", &[&w.finish()])
     }
 
-    fn one(&self, line: &mut Line, id: u64) -> Result<Result<FarArray>> {
+    fn one(&self, line: &mut Stream, id: u64) -> Result<Result<FarArray>> {
         let array = self.answer(line, id, None::<FarArray>, |array, bytes| match array {
             None => {
                 let mut r = Bytes::new(bytes);
@@ -201,27 +202,27 @@ impl FarReader {
     /// Takes the frames of one answer; inside, the error that came in place of it.
     fn answer<A>(
         &self,
-        line: &mut Line,
+        line: &mut Stream,
         id: u64,
         mut all: A,
         mut take: impl FnMut(&mut A, &[u8]) -> Result<()>,
     ) -> Result<Result<A>> {
         loop {
-            let frame = self.frame(line)?;
-            let header = frame.header;
+            let received = self.frame(line)?;
+            let header = received.header;
             if header.id != id {
                 let text = format!("the answer {} came in place of {id}", header.id);
                 return Err(Error::new(Code::Corrupt, text));
             }
             match header.kind {
                 kind::DATA => {
-                    take(&mut all, line.body(&frame))?;
+                    take(&mut all, &received.body)?;
                     if header.flags & MORE == 0 {
                         return Ok(Ok(all));
                     }
                 }
                 frame::ERROR => {
-                    let failure = line.message(&frame).failure();
+                    let failure = Message::from(received).failure();
                     return Ok(Err(failure.err().unwrap_or_else(|| Error::internal("no error"))));
                 }
                 other => {
@@ -235,16 +236,15 @@ impl FarReader {
     }
 
     /// The next frame, waited for.
-    fn frame(&self, line: &mut Line) -> Result<forebay_link::LineFrame> {
-        let mut heard = Instant::now();
+    fn frame(&self, line: &mut Stream) -> Result<Received> {
+        let (mut heard, mut come) = (Instant::now(), line.received());
         loop {
-            if let Some(frame) = line.next_frame()? {
-                return Ok(frame);
-            }
             let gone = line.flush()?;
-            if line.fill()? {
-                heard = Instant::now();
-                continue;
+            if let Some(received) = line.next(&mut NoPlace)? {
+                return Ok(received);
+            }
+            if line.received() != come {
+                (heard, come) = (Instant::now(), line.received());
             }
             let out = if gone { PollFlags::empty() } else { PollFlags::OUT };
             let slice = Timespec { tv_sec: 0, tv_nsec: SLICE.subsec_nanos().into() };
@@ -274,9 +274,9 @@ fn is_of_the_line(e: &Error) -> bool {
     )
 }
 
-fn call(far: &Far) -> Result<Line> {
-    let mut line = far.call()?;
-    let () = ask(&mut line, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)
+fn call(far: &Far) -> Result<Stream> {
+    let mut call = far.call()?;
+    let () = ask(&mut call, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)
         .map_err(|e| far.names(e))?;
-    Ok(line)
+    Ok(call.into_run())
 }

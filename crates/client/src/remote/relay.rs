@@ -12,12 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
-use forebay_link::frame::kind as frame;
 use forebay_link::run::RankEnd;
 use forebay_link::silence::OF_STORE;
-use forebay_link::{Duplex, Line, Message, Wire};
+use forebay_link::{Message, Stream, Wire};
 use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
-use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures, kind};
+use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
@@ -35,7 +34,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const REFUSED: Duration = Duration::from_millis(1500);
 
 /// Connects to the other host, greeted and proven.
-pub type Dial = Arc<dyn Fn() -> Result<Box<dyn Duplex>> + Send + Sync>;
+pub type Dial = Arc<dyn Fn() -> Result<Wire> + Send + Sync>;
 
 /// Where a run is that this process writes from afar.
 #[derive(Clone)]
@@ -54,22 +53,22 @@ pub struct Far {
 
 /// Starts a relay; gives the rank's end of a connection to it, as if it were the owner.
 pub fn start(far: Far) -> Result<Wire> {
-    let line = far.call()?;
+    let call = far.call()?;
     let (ours, theirs) = Wire::pair("run")?;
     std::thread::Builder::new()
         .name("fb-relay".into())
         .spawn(move || {
             process::work_behind();
-            Relay { far, wire: ours, line: Some(line), served: None, name: String::new() }.run()
+            Relay { far, wire: ours, call: Some(call), line: None, served: None, name: String::new() }.run()
         })
         .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;
     Ok(theirs)
 }
 
 impl Far {
-    /// A line that is greeted.
-    pub(super) fn call(&self) -> Result<Line> {
-        Ok(Line::over((self.dial)()?, kind::BLOCK))
+    /// A connection that is greeted.
+    pub(super) fn call(&self) -> Result<Wire> {
+        (self.dial)()
     }
 
     /// An error of the other host, which knows the run by a directory of its own.
@@ -89,8 +88,12 @@ struct Served {
 
 struct Relay {
     far: Far,
+    /// The rank.
     wire: Wire,
-    line: Option<Line>,
+    /// The other host, while the run is opened there.
+    call: Option<Wire>,
+    /// The other host from then on.
+    line: Option<Stream>,
     served: Option<Served>,
     /// Name of the rank's segment.
     name: String,
@@ -178,13 +181,13 @@ impl Relay {
         let pid = std::process::id();
         let launched = process::launched(pid);
         let request = LineRequest::OpenFar { open, host: place::host(), pid, launched, after: None };
-        let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
+        let call = self.call.as_mut().ok_or_else(|| Error::internal("no line"))?;
         let hears = |note: &OpeningWaits| {
             // A rank that has left is noticed when it is answered.
             let _ = self.wire.send(note, &[]);
         };
         let FarOpened { opened, .. } =
-            ask_hearing(line, &request, ANSWER, hears).map_err(|e| self.far.names(e))?;
+            ask_hearing(call, &request, ANSWER, hears).map_err(|e| self.far.names(e))?;
         // Number of the session and mark of the directory there: ranks here may write two copies of a run.
         let (session, before) = (opened.session.to_string(), format!("run-{}-", opened.run_id));
         let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);
@@ -194,8 +197,9 @@ impl Relay {
     }
 
     fn attach(&mut self, segment: Segment) -> Result<OwnedFd> {
-        let line = self.line.as_mut().ok_or_else(|| Error::internal("no line"))?;
-        let FarAttached { key } = ask(line, &LineRequest::AttachFar(measures(&segment)), ANSWER)?;
+        let mut call = self.call.take().ok_or_else(|| Error::internal("no line"))?;
+        let FarAttached { key } = ask(&mut call, &LineRequest::AttachFar(measures(&segment)), ANSWER)?;
+        self.line = Some(call.into_run());
         let event = Doorbell::new()?;
         let theirs = event.share()?;
         self.served =
@@ -275,11 +279,11 @@ impl Relay {
 
     fn resume(&mut self) -> Result<()> {
         let served = self.served.as_mut().ok_or_else(|| Error::internal("no session"))?;
-        let mut line = self.far.call()?;
+        let mut call = self.far.call()?;
         let request = LineRequest::ResumeFar { key: served.key.clone(), heard: served.end.heard() };
-        let resumed: FarResumed = ask(&mut line, &request, AGAIN)?;
+        let resumed: FarResumed = ask(&mut call, &request, AGAIN)?;
         served.end.resume(&resumed);
-        self.line = Some(line);
+        self.line = Some(call.into_run());
         Ok(())
     }
 
@@ -298,7 +302,7 @@ impl Relay {
 
 impl Served {
     /// Sleeps until the rank rings, the line has something, or it is time to look.
-    fn sleep(&mut self, line: &Line, wire: &Wire) -> Result<()> {
+    fn sleep(&mut self, line: &Stream, wire: &Wire) -> Result<()> {
         self.bell.prepare_sleep();
         if !self.end.pending() {
             let out = if line.waiting() > 0 { PollFlags::OUT } else { PollFlags::empty() };
@@ -325,39 +329,35 @@ pub fn measures(segment: &Segment) -> Measures {
     Measures { up: spec.up_bytes, down: spec.down_bytes, block_bytes: spec.block_bytes, blocks: spec.blocks }
 }
 
-/// Asks over a line on which nothing else is under way.
-pub fn ask<T: DeserializeOwned>(line: &mut Line, request: &LineRequest, wait: Duration) -> Result<T> {
-    ask_hearing(line, request, wait, |_| ())
+/// Asks the other host.
+pub fn ask<T: DeserializeOwned>(call: &mut Wire, request: &LineRequest, wait: Duration) -> Result<T> {
+    ask_hearing(call, request, wait, |_| ())
 }
 
 /// The same, while the other host may say what an opening waits for; with each such note the time begins anew.
 pub fn ask_hearing<T: DeserializeOwned>(
-    line: &mut Line,
+    call: &mut Wire,
     request: &LineRequest,
     wait: Duration,
     mut hears: impl FnMut(&OpeningWaits),
 ) -> Result<T> {
-    let mut until = Instant::now() + wait;
-    line.ask(1, request)?;
-    line.flush_until(until)?;
-    loop {
-        // Frames that are no answer do not put the deadline off.
-        let in_time = line.receive(until)?.filter(|_| Instant::now() <= until);
-        let received = in_time.ok_or_else(|| {
-            Error::new(Code::Timeout, format!("the other host has not answered for {} s", wait.as_secs()))
-        })?;
-        let message = line.message(&received);
-        if matches!(message.kind, frame::ANSWER | frame::ERROR) {
-            message.failure()?;
-            return message.parse();
-        }
-        if message.kind == frame::NOTE
-            && let Ok(note) = message.parse()
-        {
+    let answer = call.ask_hearing(request, &[], wait, |message| match message.parse() {
+        Ok(note) => {
             hears(&note);
-            until = Instant::now() + wait;
+            true
         }
-    }
+        Err(_) => false,
+    });
+    let (value, _) = answer.map_err(|e| match e.code() {
+        Code::Timeout => {
+            Error::new(Code::Timeout, format!("the other host has not answered for {} s", wait.as_secs()))
+        }
+        _ => e,
+    })?;
+    serde_json::from_value(value).map_err(|e| {
+        let text = format!("an answer is not what was expected: {e}; use one version on both sides");
+        Error::new(Code::Corrupt, text)
+    })
 }
 
 fn cut(why: &dyn std::fmt::Display) -> End {

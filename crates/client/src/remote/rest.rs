@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Segment, place};
-use forebay_link::Line;
+use forebay_link::Stream;
 use forebay_link::run::Up;
 use forebay_link::silence::OF_REST;
+use forebay_link::stream::NoPlace;
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Elsewhere, Mode, OpenRun, WhenFull};
 use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords, kind};
@@ -101,7 +102,7 @@ impl Rest {
     /// Sends it.
     fn send(&self, far: &Far) -> Result<RestFate> {
         let segment = Segment::open(&self.path)?;
-        let mut line = far.call()?;
+        let mut call = far.call()?;
         // Rank and size are those of the old session.
         let open = OpenRun {
             path: far.name.clone(),
@@ -117,15 +118,15 @@ impl Rest {
         let (host, pid) = (place::host(), std::process::id());
         let request =
             LineRequest::OpenFar { open, host, pid, launched: None, after: Some(self.after.clone()) };
-        let opened: FarOpened = match ask_hearing(&mut line, &request, SETTLING, show) {
+        let opened: FarOpened = match ask_hearing(&mut call, &request, SETTLING, show) {
             Err(e) if e.code() == Code::Refused => return Ok(RestFate::NotOfThatRun),
             opened => opened?,
         };
         let left = opened.left.ok_or_else(|| Error::internal("the other host did not say what it has"))?;
-        let FarAttached { .. } = ask(&mut line, &LineRequest::AttachFar(measures(&segment)), SETTLING)?;
+        let FarAttached { .. } = ask(&mut call, &LineRequest::AttachFar(measures(&segment)), SETTLING)?;
         let mut up = Up::new(&segment);
         up.lacks(left);
-        let done = drive(&mut line, &mut up);
+        let done = drive(&mut call.into_run(), &mut up);
         drop(up);
         let what = format!("the rest of session {} in {}", self.after.session, self.path.display());
         let refused = done.map_err(|e| e.within(what.clone()))?;
@@ -145,7 +146,7 @@ impl Rest {
 }
 
 /// Sends everything, then asks to close and waits for the answer. Gives what was refused.
-fn drive(line: &mut Line, up: &mut Up) -> Result<Vec<Error>> {
+fn drive(line: &mut Stream, up: &mut Up) -> Result<Vec<Error>> {
     let mut refused = Vec::new();
     let mut closing = None;
     let mut heard = Instant::now();
@@ -153,17 +154,17 @@ fn drive(line: &mut Line, up: &mut Up) -> Result<Vec<Error>> {
     loop {
         let mut any = up.pump(line, 0, notices)?;
         if !any && closing.is_none() && !up.pending() {
-            closing = Some(up.push_last(line, close));
+            closing = Some(up.push_last(line, close)?);
         }
         line.flush()?;
-        if line.wait(Instant::now() + Duration::from_millis(20))? {
+        if line.wait_until(Instant::now() + Duration::from_millis(20), &mut NoPlace)? {
             (heard, any) = (Instant::now(), true);
         }
-        while let Some(frame) = line.next_frame()? {
-            let body = line.body(&frame);
-            match frame.header.kind {
+        while let Some(received) = line.next(&mut NoPlace)? {
+            let body = &received.body;
+            match received.header.kind {
                 kind::NOTICE => {
-                    notices = frame.header.id;
+                    notices = received.header.id;
                     match Notice::decode(body) {
                         Ok(Notice::Late { code, text }) => refused.push(coded(code, text)),
                         Ok(Notice::Answer { seq, code, text }) if closing == Some(seq) => {

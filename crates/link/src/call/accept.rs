@@ -45,8 +45,8 @@ impl Accepted {
     ) -> Result<(Sender, Receiver)> {
         let Some((link, _)) = self.here else {
             let pool = Pool::new(budget);
-            let link = wire.into_link(pool.clone())?;
-            let (sender, receiver) = network::of_server(link, pool, flusher.clone());
+            let stream = wire.into_calls()?;
+            let (sender, receiver) = network::of_server(stream, pool, flusher.clone());
             return Ok((
                 Sender(SendingWay::Network(Box::new(sender))),
                 Receiver(ReceivingWay::Network(Box::new(receiver))),

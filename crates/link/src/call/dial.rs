@@ -1,8 +1,9 @@
 //! How a client comes to a server: by its socket and a segment of this host, or through its door on another one.
 
 use super::{Receiver, ReceivingWay, Sender, SendingWay, memory, network, room};
-use crate::net::{Address, Flusher, Key, Keys};
+use crate::net::{Address, Key, Keys};
 use crate::pool::{Budget, Pool};
+use crate::stream::Flusher;
 use crate::watch::Watch;
 use crate::wire::Wire;
 use forebay_arena::{Doorbell, Process};
@@ -100,8 +101,8 @@ fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<(Sender, R
     let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
     let pool = Pool::new(&Budget::new(room()));
-    let link = wire.into_link(pool.clone())?;
-    let (sender, receiver) = network::of_client(link, pool, to.flusher.clone(), to.silence);
+    let stream = wire.into_calls()?;
+    let (sender, receiver) = network::of_client(stream, pool, to.flusher.clone(), to.silence);
     Ok((Sender(SendingWay::Network(Box::new(sender))), Receiver(ReceivingWay::Network(Box::new(receiver)))))
 }
 

@@ -25,8 +25,8 @@ mod memory;
 mod network;
 
 use crate::frame::{Frame, Header};
-use crate::net::LargePart;
 use crate::pool::{Lease, Pool};
+use crate::stream::LargePart;
 use crate::watch::PeerState;
 use forebay_arena::{Block, Segment};
 use forebay_types::call::RequestId;
@@ -34,7 +34,7 @@ use forebay_types::{Error, Result};
 use rustix::event::PollFlags;
 use std::os::fd::BorrowedFd;
 
-pub use crate::net::Flusher;
+pub use crate::stream::Flusher;
 pub use accept::Accepted;
 pub use dial::{NotLetIn, Target, dial};
 pub use memory::{BLOCKS, Peek, breathe, room};

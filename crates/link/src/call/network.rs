@@ -5,9 +5,9 @@ use super::{Arrived, Bulk};
 use crate::frame::kind::BEAT;
 use crate::frame::{Frame, Header};
 use crate::lock;
-use crate::net::{Flusher, Heard, LargePart, NetLink, NetReceiver, NetSender, Received};
 use crate::pool::Pool;
 use crate::standing;
+use crate::stream::{Flusher, Heard, LargePart, Received, Stream, StreamReceiver, StreamSender};
 use crate::watch::{PeerState, hung_up};
 use forebay_types::call::{BODY_APART, PART_BYTES, RequestId, SLOTS, kind};
 use forebay_types::{Error, Result};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) struct Sender {
-    sender: NetSender,
+    sender: StreamSender,
     /// Memory for large arguments and results.
     pool: Pool,
     flusher: Arc<Flusher>,
@@ -32,7 +32,9 @@ pub(super) struct Sender {
 }
 
 pub(super) struct Receiver {
-    receiver: NetReceiver,
+    receiver: StreamReceiver,
+    /// Where large arguments and results come.
+    pool: Pool,
     requests: Arc<Requests>,
 }
 
@@ -86,33 +88,33 @@ impl Requests {
 
 /// The two ends of the side that connected.
 pub(super) fn of_client(
-    link: NetLink,
+    stream: Stream,
     pool: Pool,
     flusher: Arc<Flusher>,
     silence: Duration,
 ) -> (Sender, Receiver) {
     let now = Instant::now();
     let looks = Mutex::new(Looks { since: now, last: now });
-    over(link, pool, flusher, |receiver| Some(Hearing { heard: receiver.heard(), silence, looks }))
+    over(stream, pool, flusher, |receiver| Some(Hearing { heard: receiver.heard(), silence, looks }))
 }
 
 /// Those of the other side.
-pub(super) fn of_server(link: NetLink, pool: Pool, flusher: Arc<Flusher>) -> (Sender, Receiver) {
-    over(link, pool, flusher, |_| None)
+pub(super) fn of_server(stream: Stream, pool: Pool, flusher: Arc<Flusher>) -> (Sender, Receiver) {
+    over(stream, pool, flusher, |_| None)
 }
 
 fn over(
-    link: NetLink,
+    stream: Stream,
     pool: Pool,
     flusher: Arc<Flusher>,
-    hearing: impl FnOnce(&NetReceiver) -> Option<Hearing>,
+    hearing: impl FnOnce(&StreamReceiver) -> Option<Hearing>,
 ) -> (Sender, Receiver) {
-    let (sender, receiver) = link.split();
+    let (sender, receiver) = stream.split();
     let (requests, hearing) = (Arc::new(Requests::default()), hearing(&receiver));
     let beaten = Mutex::new(Instant::now());
     (
-        Sender { sender, pool, flusher, requests: requests.clone(), hearing, beaten },
-        Receiver { receiver, requests },
+        Sender { sender, pool: pool.clone(), flusher, requests: requests.clone(), hearing, beaten },
+        Receiver { receiver, pool, requests },
     )
 }
 
@@ -259,7 +261,8 @@ impl Receiver {
     }
 
     fn take(&mut self, frame: &mut Frame) -> Result<Option<Arrived>> {
-        while let Some(Received { header, body, mut parts, fault }) = self.receiver.try_recv()? {
+        while let Some(received) = self.receiver.try_recv(&mut self.pool)? {
+            let Received { header, body, mut parts, fault, .. } = received;
             match header.kind {
                 kind::CANCEL => self.requests.cancel(header.request()),
                 kind::REPLY if header.flags & BODY_APART != 0 && !parts.is_empty() => {
@@ -285,7 +288,7 @@ impl Receiver {
     }
 
     pub fn pending(&mut self) -> bool {
-        let pending = self.receiver.pending();
+        let pending = self.receiver.pending(&mut self.pool);
         self.note();
         pending
     }
@@ -296,7 +299,7 @@ impl Receiver {
 
     /// An error shows when all that had come is taken.
     pub fn read_ahead(&mut self) -> Result<()> {
-        let read = self.receiver.collect(usize::MAX);
+        let read = self.receiver.collect(usize::MAX, &mut self.pool);
         let cancelled = self.receiver.taken_back(kind::CANCEL);
         cancelled.for_each(|header| self.requests.cancel(header.request()));
         self.note();

@@ -17,22 +17,21 @@
 
 use super::address::Address;
 use super::key::{Bytes, Key, Keys, Side, Transcript, hex, random, unhex};
-use super::stream::{NetStream, Seen};
+use super::socket::{NetSocket, Seen};
 use super::tls::{self, Identity};
-use crate::frame::{self, HEADER_BYTES, Header, kind};
+use crate::frame::{Header, kind};
 use crate::greeting::{Peer, check_version};
+use crate::stream::{Channel, NoPlace, STRANGER, Stream};
 use crate::wire::{Failure, Message, poll_for};
 use forebay_types::control::WIRE_VERSION;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Largest message before the other side has proved anything.
-const LIMIT: u64 = 4 * 1024;
 /// Flag of an error: TLS is spoken here also on loopback; come again with it.
 const SPEAK_TLS: u32 = 1;
 /// First byte of a TLS connection.
@@ -90,11 +89,9 @@ enum Stage {
 
 /// A connection on its way in.
 pub(crate) struct Handshake {
-    stream: NetStream,
+    stream: Stream,
     knows: Knows,
     stage: Stage,
-    inbox: Vec<u8>,
-    outbox: Vec<u8>,
     /// Nonce of this side, then of the other one.
     ours: Bytes,
     theirs: Bytes,
@@ -116,7 +113,7 @@ pub(crate) fn connect(
     role: &str,
     keys: &Keys,
     deadline: Instant,
-) -> Result<(NetStream, Peer, Key)> {
+) -> Result<(Stream, Peer, Key)> {
     match attempt(address, role, keys, deadline, false)? {
         Some(done) => Ok(done),
         None => attempt(address, role, keys, deadline, true)?
@@ -132,7 +129,7 @@ fn attempt(
     keys: &Keys,
     deadline: Instant,
     tls: bool,
-) -> Result<Option<(NetStream, Peer, Key)>> {
+) -> Result<Option<(Stream, Peer, Key)>> {
     if keys.is_empty() {
         return Err(Error::new(
             Code::Refused,
@@ -142,7 +139,7 @@ fn attempt(
             ),
         ));
     }
-    let stream = NetStream::dial(address, deadline)?;
+    let stream = NetSocket::dial(address, deadline)?;
     let tls = tls || !stream.is_loopback();
     let mut handshake = Handshake::connecting(stream, keys.clone(), role, tls)?;
     loop {
@@ -168,36 +165,31 @@ fn attempt(
 }
 
 impl Handshake {
-    fn new(stream: NetStream, knows: Knows, stage: Stage) -> Result<Handshake> {
-        let (inbox, outbox) = (Vec::new(), Vec::new());
-        Ok(Handshake {
-            stream,
-            knows,
-            stage,
-            inbox,
-            outbox,
-            ours: random()?,
-            theirs: [0; 32],
-            wants_tls: false,
-        })
+    fn new(socket: NetSocket, knows: Knows, stage: Stage) -> Result<Handshake> {
+        let stream = Stream::over(Channel::Net(socket), STRANGER);
+        Ok(Handshake { stream, knows, stage, ours: random()?, theirs: [0; 32], wants_tls: false })
     }
 
-    fn connecting(mut stream: NetStream, keys: Keys, role: &str, tls: bool) -> Result<Handshake> {
+    fn connecting(socket: NetSocket, keys: Keys, role: &str, tls: bool) -> Result<Handshake> {
         let seen = Seen::default();
         if tls {
-            stream.secure(tls::connecting(keys.certificates(), seen.clone())?);
+            socket.secure(tls::connecting(keys.certificates(), seen.clone())?);
         }
         let knows = Knows::Connecting { keys, role: role.to_owned(), chosen: None, seen };
-        Handshake::new(stream, knows, Stage::Tls)
+        Handshake::new(socket, knows, Stage::Tls)
     }
 
-    pub fn accepting(stream: NetStream, door: Arc<Door>) -> Result<Handshake> {
-        Handshake::new(stream, Knows::Accepting(door), Stage::Knock)
+    pub fn accepting(socket: NetSocket, door: Arc<Door>) -> Result<Handshake> {
+        Handshake::new(socket, Knows::Accepting(door), Stage::Knock)
     }
 
     /// Who is at the other end, as the network says.
-    pub fn peer(&self) -> std::net::SocketAddr {
-        self.stream.peer()
+    pub fn peer(&self) -> String {
+        self.socket().map_or_else(|e| e.to_string(), |socket| socket.peer().to_string())
+    }
+
+    fn socket(&self) -> Result<&NetSocket> {
+        self.stream.channel().net().ok_or_else(|| Error::internal("a handshake on a Unix socket"))
     }
 
     /// The key that opened the door, for who connected.
@@ -209,10 +201,10 @@ impl Handshake {
     }
 
     /// The connection, when [`Step::Done`] was said.
-    pub fn finish(self) -> Result<(NetStream, Peer)> {
+    pub fn finish(self) -> Result<(Stream, Peer)> {
         match self.stage {
             // Neither side speaks before the other one has an answer due, so nothing can be left over.
-            Stage::Done(peer) if self.inbox.is_empty() => Ok((self.stream, peer)),
+            Stage::Done(peer) if self.stream.is_at_rest() => Ok((self.stream, peer)),
             _ => Err(Error::new(Code::Corrupt, "more came than a greeting; close the connection")),
         }
     }
@@ -226,20 +218,20 @@ impl Handshake {
             match &self.stage {
                 Stage::Done(_) => return Ok(Step::Done),
                 Stage::Refused(e) => return Err(e.clone()),
-                Stage::Knock => match self.stream.peek() {
+                Stage::Knock => match self.socket()?.peek() {
                     Ok(first) => self.knock(first)?,
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Wait(PollFlags::IN)),
                     Err(e) => return Err(left(&e)),
                 },
                 Stage::Tls => {
                     let shaken = match &self.knows {
-                        Knows::Connecting { seen, .. } => self.stream.shake(seen),
-                        Knows::Accepting(_) => self.stream.shake(&Default::default()),
+                        Knows::Connecting { seen, .. } => self.socket()?.shake(seen),
+                        Knows::Accepting(_) => self.socket()?.shake(&Default::default()),
                     }?;
                     if !shaken {
                         return Ok(Step::Wait(PollFlags::IN));
                     }
-                    self.begin();
+                    self.begin()?;
                 }
                 Stage::Hear(expected) => {
                     let expected = *expected;
@@ -256,10 +248,10 @@ impl Handshake {
     /// What the first byte says.
     fn knock(&mut self, first: Option<u8>) -> Result<()> {
         let Knows::Accepting(door) = &self.knows else { return Err(Error::internal("who connects knocks")) };
-        let must = door.tls_on_loopback || !self.stream.is_loopback();
+        let must = door.tls_on_loopback || !self.socket()?.is_loopback();
         match (first, &door.identity) {
             (Some(TLS_RECORD), Some(identity)) => {
-                self.stream.secure(tls::accepting(&identity.config)?);
+                self.socket()?.secure(tls::accepting(&identity.config)?);
                 self.stage = Stage::Tls;
             }
             (Some(b'F'), _) if must => {
@@ -274,14 +266,15 @@ impl Handshake {
     }
 
     /// The channel is there.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<()> {
         match &self.knows {
             Knows::Connecting { .. } => {
-                self.say(kind::HELLO, 0, &Hello { version: WIRE_VERSION, nonce: hex(&self.ours) });
+                self.say(kind::HELLO, 0, &Hello { version: WIRE_VERSION, nonce: hex(&self.ours) })?;
                 self.stage = Stage::Hear(kind::CHALLENGE);
             }
             Knows::Accepting(_) => self.stage = Stage::Hear(kind::HELLO),
         }
+        Ok(())
     }
 
     fn heard(&mut self, expected: u16, message: &Message) -> Result<()> {
@@ -313,7 +306,7 @@ impl Handshake {
         self.theirs = unhex(&hello.nonce).ok_or_else(nonsense)?;
         let Knows::Accepting(door) = &self.knows else { return Err(nonsense()) };
         let challenge = Challenge { version: WIRE_VERSION, key: door.key.id.clone(), nonce: hex(&self.ours) };
-        self.say(kind::CHALLENGE, 0, &challenge);
+        self.say(kind::CHALLENGE, 0, &challenge)?;
         Ok(Stage::Hear(kind::PROOF))
     }
 
@@ -341,7 +334,7 @@ impl Handshake {
             peer: Peer::ourselves(role),
         };
         *chosen = Some(key.clone());
-        self.say(kind::PROOF, 0, &proof);
+        self.say(kind::PROOF, 0, &proof)?;
         Ok(Stage::Hear(kind::WELCOME))
     }
 
@@ -366,7 +359,7 @@ impl Handshake {
             proof: door.key.secret.prove(Side::Accepting, &seen),
             peer: Peer::ourselves(&door.role),
         };
-        self.say(kind::WELCOME, 0, &welcome);
+        self.say(kind::WELCOME, 0, &welcome)?;
         Ok(Stage::Done(proof.peer))
     }
 
@@ -384,58 +377,38 @@ impl Handshake {
     }
 
     fn transcript(&self) -> Result<Transcript> {
-        let channel = self.stream.channel()?;
+        let channel = self.socket()?.channel()?;
         Ok(match &self.knows {
             Knows::Connecting { .. } => Transcript { theirs: self.ours, ours: self.theirs, channel },
             Knows::Accepting(_) => Transcript { theirs: self.theirs, ours: self.ours, channel },
         })
     }
 
-    fn say(&mut self, kind: u16, flags: u32, value: &impl Serialize) {
+    fn say(&self, kind: u16, flags: u32, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_vec(value).unwrap_or_default();
-        let header = Header { flags, json: json.len() as u32, ..Header::new(kind, 0) };
-        self.outbox.extend_from_slice(&header.encode());
-        self.outbox.extend_from_slice(&json);
+        self.stream.push(Header { flags, ..Header::new(kind, 0) }, &json, &[])
     }
 
     /// Ends it; who connected hears why. What it said itself is not repeated.
     fn refuse(&mut self, e: Error, flags: u32) {
         if matches!(self.knows, Knows::Accepting(_)) {
-            self.say(kind::ERROR, flags, &Failure { code: e.code() as u32, text: e.text().to_owned() });
+            // One who has left hears nothing.
+            let _ =
+                self.say(kind::ERROR, flags, &Failure { code: e.code() as u32, text: e.text().to_owned() });
         }
         self.stage = Stage::Refused(e);
     }
 
-    fn flush(&mut self) -> Result<bool> {
-        while !self.outbox.is_empty() {
-            match self.stream.try_write(&[IoSlice::new(&self.outbox)]) {
-                Ok(n) => drop(self.outbox.drain(..n)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) => return Err(left(&e)),
-            }
-        }
-        match matches!(self.stage, Stage::Knock | Stage::Tls) {
-            true => Ok(true),
-            false => self.stream.try_flush().map_err(|e| left(&e)),
+    fn flush(&self) -> Result<bool> {
+        match self.stage {
+            Stage::Knock | Stage::Tls => Ok(true),
+            _ => self.stream.flush().map_err(gone),
         }
     }
 
     /// The next message, if all of it has come.
     fn receive(&mut self) -> Result<Option<Message>> {
-        loop {
-            if let Some((Header { kind, id, flags, .. }, json, body)) = frame::first(&self.inbox, LIMIT)? {
-                let (json, total) = (json.to_vec(), HEADER_BYTES + json.len() + body.len());
-                self.inbox.drain(..total);
-                return Ok(Some(Message { kind, id, flags, json, fds: Vec::new() }));
-            }
-            let mut chunk = [0; 1024];
-            match self.stream.try_read(&mut [IoSliceMut::new(&mut chunk)]) {
-                Ok(0) => return Err(left(&io::ErrorKind::UnexpectedEof.into())),
-                Ok(n) => self.inbox.extend_from_slice(&chunk[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(e) => return Err(left(&e)),
-            }
-        }
+        Ok(self.stream.next(&mut NoPlace).map_err(gone)?.map(Message::from))
     }
 }
 
@@ -447,6 +420,14 @@ impl AsFd for Handshake {
 
 fn left(e: &io::Error) -> Error {
     Error::new(Code::ServerLost, format!("the other side left before it had greeted: {e}"))
+}
+
+/// The same of an end that shows otherwise.
+fn gone(e: Error) -> Error {
+    match e.code() {
+        Code::ServerLost => left(&io::Error::other(e.text().to_owned())),
+        _ => e,
+    }
 }
 
 /// Without what came: it may be anything.

@@ -4,7 +4,7 @@
 use super::address::Address;
 use super::handshake::{Door, Handshake, Step};
 use super::key::Key;
-use super::stream::NetStream;
+use super::socket::NetSocket;
 use super::tls::Identity;
 use crate::wire::Wire;
 use forebay_types::{Code, Error, Result};
@@ -150,7 +150,7 @@ impl Lobby {
                 let who = stranger.handshake.peer();
                 let done = outcome.and_then(|_| stranger.handshake.finish());
                 let (stream, peer) = done.map_err(|e| e.within(format_args!("from {who}")))?;
-                Wire::greeted(stream, peer).map(Some)
+                Ok(Some(Wire::greeted(stream, peer)))
             }
         }
     }
@@ -178,7 +178,7 @@ impl Lobby {
                 self.waiting.pop_front();
             }
             // A connection that has broken already is no news either.
-            let Ok(stream) = NetStream::over(socket) else { continue };
+            let Ok(stream) = NetSocket::over(socket) else { continue };
             let handshake = Handshake::accepting(stream, self.door.clone())?;
             self.waiting.push_back(Stranger { handshake, since: Instant::now(), wants: PollFlags::IN });
         }

@@ -98,43 +98,34 @@ impl Mirror {
         Ok(())
     }
 
-    /// Where the next bytes of a block go; `None` when it was given up and they are passed over.
-    pub fn place(&mut self, prefix: &[u8], length: u64) -> Result<Option<(u32, u64)>> {
-        let mut r = Reader::new(prefix);
+    /// Which use of a block the bytes belong to that come next, so many of them, for [`Mirror::fill`].
+    pub fn place(&mut self, body: &[u8], length: u64) -> Result<u64> {
+        let mut r = Reader::new(body);
         let (index, made, at) = (r.u32()?, r.u32()?, r.u64()?);
-        let Some(coming) = self.coming.get(&index).filter(|c| c.block.made() == made) else {
-            return Ok(None);
+        let due = self.coming.get(&index).filter(|c| c.block.made() == made);
+        if let Some(Coming { block, at: due }) = due
+            && (at != *due || length > block.len() - at)
+        {
+            let text = format!("{length} bytes at {at} of a block of {} came, {due} were due", block.len());
+            return Err(Error::new(Code::Corrupt, text));
+        }
+        Ok(u64::from(index) << 32 | u64::from(made))
+    }
+
+    /// Bytes of a block came and go where they belong; those of one that was given up meanwhile are passed over. Says
+    /// whether it is whole and the owner has to look.
+    pub fn fill(&mut self, index_and_made: u64, bytes: &[u8]) -> bool {
+        let (index, made) = ((index_and_made >> 32) as u32, index_and_made as u32);
+        let Some(Coming { block, at }) = self.coming.get_mut(&index).filter(|c| c.block.made() == made)
+        else {
+            return false;
         };
-        if at != coming.at || length > coming.block.len() - at {
-            return Err(Error::new(
-                Code::Corrupt,
-                format!(
-                    "{length} bytes at {at} of a block of {} came, {} were due",
-                    coming.block.len(),
-                    coming.at
-                ),
-            ));
+        if bytes.len() as u64 > block.len() - *at {
+            return false;
         }
-        Ok(Some((index, at)))
-    }
-
-    /// Whether bytes of a block are awaited.
-    pub fn awaits(&self, index: u32) -> bool {
-        self.coming.contains_key(&index)
-    }
-
-    /// Bytes of a block came; they go where they belong.
-    pub fn fill(&self, index: u32, at: u64, bytes: &[u8]) {
-        if let Some(coming) = self.coming.get(&index) {
-            coming.block.write_from(at, bytes);
-        }
-    }
-
-    /// So many bytes of a block came; says whether it is whole and the owner has to look.
-    pub fn came(&mut self, index: u32, bytes: u64) -> bool {
-        let Some(coming) = self.coming.get_mut(&index) else { return false };
-        coming.at += bytes;
-        if coming.at < coming.block.len() {
+        block.write_from(*at, bytes);
+        *at += bytes.len() as u64;
+        if *at < block.len() {
             return false;
         }
         let whole = self.coming.remove(&index);

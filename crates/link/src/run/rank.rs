@@ -2,7 +2,7 @@
 
 use super::down::Down;
 use super::up::Up;
-use crate::line::{Line, LineFrame};
+use crate::stream::{NoPlace, Received, Stream};
 use forebay_arena::Segment;
 use forebay_types::codec::Reader;
 use forebay_types::line::{FarResumed, OwnerWords, kind};
@@ -34,23 +34,22 @@ impl RankEnd {
     }
 
     /// Takes what has come, and sends what may go.
-    pub fn turn(&mut self, line: &mut Line) -> Result<Turn> {
-        let heard = line.fill()?;
-        let mut worked = heard;
-        while let Some(frame) = line.next_frame()? {
-            worked = true;
-            self.hear(line, &frame)?;
+    pub fn turn(&mut self, line: &mut Stream) -> Result<Turn> {
+        let before = line.received();
+        while let Some(received) = line.next(&mut NoPlace)? {
+            self.hear(&received)?;
         }
+        let heard = line.received() != before;
+        let mut worked = heard;
         self.down.flush();
         worked |= self.up.pump(line, self.down.epoch, self.down.heard)?;
         line.flush()?;
         Ok(Turn { heard, worked })
     }
 
-    fn hear(&mut self, line: &Line, frame: &LineFrame) -> Result<()> {
-        let body = line.body(frame);
-        match frame.header.kind {
-            kind::NOTICE => self.down.notice(frame.header.id, body),
+    fn hear(&mut self, Received { header, body, .. }: &Received) -> Result<()> {
+        match header.kind {
+            kind::NOTICE => self.down.notice(header.id, body),
             kind::OWNER => {
                 let words = OwnerWords::decode(body)?;
                 self.down.words(&words);

@@ -3,8 +3,8 @@
 
 use super::mirror::Mirror;
 use crate::frame::Header;
-use crate::line::{Line, LineFrame};
 use crate::silence::OF_STORE;
+use crate::stream::{Place, Received, Stream, Target};
 use forebay_arena::Segment;
 use forebay_types::codec::Writer;
 use forebay_types::control::word;
@@ -18,8 +18,8 @@ const BUSY: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(100);
 /// Notices and words wait while so many bytes wait for the line.
 const BACKLOG: usize = 1 << 20;
-/// Bytes of a block are received in pieces of at most this many.
-const PART: usize = 256 << 10;
+/// Bytes of blocks that are taken before the rank is told that they have come.
+const TOLD: u64 = 256 << 10;
 
 /// One session, at the store's host.
 pub struct StoreEnd {
@@ -28,10 +28,36 @@ pub struct StoreEnd {
     told: OwnerWords,
     told_at: Option<Instant>,
     taken: u64,
-    /// The block that the bytes that come belong to.
-    current: Option<(u32, u64)>,
-    /// Where they are received, before they are copied there.
-    aside: Vec<u8>,
+}
+
+/// Where the bytes of blocks go.
+struct Blocks<'e, F> {
+    mirror: &'e mut Mirror,
+    taken: &'e mut u64,
+    news: &'e mut F,
+}
+
+impl<F: FnMut(News)> Place for Blocks<'_, F> {
+    fn place(&mut self, header: &Header, body: &[u8], lengths: &[u64]) -> Result<Target> {
+        match (header.kind, lengths) {
+            (kind::BLOCK, [length]) => self.mirror.place(body, *length).map(Target::Through),
+            _ => Err(Error::new(
+                Code::Corrupt,
+                format!(
+                    "a frame of kind {} came from a rank with {} large parts",
+                    header.kind,
+                    lengths.len()
+                ),
+            )),
+        }
+    }
+
+    fn take(&mut self, block: u64, _: u64, bytes: &[u8]) {
+        *self.taken += bytes.len() as u64;
+        if self.mirror.fill(block, bytes) {
+            (self.news)(News::Block);
+        }
+    }
 }
 
 /// What somebody waits for.
@@ -52,58 +78,26 @@ impl StoreEnd {
             told: OwnerWords::default(),
             told_at: None,
             taken: 0,
-            current: None,
-            aside: vec![0; PART],
         }
     }
 
     /// Takes what has come, and sends what may go. `news` is told at once of what somebody waits for.
-    pub fn turn(&mut self, line: &mut Line, mut news: impl FnMut(News)) -> Result<()> {
-        line.fill()?;
-        loop {
-            if line.bulk() > 0 && !self.bulk(line, &mut news)? {
-                break;
-            }
-            match line.next_frame()? {
-                Some(frame) => self.hear(line, &frame, &mut news)?,
-                None if line.bulk() > 0 => {}
-                None => break,
-            }
+    pub fn turn(&mut self, line: &mut Stream, mut news: impl FnMut(News)) -> Result<()> {
+        let before = self.taken;
+        while self.taken - before < TOLD {
+            let mut blocks = Blocks { mirror: &mut self.mirror, taken: &mut self.taken, news: &mut news };
+            let Some(received) = line.next(&mut blocks)? else { break };
+            self.hear(&received, &mut news)?;
         }
         self.tell(line)?;
         line.flush().map(drop)
     }
 
-    /// Bytes of a block go where they belong; says whether all that were due are there.
-    fn bulk(&mut self, line: &mut Line, news: &mut impl FnMut(News)) -> Result<bool> {
-        while line.bulk() > 0 {
-            if self.current.is_some_and(|(index, _)| !self.mirror.awaits(index)) {
-                self.current = None; // given up meanwhile: what comes of it is passed over
-            }
-            let n = line.take_bulk(&mut self.aside)?;
-            if n == 0 {
-                return Ok(false);
-            }
-            self.taken += n as u64;
-            if let Some((index, at)) = self.current {
-                self.mirror.fill(index, at, &self.aside[..n]);
-                self.current = Some((index, at + n as u64));
-                if self.mirror.came(index, n as u64) {
-                    news(News::Block);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    fn hear(&mut self, line: &Line, frame: &LineFrame, news: &mut impl FnMut(News)) -> Result<()> {
-        let body = line.body(frame);
-        match frame.header.kind {
+    fn hear(&mut self, Received { header, body, .. }: &Received, news: &mut impl FnMut(News)) -> Result<()> {
+        match header.kind {
             kind::RECORDS => self.mirror.records(body),
-            kind::BLOCK => {
-                self.current = self.mirror.place(body, line.bulk())?;
-                Ok(())
-            }
+            // Its bytes are where they belong.
+            kind::BLOCK => Ok(()),
             kind::RANK => {
                 if self.mirror.rank(&RankWords::decode(body)?) {
                     news(News::Gate);
@@ -116,7 +110,7 @@ impl StoreEnd {
     }
 
     /// Notices, words, released blocks and watched curves to the rank.
-    fn tell(&mut self, line: &mut Line) -> Result<()> {
+    fn tell(&mut self, line: &mut Stream) -> Result<()> {
         if line.waiting() > BACKLOG {
             return Ok(());
         }
@@ -128,9 +122,9 @@ impl StoreEnd {
             let now = from();
             if now != self.told.from {
                 self.told.from = now;
-                line.push(Header::new(kind::OWNER, 0), b"", &[&self.told.encode()]);
+                line.push(Header::new(kind::OWNER, 0), b"", &[&self.told.encode()])?;
             }
-            line.push(Header::new(kind::NOTICE, number), b"", &[bytes]);
+            line.push(Header::new(kind::NOTICE, number), b"", &[bytes])?;
         }
         let words = OwnerWords { from: from(), ..words };
         let back = self.mirror.reap();
@@ -139,33 +133,34 @@ impl StoreEnd {
             for (index, made) in &back {
                 w.u32(*index).u32(*made);
             }
-            line.push(Header::new(kind::RELEASED, 0), b"", &[&w.finish()]);
+            line.push(Header::new(kind::RELEASED, 0), b"", &[&w.finish()])?;
         }
-        self.tell_watched(line, false);
+        self.tell_watched(line, false)?;
         if words != self.told || self.told_at.is_none_or(|at| at.elapsed() > OF_STORE.says) {
-            line.push(Header::new(kind::OWNER, 0), b"", &[&words.encode()]);
+            line.push(Header::new(kind::OWNER, 0), b"", &[&words.encode()])?;
             (self.told, self.told_at) = (words, Some(Instant::now()));
         }
         Ok(())
     }
 
-    fn tell_watched(&mut self, line: &mut Line, again: bool) {
+    fn tell_watched(&mut self, line: &mut Stream, again: bool) -> Result<()> {
         for (index, watched) in self.mirror.watched(again) {
             let mut w = Writer::new();
             w.u32(index).u32(u32::from(watched));
-            line.push(Header::new(kind::WATCHED, 0), b"", &[&w.finish()]);
+            line.push(Header::new(kind::WATCHED, 0), b"", &[&w.finish()])?;
         }
+        Ok(())
     }
 
     /// The rank's side has opened the line again, and has heard so many notices: what the mirror has of it.
     pub fn resume(&mut self, heard: u64) -> FarResumed {
-        (self.taken, self.current, self.told_at) = (0, None, None);
+        (self.taken, self.told_at) = (0, None);
         self.mirror.resume(heard)
     }
 
     /// Behind the answer to that: which curves somebody looks at.
-    pub fn tell_again(&mut self, line: &mut Line) {
-        self.tell_watched(line, true);
+    pub fn tell_again(&mut self, line: &mut Stream) -> Result<()> {
+        self.tell_watched(line, true)
     }
 
     /// Whether the owner has something to tell that was not told.

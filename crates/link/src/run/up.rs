@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::frame::Header;
-use crate::line::{BULK_PREFIX, Line};
+use crate::stream::Stream;
 use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
 use forebay_types::codec::{Reader, Writer};
 use forebay_types::control::Ask;
@@ -20,10 +20,12 @@ use crate::silence::OF_RANK;
 
 /// Records wait in the ring while so many bytes wait for the line.
 const BACKLOG: usize = 256 << 10;
-/// Pieces of blocks wait while so many bytes do.
+/// Curves and pieces of blocks wait while so many bytes do.
 const BULK_BACKLOG: usize = 64 << 10;
 /// Bytes of records in one frame.
 const FRAME: usize = 64 << 10;
+/// Most bytes of a block in one frame.
+const PIECE: u64 = 4 << 20;
 /// The rank's words are told when they have changed, so often.
 const WORDS: Duration = Duration::from_millis(50);
 /// Points of a watched curve are sent so often.
@@ -59,6 +61,8 @@ pub struct Up {
     /// Last record sent over this or an earlier connection.
     seq: u64,
     bulk: VecDeque<Bulk>,
+    /// Pieces of blocks that went over this connection.
+    pieces: u64,
     /// Blocks that the mirror holds, or will: use of the entry and number of the record.
     out: BTreeMap<u32, (u32, u64)>,
     window: Window,
@@ -83,6 +87,7 @@ impl Up {
             buf: Vec::new(),
             seq: 0,
             bulk: VecDeque::new(),
+            pieces: 0,
             out: BTreeMap::new(),
             window: Window::new(),
             slots: Vec::new(),
@@ -100,13 +105,13 @@ impl Up {
     }
 
     /// Queues a record behind all others, with the next number, which it gives.
-    pub fn push_last(&mut self, line: &mut Line, encode: impl FnOnce(u64, &mut Writer)) -> u64 {
+    pub fn push_last(&mut self, line: &mut Stream, encode: impl FnOnce(u64, &mut Writer)) -> Result<u64> {
         let (mut record, mut body) = (Writer::new(), Writer::new());
         self.seq += 1;
         encode(self.seq, &mut record);
         put_record(&mut body, &record.finish(), None);
-        line.push(Header::new(kind::RECORDS, self.seq), b"", &[&body.finish()]);
-        self.seq
+        line.push(Header::new(kind::RECORDS, self.seq), b"", &[&body.finish()])?;
+        Ok(self.seq)
     }
 
     fn now(&self) -> u64 {
@@ -119,20 +124,22 @@ impl Up {
     }
 
     /// Queues what may be sent now; says whether there was anything.
-    pub fn pump(&mut self, line: &mut Line, epoch: u64, heard: u64) -> Result<bool> {
+    pub fn pump(&mut self, line: &mut Stream, epoch: u64, heard: u64) -> Result<bool> {
         let mut any = false;
         while line.waiting() < BACKLOG && self.records(line)? {
             any = true;
         }
-        any |= self.words(line, epoch, heard);
-        while line.waiting() < BULK_BACKLOG && self.piece(line) {
+        any |= self.words(line, epoch, heard)?;
+        // One at a time, since pieces of several frames take turns.
+        while line.waiting() < BULK_BACKLOG && line.sender().waiting_bulk() == 0 && self.piece(line)? {
             any = true;
+            line.flush()?;
         }
-        Ok(any | self.curves(line))
+        Ok(any | self.curves(line)?)
     }
 
     /// One frame of records.
-    fn records(&mut self, line: &mut Line) -> Result<bool> {
+    fn records(&mut self, line: &mut Stream) -> Result<bool> {
         let mut body = Writer::new();
         let (mut bytes, mut first) = (0, 0);
         while bytes < FRAME {
@@ -150,7 +157,7 @@ impl Up {
         }
         let body = body.finish();
         if !body.is_empty() {
-            line.push(Header::new(kind::RECORDS, first), b"", &[&body]);
+            line.push(Header::new(kind::RECORDS, first), b"", &[&body])?;
         }
         Ok(bytes > 0)
     }
@@ -226,9 +233,9 @@ impl Up {
     }
 
     /// A piece of the first block, if the window has room.
-    fn piece(&mut self, line: &mut Line) -> bool {
-        let room = self.window.room();
-        let Some(first) = self.bulk.front_mut().filter(|_| room > 0) else { return false };
+    fn piece(&mut self, line: &mut Stream) -> Result<bool> {
+        let room = self.window.room().min(PIECE);
+        let Some(first) = self.bulk.front_mut().filter(|_| room > 0) else { return Ok(false) };
         let end = (first.at + room).min(first.len);
         let (index, made, range) = (first.index, first.made, first.at..end);
         first.at = end;
@@ -236,36 +243,37 @@ impl Up {
             self.bulk.pop_front();
         }
         // One that the owner has given up meanwhile is gone.
-        let Some(block) = self.segment.block(index).ok().filter(|b| b.made() == made) else { return true };
-        let mut prefix = [0; BULK_PREFIX];
-        prefix[..4].copy_from_slice(&index.to_le_bytes());
-        prefix[4..8].copy_from_slice(&made.to_le_bytes());
-        prefix[8..16].copy_from_slice(&range.start.to_le_bytes());
+        let Some(block) = self.segment.block(index).ok().filter(|b| b.made() == made) else {
+            return Ok(true);
+        };
+        let mut body = Writer::new();
+        body.u32(index).u32(made).u64(range.start);
         let length = range.end - range.start;
-        line.push_block(Header::new(kind::BLOCK, 0), &prefix, block, range);
+        self.pieces += 1;
+        line.push_block(Header::new(kind::BLOCK, self.pieces), &body.finish(), block, range)?;
         let now = self.now();
         self.window.sent(length, now);
-        true
+        Ok(true)
     }
 
     /// The rank's words, when they have changed or it is time for a sign of life.
-    fn words(&mut self, line: &mut Line, epoch: u64, heard: u64) -> bool {
+    fn words(&mut self, line: &mut Stream, epoch: u64, heard: u64) -> Result<bool> {
         let quiet = self.told_at.map_or(OF_RANK.says, |at| at.elapsed());
         let urgent = epoch != self.told.epoch || heard != self.told.heard;
         if quiet < WORDS && !urgent {
-            return false;
+            return Ok(false);
         }
         let words = RankWords::load(|w| self.segment.word(w).load(Ordering::SeqCst));
         let now = RankWords { epoch, heard, ..words };
         if now == self.told && quiet < OF_RANK.says {
-            return false;
+            return Ok(false);
         }
-        line.push(Header::new(kind::RANK, 0), b"", &[&now.encode()]);
+        line.push(Header::new(kind::RANK, 0), b"", &[&now.encode()])?;
         (self.told, self.told_at) = (now, Some(Instant::now()));
-        true
+        Ok(true)
     }
 
-    fn curves(&mut self, line: &mut Line) -> bool {
+    fn curves(&mut self, line: &mut Stream) -> Result<bool> {
         let mut any = false;
         for slot in &mut self.slots {
             let pause = if slot.watched { CURVES } else { UNWATCHED };
@@ -278,11 +286,11 @@ impl Up {
             x.iter().chain(&y).for_each(|v| {
                 body.f64(*v);
             });
-            line.push(Header::new(kind::CURVE, 0), b"", &[&body.finish()]);
+            line.push(Header::new(kind::CURVE, 0), b"", &[&body.finish()])?;
             slot.sent = Some(Instant::now());
             any = true;
         }
-        any
+        Ok(any)
     }
 
     /// When there is something to look at again, if nothing wakes us.
@@ -347,7 +355,7 @@ impl Up {
         (self.seq, self.far_end) = (far.seq, far.tail);
         self.marks.retain(|(seq, _, _)| *seq <= far.seq);
         self.consumer.rewind();
-        (self.window, self.told_at) = (Window::new(), None);
+        (self.window, self.told_at, self.pieces) = (Window::new(), None, 0);
         let held: HashSet<(u32, u32)> = far.blocks.iter().map(|b| (b.0, b.1)).collect();
         let gone: Vec<(u32, u32)> = self
             .out

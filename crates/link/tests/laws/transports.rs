@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Direction, Producer};
-use forebay_link::net::{Key, Listen, Lobby, NetLink, Network};
+use forebay_link::net::{Key, Listen, Lobby, Network};
 use forebay_link::pool::{Budget, Pool};
+use forebay_link::stream::PooledStream;
 use forebay_link::{Frame, Header, Link, Listener, ShmLink, Watch, Wire};
 use forebay_types::Result;
 
@@ -167,7 +168,7 @@ impl<const TLS: bool> Transport for Net<TLS>
 where
     Net<TLS>: Named,
 {
-    type End = NetLink;
+    type End = PooledStream;
     type Offer = Lobby;
 
     fn offer(_: &Path) -> (Lobby, String) {
@@ -182,14 +183,14 @@ where
         (lobby, words)
     }
 
-    fn accept(mut lobby: Lobby) -> NetLink {
+    fn accept(mut lobby: Lobby) -> PooledStream {
         // Who comes over loopback tries it without TLS first, and is refused.
         let accepted = std::iter::repeat_with(|| lobby.accept(None, Some(Instant::now() + LONG)));
         let mut wire = accepted.filter_map(Result::ok).next().unwrap().expect("nobody came");
         assert_eq!(wire.net().unwrap().is_secure(), TLS);
         let asked = wire.receive(LONG).unwrap();
         wire.answer(asked.id, &(), &[]).unwrap();
-        let mut link = wire.into_link(pool()).unwrap();
+        let mut link = PooledStream::new(wire.into_calls().unwrap(), pool());
         let mut first = Frame::default();
         while !link.try_recv(&mut first).unwrap() {
             assert!(link.wait(Some(Instant::now() + LONG)).unwrap());
@@ -197,8 +198,8 @@ where
         link
     }
 
-    fn join(words: &str) -> NetLink {
-        let mut link = connected(words).into_link(pool()).unwrap();
+    fn join(words: &str) -> PooledStream {
+        let mut link = PooledStream::new(connected(words).into_calls().unwrap(), pool());
         // Who has asked for a link speaks first: what came before that would be taken for more than the answer.
         link.send(&FIRST, &[]).unwrap();
         link

@@ -3,6 +3,7 @@
 use super::super::key::Fingerprint;
 use super::super::lobby::{Listen, Lobby};
 use super::*;
+use crate::frame::HEADER_BYTES;
 use crate::wire::Wire;
 use proptest::prelude::*;
 use std::io::{Read, Write};

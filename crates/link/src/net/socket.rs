@@ -10,7 +10,7 @@ use forebay_types::{Code, Error, Result};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use rustls::Connection;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,10 +26,10 @@ const TLS_PIECE: usize = 64 * 1024;
 /// A connection to a process on another host. Any thread may use it; one reads at a time, and one
 /// writes.
 #[derive(Debug)]
-pub struct NetStream {
+pub struct NetSocket {
     socket: TcpStream,
     /// Who reads and who writes one piece after the other take turns.
-    tls: Option<Fair<Connection>>,
+    tls: OnceLock<Box<Fair<Connection>>>,
     /// How often TLS has taken bytes; it takes none before all that it had are with the system.
     taken: AtomicU64,
     /// What `taken` was when TLS had none left.
@@ -37,29 +37,9 @@ pub struct NetStream {
     peer: SocketAddr,
 }
 
-impl Read for NetStream {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.try_read(&mut [IoSliceMut::new(out)])
-    }
-}
-
-impl Write for NetStream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_write(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, buffers: &[IoSlice]) -> io::Result<usize> {
-        self.try_write(buffers)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.try_flush()? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
-    }
-}
-
-impl NetStream {
+impl NetSocket {
     /// Connects to the first address of a host that answers.
-    pub(crate) fn dial(address: &Address, deadline: Instant) -> Result<NetStream> {
+    pub(crate) fn dial(address: &Address, deadline: Instant) -> Result<NetSocket> {
         let known = (address.host.as_str(), address.port).to_socket_addrs().map_err(|e| {
             Error::new(Code::NotFound, format!("the host of {address} is not known: {e}; check its name"))
         })?;
@@ -67,7 +47,7 @@ impl NetStream {
         for at in known {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             match TcpStream::connect_timeout(&at, left) {
-                Ok(socket) => return NetStream::over(socket),
+                Ok(socket) => return NetSocket::over(socket),
                 Err(e) => why = Some(e),
             }
         }
@@ -89,7 +69,7 @@ impl NetStream {
     }
 
     /// A socket that is connected, plain for now.
-    pub(crate) fn over(socket: TcpStream) -> Result<NetStream> {
+    pub(crate) fn over(socket: TcpStream) -> Result<NetSocket> {
         let failed = |e| Error::io("cannot set up a network connection", e);
         let peer = socket.peer_addr().map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
@@ -106,18 +86,24 @@ impl NetStream {
             .set_tcp_notsent_lowat(UNSENT)
             .map_err(|e| Error::io("cannot set up a network connection", e))?;
         sockopt::set_tcp_user_timeout(&socket, (silence * 3 / 2).as_millis() as u32).map_err(failed)?;
-        Ok(NetStream { socket, tls: None, taken: AtomicU64::new(0), passed: AtomicU64::new(0), peer })
+        Ok(NetSocket {
+            socket,
+            tls: OnceLock::new(),
+            taken: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            peer,
+        })
     }
 
     /// From now on TLS is spoken.
-    pub(crate) fn secure(&mut self, mut connection: Connection) {
+    pub(crate) fn secure(&self, mut connection: Connection) {
         connection.set_buffer_limit(Some(TLS_BUFFER));
-        self.tls = Some(Fair::new(connection));
+        let _ = self.tls.set(Box::new(Fair::new(connection)));
     }
 
     /// Whether TLS is spoken.
     pub fn is_secure(&self) -> bool {
-        self.tls.is_some()
+        self.tls.get().is_some()
     }
 
     /// Who is at the other end.
@@ -146,7 +132,7 @@ impl NetStream {
 
     /// Goes on with the TLS handshake; whether it is done.
     pub(crate) fn shake(&self, seen: &OnceLock<Fingerprint>) -> Result<bool> {
-        let Some(tls) = &self.tls else { return Ok(true) };
+        let Some(tls) = self.tls.get() else { return Ok(true) };
         let mut tls = tls.lock();
         let failed = |e: io::Error| match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
             Some(fault) => tls::explain(fault, seen.get()),
@@ -175,12 +161,12 @@ impl NetStream {
 
     /// What proofs on this connection are bound to; zero without TLS.
     pub(crate) fn channel(&self) -> Result<Bytes> {
-        self.tls.as_ref().map_or(Ok([0; BYTES]), |tls| tls::channel(&tls.lock()))
+        self.tls.get().map_or(Ok([0; BYTES]), |tls| tls::channel(&tls.lock()))
     }
 
     /// Reads what is there into the buffers, one after the other; 0 at the end of the connection.
     pub fn try_read(&self, buffers: &mut [IoSliceMut]) -> io::Result<usize> {
-        let Some(tls) = &self.tls else { return receive(&self.socket, buffers) };
+        let Some(tls) = self.tls.get() else { return receive(&self.socket, buffers) };
         let mut tls = tls.lock();
         let mut total = 0;
         for buffer in buffers {
@@ -204,10 +190,10 @@ impl NetStream {
     }
 
     /// Writes as much as goes now. What TLS has taken leaves with this or a later
-    /// [`NetStream::try_flush`].
+    /// [`NetSocket::try_flush`].
     #[inline]
     pub fn try_write(&self, buffers: &[IoSlice]) -> io::Result<usize> {
-        let Some(tls) = &self.tls else { return send(&self.socket, buffers) };
+        let Some(tls) = self.tls.get() else { return send(&self.socket, buffers) };
         let mut tls = tls.lock();
         if !self.flush(&mut tls)? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -220,7 +206,7 @@ impl NetStream {
 
     /// The same for bytes that others may change meanwhile. TLS gets a copy of the first of them.
     pub fn try_send(&self, parts: &[Lent]) -> io::Result<usize> {
-        if self.tls.is_none() {
+        if self.tls.get().is_none() {
             return Lent::send(parts, &self.socket);
         }
         let all: usize = parts.iter().map(Lent::len).sum();
@@ -232,17 +218,17 @@ impl NetStream {
         self.try_write(&[IoSlice::new(&copy)])
     }
 
-    /// Ends the connection both ways, for whoever uses it.
-    pub fn close(&self) {
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    /// Ends the connection in one direction or both, for whoever uses it.
+    pub fn shut(&self, how: Shutdown) -> io::Result<()> {
+        self.socket.shutdown(how)
     }
 
     /// Whether everything that was written has gone to the system.
     pub fn try_flush(&self) -> io::Result<bool> {
-        self.tls.as_ref().map_or(Ok(true), |tls| self.flush(&mut tls.lock()))
+        self.tls.get().map_or(Ok(true), |tls| self.flush(&mut tls.lock()))
     }
 
-    /// What was written so far, for [`NetStream::has_left`].
+    /// What was written so far, for [`NetSocket::has_left`].
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
@@ -279,7 +265,7 @@ impl NetStream {
     }
 }
 
-impl AsFd for NetStream {
+impl AsFd for NetSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,25 +1,29 @@
-//! The sending half of a call link over the network.
+//! The sending half of a stream of frames.
 //!
 //! ```text
 //!   short frames   ------------------------------\
-//!                                                  >-- one piece or frame after the other --> socket
+//!                                                  >-- one piece or frame after the other --> channel
 //!   large parts    -- pieces of 256 KiB, in turn --/
 //! ```
 //!
 //! A short frame goes before the next piece of whatever is under way, so 64 MiB delay a void call
 //! by one piece, and whoever sends one waits for no more than that. Large parts are written from where
-//! they lie: those of a caller who waits ([`NetSender::send`]), or those that were handed over
-//! ([`NetSender::post`]) and leave by [`NetSender::flush`].
+//! they lie: those of a caller who waits ([`StreamSender::send`]), or those that were handed over
+//! ([`StreamSender::post`], [`StreamSender::post_block`]) and leave by [`StreamSender::flush`]. Whoever has many short
+//! frames has them gathered ([`StreamSender::queue`]), and they leave with the next flush.
 //!
 //! Of the callers who wait one has its *turn*: it alone writes and waits for the socket, a piece long. The others
 //! sleep until it is over, for the socket may take more and be full again before they have looked.
 
-use super::stream::NetStream;
+use super::Limits;
+use super::channel::Channel;
 use crate::fair::Fair;
 use crate::frame::{HEADER_BYTES, Header, kind};
+use forebay_arena::{Block, Lent};
 use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -27,10 +31,10 @@ use std::time::Duration;
 
 /// Bytes of a piece of a large part.
 pub const PIECE_BYTES: usize = 256 * 1024;
-/// Largest frame without its large parts, header included.
-pub const FRAME_BYTES: usize = 128 * 1024;
 /// Most large parts of a frame.
 pub const PARTS: usize = 255;
+/// Short frames that wait are gathered up to so much.
+const GATHER: usize = 64 * 1024;
 /// A piece whose sender gave up: the frame that it belongs to is void.
 pub(super) const VOID: u32 = 1;
 /// Short frames that wait, before a sender is asked to wait too.
@@ -41,14 +45,48 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A large part that was handed over.
 pub type LargePart = Box<dyn AsRef<[u8]> + Send>;
 
+/// Where a large part lies that was handed over.
+enum Part {
+    Own(LargePart),
+    /// In shared memory, where another process may change it meanwhile.
+    Block(Block, Range<u64>),
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Part::Own(bytes) => (**bytes).as_ref().len(),
+            Part::Block(_, range) => (range.end - range.start) as usize,
+        }
+    }
+
+    fn piece(&self, at: usize, bytes: usize) -> Data<'_> {
+        match self {
+            Part::Own(own) => Data::Own(&(**own).as_ref()[at..at + bytes]),
+            Part::Block(block, range) => {
+                let (_, rest) = block.lent().split_at(range.start as usize + at);
+                Data::Lent(rest.split_at(bytes).0)
+            }
+        }
+    }
+}
+
+/// Bytes of a piece.
+#[derive(Clone, Copy)]
+enum Data<'a> {
+    Own(&'a [u8]),
+    Lent(Lent<'a>),
+}
+
 /// Sends; clones share the connection, and any thread may use them.
 #[derive(Clone)]
-pub struct NetSender {
+pub struct StreamSender {
     shared: Arc<Shared>,
+    limits: Limits,
 }
 
 struct Shared {
-    stream: Arc<NetStream>,
+    channel: Arc<Channel>,
     out: Fair<Out>,
     /// The turn of a caller is over.
     turn: Condvar,
@@ -69,6 +107,7 @@ struct Out {
     taken: u64,
     /// Frames whose large parts were handed over, the first one perhaps in the middle of a piece.
     large: VecDeque<Large>,
+    large_bytes: usize,
     /// A caller has its turn: nobody else writes.
     turn: bool,
     /// Callers who wait for theirs, in the order in which they came.
@@ -77,16 +116,31 @@ struct Out {
     lost: Option<Error>,
 }
 
+impl Out {
+    /// Whether a short frame may be written at once.
+    fn is_idle(&self) -> bool {
+        self.short.is_empty() && !self.turn && self.large.front().is_none_or(|l| l.piece.is_none())
+    }
+
+    fn usable(&self) -> Result<()> {
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+}
+
+fn bytes_of(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
+}
+
 /// What goes before the next piece.
 struct Short {
     bytes: Vec<u8>,
-    /// The end of a frame, and not of a piece whose sender gave up.
-    is_frame: bool,
+    /// How many frames end in it; none does in the rest of a piece whose sender gave up.
+    frames: u64,
 }
 
 struct Large {
     id: u64,
-    parts: Vec<LargePart>,
+    parts: Vec<Part>,
     part: usize,
     at: usize,
     piece: Option<Chunk>,
@@ -107,27 +161,26 @@ impl Chunk {
     }
 
     /// Writes what goes now; whether all of it has gone. `data` are the bytes of the piece.
-    fn write(&mut self, stream: &NetStream, data: &[u8]) -> io::Result<bool> {
+    fn write(&mut self, channel: &Channel, data: Data) -> io::Result<bool> {
         while self.sent < HEADER_BYTES + self.bytes {
-            let head = IoSlice::new(&self.head[self.sent.min(HEADER_BYTES)..]);
-            let rest = IoSlice::new(&data[self.sent.saturating_sub(HEADER_BYTES)..]);
-            let written = match self.sent < HEADER_BYTES {
-                true => stream.try_write(&[head, rest]),
-                false => stream.try_write(&[rest]),
+            let (head, at) = self.left();
+            let written = match data {
+                Data::Own(bytes) => channel.write(&[IoSlice::new(head), IoSlice::new(&bytes[at..])]),
+                Data::Lent(bytes) => channel.write_lent(&[Lent::of(head), bytes.split_at(at).1]),
             };
             match written {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
         Ok(true)
     }
 
-    /// What has not gone, as bytes of its own.
-    fn rest(&self, data: &[u8]) -> Vec<u8> {
-        let head = &self.head[self.sent.min(HEADER_BYTES)..];
-        [head, &data[self.sent.saturating_sub(HEADER_BYTES)..]].concat()
+    /// What has not gone of the header, and where what has not gone of the data begins.
+    fn left(&self) -> (&[u8], usize) {
+        (&self.head[self.sent.min(HEADER_BYTES)..], self.sent.saturating_sub(HEADER_BYTES))
     }
 }
 
@@ -153,12 +206,12 @@ enum Wait {
 
 /// A caller in the line of those who want to write.
 struct Queued<'s> {
-    sender: &'s NetSender,
+    sender: &'s StreamSender,
     number: u64,
 }
 
 /// The turn of a caller, until it is dropped.
-struct Turn<'s>(&'s NetSender);
+struct Turn<'s>(&'s StreamSender);
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
@@ -177,36 +230,130 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl NetSender {
-    pub(super) fn over(stream: Arc<NetStream>) -> NetSender {
+impl StreamSender {
+    pub(super) fn over(channel: Arc<Channel>, limits: Limits) -> StreamSender {
         let shared =
-            Shared { stream, out: Fair::default(), turn: Condvar::new(), waits: AtomicBool::new(false) };
-        NetSender { shared: Arc::new(shared) }
+            Shared { channel, out: Fair::default(), turn: Condvar::new(), waits: AtomicBool::new(false) };
+        StreamSender { shared: Arc::new(shared), limits }
+    }
+
+    /// From now on frames of this length are sent by whoever has this sender.
+    pub(super) fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    pub(super) fn channel(&self) -> &Arc<Channel> {
+        &self.shared.channel
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {
         self.shared.out.lock()
     }
 
-    /// Whether something waits for [`NetSender::flush`].
+    /// Whether something waits for [`StreamSender::flush`].
     #[inline]
     pub fn waits(&self) -> bool {
         self.shared.waits.load(Ordering::Acquire)
     }
 
     /// Whether it is the same connection.
-    pub fn is_same(&self, other: &NetSender) -> bool {
+    pub fn is_same(&self, other: &StreamSender) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Ends the connection; nothing more is sent or received.
     pub fn close(&self) {
-        self.shared.stream.close();
+        self.shared.channel.close();
     }
 
     /// Bytes of short frames that wait.
     pub fn waiting_bytes(&self) -> usize {
         self.out().short_bytes
+    }
+
+    /// Bytes of large parts that were handed over and wait.
+    pub fn waiting_bulk(&self) -> usize {
+        self.out().large_bytes
+    }
+
+    /// Puts a frame behind those that wait; it leaves with the next [`StreamSender::flush`].
+    pub fn queue(&self, header: Header, json: &[u8], body: &[&[u8]]) -> Result<()> {
+        let header =
+            self.measured(Header { json: json.len() as u32, ..header }, json.len() + bytes_of(body))?;
+        let mut out = self.out();
+        out.usable()?;
+        let room = header.frame_bytes().unwrap_or(0) as usize;
+        let bytes = match out.short.back_mut() {
+            Some(last) if last.frames > 0 && last.bytes.len() + room <= GATHER => {
+                last.frames += 1;
+                &mut last.bytes
+            }
+            _ => {
+                out.short.push_back(Short { bytes: Vec::with_capacity(room.max(1024)), frames: 1 });
+                &mut out.short.back_mut().ok_or_else(|| Error::internal("a frame is lost"))?.bytes
+            }
+        };
+        bytes.extend_from_slice(&header.encode());
+        bytes.extend_from_slice(json);
+        body.iter().for_each(|part| bytes.extend_from_slice(part));
+        out.short_bytes += room;
+        out.frames += 1;
+        self.shared.waits.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Begins to write a frame with descriptors beside it, when nothing waits before it; says whether it has begun.
+    /// What of it does not go now leaves with the next [`StreamSender::flush`].
+    pub fn begin(&self, header: Header, json: &[u8], fds: &[BorrowedFd]) -> Result<bool> {
+        let header = Header { json: json.len() as u32, number: fds.len() as u64, ..header };
+        let header = self.measured(header, json.len())?;
+        if !self.flush()? {
+            return Ok(false);
+        }
+        let mut out = self.out();
+        out.usable()?;
+        if !out.is_idle() {
+            return Ok(false);
+        }
+        let head = header.encode();
+        let sent = match self.shared.channel.write_with(&[IoSlice::new(&head), IoSlice::new(json)], fds) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // The connection may be as good as before: descriptors are refused for other reasons, too.
+            Err(e) if !fds.is_empty() => return Err(self.shared.channel.broken(&e)),
+            sent => sent.map_err(|e| self.lost(&mut out, &e))?,
+        };
+        let rest: Vec<u8> = head.iter().chain(json).skip(sent).copied().collect();
+        out.frames += 1;
+        out.short_bytes += rest.len();
+        out.short.push_back(Short { bytes: rest, frames: 1 });
+        self.shared.waits.store(true, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Hands over a range of a block as the large part of a frame.
+    pub fn post_block(&self, header: Header, body: &[u8], block: Block, range: Range<u64>) -> Result<()> {
+        let part = Part::Block(block, range);
+        self.short(&header, &[body], &[part.len() as u64], Wait::All)?;
+        self.hand_over(header.id, vec![part]);
+        Ok(())
+    }
+
+    fn hand_over(&self, id: u64, parts: Vec<Part>) {
+        let mut out = self.out();
+        out.large_bytes += parts.iter().map(Part::len).sum::<usize>();
+        out.large.push_back(Large { id, parts, part: 0, at: 0, piece: None });
+        self.note(&out);
+    }
+
+    /// The header of a frame with so many bytes behind it, if that is not too long.
+    fn measured(&self, header: Header, behind: usize) -> Result<Header> {
+        if behind + HEADER_BYTES > self.limits.frame {
+            return Err(Error::bad(format!(
+                "a frame of {behind} bytes does not go over a connection; {} are the most",
+                self.limits.frame - HEADER_BYTES
+            )));
+        }
+        Ok(Header { body: (behind - header.json as usize) as u64, ..header })
     }
 
     /// Sends a short frame. `Full` when there is no room for it just now.
@@ -247,12 +394,12 @@ impl NetSender {
             }
         }
         // Of its pieces, too, TLS may hold the last bytes, and the caller may not come again for long.
-        let taken = if parts.is_empty() { 0 } else { self.shared.stream.taken() };
+        let taken = if parts.is_empty() { 0 } else { self.shared.channel.taken() };
         self.leave((frame, taken), &mut wait)
     }
 
     /// Waits until a short frame has left, and what the stream had taken by then, with what TLS held of it; what others
-    /// have handed over may still wait, and goes by [`NetSender::flush`].
+    /// have handed over may still wait, and goes by [`StreamSender::flush`].
     fn leave(&self, own: (u64, u64), wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>) -> Result<()> {
         let (frame, _) = own;
         if !self.waits() {
@@ -284,7 +431,7 @@ impl NetSender {
         }
         // Taken and lost, it may have arrived: that is for whoever waits for the answer.
         Ok(out.lost.is_some()
-            || self.shared.stream.has_left(out.taken.max(taken)).map_err(|e| self.lost(out, &e))?)
+            || self.shared.channel.has_left(out.taken.max(taken)).map_err(|e| self.lost(out, &e))?)
     }
 
     /// Sleeps until `over`, which the end of a turn may change.
@@ -358,7 +505,7 @@ impl NetSender {
         // Until its end nobody else writes: short frames are put in the queue.
         let _turn = self.turn_behind_frames(wait)?;
         let outcome = loop {
-            match piece.write(&self.shared.stream, data) {
+            match piece.write(&self.shared.channel, Data::Own(data)) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
                     if let Err(e) = wait(Some(self.as_fd())) {
@@ -371,24 +518,22 @@ impl NetSender {
         if outcome.is_err() && piece.sent > 0 {
             let mut out = self.out();
             if out.lost.is_none() {
-                let rest = piece.rest(data);
+                let (head, at) = piece.left();
+                let rest = [head, &data[at..]].concat();
                 out.short_bytes += rest.len();
-                out.short.push_front(Short { bytes: rest, is_frame: false });
+                out.short.push_front(Short { bytes: rest, frames: 0 });
             }
         }
         outcome
     }
 
     /// Sends a frame whose large parts were handed over, as far as it goes now. Returns whether
-    /// something waits: then somebody calls [`NetSender::flush`] by and by.
+    /// something waits: then somebody calls [`StreamSender::flush`] by and by.
     pub fn post(&self, header: &Header, body: &[&[u8]], parts: Vec<LargePart>) -> Result<bool> {
         let lengths: Vec<u64> = parts.iter().map(|p| (**p).as_ref().len() as u64).collect();
         self.short(header, body, &lengths, Wait::All)?;
         if !parts.is_empty() {
-            let mut out = self.out();
-            out.large.push_back(Large { id: header.id, parts, part: 0, at: 0, piece: None });
-            self.note(&out);
-            drop(out);
+            self.hand_over(header.id, parts.into_iter().map(Part::Own).collect());
             self.flush()?;
         }
         Ok(self.waits())
@@ -404,7 +549,7 @@ impl NetSender {
                 .and_then(|gone| if gone { self.flush_piece(&mut out) } else { Ok(false) })
             {
                 Ok(true) if out.large.is_empty() => {
-                    let flushed = self.shared.stream.try_flush().map_err(|e| self.lost(&mut out, &e))?;
+                    let flushed = self.shared.channel.flush().map_err(|e| self.lost(&mut out, &e))?;
                     self.shared.waits.store(!flushed, Ordering::Release);
                     return Ok(flushed);
                 }
@@ -421,20 +566,16 @@ impl NetSender {
     /// A short frame: sent, or put in the queue if it must be or somebody else is writing.
     fn short(&self, header: &Header, body: &[&[u8]], lengths: &[u64], may: Wait) -> Result<Went> {
         let table: Vec<u8> = lengths.iter().flat_map(|n| n.to_le_bytes()).collect();
-        let bytes = table.len() + body.iter().map(|b| b.len()).sum::<usize>();
-        if HEADER_BYTES + bytes > FRAME_BYTES || lengths.len() > PARTS {
-            return Err(Error::bad(format!(
-                "a frame of {bytes} bytes and {} large parts does not go over the network; {FRAME_BYTES} and {PARTS} are the most",
-                lengths.len()
-            )));
+        if lengths.len() > PARTS {
+            let text = format!("a frame has {} large parts, {PARTS} are the most", lengths.len());
+            return Err(Error::bad(text));
         }
-        let header = Header { body: bytes as u64, number: lengths.len() as u64, json: 0, ..*header };
+        let bytes = table.len() + bytes_of(body);
+        let header = self.measured(Header { number: lengths.len() as u64, json: 0, ..*header }, bytes)?;
         let head = header.encode();
         let mut out = self.out();
-        if let Some(e) = &out.lost {
-            return Err(e.clone());
-        }
-        let idle = out.short.is_empty() && !out.turn && out.large.front().is_none_or(|l| l.piece.is_none());
+        out.usable()?;
+        let idle = out.is_idle();
         let mut sent = 0;
         if idle {
             let mut slices = [IoSlice::new(&[]); 6];
@@ -444,12 +585,12 @@ impl NetSender {
                 *slot = IoSlice::new(part);
                 n += 1;
             }
-            match self.shared.stream.try_write(&slices[..n]) {
+            match self.shared.channel.write(&slices[..n]) {
                 Ok(all) if all == HEADER_BYTES + bytes => {
                     out.frames += 1;
-                    self.note_taken(&mut out);
-                    if self.shared.stream.is_secure() {
-                        let flushed = self.shared.stream.try_flush().map_err(|e| self.lost(&mut out, &e))?;
+                    self.note_taken(&mut out, 1);
+                    if self.shared.channel.holds_back() {
+                        let flushed = self.shared.channel.flush().map_err(|e| self.lost(&mut out, &e))?;
                         self.shared.waits.store(!flushed || !out.large.is_empty(), Ordering::Release);
                     }
                     return Ok(Went::Yes(out.frames));
@@ -469,16 +610,16 @@ impl NetSender {
         }
         let whole = [&[&head[..], &table][..], body].concat().concat();
         out.short_bytes += whole.len() - sent;
-        out.short.push_back(Short { bytes: whole[sent..].to_vec(), is_frame: true });
+        out.short.push_back(Short { bytes: whole[sent..].to_vec(), frames: 1 });
         out.frames += 1;
         self.shared.waits.store(true, Ordering::Release);
         Ok(Went::Later(out.frames))
     }
 
-    /// The stream has taken one more short frame.
-    fn note_taken(&self, out: &mut Out) {
-        out.frames_taken += 1;
-        out.taken = self.shared.stream.taken();
+    /// The channel has taken so many more short frames.
+    fn note_taken(&self, out: &mut Out, frames: u64) {
+        out.frames_taken += frames;
+        out.taken = self.shared.channel.taken();
     }
 
     /// The piece that has begun, then all short frames, unless somebody has a turn; whether they have gone.
@@ -491,22 +632,23 @@ impl NetSender {
         if !self.finish_piece(out)? {
             return Ok(false);
         }
-        while let Some(Short { bytes, is_frame }) = out.short.front() {
-            let (length, is_frame) = (bytes.len(), *is_frame);
-            match self.shared.stream.try_write(&[IoSlice::new(&bytes[out.short_sent..])]) {
+        while let Some(Short { bytes, frames }) = out.short.front() {
+            let (length, frames) = (bytes.len(), *frames);
+            if out.short_sent == length {
+                out.short.pop_front();
+                out.short_sent = 0;
+                if frames > 0 {
+                    self.note_taken(out, frames);
+                }
+                continue;
+            }
+            match self.shared.channel.write(&[IoSlice::new(&bytes[out.short_sent..])]) {
                 Ok(n) => {
                     out.short_sent += n;
                     out.short_bytes -= n;
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) => return Err(e),
-            }
-            if out.short_sent == length {
-                out.short.pop_front();
-                out.short_sent = 0;
-                if is_frame {
-                    self.note_taken(out);
-                }
             }
         }
         Ok(true)
@@ -515,11 +657,11 @@ impl NetSender {
     /// Begins the next piece of what was handed over; whether it has gone, or there is none.
     fn flush_piece(&self, out: &mut Out) -> io::Result<bool> {
         while let Some(mut large) = out.large.pop_front() {
-            while large.parts.get(large.part).is_some_and(|p| (**p).as_ref().len() == large.at) {
+            while large.parts.get(large.part).is_some_and(|p| p.len() == large.at) {
                 (large.part, large.at) = (large.part + 1, 0);
             }
             let Some(part) = large.parts.get(large.part) else { continue };
-            large.piece = Some(Chunk::new(large.id, large.part, (**part).as_ref().len() - large.at));
+            large.piece = Some(Chunk::new(large.id, large.part, part.len() - large.at));
             out.large.push_front(large);
             return self.finish_piece(out);
         }
@@ -529,12 +671,13 @@ impl NetSender {
     fn finish_piece(&self, out: &mut Out) -> io::Result<bool> {
         let Some(Large { parts, part, at, piece, .. }) = out.large.front_mut() else { return Ok(true) };
         let Some(begun) = piece else { return Ok(true) };
-        let data = &(*parts[*part]).as_ref()[*at..*at + begun.bytes];
-        if !begun.write(&self.shared.stream, data)? {
+        let (data, bytes) = (parts[*part].piece(*at, begun.bytes), begun.bytes);
+        if !begun.write(&self.shared.channel, data)? {
             return Ok(false);
         }
-        *at += begun.bytes;
+        *at += bytes;
         *piece = None;
+        out.large_bytes -= bytes;
         // In turn: a large one does not keep others waiting for all of its length.
         out.large.rotate_left(1);
         Ok(true)
@@ -542,18 +685,17 @@ impl NetSender {
 
     fn note(&self, out: &Out) {
         // What TLS still holds waits too; an error shows at the next use.
-        let held = !self.shared.stream.try_flush().unwrap_or(true);
+        let held = !self.shared.channel.flush().unwrap_or(true);
         let waits = held || !out.short.is_empty() || !out.large.is_empty();
         self.shared.waits.store(waits, Ordering::Release);
     }
 
     fn lost(&self, out: &mut Out, e: &io::Error) -> Error {
-        let text = format!("the connection to {} broke: {e}", self.shared.stream.peer());
-        let error = Error::new(Code::ServerLost, text);
+        let error = self.shared.channel.broken(e);
         // What was handed over is given back.
         out.large.clear();
         out.short.clear();
-        (out.short_bytes, out.short_sent) = (0, 0);
+        (out.short_bytes, out.short_sent, out.large_bytes) = (0, 0, 0);
         self.shared.waits.store(false, Ordering::Release);
         let error = out.lost.get_or_insert(error).clone();
         self.shared.turn.notify_all();
@@ -561,8 +703,8 @@ impl NetSender {
     }
 }
 
-impl AsFd for NetSender {
+impl AsFd for StreamSender {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.stream.as_fd()
+        self.shared.channel.as_fd()
     }
 }
