@@ -96,7 +96,7 @@ fn a_client_of_little_address_space_calls_with_large_arrays() {
 
 #[test]
 fn a_server_of_little_address_space_serves_several_clients_and_says_whose_limit_ends_them() {
-    if crate::OVER_NETWORK {
+    if !crate::SHARED_MEMORY {
         return;
     }
     let world = World::new();

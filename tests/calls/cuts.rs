@@ -40,14 +40,14 @@ fn who_was_cut_off_while_it_asked_for_nothing_calls_again_as_if_nothing_had_been
         client.call("void", vec![], Some(PATIENCE)).unwrap();
         assert!(cut(&client) > 0);
         // One with effects, too, where nothing of it can have been sent: not into shared memory.
-        if crate::OVER_NETWORK {
+        if !crate::SHARED_MEMORY {
             once(&format!("round {round}")).unwrap();
             assert!(cut(&client) > 0);
         }
         client.call("void", vec![], None).unwrap();
     }
     let begun = world.log().into_iter().filter(|line| line.contains("round")).count();
-    assert_eq!(begun, if crate::OVER_NETWORK { 5 } else { 0 }, "each has run once: {:?}", world.log());
+    assert_eq!(begun, if crate::SHARED_MEMORY { 0 } else { 5 }, "each has run once: {:?}", world.log());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_call_outlives_a_connection_that_was_cut_before_it_and_one_that_is_cut_under
     for _ in 0..5 {
         client.call("void", vec![], Some(PATIENCE)).unwrap();
         // In shared memory the first one is found when the reply does not come.
-        if crate::OVER_NETWORK {
+        if !crate::SHARED_MEMORY {
             assert!(cut(&client) > 0);
         }
         let mut call = client.call_async("work", vec!["tag".into(), 50i64.into()], Some(PATIENCE)).unwrap();

@@ -3,6 +3,8 @@
 
 /// Which way calls go; `tests/calls_network` runs the same over the network.
 const OVER_NETWORK: bool = false;
+/// Whether client and server share memory.
+const SHARED_MEMORY: bool = true;
 
 mod basics;
 mod crowds;

@@ -2,6 +2,7 @@
 //! network does: strangers, hosts that vanish, cables that are cut.
 
 const OVER_NETWORK: bool = true;
+const SHARED_MEMORY: bool = false;
 
 #[path = "../calls/basics.rs"]
 mod basics;

@@ -19,7 +19,7 @@ pub struct Accepted {
 impl Accepted {
     /// Takes what a client has brought with its request over `wire`.
     pub fn new(wire: &Wire, brought: Vec<OwnedFd>, doorbell: &Doorbell) -> Result<Accepted> {
-        if wire.net().is_some() {
+        if wire.net().is_some() || cfg!(feature = "socketpair") {
             return Ok(Accepted { here: None });
         }
         let mut brought = brought.into_iter();
@@ -44,6 +44,14 @@ impl Accepted {
         flusher: &Arc<Flusher>,
     ) -> Result<(Sender, Receiver)> {
         let Some((link, _)) = self.here else {
+            #[cfg(feature = "socketpair")]
+            if wire.net().is_none() {
+                let (sender, receiver) = super::socketpair::ends(wire, budget, false)?;
+                return Ok((
+                    Sender(SendingWay::Socketpair(Box::new(sender))),
+                    Receiver(ReceivingWay::Socketpair(Box::new(receiver))),
+                ));
+            }
             let pool = Pool::new(budget);
             let stream = wire.into_calls()?;
             let (sender, receiver) = network::of_server(stream, pool, flusher.clone());

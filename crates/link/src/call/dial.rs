@@ -66,9 +66,9 @@ impl NotLetIn {
 /// Attaches a client to a server. `ServerLost` when it is gone, or another one by now.
 pub fn dial(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
     match &to.door {
-        None if to.by_socket => by_memory(to),
+        None if to.by_socket => by_socket(to),
         // A socket that is not to be seen from here: in a container, say.
-        Some(door) if to.by_socket => by_memory(to).or_else(|e| match e.error.code() {
+        Some(door) if to.by_socket => by_socket(to).or_else(|e| match e.error.code() {
             Code::NotFound => by_network(to, door),
             _ => Err(e),
         }),
@@ -77,7 +77,22 @@ pub fn dial(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
     }
 }
 
-fn by_memory(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
+#[cfg(feature = "socketpair")]
+fn by_socket(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
+    let mut wire = greet(to, Path::new(&to.server.socket))?;
+    let request = ServerRequest::Attach { client: to.client };
+    let (answer, _) =
+        wire.ask_while(&request, &[], |process| (to.still)(process)).map_err(NotLetIn::answered)?;
+    agree(to.server, answer)?;
+    let (sender, receiver) = super::socketpair::ends(wire, &Budget::new(room()), true)?;
+    Ok((
+        Sender(SendingWay::Socketpair(Box::new(sender))),
+        Receiver(ReceivingWay::Socketpair(Box::new(receiver))),
+    ))
+}
+
+#[cfg(not(feature = "socketpair"))]
+fn by_socket(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
     let mut wire = greet(to, Path::new(&to.server.socket))?;
     let mut link = memory::link(to.server.room)?;
     let request = ServerRequest::Attach { client: to.client };

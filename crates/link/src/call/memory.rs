@@ -1,12 +1,13 @@
 //! Through shared memory: a segment that the client made, with a ring each way and blocks for what is large. What is
 //! not worth a frame is a word in it.
 
-use super::Arrived;
+use super::{Arrived, Bulk, Room};
 use crate::frame::{Frame, Header};
 use crate::idle::{LARGE, Trims, trim_when_idle};
 use crate::lock;
 use crate::shm::{ShmLink, ShmReceiver, ShmSender};
 use crate::standing;
+use crate::stream::LargePart;
 use crate::watch::{PeerState, Watch};
 use crate::wire::Wire;
 use forebay_arena::{Allocator, Block, Direction, ProcessState, Segment, limits};
@@ -232,11 +233,16 @@ impl Sender {
         Sender { segment, wire, outgoing, watch: watch.map(Mutex::new), cancelled: OnceLock::new() }
     }
 
-    pub fn segment(&self) -> &Segment {
-        &self.segment
+    #[inline]
+    pub fn is_near(&self) -> bool {
+        true
     }
 
-    pub fn lend(&self, bytes: u64) -> Result<Block> {
+    pub fn room(&self) -> Room<'_> {
+        Room::Lent(&self.segment)
+    }
+
+    pub fn lend(&self, bytes: u64) -> Result<Option<Block>> {
         let found = {
             let mut out = self.outgoing.lock();
             let lent = out.lent.as_mut().ok_or_else(|| Error::internal("a server lends nothing"))?;
@@ -250,7 +256,7 @@ impl Sender {
         if bytes >= LARGE {
             trim_when_idle(&self.outgoing);
         }
-        found
+        found.map(Some)
     }
 
     pub fn take_back(&self, blocks: impl IntoIterator<Item = Block>) {
@@ -265,7 +271,13 @@ impl Sender {
     }
 
     #[inline]
-    pub fn send(&self, header: &Header, body: &[u8], idle: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub fn send(
+        &self,
+        header: &Header,
+        body: &[u8],
+        _: Bulk,
+        idle: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let mut since = None;
         loop {
             match self.outgoing.lock().ring.send(header, &[body]) {
@@ -280,7 +292,7 @@ impl Sender {
 
     /// Counts one byte more when something waits that has none.
     #[inline]
-    pub fn post(&self, header: Header, body: &[u8]) -> usize {
+    pub fn post(&self, header: Header, body: &[u8], _: Vec<LargePart>) -> Result<usize> {
         let mut out = self.outgoing.lock();
         let (parts, last) = body.split_at(last_part(body.len()));
         for part in parts.chunks(PART_BYTES) {
@@ -288,7 +300,7 @@ impl Sender {
         }
         out.put(header, last);
         out.ring.ring();
-        out.bytes + usize::from(!out.waiting.is_empty())
+        Ok(out.bytes + usize::from(!out.waiting.is_empty()))
     }
 
     pub fn flush(&self) -> Result<bool> {
@@ -393,6 +405,14 @@ impl Receiver {
     #[inline]
     pub fn has_more(&mut self) -> bool {
         self.ring.pending()
+    }
+
+    pub fn read_ahead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    pub fn interest(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     pub fn peek(&self) -> Option<Peek> {

@@ -18,11 +18,18 @@
 //!
 //! How waiting goes is the same everywhere: look at [`pending`](Receiver::pending), arm, look once more, sleep on the
 //! doorbell and the sockets, disarm.
+//!
+//! Another way is a file here with these methods, and a line in each of [`SendingWay`], [`ReceivingWay`] and `either`.
+//! One stands in `tests/socketpair.rs`: with the feature of that name it takes the place of shared memory, and the suites
+//! of calls run over it.
 
 mod accept;
 mod dial;
 mod memory;
 mod network;
+#[cfg(feature = "socketpair")]
+#[path = "../../tests/socketpair.rs"]
+mod socketpair;
 
 use crate::frame::{Frame, Header};
 use crate::pool::{Lease, Pool};
@@ -45,6 +52,8 @@ pub struct Sender(SendingWay);
 enum SendingWay {
     Memory(Box<memory::Sender>),
     Network(Box<network::Sender>),
+    #[cfg(feature = "socketpair")]
+    Socketpair(Box<socketpair::Sender>),
 }
 
 /// The receiving end.
@@ -53,6 +62,8 @@ pub struct Receiver(ReceivingWay);
 enum ReceivingWay {
     Memory(memory::Receiver),
     Network(Box<network::Receiver>),
+    #[cfg(feature = "socketpair")]
+    Socketpair(Box<socketpair::Receiver>),
 }
 
 /// What goes behind a frame where nothing is lent.
@@ -85,6 +96,8 @@ macro_rules! either {
         match $end {
             $way::Memory($it) => $do,
             $way::Network($it) => $do,
+            #[cfg(feature = "socketpair")]
+            $way::Socketpair($it) => $do,
         }
     };
 }
@@ -93,30 +106,22 @@ impl Sender {
     /// Whether both ends are on one host, whose clock and memory they share.
     #[inline]
     pub fn is_near(&self) -> bool {
-        matches!(self.0, SendingWay::Memory(_))
+        either!(SendingWay, &self.0, way => way.is_near())
     }
 
     /// Memory that the server uses in place; none where there is nothing to lend.
     pub fn lend(&self, bytes: u64) -> Result<Option<Block>> {
-        match &self.0 {
-            SendingWay::Memory(memory) => memory.lend(bytes).map(Some),
-            SendingWay::Network(_) => Ok(None),
-        }
+        either!(SendingWay, &self.0, way => way.lend(bytes))
     }
 
     /// Lent blocks that no call uses any more.
     pub fn take_back(&self, blocks: impl IntoIterator<Item = Block>) {
-        if let SendingWay::Memory(memory) = &self.0 {
-            memory.take_back(blocks);
-        }
+        either!(SendingWay, &self.0, way => way.take_back(blocks));
     }
 
     /// Where what came with the other side's frames lies.
     pub fn room(&self) -> Room<'_> {
-        match &self.0 {
-            SendingWay::Memory(memory) => Room::Lent(memory.segment()),
-            SendingWay::Network(network) => Room::Own(network.pool()),
-        }
+        either!(SendingWay, &self.0, way => way.room())
     }
 
     /// Sends a frame with its bulk. While nothing goes `idle` is called again and again; it had better look after
@@ -129,19 +134,13 @@ impl Sender {
         bulk: Bulk,
         idle: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        match &self.0 {
-            SendingWay::Memory(memory) => memory.send(header, body, idle),
-            SendingWay::Network(network) => network.send(header, body, bulk, idle),
-        }
+        either!(SendingWay, &self.0, way => way.send(header, body, bulk, idle))
     }
 
     /// Sends a reply without waiting; returns how many bytes of short frames wait to go now.
     #[inline]
     pub fn post(&self, header: Header, body: &[u8], parts: Vec<LargePart>) -> Result<usize> {
-        match &self.0 {
-            SendingWay::Memory(memory) => Ok(memory.post(header, body)),
-            SendingWay::Network(network) => network.post(header, body, parts),
-        }
+        either!(SendingWay, &self.0, way => way.post(header, body, parts))
     }
 
     /// Sends what waits, as far as there is room; whether something still waits.
@@ -218,48 +217,35 @@ impl Receiver {
 
     /// Reads what has come while nobody has time for it: senders get on, and what is not wanted any more is known.
     pub fn read_ahead(&mut self) -> Result<()> {
-        match &mut self.0 {
-            ReceivingWay::Memory(_) => Ok(()),
-            ReceivingWay::Network(network) => network.read_ahead(),
-        }
+        either!(ReceivingWay, &mut self.0, way => way.read_ahead())
     }
 
     /// A look without the receiver, where there is one.
     pub fn peek(&self) -> Option<Peek> {
-        match &self.0 {
-            ReceivingWay::Memory(memory) => memory.peek(),
-            ReceivingWay::Network(_) => None,
-        }
+        either!(ReceivingWay, &self.0, way => way.peek())
     }
 
     /// This process is about to sleep: whoever sends rings the doorbell from now on. Look at [`Receiver::pending`] once
     /// more behind this.
     #[inline]
     pub fn arm(&self) {
-        if let ReceivingWay::Memory(memory) = &self.0 {
-            memory.arm();
-        }
+        either!(ReceivingWay, &self.0, way => way.arm());
     }
 
     /// It is awake.
     #[inline]
     pub fn disarm(&self) {
-        if let ReceivingWay::Memory(memory) = &self.0 {
-            memory.disarm();
-        }
+        either!(ReceivingWay, &self.0, way => way.disarm());
     }
 
     /// Whether it is armed, and nobody has rung since.
     #[inline]
     pub fn is_armed(&self) -> bool {
-        matches!(&self.0, ReceivingWay::Memory(memory) if memory.is_armed())
+        either!(ReceivingWay, &self.0, way => way.is_armed())
     }
 
     /// What to sleep on besides the doorbell.
     pub fn interest(&self) -> Option<BorrowedFd<'_>> {
-        match &self.0 {
-            ReceivingWay::Memory(_) => None,
-            ReceivingWay::Network(network) => Some(network.socket()),
-        }
+        either!(ReceivingWay, &self.0, way => way.interest())
     }
 }

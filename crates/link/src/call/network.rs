@@ -1,7 +1,7 @@
 //! Over the network: arguments are written from where they lie, what comes lies in recycled memory, and what shared
 //! memory says with a word is a short frame.
 
-use super::{Arrived, Bulk};
+use super::{Arrived, Bulk, Peek, Room};
 use crate::frame::kind::BEAT;
 use crate::frame::{Frame, Header};
 use crate::lock;
@@ -9,6 +9,7 @@ use crate::pool::Pool;
 use crate::standing;
 use crate::stream::{Flusher, Heard, LargePart, Received, Stream, StreamReceiver, StreamSender};
 use crate::watch::{PeerState, hung_up};
+use forebay_arena::Block;
 use forebay_types::call::{BODY_APART, PART_BYTES, RequestId, SLOTS, kind};
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -119,9 +120,20 @@ fn over(
 }
 
 impl Sender {
-    pub fn pool(&self) -> &Pool {
-        &self.pool
+    #[inline]
+    pub fn is_near(&self) -> bool {
+        false
     }
+
+    pub fn room(&self) -> Room<'_> {
+        Room::Own(&self.pool)
+    }
+
+    pub fn lend(&self, _: u64) -> Result<Option<Block>> {
+        Ok(None)
+    }
+
+    pub fn take_back(&self, _: impl IntoIterator<Item = Block>) {}
 
     pub fn send(
         &self,
@@ -306,7 +318,22 @@ impl Receiver {
         read.or_else(|e: Error| if self.receiver.waiting() > 0 { Ok(()) } else { Err(e) })
     }
 
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.receiver.as_fd()
+    pub fn peek(&self) -> Option<Peek> {
+        None
+    }
+
+    #[inline]
+    pub fn arm(&self) {}
+
+    #[inline]
+    pub fn disarm(&self) {}
+
+    #[inline]
+    pub fn is_armed(&self) -> bool {
+        false
+    }
+
+    pub fn interest(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
     }
 }
