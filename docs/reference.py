@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,28 +18,19 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
-CPP = HEADER.with_name("forebay")
-FORTRAN = ROOT / "bindings" / "fortran" / "src"
-ERRORS = ROOT / "docs" / "guide" / "errors.md"
+sys.path.insert(0, str(ROOT / "bindings"))
 
-SECTION = re.compile(r"^/\* -{3} (?P<title>.*?) -+(?P<said>\s(?:[^*]|\*(?!/))*)\*/$", re.M)
-# A comment and what it stands before, up to the end of the declaration.
-DECLARED = re.compile(
-    r"^/\*(?P<said>(?:[^*]|\*(?!/))*)\*/\n"
-    r"(?P<code>typedef (?:struct|enum|union)(?: \w+)? \{.*?^\}.*?;|(?:#define (?:[^\n]*\\\n)*[^\n]*\n)+|[^\n/#].*?;)",
-    re.M | re.S,
-)
-# A macro for users, with its arguments; those of the header's own end in "_".
-MACRO = re.compile(r"^#define (FB_\w*[A-Z0-9](?:\([^)]*\))?)(?= )", re.M)
-FUNCTION = re.compile(r"^(?:fb_status|int|const char \*) ?fb_[a-z0-9_]+\(")
+import header  # noqa: E402
+
+CPP = header.HEADER.with_name("forebay")
+FORTRAN = ROOT / "bindings" / "fortran" / "src"
+API = ROOT / "spec" / "api.toml"
+ERRORS = ROOT / "docs" / "guide" / "errors.md"
 
 
 def version() -> str:
     """The version of the library, as the header says it."""
-    found = re.search(r'^#define FB_VERSION "(.*)"$', HEADER.read_text(), re.M)
-    assert found is not None
-    return found[1]
+    return header.macro("FB_VERSION").strip('"')
 
 
 def plain(comment: str) -> str:
@@ -50,28 +40,20 @@ def plain(comment: str) -> str:
     return re.sub(r"(?<![`\w])((?:fb|FB)_[A-Za-z0-9_]+)(?![`\w])", r"`\1`", text)
 
 
-def sections(header: str) -> Iterator[tuple[str, str, str]]:
-    """The parts of the header: their titles, what is said of each, and what it declares."""
-    marks = list(SECTION.finditer(header))
-    ends = [m.start() for m in marks[1:]] + [len(header)]
-    yield "Types and constants", "", header[: marks[0].start()]
-    for mark, end in zip(marks, ends, strict=True):
-        yield mark["title"].strip().capitalize(), dedent(mark["said"]).strip(), header[mark.end() : end]
-
-
 def c() -> str:
     """The page of C."""
     page = ["# Reference of C\n\nMade from `forebay.h`. [The guide](../guide/c.md) shows them at work.\n"]
-    for title, about, part in sections(HEADER.read_text()):
+    for title, about, part in header.sections():
         page.append(f"## {title}\n\n{about}\n")
-        for found in DECLARED.finditer(part):
+        for found in header.DECLARED.finditer(part):
             code, said = found["code"].strip(), plain(found["said"])
-            if FUNCTION.match(code):
-                page.append(f"```{{c:function}} {' '.join(code.rstrip(';').split())}\n```\n\n{said}\n")
+            words = " ".join(code.split())
+            if header.FUNCTION.fullmatch(words):
+                page.append(f"```{{c:function}} {words.rstrip(';')}\n```\n\n{said}\n")
             else:
                 page.append(f"{said}\n\n```c\n{code}\n```\n")
         # Families of macros stand there without a word each.
-        macros = dict.fromkeys(MACRO.findall(DECLARED.sub("", part)))
+        macros = dict.fromkeys(header.MACRO.findall(header.DECLARED.sub("", part)))
         if macros:
             page.append("```c\n" + "\n".join(macros) + "\n```\n")
     return "\n".join(page)
@@ -218,24 +200,40 @@ def heads(name: str, text: str) -> list[str]:
     return made
 
 
+def places() -> dict[str, str]:
+    """Where the header has the counterpart of a name of Fortran: the title of its section, in the header's order."""
+    generic: dict[str, str] = tomllib.loads(API.read_text())["fortran"]["generic"]
+    found: dict[str, str] = {}
+    for title, _, part in header.sections():
+        found |= dict.fromkeys(re.findall(r"\b(fb_\w+);$", part, re.M), title)
+        for one in (one for one in header.functions().values() if one.section == title):
+            found.setdefault(generic.get(one.name, one.name), title)
+    return found
+
+
 def fortran() -> str:
-    """The page of Fortran."""
+    """The page of Fortran: in the sections of the header; what that does not have stands behind them."""
     page = [
         "# Reference of Fortran\n\nMade from the sources of the module `forebay`. [The guide](../guide/fortran.md) shows them at work.\n"
     ]
     elements = "".join(source.read_text() for source in sorted(FORTRAN.glob("elements*.inc")))
-    parts = {"Arrays of every kind and rank": elements}
-    parts |= {source.stem: source.read_text() for source in sorted(FORTRAN.glob("forebay*.f90"))}
-    for title, text in parts.items():
-        found = list(PROCEDURE.finditer(text))
-        if not found:
-            continue
-        page.append(f"## {title}\n")
-        for one in found:
+    known, besides = places(), "Arguments of calls, and what else C has no function for"
+    order = list(known)
+    shown: dict[str, list[tuple[int, str]]] = {title: [] for title in [*known.values(), besides]}
+    for text in [elements, *(source.read_text() for source in sorted(FORTRAN.glob("forebay*.f90")))]:
+        for one in PROCEDURE.finditer(text):
             said = "\n".join(line.strip().lstrip("!> ") for line in one["said"].splitlines())
             lines = [line.strip() for line in one["code"].splitlines()]
             code = "\n".join(heads(one["name"], text) if lines[0].startswith("interface") else lines)
-            page.append(f"```fortran\n{code}\n```\n\n{plain(said)}\n")
+            name = one["name"].removesuffix("_alloc")
+            at = order.index(name) if name in known else len(order)
+            shown[known.get(name, besides)].append((at, f"```fortran\n{code}\n```\n\n{plain(said)}\n"))
+    for title, procedures in shown.items():
+        page += (
+            [f"## {title}\n", *(words for _, words in sorted(procedures, key=lambda one: one[0]))]
+            if procedures
+            else []
+        )
     return "\n".join(page)
 
 

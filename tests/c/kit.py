@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "python"))
+sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "bindings")]
 
+import header  # noqa: E402
 from far import Agent as Agent  # noqa: E402
 from places import Place, ended, hear, run  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
-HEADER = ROOT / "bindings" / "c" / "include" / "forebay.h"
+HEADER = header.HEADER
 # What a careful user compiles with; the header must pass.
 C99 = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"]
 CXX = ["-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-g"]
 CXX += ["-Wshadow", "-Wconversion", "-Wold-style-cast"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
-# A function of the header: what it returns, its name, its parameters.
-FUNCTION = re.compile(r"^(fb_status|int|const char \*) ?(fb_[a-z0-9_]+)\(([^)]*)\);", re.M)
 
 
-def functions(header: Path = HEADER) -> dict[str, tuple[str, list[str]]]:
-    """The functions of the header by name: what they return, and their parameters."""
-    found = {}
-    for returns, name, parameters in FUNCTION.findall(header.read_text()):
-        words = [" ".join(p.split()) for p in parameters.split(",")]
-        found[name] = (returns.strip(), [] if words == ["void"] else words)
-    return found
+def functions() -> dict[str, list[str]]:
+    """The functions of the header by name, with their parameters."""
+    return {one.name: [str(p) for p in one.parameters] for one in header.functions().values()}
 
 
 def install(prefix: Path | str, **variables: str) -> str:

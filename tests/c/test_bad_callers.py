@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kit import HEADER, SANITIZERS, Home, Kit, functions
+from kit import SANITIZERS, Home, Kit, functions
 
 HANDLE_KINDS = ["run", "snapshot", "table", "rows", "diagram", "client", "future", "ref", "server", "request"]
 # Functions for which NULL is nothing, or which have nothing that could be wrong.
@@ -66,7 +66,7 @@ def handle_of(parameter: str) -> str | None:
 def program(handles: str) -> str:
     """A program that calls every function with NULL, and each that takes a handle with bad ones."""
     lines = []
-    for name, (_, parameters) in functions(HEADER).items():
+    for name, parameters in functions().items():
         if name in TEXTS:
             continue
         nothing = [zero(p) for p in parameters]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kit import C99, HEADER, PROGRAMS, Home, Kit, functions, run
+from kit import C99, PROGRAMS, Home, Kit, functions, run
 
 
 def names(*command: str | Path) -> set[str]:
@@ -16,12 +16,12 @@ def names(*command: str | Path) -> set[str]:
 
 def test_the_shared_library_exports_the_functions_of_the_header_only(kit: Kit) -> None:
     exported = names("-D", "--defined-only", kit.prefix / "lib" / "libforebay.so")
-    assert exported == set(functions(HEADER))
+    assert exported == set(functions())
 
 
 def test_the_static_library_exports_the_functions_of_the_header_only(kit: Kit) -> None:
     archive = kit.prefix / "lib" / "libforebay.a"
-    assert names("-g", "--defined-only", archive) == set(functions(HEADER))
+    assert names("-g", "--defined-only", archive) == set(functions())
     wanted = names("-u", archive)
     assert [name for name in wanted if name.startswith(("H5", "sqlite3", "_ZN", "_R"))] == []
 

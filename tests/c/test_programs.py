@@ -19,7 +19,7 @@ from alike import (
     check_steered,
 )
 from far import Agent
-from kit import HEADER, PROGRAMS, SANITIZERS, Home, Kit, functions
+from kit import PROGRAMS, SANITIZERS, Home, Kit, functions
 from places import ended, until
 
 ALONE = ["data", "tables", "snapshots", "threads", "late", "heads"]
@@ -263,22 +263,5 @@ def test_the_header_of_cplusplus_is_good_as_every_later_dialect(kit: Kit) -> Non
 
 def test_every_function_of_the_header_is_called_by_a_program() -> None:
     sources = "".join(p.read_text() for p in PROGRAMS.iterdir())
-    missing = [name for name in functions(HEADER) if f"{name}(" not in sources]
+    missing = [name for name in functions() if f"{name}(" not in sources]
     assert missing == []
-
-
-# What a program in C++ has no need of, and why.
-LEFT_TO_C = {
-    "fb_snapshot_put": "fb_snapshot_put_with does it",
-    "fb_steps_from": "fb_steps_with does it",
-    "fb_request_f64": "fb_request_scalar does it",
-    "fb_request_i64": "fb_request_scalar does it",
-    "fb_request_set_f64": "fb_request_set_scalar does it",
-    "fb_request_set_i64": "fb_request_set_scalar does it",
-}
-
-
-def test_the_headers_of_cplusplus_have_a_place_for_every_function_of_the_library() -> None:
-    headers = "".join(p.read_text() for p in HEADER.with_name("forebay").glob("*.hpp"))
-    called = set(re.findall(r"\bfb_\w+", headers))
-    assert {name for name in functions(HEADER) if name not in called} == set(LEFT_TO_C)

@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from fortran_kit import FORTRAN, PROGRAMS, ROOT, Fortran, Home, run
-from kit import HEADER, functions
-
-sys.path.insert(0, str(FORTRAN))
-from interfaces import made
+from kit import HEADER
+from make import made
 
 SOURCES = FORTRAN / "src"
-# What has another name, since one name serves all kinds.
-GENERIC = {
-    "fb_put_with": "fb_put",
-    "fb_snapshot_put_with": "fb_snapshot_put",
-    "fb_call_within": "fb_call",
-    "fb_call_async_as": "fb_call_async",
-    "fb_attr_set_f64": "fb_attr_set",
-    "fb_attr_set_i64": "fb_attr_set",
-    "fb_attr_set_str": "fb_attr_set",
-    "fb_attr_get_f64": "fb_attr_get",
-    "fb_attr_get_i64": "fb_attr_get",
-    "fb_attr_get_str": "fb_attr_get",
-    "fb_parameter_f64": "fb_parameter",
-    "fb_parameter_i64": "fb_parameter",
-    "fb_parameter_bool": "fb_parameter",
-    "fb_parameter_str": "fb_parameter",
-    "fb_rows_f64": "fb_rows_get",
-    "fb_rows_i64": "fb_rows_get",
-    "fb_rows_str": "fb_rows_get",
-    "fb_request_f64": "fb_request_scalar",
-    "fb_request_i64": "fb_request_scalar",
-    "fb_request_set_f64": "fb_request_set",
-    "fb_request_set_i64": "fb_request_set",
-    "fb_request_set_scalar": "fb_request_set",
-    "fb_request_set_str": "fb_request_set",
-    "fb_restart_strict": "fb_restart",
-}
-# What Fortran has no use for, and why.
-WITHOUT = {
-    "fb_free": "what the library allocates is copied into variables of the program and given back",
-    "fb_rows_u64": "Fortran has no integers without a sign; fb_rows_get reads them up to 2^63 - 1, or as real numbers",
-    "fb_snapshot_taken": "it is the argument taken of fb_snapshot_begin",
-    "fb_last_error": "the text comes in errmsg, or ends the program",
-}
 PROGRAM = """program refused
   use forebay
   use, intrinsic :: iso_fortran_env
@@ -116,18 +79,11 @@ def public_names() -> set[str]:
     return found
 
 
-def test_the_interfaces_are_made_from_the_header() -> None:
-    for name, content in made(HEADER).items():
+def test_what_is_made_from_the_header_is_of_this_one() -> None:
+    for name, content in made().items():
         assert (SOURCES / name).read_text() == content, (
-            f"{name} is not of this forebay.h: run  python bindings/fortran/interfaces.py"
+            f"{name} is not of this forebay.h: run  python bindings/make.py"
         )
-
-
-def test_every_function_of_the_header_is_in_the_module_or_has_a_reason_not_to_be() -> None:
-    offered = public_names()
-    missing = [name for name in functions() if GENERIC.get(name, name) not in offered and name not in WITHOUT]
-    assert missing == []
-    assert [n for n in [*GENERIC, *WITHOUT] if n not in functions()] == [], "no longer in the header"
 
 
 def test_every_constant_has_its_number() -> None:

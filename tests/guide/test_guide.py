@@ -85,7 +85,7 @@ def test_the_reference_of_cplusplus_says_something_of_every_declaration() -> Non
 
 def test_the_reference_of_c_has_everything_that_the_header_has() -> None:
     page = reference.c()
-    header = re.sub(r"/\*.*?\*/", "", reference.HEADER.read_text(), flags=re.S)
+    header = re.sub(r"/\*.*?\*/", "", reference.header.text(), flags=re.S)
     declared = [
         *re.findall(r"^(?:fb_status|int|const char \*) ?(fb_[a-z0-9_]+)\(", header, re.M),
         *re.findall(r"^\} (fb_\w+);", header, re.M),

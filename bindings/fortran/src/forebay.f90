@@ -29,14 +29,11 @@ module forebay
   use forebay_logical
   use forebay_character
   use forebay_texts
-  use forebay_runs, only: fb_copy, fb_dataset, fb_dataset_info, fb_delete, fb_fail, fb_flush, fb_in_use, fb_is_read_only, &
-      fb_list, fb_path, fb_rank, fb_rename, fb_run_close, fb_run_close_unfinished, fb_run_open, fb_run_stats, &
-      fb_status_name, fb_status_remedy, fb_version
+  use forebay_made
+  use forebay_runs, only: fb_dataset, fb_fail, fb_in_use, fb_list, fb_run_close_unfinished, fb_run_open, fb_status_name, &
+      fb_status_remedy, fb_version
   use forebay_attrs
-  use forebay_snapshots, only: fb_checkpoint, fb_checkpoint_info, fb_checkpoints, fb_drop, fb_restart, &
-      fb_restart_from, fb_snapshot_at, fb_snapshot_begin, fb_snapshot_discard, fb_snapshot_end, fb_snapshot_free, &
-      fb_snapshot_info, fb_snapshot_last, fb_snapshot_names, fb_snapshot_parameters, fb_snapshot_passed, &
-      fb_snapshot_step, fb_snapshot_wait, fb_snapshots
+  use forebay_snapshots, only: fb_checkpoint_info, fb_checkpoints, fb_drop, fb_restart, fb_restart_from, fb_snapshot_begin
   use forebay_tables
   use forebay_watch
   use forebay_parameters

@@ -6,14 +6,12 @@ module forebay_calls
   use forebay_constants
   use forebay_library
   use forebay_places, only: number_of
-  use forebay_runs, only: described, fb_dataset, names_taken
   use forebay_shim
   use forebay_structures
   implicit none
   private
-  public :: fb_connect, fb_patience, fb_disconnect, fb_call, fb_call_async, fb_services, fb_signature
-  public :: fb_wait, fb_wait_all, fb_wait_any, fb_probe, fb_probe_any, fb_cancel, fb_cancel_all, fb_call_timing
-  public :: fb_future_free, fb_ref_create, fb_ref_info, fb_ref_server, fb_ref_kill, fb_ref
+  public :: fb_connect, fb_call, fb_call_async, fb_wait, fb_wait_all, fb_wait_any, fb_probe_any, fb_cancel_all
+  public :: fb_call_timing, fb_ref_create, fb_ref_server, fb_ref
 
   !> Makes an array of zeros on a server.
   interface fb_ref_create
@@ -41,24 +39,6 @@ contains
     if (status == FB_OK) call hold(client%at, A_CLIENT, made)
     call settle(status, stat, errmsg)
   end subroutine fb_connect
-
-  !> For how many seconds each call of the client waits for a service that nobody offers yet; FB_FOREVER: as long as
-  !> it takes. For programs that are started before their servers.
-  subroutine fb_patience(client, seconds, stat, errmsg)
-    type(fb_client), intent(in) :: client
-    real(c_double), intent(in) :: seconds
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_patience(id(client%at), seconds), stat, errmsg)
-  end subroutine fb_patience
-
-  !> Closes a client.
-  subroutine fb_disconnect(client, stat, errmsg)
-    type(fb_client), intent(inout) :: client
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(client%at, stat, errmsg)
-  end subroutine fb_disconnect
 
   !> Calls a service and waits for its results, at most `timeout` seconds: one argument for each parameter.
   subroutine fb_call(client, service, args, timeout, stat, errmsg)
@@ -96,38 +76,6 @@ contains
     end if
     call settle(status, stat, errmsg)
   end subroutine fb_call_async
-
-  !> The signatures of the services that are offered.
-  subroutine fb_services(client, signatures, stat, errmsg)
-    type(fb_client), intent(in) :: client
-    character(len=*), allocatable, intent(inout) :: signatures(:)
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: count
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    count = 0
-    status = lib_services(id(client%at), where, count)
-    if (status == FB_OK) status = names_taken(where, count, signatures)
-    call settle(status, stat, errmsg)
-  end subroutine fb_services
-
-  !> The signature of a service.
-  subroutine fb_signature(client, service, signature, stat, errmsg)
-    type(fb_client), intent(in) :: client
-    character(len=*), intent(in) :: service
-    character(len=:), allocatable, intent(inout) :: signature
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_service(:)
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    status = lib_signature(id(client%at), text(service, c_service), where)
-    if (status == FB_OK) call text_taken(where, signature)
-    call settle(status, stat, errmsg)
-  end subroutine fb_signature
 
   ! --- calls under way ------------------------------------------------------------------------------
 
@@ -194,19 +142,6 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_wait_any
 
-  !> Whether a call is complete, without waiting; fb_wait then writes its results.
-  subroutine fb_probe(future, done, stat, errmsg)
-    type(fb_future), intent(in) :: future
-    logical, intent(inout) :: done
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: status, answer
-    answer = 0
-    status = lib_probe(id(future%at), answer)
-    if (status == FB_OK) done = answer /= 0
-    call settle(status, stat, errmsg)
-  end subroutine fb_probe
-
   !> Which call is complete, without waiting: the first one, or 0.
   subroutine fb_probe_any(futures, index, stat, errmsg)
     type(fb_future), intent(in) :: futures(:)
@@ -219,14 +154,6 @@ contains
     if (status == FB_OK) index = which + 1
     call settle(status, stat, errmsg)
   end subroutine fb_probe_any
-
-  !> Gives a call up: waiting for it gives FB_CANCELLED, unless it was complete before.
-  subroutine fb_cancel(future, stat, errmsg)
-    type(fb_future), intent(in) :: future
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_cancel(id(future%at)), stat, errmsg)
-  end subroutine fb_cancel
 
   !> Gives calls up.
   subroutine fb_cancel_all(futures, stat, errmsg)
@@ -249,14 +176,6 @@ contains
     if (status == FB_OK .and. present(server)) server = trim(text_in(timing%server))
     call settle(status, stat, errmsg)
   end subroutine fb_call_timing
-
-  !> Frees a call; one that is not complete is cancelled.
-  subroutine fb_future_free(future, stat, errmsg)
-    type(fb_future), intent(inout) :: future
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(future%at, stat, errmsg)
-  end subroutine fb_future_free
 
   ! --- references -----------------------------------------------------------------------------------
 
@@ -291,19 +210,6 @@ contains
     made%reference = id(reference%at)
   end function ref_argument
 
-  !> Describes the array.
-  subroutine fb_ref_info(reference, info, stat, errmsg)
-    type(fb_ref), intent(in) :: reference
-    type(fb_dataset), intent(inout) :: info
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(lib_info_struct), target :: found
-    integer(c_int) :: status
-    status = lib_ref_info(id(reference%at), c_loc(found))
-    if (status == FB_OK) info = described(found)
-    call settle(status, stat, errmsg)
-  end subroutine fb_ref_info
-
   !> The server that holds the array: its name and pid.
   subroutine fb_ref_server(reference, name, pid, stat, errmsg)
     type(fb_ref), intent(in) :: reference
@@ -318,13 +224,5 @@ contains
     if (status == FB_OK) call text_taken(where, name)
     call settle(status, stat, errmsg)
   end subroutine fb_ref_server
-
-  !> Ends the array on its server.
-  subroutine fb_ref_kill(reference, stat, errmsg)
-    type(fb_ref), intent(inout) :: reference
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(reference%at, stat, errmsg)
-  end subroutine fb_ref_kill
 
 end module forebay_calls

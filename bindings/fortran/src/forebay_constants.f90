@@ -1,4 +1,4 @@
-! Generated from forebay.h by interfaces.py; do not edit.
+! Generated from forebay.h by bindings/make.py; do not edit.
 !
 ! The constants of forebay.h: statuses, dtypes, orders, levels, kinds and directions of arguments.
 

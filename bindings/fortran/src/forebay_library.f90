@@ -1,4 +1,4 @@
-! Generated from forebay.h by interfaces.py; do not edit.
+! Generated from forebay.h by bindings/make.py; do not edit.
 !
 ! The functions of forebay.h, as they are: lib_put is fb_put.
 

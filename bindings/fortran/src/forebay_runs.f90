@@ -1,4 +1,4 @@
-!> Runs: opened and closed, their figures, their data sets by name, their descriptors.
+!> Runs: opened, closed before their end, listed; and what the library gives, as Fortran has it.
 
 module forebay_runs
   use, intrinsic :: iso_c_binding
@@ -8,10 +8,9 @@ module forebay_runs
   use forebay_structures
   implicit none
   private
-  public :: fb_run_open, fb_run_close, fb_run_close_unfinished, fb_rank, fb_path, fb_is_read_only, fb_flush, fb_run_stats
-  public :: fb_dataset_info, fb_list, fb_delete, fb_rename, fb_copy
+  public :: fb_run_open, fb_run_close_unfinished, fb_list
   public :: fb_version, fb_status_name, fb_status_remedy, fb_fail, fb_in_use
-  public :: described, names_taken, as_array
+  public :: described, names_taken, numbers_taken, as_array
 
   !> What a data set, an array of a snapshot or a reference is.
   type, public :: fb_dataset
@@ -63,15 +62,7 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_run_open
 
-  !> Drains and closes a run; what it gave goes with it.
-  subroutine fb_run_close(run, stat, errmsg)
-    type(fb_run), intent(inout) :: run
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(run%at, stat, errmsg)
-  end subroutine fb_run_close
-
-  !> The same for a program that did not come to its end: fb_restart goes on with the run.
+  !> Closes a run as fb_run_close does, for a program that did not come to its end: fb_restart goes on with the run.
   subroutine fb_run_close_unfinished(run, stat, errmsg)
     type(fb_run), intent(inout) :: run
     integer, intent(out), optional :: stat
@@ -80,60 +71,6 @@ contains
     status = lib_run_close_unfinished(id(run%at))
     call gave_back(run%at, status, stat, errmsg)
   end subroutine fb_run_close_unfinished
-
-  !> This rank and the number of ranks.
-  subroutine fb_rank(run, rank, ranks, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    integer(c_int), intent(inout), optional :: rank, ranks
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_rank(id(run%at), rank, ranks), stat, errmsg)
-  end subroutine fb_rank
-
-  !> The directory of the run, absolute.
-  subroutine fb_path(run, path, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=:), allocatable, intent(inout) :: path
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    status = lib_path(id(run%at), where)
-    if (status == FB_OK) call text_taken(where, path)
-    call settle(status, stat, errmsg)
-  end subroutine fb_path
-
-  !> Whether the run is open for reading only.
-  subroutine fb_is_read_only(run, read_only, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    logical, intent(inout) :: read_only
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: answer, status
-    answer = 0
-    status = lib_is_read_only(id(run%at), answer)
-    if (status == FB_OK) read_only = answer /= 0
-    call settle(status, stat, errmsg)
-  end subroutine fb_is_read_only
-
-  !> Waits until everything put so far is durable.
-  subroutine fb_flush(run, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_flush(id(run%at)), stat, errmsg)
-  end subroutine fb_flush
-
-  !> Figures of the run so far.
-  subroutine fb_run_stats(run, stats, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    type(fb_stats), intent(inout), target :: stats
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    stats%size = c_sizeof(stats)
-    call settle(lib_run_stats(id(run%at), c_loc(stats)), stat, errmsg)
-  end subroutine fb_run_stats
 
   ! --- data sets by name ----------------------------------------------------------------------------
 
@@ -151,25 +88,6 @@ contains
     made%version = info%version
     made%nbytes = info%nbytes
   end function described
-
-  !> Describes a data set.
-  subroutine fb_dataset_info(run, name, info, set, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: name
-    type(fb_dataset), intent(inout) :: info
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_name(:)
-    type(lib_info_struct), target :: found
-    integer(c_int64_t) :: number
-    integer(c_int) :: status
-    number = 0
-    status = whole(set, number)
-    if (status == FB_OK) status = lib_dataset_info(id(run%at), text(name, c_name), number, c_loc(found))
-    if (status == FB_OK) info = described(found)
-    call settle(status, stat, errmsg)
-  end subroutine fb_dataset_info
 
   !> Describes the data sets whose names match a glob, of one set or of all.
   subroutine fb_list(run, pattern, infos, set, stat, errmsg)
@@ -201,45 +119,6 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_list
 
-  !> Deletes the data sets whose names match a glob, of one set or of all; `count` gets how many.
-  subroutine fb_delete(run, pattern, set, count, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: pattern
-    class(*), intent(in), optional :: set
-    integer(c_int64_t), intent(inout), optional :: count
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_pattern(:)
-    integer(c_int64_t) :: number
-    integer(c_int) :: status
-    number = FB_ALL_SETS
-    status = whole(set, number)
-    if (status == FB_OK) status = lib_delete(id(run%at), text(pattern, c_pattern), number, count)
-    call settle(status, stat, errmsg)
-  end subroutine fb_delete
-
-  !> Renames a data set with all its sets.
-  subroutine fb_rename(run, from, to, count, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: from, to
-    integer(c_int64_t), intent(inout), optional :: count
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_from(:), c_to(:)
-    call settle(lib_rename(id(run%at), text(from, c_from), text(to, c_to), count), stat, errmsg)
-  end subroutine fb_rename
-
-  !> Copies a data set with all its sets.
-  subroutine fb_copy(run, from, to, count, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: from, to
-    integer(c_int64_t), intent(inout), optional :: count
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_from(:), c_to(:)
-    call settle(lib_copy(id(run%at), text(from, c_from), text(to, c_to), count), stat, errmsg)
-  end subroutine fb_copy
-
   ! --- the library ----------------------------------------------------------------------------------
 
   !> Names that C made for us, as an array; they are given back.
@@ -255,6 +134,18 @@ contains
     freed = lib_free(where)
     if (status == FB_OK) status = freed
   end function names_taken
+
+  !> Numbers that the library gave, as an array; its memory goes back.
+  function numbers_taken(where, count, numbers) result(status)
+    type(c_ptr), intent(in) :: where
+    integer(c_int64_t), intent(in) :: count
+    integer(c_int64_t), allocatable, intent(inout) :: numbers(:)
+    integer(c_int) :: status
+    integer(c_int64_t), pointer :: found(:)
+    call c_f_pointer(where, found, [count])
+    numbers = found
+    status = lib_free(where)
+  end function numbers_taken
 
   !> Texts that C has, as an array; null is blank.
   function as_array(found, words) result(status)

@@ -1,4 +1,4 @@
-!> Snapshots: begun, ended and waited for; complete ones found and described; restarts, checkpoints.
+!> Snapshots: begun; restarts, checkpoints.
 
 module forebay_snapshots
   use, intrinsic :: iso_c_binding
@@ -6,14 +6,10 @@ module forebay_snapshots
   use forebay_base
   use forebay_constants
   use forebay_library
-  use forebay_runs, only: described, fb_dataset, names_taken
   use forebay_structures
   implicit none
   private
-  public :: fb_snapshot_begin, fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
-  public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_restart, fb_restart_from, fb_checkpoint, fb_checkpoints
-  public :: fb_drop, fb_snapshot_passed
-  public :: fb_snapshot_step, fb_snapshot_parameters, fb_snapshot_names, fb_snapshot_info, refresh
+  public :: fb_snapshot_begin, fb_restart, fb_restart_from, fb_drop, fb_checkpoints, refresh
 
   !> A step marked as restart point.
   type, public :: fb_checkpoint_info
@@ -56,100 +52,7 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_begin
 
-  !> Ends the snapshot: it survives the death of this process.
-  subroutine fb_snapshot_end(snapshot, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_snapshot_end(id(snapshot%at)), stat, errmsg)
-  end subroutine fb_snapshot_end
-
-  !> Gives the snapshot up, as if it had never begun.
-  subroutine fb_snapshot_discard(snapshot, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_snapshot_discard(id(snapshot%at)), stat, errmsg)
-  end subroutine fb_snapshot_discard
-
-  !> Waits until the ended snapshot is durable on all ranks, at most `timeout` seconds.
-  subroutine fb_snapshot_wait(snapshot, timeout, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    real(c_double), intent(in), optional :: timeout
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_snapshot_wait(id(snapshot%at), limit_of(timeout)), stat, errmsg)
-  end subroutine fb_snapshot_wait
-
-  !> Frees a snapshot's handle; one that is not ended is discarded.
-  subroutine fb_snapshot_free(snapshot, stat, errmsg)
-    type(fb_snapshot), intent(inout) :: snapshot
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(snapshot%at, stat, errmsg)
-  end subroutine fb_snapshot_free
-
   ! --- complete snapshots ---------------------------------------------------------------------------
-
-  !> The numbers of the complete snapshots, ascending.
-  subroutine fb_snapshots(run, steps, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    integer(c_int64_t), allocatable, intent(inout) :: steps(:)
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: count
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    count = 0
-    status = lib_snapshots(id(run%at), where, count)
-    call take_numbers(where, count, steps, status)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshots
-
-  !> Numbers that the library gave, unless it failed; its memory goes back.
-  subroutine take_numbers(where, count, steps, status)
-    type(c_ptr), intent(in) :: where
-    integer(c_int64_t), intent(in) :: count
-    integer(c_int64_t), allocatable, intent(inout) :: steps(:)
-    integer(c_int), intent(inout) :: status
-    integer(c_int64_t), pointer :: found(:)
-    if (status /= FB_OK) return
-    call c_f_pointer(where, found, [count])
-    steps = found
-    status = lib_free(where)
-  end subroutine take_numbers
-
-  !> The complete snapshot of a step.
-  subroutine fb_snapshot_at(run, step, snapshot, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    class(*), intent(in) :: step
-    type(fb_snapshot), intent(inout) :: snapshot
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: number
-    type(c_ptr) :: made
-    integer(c_int) :: status
-    made = c_null_ptr
-    status = whole(step, number)
-    if (status == FB_OK) status = lib_snapshot_at(id(run%at), number, made)
-    if (status == FB_OK) call hold(snapshot%at, A_SNAPSHOT, made)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshot_at
-
-  !> The last complete snapshot; fb_is_there tells whether there is one.
-  subroutine fb_snapshot_last(run, snapshot, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    type(fb_snapshot), intent(inout) :: snapshot
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(c_ptr) :: made
-    integer(c_int) :: status
-    made = c_null_ptr
-    status = lib_snapshot_last(id(run%at), made)
-    if (status == FB_OK) call hold(snapshot%at, A_SNAPSHOT, made)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshot_last
 
   !> Goes back to the last complete step; fb_is_there tells whether there is one, else begin at 0. Damaged snapshots are
   !> passed over (fb_snapshot_passed); when `strict` they are an error.
@@ -192,22 +95,6 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_restart_from
 
-  !> The damaged snapshots that fb_restart passed over to come to this one.
-  subroutine fb_snapshot_passed(snapshot, steps, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    integer(c_int64_t), allocatable, intent(inout) :: steps(:)
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: count
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    count = 0
-    status = lib_snapshot_passed(id(snapshot%at), where, count)
-    call take_numbers(where, count, steps, status)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshot_passed
-
   !> Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. `dropped` tells whether there
   !> was one. A rank that is to write the number again calls it, too.
   subroutine fb_drop(run, step, dropped, stat, errmsg)
@@ -239,17 +126,6 @@ contains
     end do
   end subroutine refresh
 
-  !> Marks the last ended step as a restart point; `step` gets its number.
-  subroutine fb_checkpoint(run, tag, step, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in), optional :: tag
-    integer(c_int64_t), intent(inout), optional :: step
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_tag(:)
-    call settle(lib_checkpoint(id(run%at), text(tag, c_tag), step), stat, errmsg)
-  end subroutine fb_checkpoint
-
   !> The checkpoints, in the order they were made.
   subroutine fb_checkpoints(run, checkpoints, stat, errmsg)
     type(fb_run), intent(in) :: run
@@ -279,60 +155,5 @@ contains
     end if
     call settle(status, stat, errmsg)
   end subroutine fb_checkpoints
-
-  !> Number, time and size of a complete snapshot, and whether its run had come to its end.
-  subroutine fb_snapshot_step(snapshot, info, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    type(fb_step_info), intent(inout), target :: info
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    info%size = c_sizeof(info)
-    call settle(lib_snapshot_step(id(snapshot%at), c_loc(info)), stat, errmsg)
-  end subroutine fb_snapshot_step
-
-  !> The values of the parameters when it was taken, as a JSON object.
-  subroutine fb_snapshot_parameters(snapshot, json, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    character(len=:), allocatable, intent(inout) :: json
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    status = lib_snapshot_parameters(id(snapshot%at), where)
-    if (status == FB_OK) call text_taken(where, json)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshot_parameters
-
-  !> The names of its arrays.
-  subroutine fb_snapshot_names(snapshot, names, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    character(len=*), allocatable, intent(inout) :: names(:)
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: count
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    count = 0
-    status = lib_snapshot_names(id(snapshot%at), where, count)
-    if (status == FB_OK) status = names_taken(where, count, names)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshot_names
-
-  !> Describes one of its arrays.
-  subroutine fb_snapshot_info(snapshot, name, info, stat, errmsg)
-    type(fb_snapshot), intent(in) :: snapshot
-    character(len=*), intent(in) :: name
-    type(fb_dataset), intent(inout) :: info
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_name(:)
-    type(lib_info_struct), target :: found
-    integer(c_int) :: status
-    status = lib_snapshot_info(id(snapshot%at), text(name, c_name), c_loc(found))
-    if (status == FB_OK) info = described(found)
-    call settle(status, stat, errmsg)
-  end subroutine fb_snapshot_info
 
 end module forebay_snapshots

@@ -1,4 +1,4 @@
-! Generated from forebay.h by interfaces.py; do not edit.
+! Generated from forebay.h by bindings/make.py; do not edit.
 !
 ! Twins of the structures of forebay.h, member by member.
 

@@ -6,14 +6,13 @@ module forebay_tables
   use forebay_constants
   use forebay_library
   use forebay_places, only: name_column, number_of
-  use forebay_runs, only: as_array, names_taken
+  use forebay_runs, only: as_array
   use forebay_shim
   use forebay_structures
   implicit none
   private
-  public :: fb_table_open, fb_table_free, fb_tables, fb_table_columns, fb_table_insert, fb_table_select, fb_table_update
-  public :: fb_table_delete, fb_table_count, fb_sql
-  public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_get, fb_rows_bytes, fb_rows_is_null
+  public :: fb_table_open, fb_table_columns, fb_table_insert, fb_table_select, fb_table_update, fb_table_delete
+  public :: fb_sql, fb_rows_get, fb_rows_bytes
 
   !> A column of a table.
   type, public :: fb_column
@@ -65,30 +64,6 @@ contains
     if (status == FB_OK) call hold(table%at, A_TABLE, made)
     call settle(status, stat, errmsg)
   end subroutine fb_table_open
-
-  !> Frees the handle; the table stays in the run.
-  subroutine fb_table_free(table, stat, errmsg)
-    type(fb_table), intent(inout) :: table
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(table%at, stat, errmsg)
-  end subroutine fb_table_free
-
-  !> The names of the run's tables.
-  subroutine fb_tables(run, names, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), allocatable, intent(inout) :: names(:)
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: count
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    count = 0
-    status = lib_tables(id(run%at), where, count)
-    if (status == FB_OK) status = names_taken(where, count, names)
-    call settle(status, stat, errmsg)
-  end subroutine fb_tables
 
   !> The columns of a table.
   subroutine fb_table_columns(table, columns, stat, errmsg)
@@ -152,15 +127,6 @@ contains
     call settle(fbf_table_delete(id(table%at), text(condition, c_condition), args, number_of(args), count), stat, errmsg)
   end subroutine fb_table_delete
 
-  !> The number of rows.
-  subroutine fb_table_count(table, count, stat, errmsg)
-    type(fb_table), intent(in) :: table
-    integer(c_int64_t), intent(inout) :: count
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_table_count(id(table%at), count), stat, errmsg)
-  end subroutine fb_table_count
-
   !> Reads rows, in the order they came, where a condition holds: all columns or those named.
   subroutine fb_table_select(table, rows, columns, condition, args, stat, errmsg)
     type(fb_table), intent(in) :: table
@@ -209,39 +175,6 @@ contains
   end subroutine fb_sql
 
   ! --- rows -----------------------------------------------------------------------------------------
-
-  !> Frees rows.
-  subroutine fb_rows_free(rows, stat, errmsg)
-    type(fb_rows), intent(inout) :: rows
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(rows%at, stat, errmsg)
-  end subroutine fb_rows_free
-
-  !> The number of rows and of columns.
-  subroutine fb_rows_count(rows, nrows, ncolumns, stat, errmsg)
-    type(fb_rows), intent(in) :: rows
-    integer(c_int64_t), intent(inout), optional :: nrows
-    integer(c_int), intent(inout), optional :: ncolumns
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_rows_count(id(rows%at), nrows, ncolumns), stat, errmsg)
-  end subroutine fb_rows_count
-
-  !> The name of a column.
-  subroutine fb_rows_name(rows, column, name, stat, errmsg)
-    type(fb_rows), intent(in) :: rows
-    integer, intent(in) :: column
-    character(len=:), allocatable, intent(inout) :: name
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(c_ptr), target :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    status = lib_rows_name(id(rows%at), column - 1, c_loc(where))
-    if (status == FB_OK) name = text_from(where)
-    call settle(status, stat, errmsg)
-  end subroutine fb_rows_name
 
   subroutine rows_f64(rows, column, values, stat, errmsg)
     type(fb_rows), intent(in) :: rows
@@ -318,22 +251,5 @@ contains
     end if
     call settle(status, stat, errmsg)
   end subroutine fb_rows_bytes
-
-  !> Whether a cell has no value.
-  subroutine fb_rows_is_null(rows, row, column, is_null, stat, errmsg)
-    type(fb_rows), intent(in) :: rows
-    class(*), intent(in) :: row
-    integer, intent(in) :: column
-    logical, intent(inout) :: is_null
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: number
-    integer(c_int) :: status, answer
-    answer = 0
-    status = whole(row, number)
-    if (status == FB_OK) status = lib_rows_is_null(id(rows%at), number - 1, column - 1, answer)
-    if (status == FB_OK) is_null = answer /= 0
-    call settle(status, stat, errmsg)
-  end subroutine fb_rows_is_null
 
 end module forebay_tables

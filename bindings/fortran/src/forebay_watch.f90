@@ -9,9 +9,8 @@ module forebay_watch
   use forebay_structures
   implicit none
   private
-  public :: fb_step, fb_steps_from, fb_steps_with, fb_reach, fb_finish, fb_position, fb_ended_by
-  public :: fb_on_save, fb_on_command, fb_message, fb_monitor, fb_monitor_url, fb_callback
-  public :: fb_diagram_open, fb_diagram_free, fb_diagram_wants, fb_curve_update, fb_history_append
+  public :: fb_step, fb_steps_from, fb_steps_with, fb_reach, fb_position, fb_on_save, fb_on_command, fb_message, fb_callback
+  public :: fb_diagram_open, fb_diagram_wants, fb_curve_update, fb_history_append
 
   abstract interface
     !> A procedure of the program that the loop head calls, with the step about to be computed and what was
@@ -116,15 +115,6 @@ contains
     more = reach_64(run, int(step, c_int64_t), stat, errmsg)
   end function reach_32
 
-  !> The loop ends at its next head, as if that were its last one: for a loop without an end, or one that has converged. Call
-  !> it in all ranks at the same step.
-  subroutine fb_finish(run, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(lib_finish(id(run%at)), stat, errmsg)
-  end subroutine fb_finish
-
   !> Where the next loop of fb_step begins: at the snapshot that fb_restart gave, which may be none, or at a number.
   subroutine fb_steps_from(run, start, stat, errmsg)
     type(fb_run), intent(in) :: run
@@ -178,24 +168,6 @@ contains
     if (status == FB_OK) status = lib_steps_with(id(run%at), c_loc(opts))
     call settle(status, stat, errmsg)
   end subroutine fb_steps_with
-
-  !> Why the loop was ended before its last step: "quit", "SIGTERM", "time limit", or the reason that was given to
-  !> `forebay steer RUN end`; empty when it was not.
-  subroutine fb_ended_by(run, why, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=:), allocatable, intent(inout) :: why
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(c_ptr) :: where
-    integer(c_int) :: status
-    where = c_null_ptr
-    status = lib_ended_by(id(run%at), where)
-    if (status == FB_OK) then
-      why = ''
-      if (c_associated(where)) call text_taken(where, why)
-    end if
-    call settle(status, stat, errmsg)
-  end subroutine fb_ended_by
 
   ! --- buttons and messages -------------------------------------------------------------------------
 
@@ -286,40 +258,6 @@ contains
     call settle(lib_message(id(run%at), c_level, text(words, c_words)), stat, errmsg)
   end subroutine fb_message
 
-  !> Starts the run's page if it is not there; gives the links of who may steer and of who may look.
-  subroutine fb_monitor(run, operator_url, viewer_url, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=:), allocatable, intent(inout), optional :: operator_url, viewer_url
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    character(len=:), allocatable :: unwanted
-    type(c_ptr) :: steer, look
-    integer(c_int) :: status
-    steer = c_null_ptr
-    look = c_null_ptr
-    status = lib_monitor(id(run%at), steer, look)
-    if (status == FB_OK .and. present(operator_url)) call text_taken(steer, operator_url)
-    if (status == FB_OK .and. .not. present(operator_url)) call text_taken(steer, unwanted)
-    if (status == FB_OK .and. present(viewer_url)) call text_taken(look, viewer_url)
-    if (status == FB_OK .and. .not. present(viewer_url)) call text_taken(look, unwanted)
-    call settle(status, stat, errmsg)
-  end subroutine fb_monitor
-
-  !> The link that a program prints: of who may steer when standard output is a terminal, otherwise of who may
-  !> look. Starts the run's page if it is not there.
-  subroutine fb_monitor_url(run, url, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=:), allocatable, intent(inout) :: url
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(c_ptr) :: link
-    integer(c_int) :: status
-    link = c_null_ptr
-    status = lib_monitor_url(id(run%at), link)
-    if (status == FB_OK) call text_taken(link, url)
-    call settle(status, stat, errmsg)
-  end subroutine fb_monitor_url
-
   ! --- diagrams -------------------------------------------------------------------------------------
 
   !> Declares a diagram: kind is curve, scatter or history; labels carry the unit in brackets, 'x [m]'.
@@ -353,14 +291,6 @@ contains
     if (status == FB_OK) call hold(diagram%at, A_DIAGRAM, made)
     call settle(status, stat, errmsg)
   end subroutine fb_diagram_open
-
-  !> Frees the handle; the diagram stays.
-  subroutine fb_diagram_free(diagram, stat, errmsg)
-    type(fb_diagram), intent(inout) :: diagram
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call give_back(diagram%at, stat, errmsg)
-  end subroutine fb_diagram_free
 
   subroutine curve_f64(diagram, x, y, curve, stat, errmsg)
     type(fb_diagram), intent(in) :: diagram
