@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::reads::Reads;
+use crate::reads::{Reads, of_step};
 use forebay_store::catalog::{Moment, StepRow};
+use forebay_store::stepfile::Entry;
+use forebay_types::reading::Question;
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
@@ -40,7 +42,7 @@ pub struct Restart {
 
 impl KeptSnapshots {
     pub(crate) fn of(reader: Arc<Reads>) -> Result<KeptSnapshots> {
-        Ok(KeptSnapshots { moment: reader.moment()?, reader, numbers: OnceLock::new() })
+        Ok(KeptSnapshots { moment: reader.ask(&Question::Moment)?, reader, numbers: OnceLock::new() })
     }
 
     /// Their numbers, ascending.
@@ -92,7 +94,7 @@ impl KeptSnapshots {
 
 impl Kept {
     pub(crate) fn at(reader: Arc<Reads>, step: i64) -> Result<Kept> {
-        let row = reader.step(step)?;
+        let row = reader.ask(&Question::Step(step))?;
         Ok(Kept { reader, row })
     }
 
@@ -118,12 +120,13 @@ impl Kept {
 
     /// The names of its arrays.
     pub fn names(&self) -> Result<Vec<String>> {
-        self.reader.step_names(self.row.step)
+        self.reader.ask(&Question::StepNames(self.row.step))
     }
 
     /// Describes one array.
     pub fn dataset(&self, name: &str) -> Result<DataSet> {
-        let entry = self.reader.step_info(self.row.step, name)?;
+        let question = Question::StepInfo { step: self.row.step, name: name.to_owned() };
+        let entry: Entry = self.reader.ask(&question)?;
         Ok(DataSet {
             name: name.to_owned(),
             set: 0,
@@ -137,7 +140,6 @@ impl Kept {
 
     /// Reads an array, or with a selection only that part of it.
     pub fn get(&self, name: &str, selection: Option<&Selection>) -> Result<Array> {
-        let whole = Selection::default();
-        self.reader.step_get(self.row.step, name, selection.unwrap_or(&whole))
+        self.reader.array(&of_step(name, self.row.step, selection))
     }
 }

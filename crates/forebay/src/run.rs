@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex};
 use forebay_client::remote::{Far, FarReader};
 use forebay_client::run::{Session, Warn};
 use forebay_store::Reader;
-use forebay_types::control::{LateErrors, Mode, PageLinks, Restarted, Target};
+use forebay_store::catalog::DataRow;
+use forebay_types::control::{LateErrors, Mode, PageLinks, Restarted, TableInfo, Target};
+use forebay_types::reading::{Question, Wanted};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
 use crate::far::RunPlace;
 use crate::owner::Owner;
-use crate::reads::Reads;
+use crate::reads::{Reads, of_set};
 use crate::{
     Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
     ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps, StepsOptions, Table, TableOptions,
@@ -228,24 +230,27 @@ impl Run {
         if let Some(session) = &self.inner.session {
             session.settle_data(name, set)?;
         }
-        let (reader, whole) = (self.reader()?, Selection::default());
-        reader.get(name, set, selection.unwrap_or(&whole))
+        self.reader()?.array(&of_set(name, set, selection))
     }
 
     /// Reads many data sets whole, in the order of the names. Over a network all questions are
     /// under way together, so it costs little more than one.
     pub fn get_many(&self, names: &[(&str, i64)]) -> Result<Vec<Array>> {
-        self.settled()?.get_many(names)
+        let wanted: Vec<Wanted> = names.iter().map(|(name, set)| of_set(name, *set, None)).collect();
+        self.settled()?.arrays(&wanted)
     }
 
     /// Describes one data set; `NotFound` if there is none.
     pub fn dataset(&self, name: &str, set: i64) -> Result<DataSet> {
-        self.settled()?.info(name, set).map(DataSet::from)
+        let row: DataRow = self.settled()?.ask(&Question::Info { name: name.to_owned(), set })?;
+        Ok(DataSet::from(row))
     }
 
     /// Describes the data sets whose names match a glob, of one set or all, by name and set.
     pub fn list(&self, pattern: &str, set: Option<i64>) -> Result<Vec<DataSet>> {
-        Ok(self.settled()?.list(pattern, set)?.into_iter().map(DataSet::from).collect())
+        let question = Question::List { pattern: pattern.to_owned(), set };
+        let rows: Vec<DataRow> = self.settled()?.ask(&question)?;
+        Ok(rows.into_iter().map(DataSet::from).collect())
     }
 
     /// Deletes data sets by glob, of one set or all; returns how many.
@@ -265,7 +270,7 @@ impl Run {
 
     /// The attributes of the run, a data set or a table.
     pub fn attrs(&self, target: &Target) -> Result<Map<String, Value>> {
-        self.settled()?.attrs(target)
+        self.settled()?.ask(&Question::Attrs(target.clone()))
     }
 
     /// Changes attributes; null values delete, what is not named stays.
@@ -282,12 +287,13 @@ impl Run {
 
     /// Names of the tables.
     pub fn tables(&self) -> Result<Vec<String>> {
-        Ok(self.settled()?.tables()?.into_iter().map(|t| t.name).collect())
+        let tables: Vec<TableInfo> = self.settled()?.ask(&Question::Tables)?;
+        Ok(tables.into_iter().map(|t| t.name).collect())
     }
 
     /// Reads with SQL; writing statements are refused.
     pub fn sql(&self, query: &str, args: &[Value]) -> Result<Rows> {
-        self.settled()?.sql(query, args)
+        self.settled()?.rows(&Question::Sql { text: query.to_owned(), args: args.to_vec() })
     }
 
     // --- snapshots ---------------------------------------------------------------------------
@@ -349,7 +355,7 @@ impl Run {
 
     /// The checkpoints, in the order they were made.
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        self.settled()?.checkpoints()
+        self.settled()?.ask(&Question::Checkpoints)
     }
 
     /// Marks the last ended step as a restart point; returns its number.

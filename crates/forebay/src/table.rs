@@ -1,6 +1,7 @@
 //! Relational tables with typed columns and units.
 
 use forebay_types::control::{Column, TableInfo};
+use forebay_types::reading::Question;
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, Error, Result};
 use serde_json::{Map, Value};
@@ -26,7 +27,8 @@ pub struct Table {
 impl Table {
     pub(crate) fn open(run: &Run, name: &str, options: TableOptions) -> Result<Table> {
         let info = if run.read_only() {
-            run.reader()?.table(name)?.ok_or_else(|| absent(run, name))?
+            let question = Question::Table(name.to_owned());
+            run.reader()?.ask::<Option<TableInfo>>(&question)?.ok_or_else(|| absent(run, name))?
         } else {
             run.session()?.table(name, options.columns, options.history)?
         };
@@ -65,7 +67,9 @@ impl Table {
     /// Reads rows, in the order they came, where an SQL condition with `?` holds (empty: all);
     /// all columns, or those named.
     pub fn select(&self, columns: &[&str], condition: &str, args: &[Value]) -> Result<Rows> {
-        let rows = self.run.settled()?.select(self.name(), condition, args)?;
+        let (table, condition) = (self.name().to_owned(), condition.to_owned());
+        let question = Question::Select { table, condition, args: args.to_vec() };
+        let rows = self.run.settled()?.rows(&question)?;
         if columns.is_empty() {
             return Ok(rows);
         }

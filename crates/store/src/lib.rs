@@ -8,6 +8,7 @@
 //! the segments are the log.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod burst;
 mod care;
 pub mod catalog;
@@ -23,6 +24,7 @@ mod reader;
 mod site;
 pub mod stepfile;
 
+pub use answer::Answer;
 pub use care::{
     Doubt, Progress, Repaired, Report, Saved, compact, compact_with, doubt, lacks_catalog, recover,
     recover_with, repair, repair_with, verify, verify_with,

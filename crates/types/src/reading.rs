@@ -69,8 +69,6 @@ pub enum Question {
         /// Values for the `?`.
         args: Vec<serde_json::Value>,
     },
-    /// All complete steps.
-    Steps,
     /// What there is now: the last complete step, and the highest serial.
     Moment,
     /// Numbers of the complete steps that were there at a moment, as `Moment` gave it.

@@ -6,8 +6,7 @@ use forebay_link::Failure;
 use forebay_link::Stream;
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::stream::{NoPlace, Received};
-use forebay_store::Reader;
-use forebay_store::catalog::Moment;
+use forebay_store::{Answer, Reader};
 use forebay_types::codec::Writer;
 use forebay_types::line::kind;
 use forebay_types::reading::{FRAME, MORE, Question, Wanted, put_array, put_rows};
@@ -55,42 +54,21 @@ impl Answering {
         if json.is_empty() {
             return self.array(line, id, &Wanted::decode(body)?);
         }
-        let question = serde_json::from_slice(json).map_err(|e| {
+        let question: Question = serde_json::from_slice(json).map_err(|e| {
             Error::new(
                 Code::VersionMismatch,
                 format!("a question is not understood: {e}; use one version on both sides"),
             )
         })?;
-        let reader = &self.reader;
-        let bytes = match question {
-            Question::RunId => text(&reader.run_id()?)?,
-            Question::Info { name, set } => text(&reader.info(&name, set)?)?,
-            Question::List { pattern, set } => text(&reader.list(&pattern, set)?)?,
-            Question::Attrs(target) => text(&reader.attrs(&target)?)?,
-            Question::Tables => text(&reader.tables()?)?,
-            Question::Table(name) => text(&reader.table(&name)?)?,
-            Question::Select { table, condition, args } => rows(&reader.select(&table, &condition, &args)?),
-            Question::Sql { text, args } => rows(&reader.sql(&text, &args)?),
-            Question::Steps => text(&reader.steps()?)?,
-            Question::Moment => text(&reader.moment()?)?,
-            Question::Numbers(moment) => {
-                let moment: Moment = serde_json::from_value(moment)
-                    .map_err(|e| Error::bad(format!("a moment of a run is not understood: {e}")))?;
-                text(&reader.numbers_at(&moment)?)?
-            }
-            Question::Step(step) => text(&reader.step(step)?)?,
-            Question::StepNames(step) => text(&reader.step_names(step)?)?,
-            Question::StepInfo { step, name } => text(&reader.step_info(step, &name)?)?,
-            Question::Checkpoints => text(&reader.checkpoints()?)?,
+        let bytes = match self.reader.answer(&question)? {
+            Answer::Rows(found) => rows(&found),
+            answer => answer.json()?.ok_or_else(|| Error::internal("an answer of no form"))?,
         };
         send(line, id, &[&bytes], true)
     }
 
     fn array(&mut self, line: &Stream, id: u64, wanted: &Wanted) -> Result<()> {
-        let found = match wanted.of_step {
-            true => self.reader.locate_in_step(wanted.number, wanted.name)?,
-            false => self.reader.locate(wanted.name, wanted.number)?,
-        };
+        let found = self.reader.find(wanted)?;
         let shape = Selection::shape_of(&wanted.selection.resolve(&found.meta.shape)?)?;
         let part = ArrayMeta { shape, ..found.meta };
         let mut w = Writer::over(std::mem::take(&mut self.body));

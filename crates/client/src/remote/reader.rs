@@ -33,7 +33,7 @@ pub type FarArray = (ArrayMeta, String, Vec<u8>);
 /// A run on another host, open for reading. Usable from every thread.
 pub struct FarReader {
     far: Far,
-    run_id: Option<String>,
+    run_id: String,
     line: Mutex<Option<Stream>>,
     check: RwLock<Option<Check>>,
 }
@@ -42,25 +42,23 @@ impl FarReader {
     /// Opens it; `NotFound` when there is no such run.
     pub fn open(far: Far) -> Result<FarReader> {
         let mut line = call(&far)?;
-        let mut reader = FarReader { far, run_id: None, line: Mutex::new(None), check: RwLock::new(None) };
+        let mut reader =
+            FarReader { far, run_id: String::new(), line: Mutex::new(None), check: RwLock::new(None) };
         reader.run_id = reader.run_of(&mut line)?;
         *reader.lock() = Some(line);
         Ok(reader)
     }
 
-    /// The identity of the run that a line reads; an older agent does not tell it.
-    fn run_of(&self, line: &mut Stream) -> Result<Option<String>> {
-        match self.asked(line, &Question::RunId)? {
-            Err(e) if e.code() == Code::VersionMismatch => Ok(None),
-            told => self.understood(&told?).map(Some),
-        }
+    /// The identity of the run that a line reads.
+    fn run_of(&self, line: &mut Stream) -> Result<String> {
+        self.understood(&self.asked(line, &Question::RunId)??)
     }
 
     /// A line in the place of one that is dead, to the same run: it may have been begun anew meanwhile.
     fn call_again(&self) -> Result<Stream> {
         let mut line = call(&self.far)?;
         let now = self.run_of(&mut line)?;
-        match now.is_some() && self.run_id.is_some() && now != self.run_id {
+        match now != self.run_id {
             true => Err(Error::new(
                 Code::Conflict,
                 format!(
