@@ -7,6 +7,7 @@
 
 mod c_library;
 mod documents;
+mod environment;
 mod features;
 mod layers;
 mod scripts;

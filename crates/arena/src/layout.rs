@@ -17,7 +17,7 @@
 //!    128  label: length (4), text; for people
 //! ```
 
-use crate::process::Process;
+use forebay_host::Process;
 use forebay_types::codec::{Reader, Writer};
 use forebay_types::{Code, Error, Result};
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_host::environment::{self, BUFFER};
 use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
 use forebay_types::{Code, Error, Result};
@@ -47,16 +48,14 @@ impl Default for OpenOptions {
 /// Largest buffer: 64 TiB, more than any memory.
 const MOST_BUFFER: u64 = 1 << 46;
 
-/// The variable that sets the buffer for a program that sets none.
-const VARIABLE: &str = "FOREBAY_BUFFER";
 /// The buffer of a process that has memory enough, and of one that has not.
 const USUAL_BUFFER: std::ops::RangeInclusive<u64> = 16 << 20..=256 << 20;
 
 /// The buffer asked for, or else the usual one of that many ranks.
 pub fn buffer(asked: u64, ranks: u32) -> Result<u64> {
-    let bytes = match (asked, std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty())) {
+    let bytes = match (asked, environment::text(BUFFER).filter(|text| !text.trim().is_empty())) {
         (0, Some(text)) => {
-            parse_bytes(&text).map_err(|e| e.within(format_args!("the environment variable {VARIABLE}")))?
+            parse_bytes(&text).map_err(|e| e.within(format_args!("the environment variable {BUFFER}")))?
         }
         (0, None) => usual_buffer(memory(), crate::launcher::ranks_here().unwrap_or(ranks)),
         (asked, _) => asked,

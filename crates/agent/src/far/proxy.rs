@@ -9,7 +9,7 @@
 use crate::lock::lock;
 use crate::owner::Session;
 use crate::service::Shared;
-use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
+use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, segments};
 use forebay_link::Line;
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::run::{News, StoreEnd};
@@ -288,7 +288,7 @@ fn build(
     }
     let spec = SegmentSpec {
         name: opened.segment.clone(),
-        kind: place::kind::RUN,
+        kind: segments::kind::RUN,
         up_bytes: measures.up,
         down_bytes: measures.down,
         block_bytes: measures.block_bytes,

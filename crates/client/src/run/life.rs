@@ -12,8 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay_arena::process::own_pid;
-use forebay_arena::{Direction, Process, ProcessState};
+use forebay_arena::Direction;
+use forebay_host::fork::own_pid;
+use forebay_host::{Process, ProcessState};
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};

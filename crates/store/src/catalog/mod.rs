@@ -94,7 +94,7 @@ pub use watch::{
 
 use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
-use forebay_arena::limits;
+use forebay_host::rlimits;
 use forebay_types::{Code, Error, Result};
 use presence::{Anchors, OpenLocks, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -631,7 +631,7 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
     if e.sqlite_error_code() == Some(ErrorCode::CannotOpen)
         && let Some(e) = lacks_descriptors()
     {
-        return limits::cannot(what, e);
+        return rlimits::cannot(what, e);
     }
     let code = match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Code::Full,
