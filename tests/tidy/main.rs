@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod c_library;
+mod dead;
 mod documents;
 mod environment;
 mod features;
