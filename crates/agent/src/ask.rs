@@ -7,6 +7,7 @@ use crate::words::{AdminRequest, Listening, Owners, RunStatus, Silent, Status, S
 use forebay_host::{Process, ProcessState, directories, identity};
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
+use forebay_link::silence::GREETING;
 use forebay_types::control::PageLinks;
 use forebay_types::watch::{Act, State};
 use forebay_types::{Code, Error, Result};
@@ -15,8 +16,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an owner may take to greet.
-const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to reach another host.
 const CALLING: Duration = Duration::from_secs(5);
 /// How often it is asked whether a program has begun its loop, and looked for the successor of an owner.

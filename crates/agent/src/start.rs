@@ -8,6 +8,7 @@
 use crate::rendezvous::Address;
 use forebay_host::process::go_on_or_end;
 use forebay_host::{Process, ProcessState, directories, environment, sockets};
+use forebay_link::silence::GREETING;
 use forebay_link::{Wire, net};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -19,8 +20,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
-/// How long an agent may take to greet before it counts as stopped.
-const GREETING: Duration = Duration::from_millis(1900);
 /// How long a new agent may take to answer, and how long to wait for somebody else's start.
 const STARTING: Duration = Duration::from_secs(20);
 /// Between two looks.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use forebay_host::environment::{self, BUFFER};
 use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
+use forebay_types::limits::BUFFER_BYTES;
 use forebay_types::{Code, Error, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
@@ -44,9 +45,6 @@ impl Default for OpenOptions {
         }
     }
 }
-
-/// Largest buffer: 64 TiB, more than any memory.
-const MOST_BUFFER: u64 = 1 << 46;
 
 /// The buffer of a process that has memory enough, and of one that has not.
 const USUAL_BUFFER: std::ops::RangeInclusive<u64> = 16 << 20..=256 << 20;
@@ -99,7 +97,7 @@ fn memory() -> Option<u64> {
 
 /// The buffer asked for, if there can be such a one.
 fn check_buffer(bytes: u64) -> Result<()> {
-    if bytes > MOST_BUFFER {
+    if bytes > BUFFER_BYTES {
         return Err(Error::bad(format!(
             "a buffer of {bytes} bytes is not possible; give the bytes of a snapshot or two"
         )));

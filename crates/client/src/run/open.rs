@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use forebay_arena::{Direction, Segment, SegmentSpec, segments};
 use forebay_host::directories;
+use forebay_link::silence::GREETING;
 use forebay_link::{Message, Wire};
 use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest, word};
 use forebay_types::watch::level::WARNING;
@@ -28,8 +29,6 @@ const UP_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=16 << 20;
 const DOWN_BYTES: u64 = 1 << 20;
 /// The least buffer, so that a diagram and a few arrays have room.
 const LEAST_BUFFER: u64 = 1 << 20;
-/// How long the owner may take to greet.
-const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to open a run, or to say what the opening waits for: recovery of an earlier session may be
 /// part of it.
 const OPENING: Duration = Duration::from_secs(120);
