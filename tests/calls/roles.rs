@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use forebay_arena::{Process, process};
 use forebay_client::call::{Arg, Client, On, Value};
+use forebay_host::{Process, process};
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use forebay_server::{Call, Server};

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_arena::{Process, process};
+use forebay_host::{Process, process};
 use rustix::process::Signal;
 
 use crate::dice::Dice;

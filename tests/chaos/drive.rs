@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay_arena::process;
+use forebay_host::process;
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay_agent::Address;
-use forebay_arena::{Process, place, process};
+use forebay_host::{Process, directories, process};
 use rustix::process::Signal;
 
 use crate::program::{Part, acknowledged, highest, read_log};
@@ -159,7 +159,8 @@ impl Stage {
 
     /// The agent that lives, if one does.
     pub fn agent(&self) -> Option<Process> {
-        let address = place::rendezvous().ok().and_then(|p| Address::read(&p)).filter(Address::alive)?;
+        let address =
+            directories::rendezvous().ok().and_then(|p| Address::read(&p)).filter(Address::alive)?;
         Process::of_pid(address.pid)
     }
 
@@ -207,13 +208,13 @@ pub fn processes(prefix: &str) -> Vec<Process> {
 fn leftovers() -> Vec<String> {
     let prefix = std::env::var("FOREBAY_SHM_PREFIX").unwrap_or_default();
     let mut left: Vec<String> = processes(&prefix).iter().map(|p| format!("process {}", p.pid)).collect();
-    let segments = std::fs::read_dir(place::shm_dir()).into_iter().flatten().flatten();
+    let segments = std::fs::read_dir(directories::shm_dir()).into_iter().flatten().flatten();
     left.extend(
         segments
             .map(|f| f.file_name().to_string_lossy().into_owned())
             .filter(|n| n.starts_with(&format!("{prefix}-"))),
     );
-    let sockets = place::runtime_dir().ok().and_then(|d| std::fs::read_dir(d).ok());
+    let sockets = directories::runtime_dir().ok().and_then(|d| std::fs::read_dir(d).ok());
     for file in sockets.into_iter().flatten().flatten() {
         // Who is killed cannot take its socket away; whoever comes next does.
         if std::os::unix::net::UnixStream::connect(file.path()).is_ok() {

@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod c_library;
+mod dead;
 mod documents;
+mod environment;
 mod features;
 mod layers;
 mod scripts;

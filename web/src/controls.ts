@@ -5,13 +5,10 @@ import { whole } from "./numbers.js";
 import type { Session } from "./session.js";
 import { actWords, type Act, type LogLine, type Role, type RunState } from "./words.js";
 
-/// Most steps of one Step, as the run takes it.
-const MOST_STEPS = 2 ** 40;
-
 export class Controls {
   readonly node: HTMLElement;
   private readonly words = el("span", { class: "ack", role: "status", "aria-live": "polite" });
-  private readonly steps = el("input", { type: "number", min: 1, max: MOST_STEPS, value: 1, "aria-label": "How many steps", class: "steps" });
+  private readonly steps = el("input", { type: "number", min: 1, value: 1, "aria-label": "How many steps", class: "steps" });
   private readonly verbs = new Map<string, HTMLButtonElement>();
   private readonly hints = new Map<string, string>();
   private readonly wait: HTMLButtonElement;
@@ -22,6 +19,8 @@ export class Controls {
   private lines = new Map<number, LogLine>();
   /// Counts presses: only what became of the last one stands in the bar.
   private presses = 0;
+  /// Most steps of one Step, as the run says.
+  private most = 1;
 
   /// `aside` takes what became of an earlier press and stands nowhere else.
   constructor(private readonly session: Session, private readonly frozen: (wait: boolean) => void, private readonly aside: (words: string) => void) {
@@ -53,8 +52,11 @@ export class Controls {
     setInterval(() => this.patience(), 1000);
   }
 
-  setRole(role: Role): void {
+  /// Who looks, and how many steps the run takes at a time.
+  setRole(role: Role, most: number): void {
     this.role = role;
+    this.most = most;
+    this.steps.max = String(most);
     this.enable();
   }
 
@@ -81,10 +83,10 @@ export class Controls {
 
   private step(): void {
     const n = Number(this.steps.value);
-    if (Number.isInteger(n) && n >= 1 && n <= MOST_STEPS) return void this.ask({ verb: "step", n });
+    if (Number.isInteger(n) && n >= 1 && n <= this.most) return void this.ask({ verb: "step", n });
     this.presses += 1;
     this.asked = null;
-    this.say(`Step: "${this.steps.value}" is no number of steps; give a whole one from 1 to ${whole(MOST_STEPS)}`, "refused");
+    this.say(`Step: "${this.steps.value}" is no number of steps; give a whole one from 1 to ${whole(this.most)}`, "refused");
   }
 
   /// Asks for an act and says in words what becomes of it. True when accepted.

@@ -73,7 +73,7 @@ class Page {
         this.role = m.role;
         this.run = m.run.name || m.run.id;
         this.status.setRun(m.run, m.role);
-        this.controls.setRole(m.role);
+        this.controls.setRole(m.role, m.steps);
         this.parameters.setRole(m.role);
         this.journal.clear();
         document.body.dataset["role"] = m.role;

@@ -20,7 +20,7 @@ export interface Listener {
   link(link: Link): void;
 }
 
-/// Silence after which the connection counts as lost.
+/// Silence after which the connection counts as lost, and an act as unanswered.
 const SILENCE_MS = 5000;
 const BACK_OFF = [300, 700, 1500, 3000, 6000, 10_000];
 
@@ -169,7 +169,8 @@ export class Session {
     const req = this.nextReq++;
     this.ctl.send(exact({ say: "cmd", req, act }));
     return new Promise((done) => {
-      const late = setTimeout(() => this.answer(req, { text: "no answer from the monitor for 5 s" }), 5000);
+      const silence = { text: `no answer from the monitor for ${SILENCE_MS / 1000} s` };
+      const late = setTimeout(() => this.answer(req, silence), SILENCE_MS);
       this.waiting.set(req, (answer) => {
         clearTimeout(late);
         done(answer);

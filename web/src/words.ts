@@ -62,7 +62,7 @@ export interface LogLine {
 }
 
 export type FromRun =
-  | { say: "hello"; v: number; run: RunInfo; role: Role; you: string; conn: number }
+  | { say: "hello"; v: number; run: RunInfo; role: Role; you: string; conn: number; steps: number }
   | { say: "prove"; ns: string; mac: string }
   | { say: "catalogue"; diagrams: Diagram[]; commands: string[]; progress: [number, number] | null }
   | { say: "parameters"; items: Parameter[] }

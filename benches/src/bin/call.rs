@@ -8,9 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use forebay_arena::measure::{self, Machine};
-use forebay_arena::{Segment, SegmentSpec, process};
+use forebay_arena::{Segment, SegmentSpec};
 use forebay_benches::{Apart, Other, Report, cpu_time, median_p99};
 use forebay_client::call::{Arg, Client, wait_all};
+use forebay_host::parent;
 use forebay_link::Locator;
 use forebay_server::Server;
 use forebay_tests::broker::Host;
@@ -40,7 +41,7 @@ fn host(socket: &Path) -> Outcome {
 
 /// This program as the server.
 fn serve(broker: &Path) -> Outcome {
-    process::die_with_stdin(|| ())?;
+    parent::die_with_stdin(|| ())?;
     let running = Server::new("bench")
         .service("void()", |_| Ok(()))?
         .service("take(in x:u8[n])", |_| Ok(()))?

@@ -176,7 +176,7 @@ impl Served {
     fn new(dir: &Path, tls: bool) -> Outcome<Served> {
         let host = Host::listen("fb://127.0.0.1:0", Key::new()?, tls);
         let home = dir.join("home");
-        forebay_arena::place::private_dir(&home)?;
+        forebay_host::directories::private_dir(&home)?;
         let file = serde_json::json!({"network": host.rendezvous()});
         std::fs::write(home.join("bench.json"), file.to_string())?;
         let (address, key) = host.network();

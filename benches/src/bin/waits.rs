@@ -12,9 +12,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Direction, Segment, SegmentSpec, Spin, process};
+use forebay_arena::{Direction, Segment, SegmentSpec, Spin};
 use forebay_benches::{Report, median_p99};
 use forebay_client::call::Client;
+use forebay_host::parent;
 use forebay_link::Locator;
 use forebay_server::Server;
 use forebay_tests::broker::Host;
@@ -135,7 +136,7 @@ fn echo() -> Outcome {
 }
 
 fn busy() -> Outcome {
-    process::die_with_stdin(|| ())?;
+    parent::die_with_stdin(|| ())?;
     ready()?;
     loop {
         std::hint::spin_loop();

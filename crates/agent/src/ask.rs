@@ -4,9 +4,10 @@ use crate::diary::seconds_now;
 use crate::rendezvous::Address;
 use crate::start::{running, running_or_silent};
 use crate::words::{AdminRequest, Listening, Owners, RunStatus, Silent, Status, Steered, Unlisted};
-use forebay_arena::{Process, ProcessState, place};
+use forebay_host::{Process, ProcessState, directories, identity};
 use forebay_link::Wire;
 use forebay_link::net::{Address as NetAddress, Keys};
+use forebay_link::silence::GREETING;
 use forebay_types::control::PageLinks;
 use forebay_types::watch::{Act, State};
 use forebay_types::{Code, Error, Result};
@@ -15,8 +16,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an owner may take to greet.
-const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to reach another host.
 const CALLING: Duration = Duration::from_secs(5);
 /// How often it is asked whether a program has begun its loop, and looked for the successor of an owner.
@@ -69,7 +68,7 @@ pub fn owners() -> Result<Owners> {
 
 /// The sockets of this user's processes that begin with a role.
 fn sockets(role: &str) -> Result<Vec<PathBuf>> {
-    let dir = place::runtime_dir()?;
+    let dir = directories::runtime_dir()?;
     let entries =
         std::fs::read_dir(&dir).map_err(|e| Error::io(format!("cannot read {}", dir.display()), e))?;
     let is_of_role = |p: &PathBuf| {
@@ -220,7 +219,7 @@ fn owner_now(run: &Path) -> Result<Result<PathBuf>> {
         ));
     }
     let address = Address::read(&named).ok_or_else(|| nobody(""))?;
-    if address.host != place::host() {
+    if address.host != identity::host() {
         return Err(Error::new(
             Code::NotFound,
             format!("the run {} belongs to a process on host {}; say it there", run.display(), address.host),

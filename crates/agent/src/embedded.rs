@@ -2,7 +2,7 @@
 
 use crate::diary::Diary;
 use crate::service::{Options, Service};
-use forebay_arena::place;
+use forebay_host::sockets;
 use forebay_types::Result;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ impl Embedded {
     /// Starts its threads.
     pub fn start(options: EmbeddedOptions) -> Result<Embedded> {
         let EmbeddedOptions {} = options;
-        place::at_free_socket("run", |socket| {
+        sockets::at_free_socket("run", |socket| {
             let service = Service::start(Options {
                 role: "run",
                 socket: socket.to_owned(),

@@ -3,11 +3,10 @@
 //! connected it sleeps for good.
 
 use crate::service::Shared;
+use forebay_link::silence::HEART;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two beats.
-const BEAT: Duration = Duration::from_millis(200);
 /// Between two looks at ranks that are to reach a step.
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two ticks of the broker when no rank is connected.
@@ -52,13 +51,13 @@ pub fn beat(shared: &Arc<Shared>) {
         if motion {
             runs.iter().for_each(|r| r.look());
             // A step may take hours: look less and less often.
-            patience = (patience * 5 / 4).min(BEAT);
+            patience = (patience * 5 / 4).min(HEART);
         } else {
             patience = LOOK;
         }
         let broker = shared.broker.as_ref().is_some_and(|b| b.needed());
         // Asked anew each time: ranks that came since the last beat do not wait for a tick.
-        let period = if ranks { BEAT } else { TICK };
+        let period = if ranks { HEART } else { TICK };
         if last.is_none_or(|last| now >= last + period) {
             runs.iter().for_each(|r| r.beat());
             shared.runs.end_idle();
@@ -69,7 +68,7 @@ pub fn beat(shared: &Arc<Shared>) {
         }
         let pause = match (motion, ranks || !runs.is_empty(), broker) {
             (true, _, _) => Some(patience),
-            (false, true, _) => Some(BEAT),
+            (false, true, _) => Some(HEART),
             (false, false, true) => Some(TICK),
             (false, false, false) => None,
         };

@@ -6,7 +6,7 @@ use crate::network;
 use crate::rendezvous::Address;
 use crate::service::{Options, Service, Shared};
 use crate::start::{Gate, Reign};
-use forebay_arena::{limits, place, process};
+use forebay_host::{directories, parent, rlimits, sockets, threads};
 use forebay_types::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,15 +37,15 @@ pub struct HostOptions {
 /// nothing needs it. To be called before this process has opened anything.
 pub fn host(options: HostOptions) -> Result<()> {
     if options.detach {
-        process::detach_from_parent()?;
+        parent::detach_from_parent()?;
     }
-    process::work_behind();
-    limits::raise_files();
-    let dir = place::runtime_dir()?;
+    threads::work_behind();
+    rlimits::raise_files();
+    let dir = directories::runtime_dir()?;
     let _reign = Reign::take(&dir)?;
     let diary = Diary { on: true };
     // Only other hosts need to find it there: on this one there is the socket.
-    let rendezvous = place::rendezvous()
+    let rendezvous = directories::rendezvous()
         .map_err(|e| diary.line(format_args!("no other host can find this agent: {}", e.text())))
         .ok();
     // Who leaves takes its address along.
@@ -53,7 +53,7 @@ pub fn host(options: HostOptions) -> Result<()> {
     let before = Address::read(&own);
     let mut service = Service::start(Options {
         role: "agent",
-        socket: place::agent_socket()?,
+        socket: sockets::agent_socket()?,
         rendezvous: rendezvous.clone(),
         broker: true,
         succeeds: before.is_some(),

@@ -6,7 +6,7 @@ use crate::lock::lock;
 use crate::rendezvous::Address as Agent;
 use crate::service::Shared;
 use crate::words::Listening;
-use forebay_arena::place;
+use forebay_host::{directories, identity};
 use forebay_link::net::{Address, Key, Listen, Lobby, Network};
 use forebay_types::{Code, Error, Result};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -70,12 +70,12 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
     let key = shared.inherited.clone().map_or_else(Key::new, Ok)?;
     let listen = Listen { address: asked.clone(), key, tls_on_loopback: tls, role: shared.role.to_owned() };
     // What opens the door is told there.
-    let told = place::rendezvous()?;
+    let told = directories::rendezvous()?;
     shared.address.check_room(&told)?;
     let lobby = Lobby::bind(listen)?;
     let local = lobby.local();
     let host = match local.ip().is_unspecified() {
-        true => place::host(),
+        true => identity::host(),
         false => local.ip().to_string(),
     };
     let answer = Listening {
@@ -98,7 +98,7 @@ pub fn open(shared: &Arc<Shared>, address: &str, tls: bool) -> Result<Listening>
 /// The door of an agent that died, by whoever takes its place: it stays, as that one would have. Where another one
 /// stands in the rendezvous file, or has the port, it stays closed.
 pub fn open_again(shared: &Arc<Shared>, before: &Agent) {
-    let Some(path) = place::rendezvous().ok().filter(|path| Agent::read(path).as_ref() == Some(before))
+    let Some(path) = directories::rendezvous().ok().filter(|path| Agent::read(path).as_ref() == Some(before))
     else {
         return;
     };

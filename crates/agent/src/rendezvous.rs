@@ -1,7 +1,7 @@
 //! `HOST.json` in the user's home: where the agent of a host is, for clients that see the same
 //! home directory. Mode 0600; replaced by rename, so a reader never sees half of it.
 
-use forebay_arena::{Process, ProcessState, place, process};
+use forebay_host::{Process, ProcessState, identity};
 use forebay_link::net::Network;
 use forebay_types::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -35,8 +35,8 @@ impl Address {
             pid: me.pid,
             pid_space: me.space,
             start_time: me.start_time,
-            host: place::host(),
-            boot_id: process::boot_id_text(),
+            host: identity::host(),
+            boot_id: identity::boot_id_text(),
             socket: socket.to_owned(),
         }
     }
@@ -49,8 +49,8 @@ impl Address {
     /// What that process does, as far as can be seen from here.
     pub fn state(&self) -> ProcessState {
         let (pid, space, start_time) = (self.pid, self.pid_space, self.start_time);
-        match self.boot_id == process::boot_id_text() {
-            true => Process { pid, space, start_time, boot_id: process::boot_id() }.state(),
+        match self.boot_id == identity::boot_id_text() {
+            true => Process { pid, space, start_time, boot_id: identity::boot_id() }.state(),
             false => ProcessState::Gone,
         }
     }

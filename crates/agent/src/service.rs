@@ -14,7 +14,8 @@ use crate::peers::Peers;
 use crate::rendezvous::Address;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
-use forebay_arena::place;
+use forebay_arena::segments;
+use forebay_host::sockets;
 use forebay_link::Listener;
 use forebay_link::net::{Key, Network};
 use forebay_monitor::{Config, Hub, Monitor, Role, RunInfo};
@@ -286,8 +287,8 @@ impl Service {
     /// Listens and serves.
     pub fn start(options: Options) -> Result<Service> {
         // What a dead process left of call links holds nothing that anybody misses.
-        place::sweep(place::kind::CALL);
-        place::sweep_sockets(options.socket.parent().unwrap_or(Path::new(".")));
+        segments::sweep(segments::kind::CALL);
+        sockets::sweep_sockets(options.socket.parent().unwrap_or(Path::new(".")));
         let listener = Arc::new(Listener::bind(&options.socket)?);
         let inherited = options.rendezvous.as_deref().and_then(Network::read).and_then(|n| n.key().ok());
         let stop = Stop::new()?;

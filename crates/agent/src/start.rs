@@ -6,8 +6,9 @@
 //! takes the same lock and looks once more for connections under it.
 
 use crate::rendezvous::Address;
-use forebay_arena::process::go_on_or_end;
-use forebay_arena::{Process, ProcessState, place};
+use forebay_host::process::go_on_or_end;
+use forebay_host::{Process, ProcessState, directories, environment, sockets};
+use forebay_link::silence::GREETING;
 use forebay_link::{Wire, net};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -19,8 +20,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
-/// How long an agent may take to greet before it counts as stopped.
-const GREETING: Duration = Duration::from_millis(1900);
 /// How long a new agent may take to answer, and how long to wait for somebody else's start.
 const STARTING: Duration = Duration::from_secs(20);
 /// Between two looks.
@@ -109,7 +108,7 @@ fn try_lock(file: &File) -> Result<bool> {
 pub fn running() -> Result<Option<PathBuf>> {
     // An address of another host is no agent of this node.
     let local = |given: &PathBuf| given.to_str().is_none_or(|text| !net::Address::is_meant(text));
-    if let Some(socket) = place::broker().filter(local) {
+    if let Some(socket) = environment::broker().filter(local) {
         return match answers(&socket)? {
             true => Ok(Some(socket)),
             false => Err(Error::new(
@@ -121,7 +120,7 @@ pub fn running() -> Result<Option<PathBuf>> {
             )),
         };
     }
-    let ours = place::agent_socket()?;
+    let ours = sockets::agent_socket()?;
     if answers(&ours)? {
         return Ok(Some(ours));
     }
@@ -135,8 +134,8 @@ pub(crate) fn running_or_silent() -> Result<Option<PathBuf>> {
         if !matches!(e.code(), Code::Timeout | Code::ServerLost) {
             return Err(e);
         }
-        let named = place::broker().filter(|given| given.exists());
-        let socket = named.map_or_else(place::agent_socket, Ok)?;
+        let named = environment::broker().filter(|given| given.exists());
+        let socket = named.map_or_else(sockets::agent_socket, Ok)?;
         Wire::listening(&socket).map(|_| Some(socket)).ok_or(e)
     })
 }
@@ -156,7 +155,8 @@ fn answers(socket: &Path) -> Result<bool> {
 
 /// Why an agent does not greet. For who needs one, one that is stopped is as good as lost.
 fn silent(socket: &Path, error: Error) -> Error {
-    let known = || place::rendezvous().ok().and_then(|p| Address::read(&p)).filter(|a| a.socket == socket);
+    let known =
+        || directories::rendezvous().ok().and_then(|p| Address::read(&p)).filter(|a| a.socket == socket);
     let state = |p: Process| (p.pid, p.state());
     match Wire::listening(socket).map(state).or_else(|| known().map(|a| (a.pid, a.state()))) {
         Some((pid, ProcessState::Stopped)) => {
@@ -181,7 +181,7 @@ fn start(arguments: &[&str]) -> Result<PathBuf> {
     if let Some(socket) = running()? {
         return Ok(socket);
     }
-    let dir = place::runtime_dir()?;
+    let dir = directories::runtime_dir()?;
     let until = Instant::now() + STARTING;
     let gate = Gate::open(&dir)?;
     gate.take(until)?;
@@ -227,7 +227,7 @@ fn spawn(arguments: &[&str], dir: &Path) -> Result<Child> {
 
 fn await_answer(mut child: Child, dir: &Path, until: Instant) -> Result<PathBuf> {
     let log = dir.join("agent.log");
-    let socket = place::agent_socket()?;
+    let socket = sockets::agent_socket()?;
     loop {
         if answers(&socket)? {
             reap(child);
@@ -274,7 +274,7 @@ pub fn look_in(folders: Vec<PathBuf>) {
 /// comes from (`lib/libforebay.so`, or the module in Python's `lib/python3/site-packages/forebay`, and
 /// `bin/forebay`), in a folder that the language named, beside this one, or on the path.
 fn program() -> Result<PathBuf> {
-    if let Some(exe) = place::exe() {
+    if let Some(exe) = environment::exe() {
         return Ok(exe);
     }
     let this = std::env::current_exe().ok();

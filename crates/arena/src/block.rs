@@ -108,16 +108,6 @@ impl Block {
         unsafe { copy_streaming(bytes.as_ptr(), to, bytes.len()) }
     }
 
-    /// Copies out of the block.
-    pub fn read_into(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        let len = out.len() as u64;
-        if at > self.len || len > self.len - at {
-            return Err(self.outside(at, len));
-        }
-        self.map.load(self.offset + at, out);
-        Ok(())
-    }
-
     /// A word of the block that both sides read and write at any time; nothing beyond its end.
     #[inline]
     pub fn word(&self, i: usize) -> Option<&AtomicU64> {

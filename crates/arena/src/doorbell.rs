@@ -7,7 +7,7 @@
 //! and a write to it that would wait cannot be told not to.) Opened for reading and writing it has
 //! a reader as long as somebody may ring, so nobody gets SIGPIPE.
 
-use crate::limits;
+use forebay_host::rlimits;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -26,7 +26,7 @@ impl Doorbell {
     /// A new one, of this process.
     pub fn new() -> Result<Doorbell> {
         let (pipe, _) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
-            .map_err(|e| limits::cannot("cannot make a pipe for a doorbell", e))?;
+            .map_err(|e| rlimits::cannot("cannot make a pipe for a doorbell", e))?;
         // A page is enough; where that cannot be had it takes more rings to be full.
         let _ = fcntl_setpipe_size(&pipe, 4096);
         Ok(Doorbell { pipe: open_anew(pipe.as_fd())? })
@@ -51,7 +51,7 @@ impl Doorbell {
 
     /// Another handle for a thread of this process.
     pub fn again(&self) -> Result<Doorbell> {
-        let pipe = self.pipe.try_clone().map_err(|e| limits::cannot("cannot copy a descriptor", e))?;
+        let pipe = self.pipe.try_clone().map_err(|e| rlimits::cannot("cannot copy a descriptor", e))?;
         Ok(Doorbell { pipe })
     }
 
@@ -102,7 +102,7 @@ impl AsFd for Doorbell {
 fn open_anew(pipe: BorrowedFd) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
     rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| limits::cannot("cannot open a doorbell", e))
+        .map_err(|e| rlimits::cannot("cannot open a doorbell", e))
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@
 //!    128  label: length (4), text; for people
 //! ```
 
-use crate::process::Process;
+use forebay_host::Process;
 use forebay_types::codec::{Reader, Writer};
+use forebay_types::limits::BUFFER_BYTES;
 use forebay_types::{Code, Error, Result};
 
 /// Number of words in the control page.
@@ -36,7 +37,6 @@ const VERSION: u32 = 1;
 const RING_MIN: u64 = PAGE;
 const RING_MAX: u64 = 1 << 30;
 const BLOCKS_MAX: u32 = 1 << 20;
-const BLOCK_BYTES_MAX: u64 = 1 << 46;
 
 /// What a new segment is made of. Rings are rounded up to powers of two, blocks to pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +103,9 @@ impl Layout {
                 return Err(Error::bad(format!("the {what} ring of {bytes} bytes exceeds {RING_MAX}")));
             }
         }
-        if spec.blocks > BLOCKS_MAX || spec.block_bytes > BLOCK_BYTES_MAX {
+        if spec.blocks > BLOCKS_MAX || spec.block_bytes > BUFFER_BYTES {
             return Err(Error::bad(format!(
-                "{} blocks in {} bytes exceed {BLOCKS_MAX} blocks in {BLOCK_BYTES_MAX} bytes",
+                "{} blocks in {} bytes exceed {BLOCKS_MAX} blocks in {BUFFER_BYTES} bytes",
                 spec.blocks, spec.block_bytes
             )));
         }

@@ -65,8 +65,6 @@ mod layout;
 #[cfg(not(loom))]
 mod lent;
 #[cfg(not(loom))]
-pub mod limits;
-#[cfg(not(loom))]
 mod map;
 #[cfg(not(loom))]
 pub mod measure;
@@ -75,15 +73,9 @@ mod mirror;
 #[cfg(not(loom))]
 mod pages;
 #[cfg(not(loom))]
-pub mod place;
-#[cfg(not(loom))]
-pub mod process;
-#[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
-mod share;
-#[cfg(not(loom))]
-pub mod signals;
+pub mod segments;
 #[cfg(not(loom))]
 mod spin;
 #[cfg(not(loom))]
@@ -108,11 +100,7 @@ pub use mirror::Mirror;
 #[cfg(not(loom))]
 pub use pages::{fill_behind, room_for};
 #[cfg(not(loom))]
-pub use process::{Process, ProcessState};
-#[cfg(not(loom))]
 pub use segment::{Consumer, Mapped, Producer, Segment};
-#[cfg(not(loom))]
-pub use share::Share;
 #[cfg(not(loom))]
 pub use spin::Spin;
 #[cfg(not(loom))]

@@ -11,14 +11,13 @@ use crate::books::Growth;
 use crate::layout::{
     Cursor, Direction, HEADER_BYTES, LABEL_AT, LABEL_MOST, Layout, MAGIC, PAGE, SegmentSpec, WORDS,
 };
-use crate::limits;
 use crate::map::Map;
 use crate::mirror::Mirror;
-use crate::place;
-use crate::process::{Process, ProcessState};
 use crate::ring::{self, RingMemory};
+use crate::segments;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Table, TableMemory};
+use forebay_host::{Process, ProcessState, directories, rlimits};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{AtFlags, CWD, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, flock};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -149,14 +148,14 @@ pub type Producer = ring::Producer<Mapped>;
 pub type Consumer = ring::Consumer<Mapped>;
 
 impl Segment {
-    /// Makes a segment in the shared-memory directory ([`place::shm_dir`]), or, without a name,
+    /// Makes a segment in the shared-memory directory ([`directories::shm_dir`]), or, without a name,
     /// a memory file. Fails with `Full` and the size needed when there is no room, and with
     /// `Conflict` when the name is taken.
     pub fn create(spec: &SegmentSpec) -> Result<Segment> {
         if spec.name.is_empty() {
             Segment::unnamed(spec)
         } else {
-            Segment::create_in(&place::shm_dir(), spec)
+            Segment::create_in(&directories::shm_dir(), spec)
         }
     }
 
@@ -173,7 +172,7 @@ impl Segment {
 
     /// Makes a named segment in a directory.
     pub fn create_in(dir: &Path, spec: &SegmentSpec) -> Result<Segment> {
-        place::check_file_name(&spec.name)?;
+        segments::check_name(&spec.name)?;
         let layout = Layout::of(spec, Process::current())?;
         enough_room(dir, layout.total)?;
         let path = dir.join(&spec.name);
@@ -208,7 +207,7 @@ impl Segment {
     fn unnamed(spec: &SegmentSpec) -> Result<Segment> {
         let layout = Layout::of(spec, Process::current())?;
         let file = rustix::fs::memfd_create("forebay", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-            .map_err(|e| limits::cannot("cannot make a memory file", e))?;
+            .map_err(|e| rlimits::cannot("cannot make a memory file", e))?;
         let segment = Segment::fill(file, layout, None)?;
         // The peer may write the pages but can neither cut them off nor add to them.
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;

@@ -202,11 +202,6 @@ mod real {
             self.memory.word(WATCHED).load(Ordering::Relaxed) != 0
         }
 
-        /// Updates published so far.
-        pub fn updates(&self) -> u64 {
-            self.memory.word(NEWEST).load(Ordering::Relaxed)
-        }
-
         /// Points that a buffer holds.
         pub fn points(&self) -> u32 {
             self.memory.points as u32

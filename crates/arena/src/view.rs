@@ -230,17 +230,6 @@ impl<'a> View<'a, u8> {
         fits.then(|| unsafe { View::new(start, self.len / size_of::<T>()) })
     }
 
-    /// Copies the bytes of another view, which may be this very memory.
-    ///
-    /// # Panics
-    /// When it has another length.
-    pub fn copy_of(&self, from: View<'_, u8>) {
-        assert_eq!(from.len, self.len, "a copy of other length");
-        // SAFETY: both ranges hold `len` bytes; this way of copying allows that they overlap.
-        unsafe { std::ptr::copy(from.as_ptr(), self.as_ptr(), self.len) };
-        std::hint::black_box(self.as_ptr());
-    }
-
     /// Fills this memory with elements of `from` that lie apart there, from that byte of the dense side on.
     ///
     /// # Panics

@@ -151,7 +151,7 @@ fn victim() {
         return;
     };
     let parent: u32 = std::env::var("VICTIM_PARENT").unwrap().parse().unwrap();
-    forebay_arena::process::stop_with_parent(parent).unwrap();
+    forebay_host::parent::stop_with_parent(parent).unwrap();
     let path = PathBuf::from(path);
     let mut dice = Dice::new("victim");
     if role == "rank" {
@@ -213,7 +213,7 @@ impl Drop for Victim {
 
 #[test]
 fn everything_a_killed_rank_published_is_read_whole() {
-    let dir = tempfile::tempdir_in(forebay_arena::place::shm_dir()).unwrap();
+    let dir = tempfile::tempdir_in(forebay_host::directories::shm_dir()).unwrap();
     let mut dice = Dice::new("killed rank");
     for round in 0..ROUNDS {
         let path = dir.path().join(format!("s{round}"));
@@ -245,7 +245,7 @@ fn everything_a_killed_rank_published_is_read_whole() {
 
 #[test]
 fn a_rank_goes_on_with_the_successor_of_a_killed_owner_and_nothing_is_lost() {
-    let dir = tempfile::tempdir_in(forebay_arena::place::shm_dir()).unwrap();
+    let dir = tempfile::tempdir_in(forebay_host::directories::shm_dir()).unwrap();
     let path = dir.path().join("s");
     let mut dice = Dice::new("killed owner");
     let mut rank = Rank::new(&path);

@@ -1,6 +1,7 @@
 //! Shared memory that is too small or gets full: an error or a refusal, never SIGBUS.
 
-use forebay_arena::{Segment, SegmentSpec, place};
+use forebay_arena::{Segment, SegmentSpec};
+use forebay_host::directories;
 use forebay_types::Code;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +18,7 @@ fn free(dir: &Path) -> u64 {
 #[test]
 fn where_shared_memory_is_too_small_a_file_in_the_given_directory_serves() {
     let dir = tempfile::tempdir().unwrap();
-    let (shm, disk) = (free(&place::shm_dir()), free(dir.path()));
+    let (shm, disk) = (free(&directories::shm_dir()), free(dir.path()));
     let more = shm + (1 << 30);
     if disk < more + (1 << 30) {
         println!("left out: {} is not larger than shared memory", dir.path().display());
@@ -32,7 +33,7 @@ fn where_shared_memory_is_too_small_a_file_in_the_given_directory_serves() {
     let error = Segment::create_or_in(&spec(1 << 46), dir.path()).err().unwrap();
     assert_eq!(error.code(), Code::Full);
     let text = error.text();
-    assert!(text.contains(&place::shm_dir().display().to_string()), "{text}");
+    assert!(text.contains(&directories::shm_dir().display().to_string()), "{text}");
     assert!(text.contains(&dir.path().display().to_string()), "both places are named: {text}");
 }
 

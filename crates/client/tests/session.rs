@@ -366,7 +366,7 @@ impl Drop for Swept {
 }
 
 fn swept(run: &Session) -> Swept {
-    Swept(forebay_arena::place::segment_path(&run.opened().segment))
+    Swept(forebay_arena::segments::path(&run.opened().segment))
 }
 
 #[test]
@@ -404,8 +404,8 @@ fn a_stopped_owner_is_told_within_two_seconds_and_may_go_on() {
     let (process, run) = owner_in_another_process(dir.path());
     let _segment = swept(&run);
     process.signal("-STOP");
-    let owner = forebay_arena::Process::of_pid(process.0.id()).unwrap();
-    until("the stop", || owner.state() == forebay_arena::ProcessState::Stopped);
+    let owner = forebay_host::Process::of_pid(process.0.id()).unwrap();
+    until("the stop", || owner.state() == forebay_host::ProcessState::Stopped);
     let stopped = Instant::now();
     let e = run.flush().unwrap_err();
     assert_eq!(e.code(), Code::ServerLost);
@@ -432,7 +432,8 @@ fn an_owner_that_dies_while_a_rank_hands_over_its_segment_leaves_it_to_its_succe
     let segment = script.segment.lock().unwrap().clone().unwrap();
     let file = std::fs::File::from(segment.fd().try_clone_to_owned().unwrap());
     let inode = file.metadata().unwrap().ino();
-    let mut names = std::fs::read_dir(forebay_arena::place::shm_dir()).unwrap().map(|e| e.unwrap().path());
+    let mut names =
+        std::fs::read_dir(forebay_host::directories::shm_dir()).unwrap().map(|e| e.unwrap().path());
     let path = names.find(|p| p.metadata().is_ok_and(|m| m.ino() == inode)).expect("it has its name");
     assert_eq!(segment.word(word::LEFT).load(Ordering::SeqCst), 1);
     std::fs::remove_file(path).unwrap();

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use forebay_host::environment;
 use forebay_link::Locator;
 use forebay_types::{Error, Result};
 
@@ -36,7 +37,7 @@ pub fn broker_at(broker: Option<&Path>) -> Result<String> {
 /// Connects to the broker; see [`locator`]. The client waits for servers that are not there yet for as many
 /// seconds as `FOREBAY_PATIENCE` says.
 pub fn connect(broker: Option<&Path>) -> Result<call::Client> {
-    let patience = patience(std::env::var("FOREBAY_PATIENCE").ok().as_deref())?;
+    let patience = patience(environment::text(environment::PATIENCE).as_deref())?;
     let client = call::Client::connect(locator(broker))?;
     client.patience(patience);
     Ok(client)

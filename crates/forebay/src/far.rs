@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_arena::place;
 use forebay_client::remote::{Far, FarReader};
+use forebay_host::environment;
 use forebay_link::Wire;
 use forebay_link::net::{Address, Keys};
 use forebay_types::control::Elsewhere;
@@ -84,8 +84,8 @@ fn far(address: Address, name: String) -> Result<Far> {
         dial: Arc::new(dial),
         url: format!("{address}/{name}"),
         name,
-        patience: place::line_patience()?,
-        elsewhere: place::elsewhere()?,
+        patience: environment::line_patience()?,
+        elsewhere: environment::elsewhere()?,
     })
 }
 

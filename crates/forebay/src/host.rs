@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use forebay_arena::process::own_pid;
+use forebay_host::fork::own_pid;
 use forebay_server::{Body, Running, Server};
 use forebay_types::directory::Load;
 use forebay_types::{Code, Error, Result, Signature};

@@ -1,5 +1,6 @@
 //! Rank and size from the environment of the launcher that started this process.
 
+use forebay_host::environment;
 use forebay_types::{Error, Result, limits};
 
 /// Pairs of variables that launchers set, the most specific first: an `mpiexec` inside a batch job
@@ -11,7 +12,7 @@ use forebay_types::{Error, Result, limits};
 /// of a job `SLURM_PROCID` is 0 and `SLURM_NTASKS` what was asked for, and a program that the script
 /// starts by hand is alone all the same.
 const PAIRS: [(&str, &str, &str); 5] = [
-    ("forebay run", "FOREBAY_RANK", "FOREBAY_RANKS"),
+    ("forebay run", environment::RANK, environment::RANKS),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MPICH", "PMI_RANK", "PMI_SIZE"),
     ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),

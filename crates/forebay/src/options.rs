@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_host::environment::{self, BUFFER};
 use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
+use forebay_types::limits::BUFFER_BYTES;
 use forebay_types::{Code, Error, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
@@ -44,19 +46,14 @@ impl Default for OpenOptions {
     }
 }
 
-/// Largest buffer: 64 TiB, more than any memory.
-const MOST_BUFFER: u64 = 1 << 46;
-
-/// The variable that sets the buffer for a program that sets none.
-const VARIABLE: &str = "FOREBAY_BUFFER";
 /// The buffer of a process that has memory enough, and of one that has not.
 const USUAL_BUFFER: std::ops::RangeInclusive<u64> = 16 << 20..=256 << 20;
 
 /// The buffer asked for, or else the usual one of that many ranks.
 pub fn buffer(asked: u64, ranks: u32) -> Result<u64> {
-    let bytes = match (asked, std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty())) {
+    let bytes = match (asked, environment::text(BUFFER).filter(|text| !text.trim().is_empty())) {
         (0, Some(text)) => {
-            parse_bytes(&text).map_err(|e| e.within(format_args!("the environment variable {VARIABLE}")))?
+            parse_bytes(&text).map_err(|e| e.within(format_args!("the environment variable {BUFFER}")))?
         }
         (0, None) => usual_buffer(memory(), crate::launcher::ranks_here().unwrap_or(ranks)),
         (asked, _) => asked,
@@ -100,7 +97,7 @@ fn memory() -> Option<u64> {
 
 /// The buffer asked for, if there can be such a one.
 fn check_buffer(bytes: u64) -> Result<()> {
-    if bytes > MOST_BUFFER {
+    if bytes > BUFFER_BYTES {
         return Err(Error::bad(format!(
             "a buffer of {bytes} bytes is not possible; give the bytes of a snapshot or two"
         )));

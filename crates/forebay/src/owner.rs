@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_agent::{Embedded, EmbeddedOptions};
-use forebay_arena::place;
 use forebay_client::remote::Far;
 use forebay_client::run::{Session, Successor};
+use forebay_host::{directories, environment};
 use forebay_link::Wire;
 use forebay_store::layout;
 use forebay_types::control::{Mode, OpenRun};
@@ -145,7 +145,7 @@ fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
 /// What cannot be seen from here is taken as shared.
 pub fn unlike(pid: u32, dir: &Path) -> Option<PathBuf> {
     let home = dir.ancestors().find(|dir| dir.is_dir()).and_then(|dir| dir.canonicalize().ok());
-    [Some(place::shm_dir()), home].into_iter().flatten().find(|path| differs(pid, path))
+    [Some(directories::shm_dir()), home].into_iter().flatten().find(|path| differs(pid, path))
 }
 
 /// Whether a path leads a process elsewhere than this one. A process that has ended leads nowhere: that is
@@ -218,7 +218,7 @@ fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u3
         scratch: options.scratch,
         buffer: options.buffer,
         program: options.program.clone().unwrap_or_else(program),
-        elsewhere: options.elsewhere.map_or_else(place::elsewhere, Ok)?,
+        elsewhere: options.elsewhere.map_or_else(environment::elsewhere, Ok)?,
     })
 }
 
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_process_that_has_ended_is_not_one_that_sees_other_directories() {
-        let shm = place::shm_dir();
+        let shm = directories::shm_dir();
         assert!(!differs(std::process::id(), &shm));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         // It has ended and is still a process: what it saw cannot be looked up any more.

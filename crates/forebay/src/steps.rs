@@ -5,12 +5,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forebay_client::run::{Course, Ending, Until};
+use forebay_host::environment::TIME_LIMIT;
 use forebay_types::{Error, Result};
 
 use crate::Restart;
 
-/// The variable that sets a time limit for a program that sets none.
-const VARIABLE: &str = "FOREBAY_TIME_LIMIT";
 /// Slurm's: when the job ends, in seconds since 1970.
 const JOB_END: &str = "SLURM_JOB_END_TIME";
 /// Slurm's: the job, in versions too that do not set the other one.
@@ -125,7 +124,7 @@ impl StepsOptions {
 
     pub(crate) fn ending(&self) -> Result<Ending> {
         let env = |name: &str| std::env::var(name).ok();
-        let until = until(self.time_limit, env, squeue, forebay_arena::process::age())?;
+        let until = until(self.time_limit, env, squeue, forebay_host::process::age())?;
         Ok(Ending { sigterm: self.sigterm, until })
     }
 }
@@ -136,11 +135,11 @@ fn until(
     ask: impl Fn(&str) -> Option<String>,
     age: Duration,
 ) -> Result<Option<Until>> {
-    let told = env(VARIABLE).filter(|text| !text.trim().is_empty());
+    let told = env(TIME_LIMIT).filter(|text| !text.trim().is_empty());
     let limit = match (limit, told) {
         (Some(limit), _) => limit,
         (None, Some(text)) => {
-            TimeLimit::parse(&text).map_err(|e| e.within(format!("the environment variable {VARIABLE}")))?
+            TimeLimit::parse(&text).map_err(|e| e.within(format!("the environment variable {TIME_LIMIT}")))?
         }
         (None, None) => return Ok(None),
     };
@@ -215,11 +214,11 @@ mod tests {
         assert_eq!(left(None, &[]).unwrap(), None);
         assert_eq!(left(None, &[job(50)]).unwrap(), None, "the job's end counts only for who asks");
         assert_eq!(left(Some(TimeLimit::Seconds(60.0)), &[]).unwrap(), Some(50.0));
-        assert_eq!(left(None, &[(VARIABLE, "60".into())]).unwrap(), Some(50.0));
-        assert_eq!(left(Some(TimeLimit::Seconds(30.0)), &[(VARIABLE, "60".into())]).unwrap(), Some(20.0));
+        assert_eq!(left(None, &[(TIME_LIMIT, "60".into())]).unwrap(), Some(50.0));
+        assert_eq!(left(Some(TimeLimit::Seconds(30.0)), &[(TIME_LIMIT, "60".into())]).unwrap(), Some(20.0));
         let near = left(Some(TimeLimit::Seconds(600.0)), &[job(50)]).unwrap().unwrap();
         assert!((49.0..=50.0).contains(&near), "{near}");
-        let asked = left(None, &[(VARIABLE, "job".into()), job(50)]).unwrap().unwrap();
+        let asked = left(None, &[(TIME_LIMIT, "job".into()), job(50)]).unwrap().unwrap();
         assert!((49.0..=50.0).contains(&asked), "{asked}");
         assert_eq!(left(Some(TimeLimit::Seconds(5.0)), &[]).unwrap(), Some(0.0), "it is over already");
         assert_eq!(left(Some(TimeLimit::Seconds(f64::INFINITY)), &[]).unwrap(), None);
@@ -244,7 +243,7 @@ mod tests {
         assert!(left(Some(TimeLimit::Job), &[]).unwrap_err().text().contains(JOB_END));
         let unknown = left(Some(TimeLimit::Job), &[(JOB_ID, "18".into())]).unwrap_err();
         assert!(unknown.text().contains("squeue"), "{unknown}");
-        assert!(left(None, &[(VARIABLE, "2 hours".into())]).unwrap_err().text().contains(VARIABLE));
+        assert!(left(None, &[(TIME_LIMIT, "2 hours".into())]).unwrap_err().text().contains(TIME_LIMIT));
         assert!(left(Some(TimeLimit::Seconds(-1.0)), &[]).is_err());
         assert!(left(Some(TimeLimit::Seconds(f64::NAN)), &[]).is_err());
     }

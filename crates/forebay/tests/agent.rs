@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{LATE, agent_pid, sandbox, signal, until};
 use forebay::{Mode, OpenOptions};
-use forebay_arena::{Process as Known, place};
+use forebay_host::{Process as Known, directories, sockets};
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()
@@ -43,9 +43,9 @@ fn traces() -> Vec<String> {
         let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
         files.map(|f| f.file_name().to_string_lossy().into_owned()).collect()
     };
-    let mut all = names(&place::runtime_dir().unwrap());
+    let mut all = names(&directories::runtime_dir().unwrap());
     all.retain(|n| n.ends_with(".sock"));
-    all.extend(names(&place::home().unwrap()));
+    all.extend(names(&directories::home().unwrap()));
     all
 }
 
@@ -184,7 +184,7 @@ fn a_peer_of_another_version_is_refused_by_name() {
             json: hello.len() as u32,
             ..forebay_link::Header::new(forebay_link::frame::kind::HELLO, 0)
         };
-        let mut stream = UnixStream::connect(place::agent_socket().unwrap()).unwrap();
+        let mut stream = UnixStream::connect(sockets::agent_socket().unwrap()).unwrap();
         stream.write_all(&header.encode()).unwrap();
         stream.write_all(hello).unwrap();
         let mut answer = Vec::new();
@@ -239,7 +239,7 @@ fn a_stopped_agent_is_named_where_no_file_says_which_process_it_is() {
         let pid = agent_pid();
         let run = forebay::open(&s.run("kept.fb"), Mode::Append, OpenOptions::default()).unwrap();
         // Another agent of this user, with another runtime directory, has taken the file's place.
-        std::fs::remove_file(forebay_arena::place::rendezvous().unwrap()).unwrap();
+        std::fs::remove_file(forebay_host::directories::rendezvous().unwrap()).unwrap();
         signal(pid, "-STOP");
         let remedy = format!("kill -CONT {pid}");
         let asked = forebay(&["status"]);

@@ -122,9 +122,9 @@ fn a_stopped_agent_is_told_within_two_seconds_and_the_run_goes_on_with_it() {
         let run = forebay::open(&s.run("stopped"), Mode::Append, small()).unwrap();
         take(&run, 0, N).unwrap();
         let pid = agent_pid();
-        let agent = forebay_arena::Process::of_pid(pid).unwrap();
+        let agent = forebay_host::Process::of_pid(pid).unwrap();
         signal(pid, "-STOP");
-        crate::support::until("the stop", || agent.state() == forebay_arena::ProcessState::Stopped);
+        crate::support::until("the stop", || agent.state() == forebay_host::ProcessState::Stopped);
         let stopped = Instant::now();
         let e = run.flush().unwrap_err();
         assert_eq!(e.code(), Code::ServerLost);
@@ -161,7 +161,7 @@ fn when_both_die_the_next_open_brings_every_acknowledged_snapshot() {
 /// Segments of this test in shared memory.
 fn segments() -> usize {
     let stem = format!("{}-", std::env::var("FOREBAY_SHM_PREFIX").unwrap());
-    let files = std::fs::read_dir(forebay_arena::place::shm_dir()).unwrap().flatten();
+    let files = std::fs::read_dir(forebay_host::directories::shm_dir()).unwrap().flatten();
     files.filter(|f| f.file_name().to_string_lossy().starts_with(&stem)).count()
 }
 

@@ -13,8 +13,9 @@ fn open(at: &Path) -> Run {
 
 /// Segments of runs that are there.
 fn segments() -> usize {
-    let stem = format!("{}-run", forebay_arena::place::shm_prefix());
-    let names = std::fs::read_dir(forebay_arena::place::shm_dir()).unwrap().flatten().map(|f| f.file_name());
+    let stem = format!("{}-run", forebay_host::directories::shm_prefix());
+    let names =
+        std::fs::read_dir(forebay_host::directories::shm_dir()).unwrap().flatten().map(|f| f.file_name());
     names.filter(|n| n.to_string_lossy().starts_with(&stem)).count()
 }
 

@@ -6,7 +6,7 @@ use crate::support::{
     until,
 };
 use forebay::{Code, Elsewhere, Mode, OpenOptions, PutOptions, View};
-use forebay_arena::place;
+use forebay_arena::segments;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -67,7 +67,7 @@ fn whole(s: &Sandbox) {
 }
 
 fn segments() -> usize {
-    place::segments("run-").len()
+    segments::found("run-").len()
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_full_disk_under_an_agent_delays_and_loses_nothing_and_stands_in_its_log() {
     sandbox_with_mounts("a_full_disk_under_an_agent_delays_and_loses_nothing_and_stands_in_its_log", |s| {
         forebay_agent::start_to_stay().unwrap();
         waits_and_goes_on(s, 0);
-        let log = forebay_arena::place::runtime_dir().unwrap().join("agent.log");
+        let log = forebay_host::directories::runtime_dir().unwrap().join("agent.log");
         let log = std::fs::read_to_string(log).unwrap();
         assert!(log.contains("waits for room on the disk") && log.contains("there is room"), "{log}");
     });
@@ -405,7 +405,7 @@ fn a_small_shared_memory_sends_the_buffer_into_the_runs_directory() {
         mount(Path::new("/dev/shm"), 8);
         let dir = s.dir.join("small.fb");
         let run = open(&dir, 32, WhenFull::Block).unwrap();
-        let stem = format!("{}-run", forebay_arena::place::shm_prefix());
+        let stem = format!("{}-run", forebay_host::directories::shm_prefix());
         let segments = |dir: &Path| {
             let names = std::fs::read_dir(dir).unwrap().flatten().map(|f| f.file_name());
             names.filter(|n| n.to_string_lossy().starts_with(&stem)).count()
@@ -467,8 +467,8 @@ fn a_segment_gives_out_what_is_taken_while_the_system_has_no_more_pages() {
         let shm = Path::new("/dev/shm");
         mount(shm, 64);
         let spec = SegmentSpec {
-            name: forebay_arena::place::segment_name(&["short"]),
-            kind: forebay_arena::place::kind::CALL,
+            name: forebay_arena::segments::name(&["short"]),
+            kind: forebay_arena::segments::kind::CALL,
             up_bytes: 4096,
             down_bytes: 4096,
             block_bytes: 48 << 20,

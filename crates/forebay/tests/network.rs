@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::support::{LATE, sandbox, until};
 use forebay::Code;
 use forebay::call::{Client, Value};
-use forebay_arena::place;
+use forebay_host::directories;
 use forebay_link::net::{Key, Keys};
 use forebay_link::{Locator, Transport};
 use serde_json::Value as Json;
@@ -54,7 +54,7 @@ fn an_agent_listens_where_it_is_told_and_calls_come_over_the_network() {
             assert_eq!(done(&up)["address"], address.as_str(), "asked again it says the same");
             assert!(refused(&["up", "--listen", "tcp://127.0.0.1:1"]).contains(&address));
             assert_eq!(done(&["status"])[0]["listens"]["address"], address.as_str());
-            let file = place::rendezvous().unwrap();
+            let file = directories::rendezvous().unwrap();
             assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
             // The server hears of the door by the rendezvous file, the client by the address.
             let running = double().start(forebay::locator(None)).unwrap();
@@ -79,7 +79,8 @@ fn an_agent_listens_where_it_is_told_and_calls_come_over_the_network() {
             let stranger = there.with_keys(Keys::from(Key::new().unwrap()));
             let e = Client::connect(stranger).map(drop).unwrap_err();
             assert_eq!(e.code(), Code::Refused, "{e}");
-            let log = || std::fs::read_to_string(place::runtime_dir().unwrap().join("agent.log")).unwrap();
+            let log =
+                || std::fs::read_to_string(directories::runtime_dir().unwrap().join("agent.log")).unwrap();
             until("the log says so", || log().contains("a connection was refused"));
             let secret: Json = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
             assert!(!log().contains(secret["network"]["secret"].as_str().unwrap()));

@@ -8,7 +8,8 @@ use std::process::Command;
 use crate::support::{Process, Sandbox, check, full_name, sandbox, take, until};
 use forebay::call::{Arg, Value};
 use forebay::{Mode, OpenOptions, PutOptions, Run, View};
-use forebay_arena::{Process as Known, place};
+use forebay_arena::segments;
+use forebay_host::{Process as Known, directories};
 use forebay_link::Locator;
 use forebay_server::Server;
 
@@ -67,7 +68,7 @@ fn small() -> OpenOptions {
 }
 
 fn sockets() -> Vec<PathBuf> {
-    let files = std::fs::read_dir(place::runtime_dir().unwrap()).unwrap().flatten().map(|f| f.path());
+    let files = std::fs::read_dir(directories::runtime_dir().unwrap()).unwrap().flatten().map(|f| f.path());
     files.filter(|p| p.file_name().unwrap().to_string_lossy().starts_with("run-")).collect()
 }
 
@@ -206,8 +207,8 @@ fn a_rank_that_is_killed_in_another_name_space_leaves_its_seat_and_loses_nothing
         let server = serve();
         let mut rank = elsewhere(s, TEST, "rank", unused_pid());
         s.hear("acknowledged");
-        let segment = place::segments("run-").remove(0).segment;
-        assert_eq!(segment.creator().state(), forebay_arena::ProcessState::Hidden);
+        let segment = segments::found("run-").remove(0).segment;
+        assert_eq!(segment.creator().state(), forebay_host::ProcessState::Hidden);
         assert!(segment.creator_lives());
         rank.kill();
         until("the end of the rank", || !segment.creator_lives());

@@ -31,7 +31,7 @@ fn kill_agent() -> u32 {
 }
 
 fn another_agent(old: u32) {
-    let socket = forebay_arena::place::agent_socket().unwrap();
+    let socket = forebay_host::sockets::agent_socket().unwrap();
     until("the successor", || {
         forebay_link::Wire::connect(&socket, Duration::from_secs(2)).is_ok_and(|w| w.peer().pid != old)
     });
@@ -182,7 +182,7 @@ fn a_segment_that_is_cut_short_costs_an_agent_and_what_was_in_it_and_no_other_ru
         s.hear("open");
         let (run, old) = (open(s, "other", 0, 1), agent_pid());
         take(&run, 0, N).unwrap();
-        let of_victim = forebay_arena::place::segments("run-");
+        let of_victim = forebay_arena::segments::found("run-");
         let cut = of_victim.iter().find(|f| f.segment.creator().pid == victim.pid()).unwrap();
         std::fs::OpenOptions::new().write(true).open(&cut.path).unwrap().set_len(4096).unwrap();
         another_agent(old);
@@ -242,7 +242,7 @@ fn care_for_a_run_whose_owner_is_dead_leaves_it_to_its_living_ranks() {
 /// Begins to open a run as rank 0 of 2, and comes so far: admitted, with a segment of its own, or with one that it
 /// gave up when it heard of the agent's death.
 fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
-    let socket = forebay_arena::place::agent_socket().unwrap();
+    let socket = forebay_host::sockets::agent_socket().unwrap();
     let mut wire = Wire::connect_as(&socket, "run", Duration::from_secs(5)).unwrap();
     let open = OpenRun {
         path: path.to_owned(),
@@ -259,7 +259,7 @@ fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
     let segment = (far > 0).then(|| {
         let spec = SegmentSpec {
             name: opened.segment,
-            kind: forebay_arena::place::kind::RUN,
+            kind: forebay_arena::segments::kind::RUN,
             up_bytes: 1 << 20,
             down_bytes: 64 << 10,
             block_bytes: 1 << 20,

@@ -47,7 +47,7 @@ fn names_both(what: &str, e: &Error) {
 }
 
 fn a_client_is_told(s: &Sandbox, header_version: u32) {
-    other_agent(&forebay_arena::place::agent_socket().unwrap(), header_version);
+    other_agent(&forebay_host::sockets::agent_socket().unwrap(), header_version);
     let began = Instant::now();
     let options = OpenOptions { rank: Some(0), size: Some(2), ..Default::default() };
     names_both("open", &forebay::open(&s.run("a"), Mode::Append, options).err().unwrap());
@@ -61,7 +61,7 @@ fn a_client_is_told(s: &Sandbox, header_version: u32) {
     assert_eq!(status.status.code(), Some(1), "{text}");
     assert!(text.contains("same version of Forebay"), "{text}");
     assert!(!Path::new(&format!("{}.fb", s.run("a"))).exists(), "nothing was made");
-    std::fs::remove_file(forebay_arena::place::agent_socket().unwrap()).unwrap();
+    std::fs::remove_file(forebay_host::sockets::agent_socket().unwrap()).unwrap();
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn main() -> forebay_types::Result<()> {
         return echo(socket.as_ref());
     }
     let dir = std::env::temp_dir().join(format!("forebay-round-trip-{}", std::process::id()));
-    forebay_arena::place::private_dir(&dir)?;
+    forebay_host::directories::private_dir(&dir)?;
     let listener = Listener::bind(&dir.join("s"))?;
     let io = |e| forebay_types::Error::io("cannot start the other process", e);
     let mut child = std::process::Command::new(std::env::current_exe().map_err(io)?)

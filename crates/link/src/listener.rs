@@ -2,7 +2,7 @@
 
 use crate::greeting;
 use crate::wire::{Wire, check_user, poll_for};
-use forebay_arena::place;
+use forebay_host::sockets;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -33,12 +33,12 @@ impl Listener {
     /// Listens at a path with mode 0600. A socket that a dead process left there is replaced; a
     /// living one gives `Conflict`.
     pub fn bind(path: &Path) -> Result<Listener> {
-        place::check_socket_path(path)?;
+        sockets::check_socket_path(path)?;
         let shown = path.display();
         let cannot = |e| Error::io(format!("cannot listen at {shown}"), e);
         let socket = match UnixListener::bind(path) {
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
-                if !place::nobody_hears(path) {
+                if !sockets::nobody_hears(path) {
                     return Err(Error::new(
                         Code::Conflict,
                         format!("another process listens at {shown} already"),

@@ -3,7 +3,7 @@
 
 use crate::net::{Address, Keys};
 use crate::wire::Wire;
-use forebay_arena::place;
+use forebay_host::{environment, sockets};
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Locator {
     /// The agent at that path, or at that address (`fb://host:port`); `None` means the
     /// environment's or the usual one.
     pub fn at(path: Option<&Path>) -> Locator {
-        Locator { given: path.map(Path::to_owned).or_else(place::broker), ..Locator::default() }
+        Locator { given: path.map(Path::to_owned).or_else(environment::broker), ..Locator::default() }
     }
 
     /// The same; when no path was given and nobody listens at the usual place, `start` starts an
@@ -68,7 +68,7 @@ impl Locator {
 
     /// How long a server on another host may be silent.
     pub fn silence(&self) -> Result<Duration> {
-        self.silence.map_or_else(place::silence, Ok)
+        self.silence.map_or_else(environment::silence, Ok)
     }
 
     /// How calls go.
@@ -89,7 +89,7 @@ impl Locator {
 
     /// The path where it should be, if it is meant to be on this node.
     pub fn path(&self) -> Result<PathBuf> {
-        self.given.clone().map_or_else(place::agent_socket, Ok)
+        self.given.clone().map_or_else(sockets::agent_socket, Ok)
     }
 
     /// Connects to one that is there.

@@ -9,7 +9,7 @@
 use crate::frame::{Frame, Header};
 use crate::link::Link;
 use crate::watch::{PeerState, Watch};
-use forebay_arena::{Bell, Consumer, Direction, Full, Producer, Segment, SegmentSpec, Spin, place};
+use forebay_arena::{Bell, Consumer, Direction, Full, Producer, Segment, SegmentSpec, Spin, segments};
 use forebay_types::{Code, Error, Result};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -156,7 +156,7 @@ impl ShmLink {
     pub fn create(block_bytes: u64, blocks: u32) -> Result<ShmLink> {
         let segment = Segment::create(&SegmentSpec {
             name: String::new(),
-            kind: place::kind::CALL,
+            kind: segments::kind::CALL,
             up_bytes: RING_BYTES,
             down_bytes: RING_BYTES,
             block_bytes,
@@ -168,7 +168,7 @@ impl ShmLink {
     /// The server's side: the segment that a client handed over.
     pub fn accept(fd: OwnedFd) -> Result<ShmLink> {
         let segment = Segment::from_fd_alone(fd)?;
-        if segment.kind() != place::kind::CALL {
+        if segment.kind() != segments::kind::CALL {
             return Err(Error::bad(format!("a segment of kind {} is no call link", segment.kind())));
         }
         Ok(ShmLink::over(segment, Direction::Down))

@@ -5,6 +5,8 @@
 //! | connection | who says it | how often | who hears nothing for so long calls it lost |
 //! | --- | --- | --- | --- |
 //! | a call on one host | the server, by a word | [`HEART`] | [`STILL`], if its process is stopped or gone |
+//! | anything on one host | who is called, by its greeting | | [`GREETING`] |
+//! | a run on one host | the owner, by a word | [`HEART`] | [`STILL`], if its process is stopped or gone |
 //! | a call over the network | the server, while a reply is due | [`BEAT`] | `FOREBAY_SILENCE`, 10 s unless told otherwise |
 //! | a run of another host | the rank's side | [`OF_RANK`] | the store's side |
 //! | | the store's side | [`OF_STORE`] | the rank's side, which opens the line again |
@@ -22,7 +24,9 @@ pub struct Silence {
     pub lost: Duration,
 }
 
-/// Between two beats of a server's heart.
+/// Who is called has greeted within this, or is stopped; so whoever waits for 2 s is told what is the matter.
+pub const GREETING: Duration = Duration::from_millis(1900);
+/// Between two beats of the heart of a server, and of the owner of a run.
 pub const HEART: Duration = Duration::from_millis(200);
 /// A heart that stood still for so long is looked at more closely.
 pub const STILL: Duration = Duration::from_secs(1);

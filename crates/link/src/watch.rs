@@ -6,7 +6,8 @@
 
 use crate::silence::STILL;
 pub use crate::wire::hung_up;
-use forebay_arena::{Process, ProcessState, Segment};
+use forebay_arena::Segment;
+use forebay_host::{Process, ProcessState};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Instant;

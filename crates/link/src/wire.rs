@@ -13,8 +13,9 @@ use crate::net::{self, Address, Key, Keys, NetSocket};
 use crate::stream::{
     CALLS, CONVERSATION, Channel, DESCRIPTORS, GREETING, NoPlace, RUN, Received, Stream, StreamSender,
 };
-use forebay_arena::process::{SocketPeer, go_on_or_end};
-use forebay_arena::{Process, ProcessState, limits, place};
+use forebay_host::process::go_on_or_end;
+use forebay_host::sockets::{self, SocketPeer};
+use forebay_host::{Process, ProcessState, rlimits};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -113,7 +114,7 @@ impl Wire {
     /// Connects and greets. Nobody there gives `NotFound` (no such socket) or `ServerLost` (its
     /// process died, or left between accepting and greeting).
     pub fn connect_as(path: &Path, role: &str, timeout: Duration) -> Result<Wire> {
-        place::check_socket_path(path)?;
+        sockets::check_socket_path(path)?;
         let deadline = Instant::now() + timeout;
         let stream = dial(path, timeout)?;
         check_user(&stream)?;
@@ -129,7 +130,7 @@ impl Wire {
     /// The process that listens at a socket, whether it answers or not; none when nobody does, or that cannot be
     /// told from here.
     pub fn listening(path: &Path) -> Option<Process> {
-        place::check_socket_path(path).ok()?;
+        sockets::check_socket_path(path).ok()?;
         let stream = dial(path, LOOK).ok()?;
         check_user(&stream).ok()?;
         SocketPeer::of(&stream).ok()?.process
@@ -142,7 +143,7 @@ impl Wire {
         role: &str,
         mut still: impl FnMut(Option<Process>) -> Result<()>,
     ) -> Result<Wire> {
-        place::check_socket_path(path)?;
+        sockets::check_socket_path(path)?;
         let stream = loop {
             match dial(path, LOOK) {
                 Err(e) if e.code() == Code::Timeout => still(None)?,
@@ -234,7 +235,7 @@ impl Wire {
 
     /// Another descriptor of the socket, for a thread that watches for its end.
     pub fn watch_fd(&self) -> Result<OwnedFd> {
-        self.stream.as_fd().try_clone_to_owned().map_err(|e| limits::cannot("cannot copy a descriptor", e))
+        self.stream.as_fd().try_clone_to_owned().map_err(|e| rlimits::cannot("cannot copy a descriptor", e))
     }
 
     /// Says that nothing more comes, and waits until the other side has done what follows from that and
@@ -492,7 +493,7 @@ impl AsFd for Wire {
 /// time limit too.
 fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-    let cannot = |e| limits::cannot(format!("cannot connect to {}", path.display()), e);
+    let cannot = |e| rlimits::cannot(format!("cannot connect to {}", path.display()), e);
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(cannot)?;

@@ -142,8 +142,8 @@ fn other() -> Other {
 }
 
 fn signal(other: &Other, which: rustix::process::Signal) {
-    let process = forebay_arena::Process::of_pid(other.child.id()).unwrap();
-    forebay_arena::process::signal(&process, which).unwrap();
+    let process = forebay_host::Process::of_pid(other.child.id()).unwrap();
+    forebay_host::process::signal(&process, which).unwrap();
 }
 
 #[test]

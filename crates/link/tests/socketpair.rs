@@ -13,7 +13,8 @@ use crate::pool::{Budget, Pool};
 use crate::stream::LargePart;
 use crate::watch::{PeerState, Watch, hung_up};
 use crate::wire::Wire;
-use forebay_arena::{Block, ProcessState, limits};
+use forebay_arena::Block;
+use forebay_host::{ProcessState, rlimits};
 use forebay_types::call::{RequestId, SLOTS, kind};
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
@@ -58,7 +59,7 @@ struct Known {
 /// The two ends of one side; the client looks after the server.
 pub fn ends(wire: Wire, budget: &Arc<Budget>, is_client: bool) -> Result<(Sender, Receiver)> {
     let socket =
-        wire.as_fd().try_clone_to_owned().map_err(|e| limits::cannot("cannot copy a descriptor", e))?;
+        wire.as_fd().try_clone_to_owned().map_err(|e| rlimits::cannot("cannot copy a descriptor", e))?;
     let (socket, pool) = (Arc::new(UnixStream::from(socket)), Pool::new(budget));
     let known =
         Known { cancelled: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), waiting: AtomicU64::new(0) };
@@ -75,7 +76,7 @@ pub fn ends(wire: Wire, budget: &Arc<Budget>, is_client: bool) -> Result<(Sender
             count.fetch_add(1, Ordering::SeqCst);
         }
     });
-    writing.map_err(|e| limits::no_thread("cannot start a thread", e))?;
+    writing.map_err(|e| rlimits::no_thread("cannot start a thread", e))?;
     let receiver = Receiver {
         socket: socket.clone(),
         pool: pool.clone(),

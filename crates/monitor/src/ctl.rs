@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, limits};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -98,6 +98,7 @@ pub async fn serve(mut socket: WebSocket, run: Arc<Run>, entry: Approach, mut st
         role: guest.role,
         you: guest.name.clone(),
         conn: guest.id,
+        steps: limits::STEPS,
     };
     if send(&mut socket, &hello).await.is_err() {
         return;

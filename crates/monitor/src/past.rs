@@ -75,7 +75,7 @@ impl Run {
         }
         let me = self.me();
         let read = move || {
-            forebay_arena::process::work_behind();
+            forebay_host::threads::work_behind();
             let mut rows = None;
             while me.upgrade().is_some_and(|run| run.read_some(&mut rows)) {}
         };

@@ -65,6 +65,8 @@ pub enum ToPage {
         you: String,
         /// Number of this control socket, for its data socket.
         conn: u64,
+        /// Most steps of one act `step` ([`forebay_types::limits::STEPS`]).
+        steps: u64,
     },
     /// All diagrams and commands, and how far the loop goes.
     Catalogue {

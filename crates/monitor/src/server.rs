@@ -64,7 +64,7 @@ impl Monitor {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("fb-monitor")
-            .on_thread_start(forebay_arena::process::work_behind)
+            .on_thread_start(forebay_host::threads::work_behind)
             .enable_all()
             .build()
             .map_err(|e| Error::io("cannot start the thread of the monitor", e))?;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use forebay_arena::place;
+use forebay_host::{directories, sockets};
 use forebay_link::net::{Address, Key, Listen, Lobby, Network};
 use forebay_link::{Locator, Wire};
 use forebay_types::directory::Listens;
@@ -53,10 +53,10 @@ fn vouched(locator: &Locator, wire: &Wire) -> Result<Option<(Key, IpAddr, bool)>
         return Ok(Some((key.clone(), stream.local()?.ip(), stream.is_secure())));
     }
     // The rendezvous file of this host, if it is about this broker.
-    if locator.path()? != place::agent_socket()? {
+    if locator.path()? != sockets::agent_socket()? {
         return Ok(None);
     }
-    let Some(network) = place::rendezvous().ok().and_then(|path| Network::read(&path)) else {
+    let Some(network) = directories::rendezvous().ok().and_then(|path| Network::read(&path)) else {
         return Ok(None);
     };
     let at: SocketAddr = network.listen.parse().map_err(|_| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use forebay_arena::process::own_pid;
-use forebay_arena::{limits, place};
+use forebay_host::fork::own_pid;
+use forebay_host::{rlimits, sockets};
 use forebay_link::net::Address;
 use forebay_link::{Listener, Locator, QuickMap};
 use forebay_types::directory::{Incarnation, Load, SERVICES};
@@ -91,8 +91,8 @@ impl Server {
     /// Starts it: from now on it listens, works and is announced. When this returns, clients of
     /// the broker find it.
     pub fn start(self, broker: Locator) -> Result<Running> {
-        limits::raise_files();
-        let listener = place::at_free_socket("server", Listener::bind)?;
+        rlimits::raise_files();
+        let listener = sockets::at_free_socket("server", Listener::bind)?;
         let socket = listener.path().to_owned();
         let shared =
             Arc::new(Shared::new(self.name, socket, self.services, self.workers as u32, self.memory)?);

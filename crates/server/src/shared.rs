@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
-use forebay_arena::{Doorbell, limits};
+use forebay_arena::Doorbell;
+use forebay_host::rlimits;
 use forebay_link::QuickMap;
 use forebay_link::call::Flusher;
 use forebay_link::pool::Budget;
@@ -90,7 +91,7 @@ impl Shared {
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
             budget: Budget::new(memory),
-            room: limits::address_space_left().map_or(0, |left| left / SHARES),
+            room: rlimits::address_space_left().map_or(0, |left| left / SHARES),
             crew: Crew::new(workers, SPARES, Poller::default()),
             spares: Mutex::default(),
             doorbell: Doorbell::new()?,
@@ -157,7 +158,7 @@ impl Shared {
             }
             Err(e) => {
                 let text = format!("cannot start a thread in the place of one that waits (of {SPARES})");
-                *lock(&self.trouble) = Some(limits::no_thread(&text, e));
+                *lock(&self.trouble) = Some(rlimits::no_thread(&text, e));
                 self.crew.gone()
             }
         }
@@ -229,13 +230,13 @@ impl Shared {
             name: self.name.clone(),
             incarnation: self.incarnation,
             pid: std::process::id(),
-            host: forebay_arena::place::host(),
+            host: forebay_host::identity::host(),
             socket: self.socket.to_string_lossy().into_owned(),
             services: texts,
-            place: forebay_arena::place::here(),
+            place: forebay_host::identity::here(),
             listens: self.listens.get().cloned(),
             lease_ms: match self.listens.get() {
-                Some(_) => forebay_arena::place::silence().map_or(0, |s| 2 * s.as_millis() as u64),
+                Some(_) => forebay_host::environment::silence().map_or(0, |s| 2 * s.as_millis() as u64),
                 None => 0,
             },
             room: self.room,

@@ -9,7 +9,7 @@
 //! which it would lock on every allocation; what it still locks, it holds for a microsecond while a
 //! file is opened.)
 
-use forebay_arena::process::at_fork;
+use forebay_host::fork::at_fork;
 use forebay_types::{Code, Error, Result};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};

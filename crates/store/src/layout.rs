@@ -13,7 +13,7 @@
 //! A name that ends in `.tmp` belongs to nobody once its writer is dead.
 
 use crate::disk::Disk;
-use forebay_arena::place;
+use forebay_arena::segments;
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -243,7 +243,7 @@ pub(crate) const READ_ONLY: &str =
 
 /// Whether that is the name of a rank's segment, which lies in the run's directory when shared memory is small.
 fn is_segment(name: &str) -> bool {
-    ["run", "over"].iter().any(|kind| name.starts_with(&place::segment_name(&[kind, ""])))
+    ["run", "over"].iter().any(|kind| name.starts_with(&segments::name(&[kind, ""])))
 }
 
 /// What a directory turned out to be.

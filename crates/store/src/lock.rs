@@ -12,8 +12,9 @@
 use crate::catalog::Noted;
 use crate::disk::{Disk, write_all};
 use crate::layout::{LOCK, READ_ONLY};
-use forebay_arena::process::go_on_or_end;
-use forebay_arena::{Lent, Process, ProcessState};
+use forebay_arena::Lent;
+use forebay_host::process::go_on_or_end;
+use forebay_host::{Process, ProcessState};
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

@@ -8,7 +8,8 @@
 use crate::catalog;
 use crate::layout::CATALOG;
 use crate::lock::{self, Holder};
-use forebay_arena::{Segment, place};
+use forebay_arena::Segment;
+use forebay_host::directories;
 use forebay_types::crc32c;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsRawFd;
@@ -82,7 +83,8 @@ impl Home {
 impl Site {
     /// That of the segments which this process makes.
     pub fn here() -> Site {
-        let directory = std::path::absolute(place::shm_dir()).unwrap_or_else(|_| place::shm_dir());
+        let directory =
+            std::path::absolute(directories::shm_dir()).unwrap_or_else(|_| directories::shm_dir());
         let (device, inode) = identity(&directory).unwrap_or_default();
         Site {
             host: lock::host(),

@@ -3,7 +3,7 @@
 
 use crate::common::asked::{Asked, Call};
 use crate::common::{Rank, f64s, wait_for};
-use forebay_arena::place;
+use forebay_arena::segments;
 use forebay_store::disk::Foreign;
 use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
 use forebay_types::codec::Writer;
@@ -297,7 +297,7 @@ fn a_segment_whose_session_is_over_goes_at_the_next_opening() {
     let conn = catalog::open_read_only(&run.join("catalog.sqlite")).unwrap();
     let own = catalog::segment_of(&conn, 1).unwrap().unwrap();
     let over = own.replace(&format!("-run-{id}-"), &format!("-over-{id}-"));
-    let left = [own, format!("{over}-1"), format!("{over}-2")].map(|name| place::segment_path(&name));
+    let left = [own, format!("{over}-1"), format!("{over}-2")].map(|name| segments::path(&name));
     for path in &left {
         std::fs::write(path, b"left").unwrap();
     }

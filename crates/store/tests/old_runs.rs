@@ -8,7 +8,7 @@
 
 use crate::common::asked::{Asked, Call};
 use crate::common::{Rank, copy, f64s, shape, wait_for};
-use forebay_arena::place;
+use forebay_arena::segments;
 use forebay_store::disk::Disk;
 use forebay_store::layout::FORMAT;
 use forebay_store::{Options, Owner, Reader, catalog, compact, recover, repair, verify};
@@ -226,7 +226,7 @@ fn planted(version: u32) -> (tempfile::TempDir, PathBuf) {
     // Whoever runs this may have another beginning of the names of segments.
     let name = spilt(&run).expect("a spilt segment");
     let (_, own) = name.split_once("-over-").unwrap();
-    std::fs::rename(run.join(&name), run.join(place::segment_name(&["over", own]))).unwrap();
+    std::fs::rename(run.join(&name), run.join(segments::name(&["over", own]))).unwrap();
     (dir, run)
 }
 

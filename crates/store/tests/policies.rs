@@ -2,7 +2,7 @@
 
 use crate::common::asked::{Asked, Call};
 use crate::common::{Rank, f64s, shape, wait_for};
-use forebay_arena::{Segment, place};
+use forebay_arena::{Segment, segments};
 use forebay_store::disk::{Disk, Foreign};
 use forebay_store::{Options, Owner, Reader, recover, repair, verify};
 use forebay_types::control::{Ask, Mode};
@@ -226,7 +226,7 @@ fn overflow_of_several_ranks_is_found_after_a_death() {
     for (i, r) in ranks.iter_mut().enumerate() {
         let path = r.ask(&Ask::Overflow { bytes: 1 << 20, spill: false, known: 0 }).unwrap();
         let over = Segment::open(Path::new(path.as_str().unwrap())).unwrap();
-        assert_eq!(over.kind(), forebay_arena::place::kind::OVERFLOW);
+        assert_eq!(over.kind(), forebay_arena::segments::kind::OVERFLOW);
         let place = Place::At { offset: shape(&[i as u64 * 10_000]), global: shape(&[20_000]) };
         step_over(r, &over, 4, &f64s(10_000, i as u64 * 10_000), place);
         paths.push(PathBuf::from(path.as_str().unwrap()));
@@ -295,7 +295,7 @@ fn a_copy_that_is_opened_leaves_the_segments_of_the_run_alone() {
     assert!(std::process::Command::new("cp").arg("-r").args([&run, &copy]).status().unwrap().success());
     let owner = Owner::open(&run, Options { disk: disk.disk(), ..Options::default() }).unwrap();
     let rank = Rank::open(&owner, 0, 1, 4 << 20);
-    let over = place::segment_path(&place::segment_name(&["over", owner.run_id(), "2-1"]));
+    let over = segments::path(&segments::name(&["over", owner.run_id(), "2-1"]));
     std::fs::write(&over, b"of the run's second session").unwrap();
     recover(&copy).unwrap();
     assert_eq!(steps(&copy), [0]);

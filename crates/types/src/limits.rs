@@ -7,6 +7,8 @@ pub const NAME_BYTES: usize = 255;
 pub const RANK: usize = 8;
 /// Longest unit, in bytes.
 pub const UNIT_BYTES: usize = 64;
+/// Largest buffer of a process, which is the area of blocks of its segment: 64 TiB, more than any memory.
+pub const BUFFER_BYTES: u64 = 1 << 46;
 /// Largest JSON descriptor (attributes, declarations), in bytes.
 pub const JSON_BYTES: usize = 64 * 1024;
 /// Largest record in a ring, in bytes, header included.

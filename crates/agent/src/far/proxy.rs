@@ -9,7 +9,7 @@
 use crate::lock::lock;
 use crate::owner::Session;
 use crate::service::Shared;
-use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, place};
+use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, segments};
 use forebay_link::run::{News, StoreEnd};
 use forebay_link::silence::OF_RANK;
 use forebay_link::{Stream, Wire};
@@ -287,7 +287,7 @@ fn build(
     }
     let spec = SegmentSpec {
         name: opened.segment.clone(),
-        kind: place::kind::RUN,
+        kind: segments::kind::RUN,
         up_bytes: measures.up,
         down_bytes: measures.down,
         block_bytes: measures.block_bytes,

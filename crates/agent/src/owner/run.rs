@@ -16,7 +16,8 @@ use super::steering::{Ack, GONE};
 use super::{Opener, Page, Session, Site};
 use crate::lock::lock;
 use crate::words::{RankStatus, RunStatus};
-use forebay_arena::{Process, Segment, place};
+use forebay_arena::Segment;
+use forebay_host::{Process, environment, identity};
 use forebay_store::{Attach, Orphan, Owner, Says, layout};
 use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
@@ -344,7 +345,7 @@ impl Run {
             size: open.size,
             scratch: open.scratch,
             adopt,
-            late_ranks: place::late_ranks()?,
+            late_ranks: environment::late_ranks()?,
             elsewhere: open.elsewhere,
             says: Some(self.says()),
             ..forebay_store::Options::default()
@@ -377,7 +378,7 @@ impl Run {
     /// that has it hears that it need not wait for them.
     fn refused_elsewhere(&self, open: &OpenRun, who: &Opener, e: Error) -> Error {
         let layout = layout::Layout::new(&self.path);
-        let here = place::host();
+        let here = identity::host();
         let Some(holder) = forebay_store::lock::holder(&layout.lock()).filter(|h| h.host != here) else {
             return e;
         };

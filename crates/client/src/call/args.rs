@@ -58,18 +58,6 @@ impl<'a> Arg<'a> {
         arg.check().map(|()| arg)
     }
 
-    /// An array that is only read, its elements `strides` elements apart along each axis.
-    pub fn strided<T: Element>(data: &'a [T], shape: &[u64], strides: &[i64]) -> Result<Arg<'a>> {
-        let (meta, strided) = apart::<T>(data.len(), shape, strides)?;
-        Ok(Arg::Strided(meta, strided, bytemuck::cast_slice(data)))
-    }
-
-    /// An array that may be written, its elements `strides` elements apart along each axis.
-    pub fn strided_mut<T: Element>(data: &'a mut [T], shape: &[u64], strides: &[i64]) -> Result<Arg<'a>> {
-        let (meta, strided) = apart::<T>(data.len(), shape, strides)?;
-        Ok(Arg::StridedMut(meta, strided, bytemuck::cast_slice_mut(data)))
-    }
-
     /// Has its elements travel in that order, whatever that is in which they lie.
     pub(super) fn travel_in(&mut self, order: Order) -> Result<()> {
         let (meta, lies) = match self {
@@ -206,17 +194,6 @@ fn gathered(strided: &Strided, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0; strided.bytes()];
     strided.gather(bytes, &mut out);
     out
-}
-
-/// An array in a slice of `len` elements: the first one where all of them lie within the slice.
-fn apart<T: Element>(len: usize, shape: &[u64], strides: &[i64]) -> Result<(ArrayMeta, Strided)> {
-    let item = size_of::<T>();
-    let shape = Shape::new(shape)?;
-    let bytes: Vec<i64> = strides.iter().map(|s| s.saturating_mul(item as i64)).collect();
-    let back = |(n, s): (&u64, &i64)| (n.saturating_sub(1) as i64).saturating_mul((-*s).max(0));
-    let offset: i64 = shape.extents().iter().zip(&bytes).map(back).fold(0, i64::saturating_add);
-    let strided = Strided::new(item, offset as u64, shape, &bytes, (len * item) as u64)?;
-    Ok(strided.as_array(T::DTYPE, strided.order()))
 }
 
 impl<'a> From<&'a Reference> for Arg<'a> {

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Process, ProcessState, limits};
+use forebay_host::{Process, ProcessState, rlimits};
 use forebay_link::call::NotLetIn;
 use forebay_link::standing;
 use forebay_types::directory::ServerInfo;
@@ -202,7 +202,7 @@ impl Inner {
             teller.tell(made.map(Arc::new));
         };
         if let Err(e) = std::thread::Builder::new().name("attach".into()).spawn(attach) {
-            let e = limits::no_thread("cannot start the thread that attaches to a server", e);
+            let e = rlimits::no_thread("cannot start the thread that attaches to a server", e);
             teller().tell(Err(Sent::Not(e)));
         }
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
-use forebay_arena::{Block, Doorbell, place};
+use forebay_arena::{Block, Doorbell};
+use forebay_host::identity;
 use forebay_link::call::{self, Arrived, Flusher, NotLetIn, Peek, Receiver, Sender, Target};
 use forebay_link::net::{Address, Fingerprint, Key};
 use forebay_link::pool::Lease;
@@ -175,7 +176,7 @@ fn door(info: &ServerInfo, reach: &Reach) -> Result<Option<(Address, Key)>> {
 impl Connection {
     /// Attaches to a server.
     pub fn attach(info: Arc<ServerInfo>, client: &Client, reach: &Reach) -> Result<Connection, NotLetIn> {
-        let is_near = info.place.is_empty() || info.place == place::here();
+        let is_near = info.place.is_empty() || info.place == identity::here();
         let knock = Knock::at(&info);
         let (sender, receiver) = call::dial(&Target {
             server: &info,

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_arena::process::own_pid;
+use forebay_host::fork::own_pid;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};

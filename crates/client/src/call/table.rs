@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use forebay_arena::place;
+use forebay_host::directories;
 use forebay_link::net::{Key, Network};
 use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
@@ -291,7 +291,7 @@ impl Table {
     /// servers share.
     pub fn reach(&self, server: &ServerInfo) -> Result<Reach> {
         let asked = self.locator.address()?.map(|address| address.host);
-        let local = || place::rendezvous().ok().and_then(|path| Network::read(&path)).map(|n| n.key());
+        let local = || directories::rendezvous().ok().and_then(|path| Network::read(&path)).map(|n| n.key());
         let known = lock(&self.known).key.clone();
         let key = match known {
             // It opens nothing of a server that listens for its own host only.

@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Bell, Direction, Doorbell, Segment, place, process};
+use forebay_arena::{Bell, Direction, Doorbell, Segment, segments};
+use forebay_host::{identity, process, threads};
 use forebay_link::run::RankEnd;
 use forebay_link::silence::OF_STORE;
 use forebay_link::{Message, Stream, Wire};
@@ -58,7 +59,7 @@ pub fn start(far: Far) -> Result<Wire> {
     std::thread::Builder::new()
         .name("fb-relay".into())
         .spawn(move || {
-            process::work_behind();
+            threads::work_behind();
             Relay { far, wire: ours, call: Some(call), line: None, served: None, name: String::new() }.run()
         })
         .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;
@@ -180,7 +181,7 @@ impl Relay {
         let open = OpenRun { path: self.far.name.clone(), ..open.clone() };
         let pid = std::process::id();
         let launched = process::launched(pid);
-        let request = LineRequest::OpenFar { open, host: place::host(), pid, launched, after: None };
+        let request = LineRequest::OpenFar { open, host: identity::host(), pid, launched, after: None };
         let call = self.call.as_mut().ok_or_else(|| Error::internal("no line"))?;
         let hears = |note: &OpeningWaits| {
             // A rank that has left is noticed when it is answered.
@@ -191,7 +192,7 @@ impl Relay {
         // Number of the session and mark of the directory there: ranks here may write two copies of a run.
         let (session, before) = (opened.session.to_string(), format!("run-{}-", opened.run_id));
         let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);
-        let segment = place::segment_name(&["far", &opened.run_id, own]);
+        let segment = segments::name(&["far", &opened.run_id, own]);
         self.name.clone_from(&segment);
         Ok(RunOpened { segment, owner_pid: std::process::id(), far: true, ..opened })
     }
@@ -290,7 +291,7 @@ impl Relay {
     /// The session ends here: the rank learns why, and what it put stays in its segment.
     fn give_up(&mut self, e: &Error) {
         let Some(served) = &mut self.served else { return };
-        let place = place::segment_path(&self.name);
+        let place = segments::path(&self.name);
         let text = format!(
             "{}; what was acknowledged and is not over there stays in shared memory ({})",
             e.text(),

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Segment, place};
+use forebay_arena::{Segment, segments};
+use forebay_host::identity;
 use forebay_link::Stream;
 use forebay_link::run::Up;
 use forebay_link::silence::OF_REST;
@@ -29,31 +30,31 @@ struct Rest {
 
 /// Whether dead programs of this user left anything here.
 pub fn any_rest() -> bool {
-    place::segments("far-").iter().any(|at| !at.segment.creator_lives())
+    segments::found("far-").iter().any(|at| !at.segment.creator_lives())
 }
 
 /// What dead programs of this user left on this host of that run.
 fn rests(run_id: &str) -> Vec<Rest> {
     let stem = format!("far-{run_id}-");
-    let before = place::segment_name(&[&stem]);
-    let rest = |at: place::FoundSegment| {
+    let before = segments::name(&[&stem]);
+    let rest = |at: segments::FoundSegment| {
         let name = at.path.file_name().and_then(|n| n.to_str())?;
         let own = name.strip_prefix(&before)?.to_owned();
         let after = After { session: own.split('-').next()?.parse().ok()?, own };
         (!at.segment.creator_lives()).then_some(Rest { path: at.path, after })
     };
-    place::segments(&stem).into_iter().filter_map(rest).collect()
+    segments::found(&stem).into_iter().filter_map(rest).collect()
 }
 
 /// Frees what dead programs of this user left on this host of runs that had this address before the one of that
 /// number was made there.
 pub fn forget_rests(url: &str, run_id: &str) {
     let stem = format!("far-{run_id}-");
-    let now = place::segment_name(&[&stem]);
-    let is_now = |at: &place::FoundSegment| {
+    let now = segments::name(&[&stem]);
+    let is_now = |at: &segments::FoundSegment| {
         at.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&now))
     };
-    place::segments("far-")
+    segments::found("far-")
         .into_iter()
         .filter(|at| !is_now(at) && at.segment.label().as_deref() == Some(url) && !at.segment.creator_lives())
         .for_each(|at| drop(at.segment.unlink()));
@@ -115,7 +116,7 @@ impl Rest {
             program: "forebay recover".into(),
             elsewhere: far.elsewhere,
         };
-        let (host, pid) = (place::host(), std::process::id());
+        let (host, pid) = (identity::host(), std::process::id());
         let request =
             LineRequest::OpenFar { open, host, pid, launched: None, after: Some(self.after.clone()) };
         let opened: FarOpened = match ask_hearing(&mut call, &request, SETTLING, show) {

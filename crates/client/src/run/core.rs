@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Segment;
-use forebay_arena::signals::Terminations;
+use forebay_host::signals::Terminations;
 use forebay_link::Wire;
 use forebay_types::control::{Ask, Followed, Heads, History, LateErrors, OpenRun, RunOpened, word};
 use forebay_types::record::Record;

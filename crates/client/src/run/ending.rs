@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use forebay_arena::signals::Terminations;
+use forebay_host::signals::Terminations;
 use forebay_types::control::word;
 
 use super::core::Core;

@@ -12,8 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay_arena::process::own_pid;
-use forebay_arena::{Direction, Process, ProcessState};
+use forebay_arena::Direction;
+use forebay_host::fork::own_pid;
+use forebay_host::{Process, ProcessState};
+use forebay_link::silence::{HEART, STILL};
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -30,9 +32,7 @@ const DELETED: u32 = 6;
 const MOVED: u32 = 7;
 
 /// How often the watcher looks at the heart.
-const LOOK: Duration = Duration::from_millis(200);
-/// A heart that is silent for longer is asked after at the kernel.
-const SILENT: Duration = Duration::from_secs(1);
+const LOOK: Duration = HEART;
 
 /// The owner, and why there is none any more.
 struct Owner {
@@ -239,7 +239,7 @@ impl Life {
             return false;
         }
         // Threads of this very process stop only together with it.
-        if self.owns_itself() || silent_since.elapsed() < SILENT {
+        if self.owns_itself() || silent_since.elapsed() < STILL {
             return false;
         }
         let state = self.owner().process.as_ref().map(Process::state);

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
-use forebay_arena::{Direction, Segment, SegmentSpec, place};
+use forebay_arena::{Direction, Segment, SegmentSpec, segments};
+use forebay_host::directories;
+use forebay_link::silence::GREETING;
 use forebay_link::{Message, Wire};
 use forebay_types::control::{OpenRun, OpeningWaits, RunOpened, RunRequest, word};
 use forebay_types::watch::level::WARNING;
@@ -27,8 +29,6 @@ const UP_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=16 << 20;
 const DOWN_BYTES: u64 = 1 << 20;
 /// The least buffer, so that a diagram and a few arrays have room.
 const LEAST_BUFFER: u64 = 1 << 20;
-/// How long the owner may take to greet.
-const GREETING: Duration = Duration::from_millis(1900);
 /// How long it may take to open a run, or to say what the opening waits for: recovery of an earlier session may be
 /// part of it.
 const OPENING: Duration = Duration::from_secs(120);
@@ -150,10 +150,10 @@ pub(super) fn hand_over(wire: &mut Wire, segment: &Segment) -> Result<()> {
 
 fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
     let buffer = open.buffer.max(LEAST_BUFFER).next_multiple_of(4096);
-    place::check_file_name(&opened.segment)?;
+    segments::check_name(&opened.segment)?;
     let spec = SegmentSpec {
         name: opened.segment.clone(),
-        kind: place::kind::RUN,
+        kind: segments::kind::RUN,
         up_bytes: (buffer / 16).next_power_of_two().clamp(*UP_BYTES.start(), *UP_BYTES.end()),
         down_bytes: DOWN_BYTES,
         block_bytes: buffer,
@@ -182,7 +182,7 @@ fn make_segment(opened: &RunOpened, open: &OpenRun) -> Result<Segment> {
 
 /// The file that is the buffer when shared memory had no room for it.
 pub(super) fn lies_on_disk(segment: &Segment) -> Option<&Path> {
-    segment.path().filter(|p| !p.starts_with(place::shm_dir()))
+    segment.path().filter(|p| !p.starts_with(directories::shm_dir()))
 }
 
 /// What to tell people then.
@@ -190,7 +190,7 @@ fn slower(path: &Path) -> String {
     let size = std::fs::metadata(path).map_or(0, |m| m.len());
     format!(
         "{} has no room for the buffer of {} MiB, so it is the file {}: snapshots are slower; make it larger (`docker run --shm-size=...`, `mount -o remount,size=...`) or open the run with a smaller buffer",
-        place::shm_dir().display(),
+        directories::shm_dir().display(),
         size.div_ceil(1 << 20),
         path.display()
     )

@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Segment};
+use forebay_host::environment;
 use forebay_types::control::{Ask, WhenFull, word};
 use forebay_types::record::HeldBlock;
 use forebay_types::{Code, Error, Result};
@@ -20,8 +21,6 @@ use super::core::{Core, say};
 const REFUSAL: Duration = Duration::from_millis(500);
 /// Most overflow segments of a session.
 const OVERFLOWS: usize = 64;
-/// 1: who writes into an array of a snapshot that is over is stopped there.
-const CHECK: &str = "FOREBAY_CHECK";
 
 /// A block with the room it came from.
 #[derive(Debug)]
@@ -68,7 +67,7 @@ impl Rooms {
             refused: None,
             held: Vec::new(),
             lent: Vec::new(),
-            checks: std::env::var(CHECK).is_ok_and(|value| value == "1"),
+            checks: environment::text(environment::CHECK).is_some_and(|value| value == "1"),
             fixed: 0,
             unpublished: 0,
             of_step: 0,

@@ -5,7 +5,7 @@ use super::leftover::{Left, Look, kept_aside, leftovers, lines, unread};
 use super::out::{Out, Unit, bar, bytes};
 use super::partial;
 use forebay::{Code, Elsewhere, Error, Result, in_memory, run_dir, runs_in};
-use forebay_arena::{Process, place};
+use forebay_host::{Process, environment};
 use forebay_store as store;
 use forebay_types::counted;
 use serde_json::json;
@@ -307,8 +307,8 @@ impl Compact {
         let dir = run_dir(&self.run)?;
         existing(&dir)?;
         let (bar, progress) = bar("compacting", Unit::Bytes);
-        let saved =
-            store::compact_with(&dir, place::elsewhere()?, &progress).map_err(|e| who_writes(&dir, e))?;
+        let saved = store::compact_with(&dir, environment::elsewhere()?, &progress)
+            .map_err(|e| who_writes(&dir, e))?;
         bar.finish_and_clear();
         out.either(|| json!({"saved_bytes": saved}), || format!("{}: {} saved", dir.display(), bytes(saved)))
     }
@@ -328,7 +328,7 @@ impl Recover {
     }
 
     fn recover(&self, out: &Out) -> Result<()> {
-        let elsewhere = if self.abandon { Elsewhere::Abandon } else { place::elsewhere()? };
+        let elsewhere = if self.abandon { Elsewhere::Abandon } else { environment::elsewhere()? };
         if let Some(run) = self.run.as_deref().filter(|run| run.contains("://")) {
             let count = forebay::recover_far(run, elsewhere)?;
             return out.either(

@@ -3,7 +3,8 @@
 use super::leftover::{Left, Look, leftovers, lines};
 use super::out::{Out, bytes};
 use forebay::{Code, Error, Result};
-use forebay_arena::{Segment, SegmentSpec, place};
+use forebay_arena::{Segment, SegmentSpec, segments};
+use forebay_host::{directories, sockets};
 use serde_json::json;
 
 /// Shared memory below this is too small for the usual buffer of one process and a second one.
@@ -66,7 +67,7 @@ fn finding(what: &'static str, verdict: Verdict, text: String) -> Finding {
 
 fn shared_memory() -> Finding {
     let what = "shared memory";
-    let dir = place::shm_dir();
+    let dir = directories::shm_dir();
     let stat = match rustix::fs::statvfs(&dir) {
         Ok(stat) => stat,
         Err(e) => {
@@ -95,23 +96,23 @@ fn shared_memory() -> Finding {
 /// Makes a small segment, and takes it away.
 fn tried() -> Result<()> {
     let spec = SegmentSpec {
-        name: place::segment_name(&["doctor", &std::process::id().to_string()]),
-        kind: place::kind::CALL,
+        name: segments::name(&["doctor", &std::process::id().to_string()]),
+        kind: segments::kind::CALL,
         up_bytes: 4096,
         down_bytes: 4096,
         block_bytes: 4096,
         blocks: 1,
     };
     let made = Segment::create(&spec)?;
-    let path = place::segment_path(&spec.name);
+    let path = segments::path(&spec.name);
     drop(made);
     std::fs::remove_file(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
 }
 
 fn runtime() -> Finding {
     let what = "runtime directory";
-    match place::runtime_dir() {
-        Ok(dir) => match place::check_socket_path(&dir.join("server-4194304-4194304.sock")) {
+    match directories::runtime_dir() {
+        Ok(dir) => match sockets::check_socket_path(&dir.join("server-4194304-4194304.sock")) {
             Ok(()) => finding(what, Verdict::Good, dir.display().to_string()),
             Err(e) => finding(what, Verdict::Bad, e.to_string()),
         },
@@ -120,7 +121,7 @@ fn runtime() -> Finding {
 }
 
 fn home() -> Finding {
-    match place::home() {
+    match directories::home() {
         Ok(dir) => finding("home", Verdict::Good, dir.display().to_string()),
         Err(e) => finding("home", Verdict::Mind, format!("{}; it is needed for the network only", e.text())),
     }

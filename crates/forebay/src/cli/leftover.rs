@@ -2,7 +2,7 @@
 
 use super::out::bytes;
 use forebay::Result;
-use forebay_arena::place::{self, FoundSegment};
+use forebay_arena::segments::{self, FoundSegment};
 use forebay_store::catalog::{self, Standing};
 use forebay_store::layout::DirectoryKind;
 use forebay_types::control::word;
@@ -62,7 +62,7 @@ struct SegmentFacts {
 impl SegmentFacts {
     fn of(found: FoundSegment) -> SegmentFacts {
         SegmentFacts {
-            is_of_calls: found.segment.kind() == place::kind::CALL,
+            is_of_calls: found.segment.kind() == segments::kind::CALL,
             run: found.segment.label(),
             home: found.segment.word(word::HOME).load(Ordering::Relaxed),
             bytes: std::fs::metadata(&found.path).map_or(0, |m| m.blocks() * 512),
@@ -268,7 +268,7 @@ impl Left {
 /// All of this user.
 pub fn leftovers(look: Look) -> Vec<Leftover> {
     let (mut asked, mut silent) = (AskedRuns::new(), BTreeSet::new());
-    let dead = place::segments("").into_iter().filter(|found| !found.segment.creator_lives());
+    let dead = segments::found("").into_iter().filter(|found| !found.segment.creator_lives());
     let seen: Vec<SegmentFacts> = dead.map(SegmentFacts::of).collect();
     let leftover = |seen: SegmentFacts| Leftover {
         left: what_is_left(&seen, look, &mut asked, &mut silent),

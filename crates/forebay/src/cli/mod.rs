@@ -29,6 +29,7 @@ mod wait;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, Result, Scalar};
+use forebay_host::environment;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -163,7 +164,7 @@ fn again_in(dir: &std::path::Path, option: &str) -> Result<()> {
             arguments.push(a);
         }
     }
-    let failed = std::process::Command::new(exe).args(arguments).env("FOREBAY_RUNTIME_DIR", dir).exec();
+    let failed = std::process::Command::new(exe).args(arguments).env(environment::RUNTIME_DIR, dir).exec();
     Err(Error::io("cannot start this program again", failed))
 }
 

@@ -83,7 +83,8 @@ struct Letter(PathBuf);
 
 impl Letter {
     fn write(link: &str) -> Result<Letter> {
-        let path = forebay_arena::place::runtime_dir()?.join(format!("open-{}.html", std::process::id()));
+        let path =
+            forebay_host::directories::runtime_dir()?.join(format!("open-{}.html", std::process::id()));
         let fail = |e| Error::io(format!("cannot write {}", path.display()), e);
         // One that a killed command of the same number left is not written into: its mode is unknown.
         match std::fs::remove_file(&path) {

@@ -2,6 +2,7 @@
 
 use super::out::Out;
 use forebay::{Code, Error, Result};
+use forebay_host::environment;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,8 +88,8 @@ sys.exit(main())";
 
 /// The Python that has our package: named by the environment, beside this program, or any.
 fn python() -> PathBuf {
-    if let Some(python) = std::env::var_os("FOREBAY_PYTHON").filter(|p| !p.is_empty()) {
-        return PathBuf::from(python);
+    if let Some(python) = environment::path(environment::PYTHON) {
+        return python;
     }
     let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("python"));
     beside.filter(|p| p.is_file()).unwrap_or_else(|| Path::new("python3").to_owned())

@@ -17,7 +17,9 @@ impl Services {
         // Without an agent nothing is offered, and looking starts none.
         let found = match Client::connect(Locator::at(None)) {
             Ok(client) => client.services()?,
-            Err(e) if e.code() == Code::NoServer && forebay_arena::place::broker().is_none() => Vec::new(),
+            Err(e) if e.code() == Code::NoServer && forebay_host::environment::broker().is_none() => {
+                Vec::new()
+            }
             Err(e) => return Err(e),
         };
         if out.json {

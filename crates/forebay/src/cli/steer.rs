@@ -122,7 +122,7 @@ impl Steer {
         let says = |text: &str| eprintln!("forebay: {text}");
         let done = match far(&self.run)? {
             Some((address, name)) => {
-                let who = format!("{} on {}", who(), forebay_arena::place::host());
+                let who = format!("{} on {}", who(), forebay_host::identity::host());
                 forebay_agent::steer_far(&address, &name, &who, self.verb.act(), wait, &says)?
             }
             None => forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait, &says)?,

@@ -161,7 +161,7 @@ fn left_behind(runtime: &Path, prefix: &str) -> (Vec<String>, Vec<PathBuf>) {
     };
     let sockets = names(runtime, &|n| n.ends_with(".sock"));
     let stem = format!("{prefix}-");
-    let segments = names(&forebay_arena::place::shm_dir(), &|n| n.starts_with(&stem));
+    let segments = names(&forebay_host::directories::shm_dir(), &|n| n.starts_with(&stem));
     let all = sockets.iter().chain(&segments).map(|p| p.display().to_string()).collect();
     (all, segments)
 }
@@ -252,7 +252,7 @@ pub fn signal(pid: u32, name: &str) {
 
 /// The pid of the agent that listens.
 pub fn agent_pid() -> u32 {
-    let socket = forebay_arena::place::agent_socket().unwrap();
+    let socket = forebay_host::sockets::agent_socket().unwrap();
     forebay_link::Wire::connect(&socket, Duration::from_secs(2)).unwrap().peer().pid
 }
 

@@ -10,7 +10,8 @@ use crate::standing;
 use crate::stream::LargePart;
 use crate::watch::{PeerState, Watch};
 use crate::wire::Wire;
-use forebay_arena::{Allocator, Block, Direction, ProcessState, Segment, limits};
+use forebay_arena::{Allocator, Block, Direction, Segment};
+use forebay_host::{ProcessState, rlimits};
 use forebay_types::call::{ARGUMENT_BYTES, PART_BYTES, REPLY_BYTES, RequestId, SLOTS, kind, word};
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
@@ -36,7 +37,7 @@ pub fn room() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
     let machine = machine.clamp(FULL_ROOM, ARGUMENT_BYTES);
-    limits::address_space_left().map_or(machine, |left| machine.min(left / 4).max(LEAST_ROOM))
+    rlimits::address_space_left().map_or(machine, |left| machine.min(left / 4).max(LEAST_ROOM))
 }
 
 /// A link with room for large arguments: as much as the server maps for each client (0: no limit), and as this process

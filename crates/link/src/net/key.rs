@@ -5,7 +5,7 @@
 //! the same on all nodes, elsewhere the file is copied once. All files there are tried, and the
 //! door says which of them is meant, so an address may also be a tunnel or another name of the host.
 
-use forebay_arena::place;
+use forebay_host::directories;
 use forebay_types::control::WIRE_VERSION;
 use forebay_types::{Code, Error, Result};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -202,7 +202,7 @@ impl Network {
 impl Keys {
     /// Those of all rendezvous files in the user's Forebay home.
     pub fn of_home() -> Result<Keys> {
-        Keys::in_dir(&place::home()?)
+        Keys::in_dir(&directories::home()?)
     }
 
     /// Those of all rendezvous files in a directory.

@@ -5,7 +5,8 @@ use super::address::Address;
 use super::key::{BYTES, Bytes, Fingerprint};
 use super::tls;
 use crate::fair::Fair;
-use forebay_arena::{Lent, limits, place};
+use forebay_arena::Lent;
+use forebay_host::{environment, rlimits};
 use forebay_types::{Code, Error, Result};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use rustls::Connection;
@@ -61,7 +62,7 @@ impl NetSocket {
                 Code::Timeout,
                 format!("{address} does not answer; check the address, the network and firewalls"),
             ),
-            _ => match limits::cannot(format!("cannot connect to {address}"), why) {
+            _ => match rlimits::cannot(format!("cannot connect to {address}"), why) {
                 own if own.code() == Code::Full => own,
                 e => Error::new(Code::ServerLost, format!("{address} cannot be reached: {e}")),
             },
@@ -75,7 +76,7 @@ impl NetSocket {
         socket.set_nonblocking(true).map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         // A host that vanishes is noticed also by who only listens.
-        let silence = place::silence()?;
+        let silence = environment::silence()?;
         let failed = |e| Error::io("cannot set up a network connection", e);
         sockopt::set_socket_keepalive(&socket, true).map_err(failed)?;
         sockopt::set_tcp_keepidle(&socket, (silence / 2).max(Duration::from_secs(1))).map_err(failed)?;

@@ -2,7 +2,8 @@
 //! None of it blocks: what cannot be done now is `WouldBlock`.
 
 use crate::net::NetSocket;
-use forebay_arena::{Lent, limits};
+use forebay_arena::Lent;
+use forebay_host::rlimits;
 use forebay_types::{Code, Error};
 use rustix::io::Errno;
 use rustix::net::{
@@ -143,7 +144,7 @@ impl Channel {
             | (Channel::Net(_), _) => self.lost(&format!("broke: {e}")),
             (Channel::Unix(_), _) => {
                 let e = e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
-                limits::cannot("a connection failed", e)
+                rlimits::cannot("a connection failed", e)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay_arena::{Process, ProcessState};
+use forebay_host::{Process, ProcessState};
 use forebay_link::{Frame, Header, Link};
 use forebay_types::{Code, Result};
 use rustix::process::Signal;
@@ -450,7 +450,7 @@ fn other<T: Transport>(play: &str) -> (T::End, Child) {
 
 fn signal(child: &Child, which: Signal) {
     let process = Process::of_pid(child.id()).unwrap();
-    forebay_arena::process::signal(&process, which).unwrap();
+    forebay_host::process::signal(&process, which).unwrap();
 }
 
 fn flooded(id: u64) -> Vec<u8> {

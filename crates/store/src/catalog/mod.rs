@@ -94,7 +94,7 @@ pub use watch::{
 
 use crate::disk::{Disk, Foreign, foreign};
 use crate::layout::{FORMAT, Layout, with_end};
-use forebay_arena::limits;
+use forebay_host::rlimits;
 use forebay_types::{Code, Error, Result};
 use presence::{Anchors, OpenLocks, Presence};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -106,6 +106,8 @@ use std::sync::Arc;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 16384;
+/// How long another writer of the catalog is waited for.
+const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
 /// A catalog that is replaced while it is opened for reading is opened again, so often.
 const TRIES: u32 = 10;
 
@@ -379,7 +381,7 @@ fn writable(path: &Path) -> Result<Connection> {
     let failed = |e| sql_error(&format!("cannot open {}", path.display()), e);
     damaged::spare_log(path)?;
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
-    conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
+    conn.busy_timeout(BUSY).map_err(failed)?;
     conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;
          PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = {}",
@@ -429,7 +431,7 @@ fn open_either(path: &Path) -> Result<(Connection, bool)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     damaged::spare_log(path)?;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
-    conn.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
+    conn.busy_timeout(BUSY).map_err(failed)?;
     // A directory that cannot be written has no room for the log's index; nobody writes there.
     let mut is_fixed = false;
     if let Err(e) = conn.query_row("SELECT count(*) FROM sqlite_master", (), |_| Ok(())) {
@@ -631,7 +633,7 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
     if e.sqlite_error_code() == Some(ErrorCode::CannotOpen)
         && let Some(e) = lacks_descriptors()
     {
-        return limits::cannot(what, e);
+        return rlimits::cannot(what, e);
     }
     let code = match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Code::Full,

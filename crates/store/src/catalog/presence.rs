@@ -5,7 +5,7 @@
 
 use super::{Catalog, sql_error};
 use crate::layout::{SAVED, with_end};
-use forebay_arena::Share;
+use forebay_host::Share;
 use forebay_types::{Code, Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;

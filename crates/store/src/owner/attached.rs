@@ -2,7 +2,7 @@
 
 use super::sink::Sink;
 use crate::catalog::SessionRow;
-use forebay_arena::{Bell, Block, Consumer, Direction, Segment, place};
+use forebay_arena::{Bell, Block, Consumer, Direction, Segment, segments};
 use forebay_types::control::word;
 use forebay_types::record::{HeldBlock, Record};
 use forebay_types::{Code, Error, Result};
@@ -164,7 +164,7 @@ impl Attached {
     /// Removes the names of its segments: nothing in them is needed any more.
     pub fn unlink(&self) {
         // It came as a descriptor, which knows no name; the catalog does.
-        let _ = std::fs::remove_file(place::segment_path(&self.row.segment));
+        let _ = std::fs::remove_file(segments::path(&self.row.segment));
         let _ = self.segment.unlink();
         for s in &self.overflow {
             let _ = s.unlink();

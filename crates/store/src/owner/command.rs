@@ -9,7 +9,8 @@ use super::sink::Sink;
 use super::{Attach, attached::Attached};
 use crate::catalog::{self, OpenAct, SessionRow};
 use crate::site::Site;
-use forebay_arena::{Process, place};
+use forebay_arena::segments;
+use forebay_host::Process;
 use forebay_types::control::{Elsewhere, Resume, RunOpened, word};
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
@@ -164,8 +165,8 @@ impl Intake {
         let mark = mark(self.layout.root());
         // A rank that lives may have one of which a catalog that lost its log knows nothing.
         let segment = |n: u64| {
-            let name = place::segment_name(&["run", &run_id, &n.to_string(), &mark]);
-            (!place::segment_path(&name).exists()).then_some(name)
+            let name = segments::name(&["run", &run_id, &n.to_string(), &mark]);
+            (!segments::path(&name).exists()).then_some(name)
         };
         let (row, is_rid) = self.catalog.transaction(|tx| {
             let row = catalog::open_session(tx, rank, size, &who.program, segment)?;

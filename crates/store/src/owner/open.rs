@@ -21,7 +21,8 @@ use crate::links;
 use crate::lock::Lock;
 use crate::owner::Sink;
 use crate::stepfile::{Manifest, open_manifest};
-use forebay_arena::{Doorbell, place, process};
+use forebay_arena::Doorbell;
+use forebay_host::{environment, threads};
 use forebay_types::control::{Elsewhere, Mode};
 use forebay_types::watch::level::ERROR;
 use forebay_types::{Code, Error, Result};
@@ -90,7 +91,7 @@ impl Default for Options {
             silence: Duration::from_secs(10),
             elsewhere: Elsewhere::Refuse,
             says: None,
-            record: place::recordings(),
+            record: environment::recordings(),
         }
     }
 }
@@ -657,13 +658,13 @@ fn start(
     let threads = Threads {
         drain: thread("fb-drain")
             .spawn(move || {
-                process::work_behind();
+                threads::work_behind();
                 drain.run();
             })
             .map_err(unable)?,
         intake: thread("fb-intake")
             .spawn(move || {
-                process::work_behind();
+                threads::work_behind();
                 intake.run()
             })
             .map_err(unable)?,

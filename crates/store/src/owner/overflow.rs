@@ -7,7 +7,8 @@ use crate::catalog::{self, Ended, SessionRow};
 use crate::disk::Foreign;
 use crate::layout::Layout;
 use crate::site::{Home, Site};
-use forebay_arena::{Direction, Process, Segment, SegmentSpec, place};
+use forebay_arena::{Direction, Segment, SegmentSpec, segments};
+use forebay_host::{Process, directories};
 use forebay_types::control::{Elsewhere, word};
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
@@ -45,7 +46,7 @@ impl Intake {
         if size < LEAST.min(bytes) || size == 0 {
             return None;
         }
-        let segment = self.segment(session, size, place::shm_dir())?;
+        let segment = self.segment(session, size, directories::shm_dir())?;
         self.rooms.overflow += size;
         self.rooms.overflow_high = self.rooms.overflow_high.max(self.rooms.overflow);
         Some(segment)
@@ -68,7 +69,7 @@ impl Intake {
         let n = s.overflow.len() + 1;
         let spec = SegmentSpec {
             name: overflow_name(&self.run_id, &s.row, n),
-            kind: place::kind::OVERFLOW,
+            kind: segments::kind::OVERFLOW,
             up_bytes: 4096,
             down_bytes: 4096,
             block_bytes: size,
@@ -87,7 +88,7 @@ impl Intake {
     /// closed by somebody who did not see them stay, until `elsewhere` gives them up.
     pub(super) fn sweep_segments(&self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         let conn = self.catalog.conn();
-        let (run, over) = (stem(&self.run_id), place::segment_name(&["over", &self.run_id, ""]));
+        let (run, over) = (stem(&self.run_id), segments::name(&["over", &self.run_id, ""]));
         let mut freed = BTreeMap::<u64, u64>::new();
         for path in all_segments(&self.layout) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -159,7 +160,7 @@ pub(super) fn overflow_name(run_id: &str, row: &SessionRow, n: usize) -> String 
 fn overflow_stem(run_id: &str, row: &SessionRow) -> String {
     let session = row.session.to_string();
     let own = row.segment.strip_prefix(&stem(run_id)).unwrap_or(&session);
-    place::segment_name(&["over", run_id, own, ""])
+    segments::name(&["over", run_id, own, ""])
 }
 
 /// The run whose segments these are, when the one here is a copy of it.
@@ -180,7 +181,7 @@ pub(super) fn own_sessions(layout: &Layout, conn: &Connection) -> Result<Vec<Ses
 
 /// Beginning of the names of the ranks' segments.
 fn stem(run_id: &str) -> String {
-    place::segment_name(&["run", run_id, ""])
+    segments::name(&["run", run_id, ""])
 }
 
 /// The session in the name of a segment.
@@ -189,7 +190,7 @@ fn number(name: &str, stem: &str) -> Option<u64> {
 }
 
 fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
-    [place::shm_dir(), layout.root().to_owned()].into_iter().flat_map(|d| super::files(&d))
+    [directories::shm_dir(), layout.root().to_owned()].into_iter().flat_map(|d| super::files(&d))
 }
 
 /// Whether another process that lives made it.
@@ -250,7 +251,7 @@ pub(crate) fn left_by_the_dead(layout: &Layout, run_id: &str) -> Vec<SessionRow>
 
 /// The identity of the run that had its segments made for this very directory, where nothing else tells it any more.
 pub(crate) fn id_left(layout: &Layout) -> Option<String> {
-    let (stem, inode) = (place::segment_name(&["run", ""]), Home::of(layout.root()).inode);
+    let (stem, inode) = (segments::name(&["run", ""]), Home::of(layout.root()).inode);
     all_segments(layout).find_map(|path| {
         let id = path.file_name()?.to_str()?.strip_prefix(&stem)?.split('-').next()?.to_owned();
         let found = Segment::open(&path).ok().filter(|s| !is_used(s))?;
@@ -268,5 +269,5 @@ pub(super) fn left_here(layout: &Layout, run_id: &str) -> impl Iterator<Item = S
 /// A segment by name: in shared memory, or in the run's directory, where it lies when shared
 /// memory is small or used up.
 pub(super) fn find(layout: &Layout, name: &str) -> Result<Segment> {
-    Segment::open(&place::segment_path(name)).or_else(|_| Segment::open(&layout.root().join(name)))
+    Segment::open(&segments::path(name)).or_else(|_| Segment::open(&layout.root().join(name)))
 }

@@ -23,7 +23,8 @@ use crate::catalog::{self, BadLog, Break, Ended, LogFault, SessionRow};
 use crate::layout::{Layout, put_of, step_file, step_of};
 use crate::lock::{Holder, holder};
 use crate::site::{Home, Site};
-use forebay_arena::{Direction, Segment, place};
+use forebay_arena::{Direction, Segment};
+use forebay_host::directories;
 use forebay_types::control::{Elsewhere, word};
 use forebay_types::record::Record;
 use forebay_types::watch::level::{ERROR, WARNING};
@@ -447,7 +448,7 @@ pub fn left_in_memory(dir: &Path) -> Result<InMemory> {
 /// directory, where they lie when shared memory is small or used up. Only those are a copy's, too.
 fn places(layout: &Layout, site: Option<&Site>, here: &Site, is_copy: bool) -> Vec<PathBuf> {
     let made = site.and_then(|s| s.seen(here)).map(Path::to_owned);
-    let memory = made.into_iter().chain([place::shm_dir()]).filter(|_| !is_copy);
+    let memory = made.into_iter().chain([directories::shm_dir()]).filter(|_| !is_copy);
     memory.chain([layout.root().to_owned()]).collect()
 }
 

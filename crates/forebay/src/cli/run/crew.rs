@@ -5,7 +5,7 @@
 //! ties their lives to the thread that started them.
 
 use forebay::{Error, Result};
-use forebay_arena::{Process, place, process};
+use forebay_host::{Process, directories, process, sockets};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -115,7 +115,7 @@ impl Crew {
         known.status = Some(status);
         if let Role::Server(_) = part {
             // It may have been killed.
-            let _ = place::runtime_dir().map(|dir| place::sweep_sockets(&dir));
+            let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
         }
         known.restarts
     }

@@ -15,6 +15,7 @@ use super::out::Out;
 use crew::{Crew, Event, Role, is_in_the_foreground, status_of};
 use forebay::call::Client;
 use forebay::{Code, Error, Result};
+use forebay_host::environment;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use std::process::ExitStatus;
@@ -98,14 +99,14 @@ impl Run {
     fn variables(&self, rank: u32) -> Vec<(&'static str, String)> {
         let mut variables = Vec::new();
         if self.ranks > 1 {
-            variables.push(("FOREBAY_RANK", rank.to_string()));
-            variables.push(("FOREBAY_RANKS", self.ranks.to_string()));
+            variables.push((environment::RANK, rank.to_string()));
+            variables.push((environment::RANKS, self.ranks.to_string()));
         }
-        if !self.servers.is_empty() && std::env::var_os("FOREBAY_PATIENCE").is_none() {
-            variables.push(("FOREBAY_PATIENCE", PATIENCE.to_owned()));
+        if !self.servers.is_empty() && !environment::is_set(environment::PATIENCE) {
+            variables.push((environment::PATIENCE, PATIENCE.to_owned()));
         }
-        if let (None, Ok(exe)) = (std::env::var_os("FOREBAY_EXE"), std::env::current_exe()) {
-            variables.push(("FOREBAY_EXE", exe.display().to_string()));
+        if let (false, Ok(exe)) = (environment::is_set(environment::EXE), std::env::current_exe()) {
+            variables.push((environment::EXE, exe.display().to_string()));
         }
         variables
     }

@@ -18,7 +18,7 @@ pub struct Tied {
 impl Tied {
     /// Does it.
     pub fn run(&self) -> Result<()> {
-        forebay_arena::process::stop_with_parent(self.parent)?;
+        forebay_host::parent::stop_with_parent(self.parent)?;
         let failed = Command::new(&self.command[0]).args(&self.command[1..]).exec();
         eprintln!(
             "{}",

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(e.code(), Code::Full);
         let limit = getrlimit(Resource::Nofile).current.map_or("none".to_owned(), |n| n.to_string());
         assert!(e.text().contains(&limit) && e.text().contains("ulimit -n"), "{e}");
-        assert!(e.text().contains(&format!("process {} (forebay_arena-", std::process::id())), "{e}");
+        assert!(e.text().contains(&format!("process {} (forebay_host-", std::process::id())), "{e}");
         assert_eq!(cannot("cannot read", Errno::IO).code(), Code::Io);
     }
 }

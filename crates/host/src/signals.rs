@@ -6,9 +6,8 @@
 //! after the first ends the process at once, as it would without us; what comes sooner is the same one
 //! (a launcher passes on what the whole group got already, Open MPI's after a second). In a child of `fork` it ends the child.
 
+use crate::ffi::{self, OnTerm};
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -61,66 +60,34 @@ impl Drop for Terminations {
         if *count > 0 || FIRST.load(Ordering::Acquire) != 0 || !is_ours() {
             return;
         }
-        set(libc::SIG_DFL);
+        ffi::set_on_term(OnTerm::End);
         if FIRST.load(Ordering::Acquire) != 0 {
             // It came in the very moment: nobody has seen it.
-            // SAFETY: sends a signal to this thread.
-            unsafe { libc::raise(libc::SIGTERM) };
+            ffi::raise_term();
         }
     }
 }
 
 /// Takes the signal if it would end the process, or is taken still.
 fn take() -> Option<()> {
-    let now = disposition()?;
-    if now.sa_sigaction != libc::SIG_DFL && !is_ours() {
+    if !ffi::is_on_term(OnTerm::End)? && !is_ours() {
         return None;
     }
-    if now_ms().saturating_sub(FIRST.load(Ordering::Acquire)) >= ONE_MS {
+    if ffi::monotonic_ms().saturating_sub(FIRST.load(Ordering::Acquire)) >= ONE_MS {
         FIRST.store(0, Ordering::Release);
     }
-    // SAFETY: asks for a number.
-    TAKER.store(unsafe { libc::getpid() }, Ordering::Release);
-    set(handler()).then_some(())
-}
-
-fn handler() -> libc::sighandler_t {
-    note as extern "C" fn(c_int) as *const () as libc::sighandler_t
+    TAKER.store(ffi::getpid(), Ordering::Release);
+    ffi::set_on_term(OnTerm::Call(note)).then_some(())
 }
 
 fn is_ours() -> bool {
-    disposition().is_some_and(|now| now.sa_sigaction == handler())
+    ffi::is_on_term(OnTerm::Call(note)).unwrap_or(false)
 }
 
-/// What is set for the signal.
-fn disposition() -> Option<libc::sigaction> {
-    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks only, into memory of the right type; all zero is a value of it.
-    unsafe { (libc::sigaction(libc::SIGTERM, ptr::null(), now.as_mut_ptr()) == 0).then(|| now.assume_init()) }
-}
-
-/// Sets it; fit for use in a handler.
-fn set(to: libc::sighandler_t) -> bool {
-    // SAFETY: all zero is a value of the type: no flags, no signals held back.
-    let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
-    action.sa_sigaction = to;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the default, or our handler, which uses nothing but atomics and calls that a handler may make.
-    unsafe { libc::sigaction(libc::SIGTERM, &action, ptr::null_mut()) == 0 }
-}
-
-fn now_ms() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes into memory of the right type; a handler may call it.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    (now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000).max(1)
-}
-
+/// The handler: it uses nothing but atomics and calls that a handler may make.
 extern "C" fn note(_signal: c_int) {
-    // SAFETY: asks for a number; a handler may.
-    let here = unsafe { libc::getpid() };
-    if here == TAKER.load(Ordering::Acquire) {
-        let now = now_ms();
+    if ffi::getpid() == TAKER.load(Ordering::Acquire) {
+        let now = ffi::monotonic_ms();
         match FIRST.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 CAME.fetch_add(1, Ordering::AcqRel);
@@ -130,7 +97,7 @@ extern "C" fn note(_signal: c_int) {
             Err(_) => {}
         }
     }
-    set(libc::SIG_DFL);
-    // SAFETY: sends a signal to this thread; it is held back until this handler returns.
-    unsafe { libc::raise(libc::SIGTERM) };
+    ffi::set_on_term(OnTerm::End);
+    // It is held back until this handler returns.
+    ffi::raise_term();
 }
