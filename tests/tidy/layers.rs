@@ -234,3 +234,16 @@ fn who_calls_and_who_is_called_do_not_ask_by_which_way() {
     }
     judge("one way of calls is as good as the other", breaches);
 }
+
+#[test]
+fn descriptors_are_waited_for_in_one_place() {
+    let home = "crates/host/src/wait.rs";
+    let product = files().iter().filter(|f| f.is(&["rs"]) && f.path.contains("/src/") && f.path != home);
+    let mut breaches = Vec::new();
+    for file in product.filter(|f| f.path.starts_with("crates/") || f.path.starts_with("bindings/")) {
+        for (number, line) in file.lines().filter(|(_, line)| crate::tree::has_word(line, "PollFd")) {
+            breaches.push(format!("{}:{number} `{}`: use {home}", file.path, line.trim()));
+        }
+    }
+    judge("signals, deadlines and errors of waiting are dealt with once:", breaches);
+}

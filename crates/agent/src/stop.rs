@@ -1,9 +1,9 @@
 //! The word that ends all threads of an owner: once given, never taken back, and everybody who
 //! sleeps on a descriptor wakes by it.
 
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Error, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,16 +45,7 @@ impl Stop {
     /// Sleeps until `fd` can be read (or has ended), the word is given, or the time is over. Says
     /// whether `fd` is ready.
     pub fn wait(&self, fd: BorrowedFd, timeout: Option<Duration>) -> Result<bool> {
-        let timeout =
-            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-        let mut fds = [
-            PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::RDHUP),
-            PollFd::from_borrowed_fd(self.event.as_fd(), PollFlags::IN),
-        ];
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => Ok(!fds[0].revents().is_empty()),
-            Err(Errno::INTR) => Ok(false),
-            Err(e) => Err(Error::io("cannot wait for a connection", e)),
-        }
+        let fds = [(fd, PollFlags::IN | PollFlags::RDHUP), (self.event.as_fd(), PollFlags::IN)];
+        wait::among(fds, timeout).map(|[ready, _]| !ready.is_empty())
     }
 }

@@ -8,10 +8,9 @@
 //! a reader as long as somebody may ring, so nobody gets SIGPIPE.
 
 use forebay_host::rlimits;
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -62,9 +61,7 @@ impl Doorbell {
 
     /// Whether it was rung since it was cleared.
     pub fn is_rung(&self) -> bool {
-        let mut fds = [PollFd::new(self, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+        !wait::now(self, PollFlags::IN).is_empty()
     }
 
     /// Forgets past rings; call it on waking, before looking for news.
@@ -76,19 +73,9 @@ impl Doorbell {
     /// Sleeps until it is rung or the deadline is over, for who waits for nothing else; says whether it was
     /// rung, and clears it.
     pub fn wait(&self, deadline: Option<Instant>) -> Result<bool> {
-        loop {
-            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let timeout =
-                left.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-            match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], timeout.as_ref()) {
-                Ok(rung) => {
-                    self.clear();
-                    return Ok(rung > 0);
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::io("cannot wait for a doorbell", e)),
-            }
-        }
+        let rung = wait::until(self, PollFlags::IN, deadline)?;
+        self.clear();
+        Ok(rung)
     }
 }
 

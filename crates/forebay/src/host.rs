@@ -12,16 +12,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_host::fork::own_pid;
+use forebay_host::wait::{self, PollFlags};
 use forebay_server::{Body, Running, Server};
 use forebay_types::directory::Load;
 use forebay_types::{Code, Error, Result, Signature};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::calls::locator;
 
 /// How often a language is asked whether a signal came.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: SLICE.as_nanos() as i64 };
 const SLICE: Duration = Duration::from_millis(100);
 
 /// A server from its making to its end.
@@ -134,22 +133,17 @@ impl Host {
     }
 
     fn wait(&self, signals: &Signals) -> Result<()> {
-        let stopping = PollFd::new(&self.stopping, PollFlags::IN);
+        let stopping = (self.stopping.as_fd(), PollFlags::IN);
         loop {
-            let found = match signals {
-                Signals::Event(event) => poll(
-                    &mut [stopping.clone(), PollFd::from_borrowed_fd(event.as_fd(), PollFlags::IN)],
-                    None,
-                ),
+            let came = match signals {
+                Signals::Event(event) => wait::any([stopping, (event.as_fd(), PollFlags::IN)], None),
                 Signals::Check(check) => {
                     check()?;
-                    poll(&mut [stopping.clone()], Some(&LOOK))
+                    wait::any([stopping], Some(SLICE))
                 }
             };
-            match found {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(e) => return Err(Error::io("cannot wait for the end of the server", e)),
+            if came?.iter().any(|ready| !ready.is_empty()) {
+                return Ok(());
             }
         }
     }

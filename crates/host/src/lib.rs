@@ -24,6 +24,7 @@ mod share;
 pub mod signals;
 pub mod sockets;
 pub mod threads;
+pub mod wait;
 
 pub use process::{Process, ProcessState};
 pub use share::Share;

@@ -1,10 +1,10 @@
 //! Where control connections arrive: a Unix socket of this user alone.
 
 use crate::greeting;
-use crate::wire::{Wire, check_user, poll_for};
+use crate::wire::{Wire, check_user};
 use forebay_host::sockets;
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Code, Error, Result};
-use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::ErrorKind::WouldBlock;
@@ -72,7 +72,7 @@ impl Listener {
                     return Ok(Some(Incoming { stream }));
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                    if !poll_for(self.socket.as_fd(), PollFlags::IN, deadline)? {
+                    if !wait::until(self.socket.as_fd(), PollFlags::IN, deadline)? {
                         return Ok(None);
                     }
                 }
@@ -88,7 +88,7 @@ impl Listener {
                         Some(Ok(refused)) => return Err(refused),
                         // The system says so even where nobody waits.
                         Some(Err(WouldBlock)) => {
-                            if !poll_for(self.socket.as_fd(), PollFlags::IN, deadline)? {
+                            if !wait::until(self.socket.as_fd(), PollFlags::IN, deadline)? {
                                 return Ok(None);
                             }
                         }

@@ -15,9 +15,9 @@ use crate::stream::{
 };
 use forebay_host::process::go_on_or_end;
 use forebay_host::sockets::{self, SocketPeer};
+use forebay_host::wait::{self, PollFlags};
 use forebay_host::{Process, ProcessState, rlimits};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -425,7 +425,7 @@ impl Wire {
             if let Some(message) = self.read_now()? {
                 return Ok(Some(message));
             }
-            if !poll_for(self.stream.as_fd(), PollFlags::IN, deadline)? {
+            if !wait::until(self.stream.as_fd(), PollFlags::IN, deadline)? {
                 return Ok(None);
             }
         }
@@ -462,7 +462,7 @@ fn write<T: Serialize + ?Sized>(
         if begun && sender.flush()? {
             return Ok(());
         }
-        if !poll_for(sender.as_fd(), PollFlags::OUT, Some(deadline))? {
+        if !wait::until(sender.as_fd(), PollFlags::OUT, Some(deadline))? {
             return Err(Error::new(Code::Timeout, "the other side does not read; is it stopped?"));
         }
     }
@@ -531,31 +531,9 @@ fn silent(process: Option<Process>, timeout: Duration) -> Error {
     Error::new(Code::Timeout, text)
 }
 
-/// Waits until a descriptor is ready or the deadline is over; says which. An end of the
-/// connection counts as ready.
-pub(crate) fn poll_for(fd: BorrowedFd, events: PollFlags, deadline: Option<Instant>) -> Result<bool> {
-    loop {
-        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        let timeout = left.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-        match poll(&mut [PollFd::from_borrowed_fd(fd, events)], timeout.as_ref()) {
-            Ok(0) => return Ok(false),
-            Ok(_) => return Ok(true),
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(Error::io("cannot wait for a connection", e)),
-        }
-    }
-}
-
 /// Whether the other end of a socket is closed.
 pub fn hung_up(fd: BorrowedFd) -> bool {
-    let mut one = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match poll(&mut one, Some(&now)) {
-        Ok(n) if n > 0 => {
-            one[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
-        }
-        _ => false,
-    }
+    wait::now(fd, PollFlags::RDHUP).intersects(wait::ENDS)
 }
 
 /// Only processes of this user are spoken to.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use forebay_host::wait::{self, PollFlags};
 use forebay_link::call::Accepted;
 use forebay_link::wire::FIRST_ASK;
 use forebay_link::{Listener, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::peer::{Peer, lock};
 use crate::poller::ClientEntry;
@@ -40,16 +40,13 @@ pub(crate) fn run(shared: Arc<Shared>, listener: Listener) {
 
 /// Waits for a client; says whether the server goes on.
 fn somebody_comes(shared: &Shared, listener: &Listener) -> bool {
-    let mut fds = [
-        PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
-        PollFd::from_borrowed_fd(shared.farewell.as_fd(), PollFlags::IN),
-    ];
+    let fds = [(listener.as_fd(), PollFlags::IN), (shared.farewell.as_fd(), PollFlags::IN)];
     while !shared.stopping() {
-        match poll(&mut fds, None) {
+        match wait::among(fds, None) {
+            Ok([a, b]) if a.is_empty() && b.is_empty() => {}
             Ok(_) => return !shared.stopping(),
-            Err(rustix::io::Errno::INTR) => {}
             Err(e) => {
-                *lock(&shared.trouble) = Some(Error::io("cannot wait for clients", e));
+                *lock(&shared.trouble) = Some(e);
                 shared.nap(Duration::from_millis(50));
             }
         }

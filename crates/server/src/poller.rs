@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use forebay_arena::Spin;
+use forebay_host::wait::{self, PollFlags};
 use forebay_link::call::{Arrived, Receiver};
 use forebay_link::{Frame, QuickMap};
 use forebay_types::call::kind;
-use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::AsFd;
 
 use crate::parked::{PARKED, ParkedRequest};
 use crate::peer::Peer;
@@ -335,11 +336,10 @@ impl Poller {
 
     /// Sleeps until the doorbell rings or something comes over the network; says whether it has rung.
     fn sleep(&self, shared: &Shared) -> bool {
-        let mut fds = vec![PollFd::new(&shared.doorbell, PollFlags::IN)];
+        let bell = std::iter::once(shared.doorbell.as_fd());
         let sockets = self.entries.iter().filter(|e| !e.peer.is_gone()).filter_map(|e| e.receiver.interest());
-        fds.extend(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let _ = poll(&mut fds, None);
-        let rung = !fds[0].revents().is_empty();
+        let found = wait::any(bell.chain(sockets).map(|fd| (fd, PollFlags::IN)), None);
+        let rung = found.is_ok_and(|ready| !ready[0].is_empty());
         if rung {
             shared.doorbell.clear();
         }

@@ -10,13 +10,13 @@ use crate::lock::lock;
 use crate::owner::Session;
 use crate::service::Shared;
 use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, segments};
+use forebay_host::wait::{self, PollFlags};
 use forebay_link::run::{News, StoreEnd};
 use forebay_link::silence::OF_RANK;
 use forebay_link::{Stream, Wire};
 use forebay_types::control::{RunOpened, word};
 use forebay_types::line::{FarAttached, Measures};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -256,16 +256,12 @@ impl<'a> Proxy<'a> {
         bell.prepare_sleep();
         if !self.end.has_news() {
             let out = if line.waiting() > 0 { PollFlags::OUT } else { PollFlags::empty() };
-            let mut fds = [
-                PollFd::new(&self.event, PollFlags::IN),
-                PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out),
-                PollFd::from_borrowed_fd(self.shared.stop.as_fd(), PollFlags::IN),
+            let fds = [
+                (self.event.as_fd(), PollFlags::IN),
+                (line.as_fd(), PollFlags::IN | out),
+                (self.shared.stop.as_fd(), PollFlags::IN),
             ];
-            let pause = Timespec { tv_sec: 0, tv_nsec: self.end.pause().subsec_nanos().into() };
-            match poll(&mut fds, Some(&pause)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::io("cannot wait for a line", e)),
-            }
+            wait::among(fds, Some(self.end.pause()))?;
         }
         bell.cancel_sleep();
         self.event.clear();

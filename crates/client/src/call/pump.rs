@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use forebay_arena::{Doorbell, Spin};
+use forebay_host::wait::{self, PollFlags};
 use forebay_link::standing;
 use forebay_types::Result;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
 
 use super::connection::Connection;
 use super::lead::{LOOK, Lead, Lookout};
@@ -140,16 +141,16 @@ impl Lookout for Servers {
             return;
         }
         let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()).min(LOOK));
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let busy: Vec<&Arc<Connection>> = round.busy().collect();
-        let mut fds = vec![PollFd::new(&self.doorbell, PollFlags::IN)];
-        fds.extend(busy.iter().map(|c| c.socket()).map(|(fd, events)| PollFd::from_borrowed_fd(fd, events)));
-        let woken = poll(&mut fds, Some(&timeout)).unwrap_or(0) > 0;
-        if !fds[0].revents().is_empty() {
+        let bell = std::iter::once((self.doorbell.as_fd(), PollFlags::IN));
+        let found = wait::any(bell.chain(busy.iter().map(|c| c.socket())), Some(left)).unwrap_or_default();
+        let is_rung = found.first().is_some_and(|rung| !rung.is_empty());
+        if is_rung {
             self.doorbell.clear();
         }
-        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let looks = !woken || fds[1..].iter().any(|fd| fd.revents().intersects(ends));
+        let sockets = found.get(1..).unwrap_or_default();
+        let woken = is_rung || sockets.iter().any(|ready| !ready.is_empty());
+        let looks = !woken || sockets.iter().any(|ready| ready.intersects(wait::ENDS));
         round.looks = looks;
     }
 

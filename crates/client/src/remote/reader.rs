@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
+use forebay_host::wait::{self, PollFlags};
 use forebay_link::frame::{Header, kind as frame};
 use forebay_link::silence::OF_ANSWER;
 use forebay_link::stream::{NoPlace, Received};
@@ -14,7 +15,6 @@ use forebay_types::line::{LineRequest, kind};
 use forebay_types::reading::{MORE, Question, Wanted, take_array, take_rows};
 use forebay_types::record::Cell;
 use forebay_types::{ArrayMeta, Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 
 use super::relay::{Far, ask};
@@ -245,11 +245,9 @@ impl FarReader {
                 (heard, come) = (Instant::now(), line.received());
             }
             let out = if gone { PollFlags::empty() } else { PollFlags::OUT };
-            let slice = Timespec { tv_sec: 0, tv_nsec: SLICE.subsec_nanos().into() };
-            match poll(&mut [PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out)], Some(&slice)) {
-                Ok(0) => self.interrupted()?,
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::io("cannot wait for an answer", e)),
+            let [ready] = wait::among([(line.as_fd(), PollFlags::IN | out)], Some(SLICE))?;
+            if ready.is_empty() {
+                self.interrupted()?;
             }
             if heard.elapsed() > OF_ANSWER {
                 let text = format!("{} has not answered for {} s", self.far.url, OF_ANSWER.as_secs());

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Doorbell, Segment, segments};
+use forebay_host::wait::{self, PollFlags};
 use forebay_host::{identity, process, threads};
 use forebay_link::run::RankEnd;
 use forebay_link::silence::OF_STORE;
@@ -19,7 +20,6 @@ use forebay_link::{Message, Stream, Wire};
 use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
 use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -307,16 +307,12 @@ impl Served {
         self.bell.prepare_sleep();
         if !self.end.pending() {
             let out = if line.waiting() > 0 { PollFlags::OUT } else { PollFlags::empty() };
-            let mut fds = [
-                PollFd::new(&self.event, PollFlags::IN),
-                PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN | out),
-                PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN | PollFlags::RDHUP),
+            let fds = [
+                (self.event.as_fd(), PollFlags::IN),
+                (line.as_fd(), PollFlags::IN | out),
+                (wire.as_fd(), PollFlags::IN | PollFlags::RDHUP),
             ];
-            let pause = Timespec { tv_sec: 0, tv_nsec: self.end.pause().subsec_nanos().into() };
-            match poll(&mut fds, Some(&pause)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::io("cannot wait for a line", e)),
-            }
+            wait::among(fds, Some(self.end.pause()))?;
         }
         self.bell.cancel_sleep();
         self.event.clear();

@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::Direction;
 use forebay_host::fork::own_pid;
+use forebay_host::wait::{self, PollFlags};
 use forebay_host::{Process, ProcessState};
 use forebay_link::silence::{HEART, STILL};
 use forebay_types::control::word;
 use forebay_types::{Code, Error, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::core::Core;
 
@@ -316,17 +317,11 @@ fn watch(core: &Arc<Core>, mut socket: OwnedFd, stop: &OwnedFd) {
 /// Sleeps a while; says whether the owner's side of the connection is closed, as it is taken to be when
 /// the kernel cannot tell, and whether we are to stop.
 fn hear(socket: BorrowedFd, stop: BorrowedFd) -> (bool, bool) {
-    let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
-    let mut fds = [
-        PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::RDHUP),
-        PollFd::from_borrowed_fd(stop, PollFlags::IN),
-    ];
-    match poll(&mut fds, Some(&pause)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        Err(_) => return (true, false),
+    let fds = [(socket, PollFlags::IN | PollFlags::RDHUP), (stop, PollFlags::IN)];
+    match wait::among(fds, Some(LOOK)) {
+        Ok([owner, stop]) => (owner.intersects(wait::ENDS), !stop.is_empty()),
+        Err(_) => (true, false),
     }
-    let closed = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
-    (fds[0].revents().intersects(closed), !fds[1].revents().is_empty())
 }
 
 /// The owner is dead: the connection to its successor, or none, and the session is lost.

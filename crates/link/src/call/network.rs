@@ -10,9 +10,9 @@ use crate::standing;
 use crate::stream::{Flusher, Heard, LargePart, Received, Stream, StreamReceiver, StreamSender};
 use crate::watch::{PeerState, hung_up};
 use forebay_arena::Block;
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::call::{BODY_APART, PART_BYTES, RequestId, SLOTS, kind};
 use forebay_types::{Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -154,9 +154,7 @@ impl Sender {
         self.sender.send(header, &[body], parts, |socket| {
             standing::leave();
             if let Some(socket) = socket {
-                let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::OUT)];
-                let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-                let _ = poll(&mut fds, Some(&look));
+                let _ = wait::among([(socket, PollFlags::IN | PollFlags::OUT)], Some(LOOK));
             }
             idle()
         })

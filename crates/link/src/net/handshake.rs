@@ -22,10 +22,10 @@ use super::tls::{self, Identity};
 use crate::frame::{Header, kind};
 use crate::greeting::{Peer, check_version};
 use crate::stream::{Channel, NoPlace, STRANGER, Stream};
-use crate::wire::{Failure, Message, poll_for};
+use crate::wire::{Failure, Message};
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::control::WIRE_VERSION;
 use forebay_types::{Code, Error, Result};
-use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -150,7 +150,7 @@ fn attempt(
                 return Ok(Some((stream, peer, key)));
             }
             Ok(Step::Wait(flags)) => {
-                if !poll_for(handshake.as_fd(), flags, Some(deadline))? {
+                if !wait::until(handshake.as_fd(), flags, Some(deadline))? {
                     return Err(Error::new(
                         Code::Timeout,
                         "the other side accepted the connection and did not greet; is it stopped, or no Forebay?",

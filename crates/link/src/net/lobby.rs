@@ -7,8 +7,8 @@ use super::key::Key;
 use super::socket::NetSocket;
 use super::tls::Identity;
 use crate::wire::Wire;
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Code, Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -96,11 +96,8 @@ impl Lobby {
             // A connection that says nothing is no news: it goes without a word.
             self.waiting.retain(|s| now - s.since < PATIENCE);
             let oldest = self.waiting.front().map(|s| s.since + PATIENCE);
-            let Some((stopped, newcomer, ready)) =
-                self.sleep(stop, [deadline, oldest].into_iter().flatten().min())?
-            else {
-                continue;
-            };
+            let (stopped, newcomer, ready) =
+                self.sleep(stop, [deadline, oldest].into_iter().flatten().min())?;
             for index in ready.into_iter().rev() {
                 if let Some(wire) = self.step(index)? {
                     return Ok(Some(wire));
@@ -116,25 +113,16 @@ impl Lobby {
     }
 
     /// Waits; whether to stop, whether somebody knocks, and who goes on.
-    #[allow(clippy::type_complexity)]
-    fn sleep(
-        &self,
-        stop: Option<BorrowedFd>,
-        until: Option<Instant>,
-    ) -> Result<Option<(bool, bool, Vec<usize>)>> {
-        let left = until.map(|u| u.saturating_duration_since(Instant::now()));
-        let timeout = left.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
-        fds.extend(self.waiting.iter().map(|s| PollFd::from_borrowed_fd(s.handshake.as_fd(), s.wants)));
-        fds.extend(stop.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(None),
-            Err(e) => return Err(Error::io("cannot wait for connections", e)),
-        }
-        let is = |i: usize| !fds[i].revents().is_empty();
+    fn sleep(&self, stop: Option<BorrowedFd>, until: Option<Instant>) -> Result<(bool, bool, Vec<usize>)> {
+        let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+        let strangers = self.waiting.iter().map(|s| (s.handshake.as_fd(), s.wants));
+        let all = std::iter::once((self.listener.as_fd(), PollFlags::IN))
+            .chain(strangers)
+            .chain(stop.map(|fd| (fd, PollFlags::IN)));
+        let found = wait::any(all, left)?;
+        let is = |i: usize| !found[i].is_empty();
         let ready = (0..self.waiting.len()).filter(|i| is(i + 1)).collect();
-        Ok(Some((stop.is_some() && is(fds.len() - 1), is(0), ready)))
+        Ok((stop.is_some() && is(found.len() - 1), is(0), ready))
     }
 
     /// Goes on with one of them; it leaves when it is through, or refused.

@@ -3,8 +3,8 @@
 use super::sender::StreamSender;
 use crate::lock;
 use forebay_arena::Doorbell;
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Error, Result};
-use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,13 +61,10 @@ impl Drop for Flusher {
 fn run(shared: &Shared) {
     let mut senders: Vec<StreamSender> = Vec::new();
     while !shared.stop.load(Ordering::SeqCst) {
-        let mut fds = vec![PollFd::new(&shared.doorbell, PollFlags::IN)];
-        fds.extend(senders.iter().map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::OUT)));
-        let _ = poll(&mut fds, None);
-        let rung = !fds[0].revents().is_empty();
-        let ready: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(fds);
-        let mut turn = ready.into_iter();
+        let bell = std::iter::once((shared.doorbell.as_fd(), PollFlags::IN));
+        let found = wait::any(bell.chain(senders.iter().map(|s| (s.as_fd(), PollFlags::OUT))), None);
+        let mut turn = found.unwrap_or_default().into_iter().map(|ready| !ready.is_empty());
+        let rung = turn.next().unwrap_or(false);
         // Gone, or lost: both are done.
         senders.retain(|s| !turn.next().unwrap_or(false) || matches!(s.flush(), Ok(false)));
         if rung {

@@ -22,10 +22,9 @@ use crate::frame::{Frame, Header};
 use crate::link::Link;
 use crate::net::NetSocket;
 use crate::pool::{Lease, Pool};
-use crate::wire::poll_for;
 use forebay_arena::{Block, Spin};
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Code, Error, Result};
-use rustix::event::PollFlags;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -197,7 +196,7 @@ impl Stream {
     /// Sends everything, waiting until the deadline.
     pub fn flush_until(&self, deadline: Instant) -> Result<()> {
         while !self.flush()? {
-            if !poll_for(self.as_fd(), PollFlags::OUT, Some(deadline))? {
+            if !wait::until(self.as_fd(), PollFlags::OUT, Some(deadline))? {
                 return Err(Error::new(Code::Timeout, "the other side does not read; is it stopped?"));
             }
         }
@@ -207,7 +206,7 @@ impl Stream {
     /// Waits until something has come, or the deadline; says whether something has.
     pub fn wait_until(&mut self, deadline: Instant, place: &mut impl Place) -> Result<bool> {
         while !self.receiver.pending(place) {
-            if !poll_for(self.as_fd(), PollFlags::IN, Some(deadline))? {
+            if !wait::until(self.as_fd(), PollFlags::IN, Some(deadline))? {
                 return Ok(false);
             }
         }
@@ -282,7 +281,7 @@ impl Link for PooledStream {
             let (receiver, pool) = (&mut self.stream.receiver, &mut self.pool);
             let Some(since) = self.stream.spin.poll(&mut || receiver.pending(pool)) else { return Ok(true) };
             let flags = if self.sender().waits() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            let ready = poll_for(self.stream.as_fd(), flags, deadline)?;
+            let ready = wait::until(self.stream.as_fd(), flags, deadline)?;
             self.stream.spin.slept(since.elapsed());
             if !ready {
                 return Ok(self.pending());

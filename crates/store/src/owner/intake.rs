@@ -16,11 +16,12 @@ use crate::disk::Disk;
 use crate::layout::Layout;
 use crate::stepfile::SPARE;
 use forebay_arena::Doorbell;
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::control::word;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use forebay_types::{Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -435,13 +436,13 @@ impl Intake {
             }
         }
         if !pending {
-            let mut fds = [PollFd::new(&self.ends.doorbell, PollFlags::IN)];
             let again = self.machine.wake().map(|at| at.saturating_sub(self.began.elapsed()));
             let beat = (!self.attached.is_empty()).then_some(BEAT);
             let declared = self.declared.map(|at| at.saturating_duration_since(Instant::now()));
             let timeout = again.into_iter().chain(beat).chain(declared).min();
-            let timeout = timeout.map(|t| Timespec { tv_sec: 0, tv_nsec: t.min(BEAT).subsec_nanos() as _ });
-            let idle = poll(&mut fds, timeout.as_ref()) == Ok(0);
+            let doorbell = (self.ends.doorbell.as_fd(), PollFlags::IN);
+            let found = wait::among([doorbell], timeout.map(|t| t.min(BEAT)));
+            let idle = found.is_ok_and(|[rung]| rung.is_empty());
             if idle && self.logged > QUIET_LOG {
                 self.move_log();
             }

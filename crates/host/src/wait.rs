@@ -1,0 +1,91 @@
+//! Sleeping until a descriptor is ready: the one place that calls `poll`.
+
+use forebay_types::{Error, Result};
+use rustix::event::{PollFd, Timespec, poll};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+pub use rustix::event::PollFlags;
+
+/// Its end, in whatever way.
+pub const ENDS: PollFlags =
+    PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR).union(PollFlags::NVAL);
+
+/// What each of some descriptors is ready for, once one is or the time is over; a signal may end it before. Without a
+/// time it waits for ever.
+pub fn any<'a>(
+    of: impl IntoIterator<Item = (BorrowedFd<'a>, PollFlags)>,
+    most: Option<Duration>,
+) -> Result<Vec<PollFlags>> {
+    let mut fds: Vec<PollFd> =
+        of.into_iter().map(|(fd, events)| PollFd::from_borrowed_fd(fd, events)).collect();
+    look(&mut fds, most)?;
+    Ok(fds.iter().map(PollFd::revents).collect())
+}
+
+/// The same of so many, without a list.
+pub fn among<const N: usize>(
+    of: [(BorrowedFd, PollFlags); N],
+    most: Option<Duration>,
+) -> Result<[PollFlags; N]> {
+    let mut fds = of.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events));
+    look(&mut fds, most)?;
+    Ok(std::array::from_fn(|i| fds[i].revents()))
+}
+
+/// Waits until a descriptor is ready, whatever signals come, or the deadline is over; says which. Its end counts as
+/// ready.
+pub fn until(fd: impl AsFd, events: PollFlags, deadline: Option<Instant>) -> Result<bool> {
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let [ready] = among([(fd.as_fd(), events)], left)?;
+        if !ready.is_empty() {
+            return Ok(true);
+        }
+        if deadline.is_some_and(|at| Instant::now() >= at) {
+            return Ok(false);
+        }
+    }
+}
+
+/// What a descriptor is ready for now; nothing when that cannot be told.
+pub fn now(fd: impl AsFd, events: PollFlags) -> PollFlags {
+    among([(fd.as_fd(), events)], Some(Duration::ZERO)).map_or(PollFlags::empty(), |[ready]| ready)
+}
+
+fn look(fds: &mut [PollFd], most: Option<Duration>) -> Result<()> {
+    let most = most.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+    match poll(fds, most.as_ref()) {
+        Ok(_) => Ok(()),
+        // A signal: nothing was found.
+        Err(Errno::INTR) => {
+            fds.iter_mut().for_each(PollFd::clear_revents);
+            Ok(())
+        }
+        Err(e) => Err(Error::io("cannot wait for a descriptor", e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn who_waits_is_told_what_is_ready_what_has_ended_and_that_the_time_is_over() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let soon = || Some(Instant::now() + Duration::from_millis(20));
+        assert!(!until(&other, PollFlags::IN, soon()).unwrap());
+        assert_eq!(now(&other, PollFlags::IN), PollFlags::empty());
+        let both = || [(one.as_fd(), PollFlags::OUT), (other.as_fd(), PollFlags::IN)];
+        assert_eq!(among(both(), None).unwrap(), [PollFlags::OUT, PollFlags::empty()]);
+        assert_eq!(any(both(), None).unwrap(), [PollFlags::OUT, PollFlags::empty()]);
+        one.write_all(b"x").unwrap();
+        assert!(until(&other, PollFlags::IN, None).unwrap());
+        drop(one);
+        assert!(now(&other, PollFlags::RDHUP).intersects(ENDS));
+        assert!(until(&other, PollFlags::RDHUP, None).unwrap());
+    }
+}
