@@ -57,7 +57,7 @@ pub fn ring(data: &[u8]) {
             assert!(block.len() <= 16 << 10);
             std::hint::black_box(block.view().iter().fold(0u8, |sum, b| sum.wrapping_add(b)));
         }
-        let _ = theirs.release_made(index, 1);
+        let _ = theirs.release_generation(index, 1);
         let _ = theirs.release(index);
     }
     allocator.reap();

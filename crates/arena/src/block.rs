@@ -21,14 +21,14 @@ use std::sync::Arc;
 pub struct Block {
     map: Arc<Map>,
     index: u32,
-    made: u32,
+    generation: u32,
     offset: u64,
     len: u64,
 }
 
 impl Block {
-    pub(crate) fn new(map: Arc<Map>, index: u32, made: u32, offset: u64, len: u64) -> Block {
-        Block { map, index, made, offset, len }
+    pub(crate) fn new(map: Arc<Map>, index: u32, generation: u32, offset: u64, len: u64) -> Block {
+        Block { map, index, generation, offset, len }
     }
 
     pub(crate) fn belongs_to(&self, segment: &Segment) -> bool {
@@ -43,8 +43,8 @@ impl Block {
 
     /// How often its table entry has been used, this time included.
     #[inline]
-    pub fn made(&self) -> u32 {
-        self.made
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// Where it begins in the segment; a multiple of 4096 for blocks of a page and more.

@@ -15,7 +15,7 @@ use forebay_types::{Code, Error, Result};
 use std::collections::BTreeMap;
 
 struct LiveBlock {
-    made: u32,
+    generation: u32,
     offset: u64,
     len: u64,
 }
@@ -35,7 +35,7 @@ impl Mirror {
 
     /// A block whose bytes are to come. `Full` when the system has no pages for it, `Corrupt` when
     /// it cannot be one.
-    pub fn announce(&mut self, index: u32, made: u32, offset: u64, len: u64) -> Result<Block> {
+    pub fn announce(&mut self, index: u32, generation: u32, offset: u64, len: u64) -> Result<Block> {
         let layout = *self.segment.layout();
         let corrupt = |why: &str| {
             let text = format!("block {index} of {len} bytes at {offset} cannot be mirrored: {why}");
@@ -60,25 +60,25 @@ impl Mirror {
             );
             return Err(Error::new(Code::Full, text));
         }
-        self.live.insert(index, LiveBlock { made, offset, len });
+        self.live.insert(index, LiveBlock { generation, offset, len });
         self.by_offset.insert(offset, len.max(1));
-        self.segment.table().announce(index, made, offset, len);
+        self.segment.table().announce(index, generation, offset, len);
         Ok(self.segment.handle(index, offset, len))
     }
 
     /// The last byte of a block is there. False when it was given up meanwhile.
     pub fn arrived(&self, block: &Block) -> bool {
-        self.is_live(block.index(), block.made()) && self.segment.table().arrived(block.index())
+        self.is_live(block.index(), block.generation()) && self.segment.table().arrived(block.index())
     }
 
     /// Whether that use of an entry is announced and not taken back.
-    pub fn is_live(&self, index: u32, made: u32) -> bool {
-        self.live.get(&index).is_some_and(|held| held.made == made)
+    pub fn is_live(&self, index: u32, generation: u32) -> bool {
+        self.live.get(&index).is_some_and(|held| held.generation == generation)
     }
 
     /// Index, use and length of every block that is announced and not taken back.
     pub fn all(&self) -> impl Iterator<Item = (u32, u32, u64)> {
-        self.live.iter().map(|(index, held)| (*index, held.made, held.len))
+        self.live.iter().map(|(index, held)| (*index, held.generation, held.len))
     }
 
     /// How many there are.
@@ -92,7 +92,7 @@ impl Mirror {
         let taken = back.into_iter().filter_map(|index| {
             let held = self.live.remove(&index)?;
             self.by_offset.remove(&held.offset);
-            Some((index, held.made))
+            Some((index, held.generation))
         });
         taken.collect()
     }

@@ -320,10 +320,10 @@ fn a_block_is_its_reader_s_until_it_is_released_and_its_entry_is_used_again_only
         let theirs = ours.clone();
         let reader = thread::spawn(move || {
             let (offset, len) = theirs.look_up(0).unwrap();
-            assert_eq!((theirs.0.read(offset), len, theirs.made(0)), (1, 8, 1));
-            theirs.release_made(0, 1).unwrap();
+            assert_eq!((theirs.0.read(offset), len, theirs.generation(0)), (1, 8, 1));
+            theirs.release_generation(0, 1).unwrap();
             // As a successor does that does not know how far its predecessor came.
-            theirs.release_made(0, 1).unwrap();
+            theirs.release_generation(0, 1).unwrap();
         });
         let mut seen = 0;
         while ours.reap(&mut seen, [0].into_iter()).is_empty() {
@@ -380,7 +380,7 @@ fn a_mirrored_block_is_read_when_its_last_byte_is_there_or_given_up_once() {
                 let (offset, _) = theirs.look_up(0).unwrap();
                 assert_eq!(theirs.0.read(offset), 1, "half a block");
             }
-            theirs.release_made(0, 7).unwrap();
+            theirs.release_generation(0, 7).unwrap();
         });
         ours.0.write(AREA, 1);
         ours.arrived(0);
@@ -418,10 +418,10 @@ fn the_books_hand_out_a_place_again_when_its_last_reader_let_go_and_join_what_ca
                 let index = hear(record);
                 let (offset, len) = theirs.look_up(index).unwrap();
                 assert_eq!((theirs.0.read(offset), len), (offset, 64));
-                theirs.release_made(index, 1).unwrap();
+                theirs.release_generation(index, 1).unwrap();
             }
             // A successor that does not know how far its predecessor came.
-            (0..2).for_each(|index| theirs.release_made(index, 1).unwrap());
+            (0..2).for_each(|index| theirs.release_generation(index, 1).unwrap());
         });
         let mut books = Books::new(&ours);
         for record in &*records {

@@ -333,7 +333,7 @@ impl Segment {
     }
 
     pub(crate) fn handle(&self, index: u32, offset: u64, len: u64) -> Block {
-        Block::new(self.inner.map.clone(), index, self.table().made(index), offset, len)
+        Block::new(self.inner.map.clone(), index, self.table().generation(index), offset, len)
     }
 
     /// The name in the file system, if this handle knows it.
@@ -520,14 +520,14 @@ impl Segment {
 
     /// Keeps a block that this side was lent, until it releases it: for whoever looks at it longer than the other side
     /// knows. To be said before that side hears that it may have it back. False: it has it back already.
-    pub fn hold(&self, index: u32, made: u32) -> Result<bool> {
-        self.table().hold(index, made)
+    pub fn hold(&self, index: u32, generation: u32) -> Result<bool> {
+        self.table().hold(index, generation)
     }
 
     /// Gives back a block, but only when the entry still has the use that a record spoke of
-    /// ([`Block::made`]): for a successor that does not know how far its predecessor came.
-    pub fn release_made(&self, index: u32, made: u32) -> Result<()> {
-        self.table().release_made(index, made)
+    /// ([`Block::generation`]): for a successor that does not know how far its predecessor came.
+    pub fn release_generation(&self, index: u32, generation: u32) -> Result<()> {
+        self.table().release_generation(index, generation)
     }
 
     /// Takes the pages of the first `bytes` of the block area in the background and enters them into this process's

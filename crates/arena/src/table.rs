@@ -66,18 +66,18 @@ impl<M: TableMemory> Table<M> {
     }
 
     /// Which use of its entry a block is.
-    pub fn made(&self, index: u32) -> u32 {
-        made_of(self.state(index).load(Ordering::Acquire))
+    pub fn generation(&self, index: u32) -> u32 {
+        generation_of(self.state(index).load(Ordering::Acquire))
     }
 
     /// Publishes a block.
     pub fn publish(&self, index: u32, offset: u64, len: u64) {
-        self.write(index, offset, len, packed(LIVE, self.made(index).wrapping_add(1)));
+        self.write(index, offset, len, packed(LIVE, self.generation(index).wrapping_add(1)));
     }
 
     /// Publishes a block of a mirrored segment whose bytes are to come.
-    pub fn announce(&self, index: u32, made: u32, offset: u64, len: u64) {
-        self.write(index, offset, len, packed(COMING, made));
+    pub fn announce(&self, index: u32, generation: u32, offset: u64, len: u64) {
+        self.write(index, offset, len, packed(COMING, generation));
     }
 
     fn write(&self, index: u32, offset: u64, len: u64, word: u64) {
@@ -88,13 +88,13 @@ impl<M: TableMemory> Table<M> {
 
     /// The creating side takes an entry back: one that was released, or never published.
     pub fn retire(&self, index: u32) {
-        self.state(index).store(packed(EMPTY, self.made(index)), Ordering::Release);
+        self.state(index).store(packed(EMPTY, self.generation(index)), Ordering::Release);
     }
 
     /// The other side keeps a live block beyond what it was given for; says whether it does.
-    pub fn hold(&self, index: u32, made: u32) -> Result<bool> {
+    pub fn hold(&self, index: u32, generation: u32) -> Result<bool> {
         self.check(index)?;
-        let (live, held) = (packed(LIVE, made), packed(HELD, made));
+        let (live, held) = (packed(LIVE, generation), packed(HELD, generation));
         Ok(self.state(index).compare_exchange(live, held, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     }
 
@@ -106,7 +106,7 @@ impl<M: TableMemory> Table<M> {
     /// The last byte of a block is there; false when the other side has let go of it meanwhile.
     pub fn arrived(&self, index: u32) -> bool {
         let word = self.state(index).load(Ordering::Relaxed);
-        let whole = packed(LIVE, made_of(word));
+        let whole = packed(LIVE, generation_of(word));
         state_of(word) == COMING
             && self.state(index).compare_exchange(word, whole, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -136,8 +136,8 @@ impl<M: TableMemory> Table<M> {
     }
 
     /// The same for that use of the entry only.
-    pub fn release_made(&self, index: u32, made: u32) -> Result<()> {
-        self.release_if(index, |word| made_of(word) == made)
+    pub fn release_generation(&self, index: u32, generation: u32) -> Result<()> {
+        self.release_if(index, |word| generation_of(word) == generation)
     }
 
     /// The other side is done with a block. Once or twice is the same.
@@ -148,7 +148,7 @@ impl<M: TableMemory> Table<M> {
     fn release_if(&self, index: u32, meant: impl Fn(u64) -> bool) -> Result<()> {
         self.check(index)?;
         // Two attempts are enough for any use: one that is coming may become live, and nothing else.
-        let released = |word| (is_out(word) && meant(word)).then(|| packed(RELEASED, made_of(word)));
+        let released = |word| (is_out(word) && meant(word)).then(|| packed(RELEASED, generation_of(word)));
         if self.state(index).fetch_update(Ordering::AcqRel, Ordering::Acquire, released).is_ok() {
             self.0.releases().fetch_add(1, Ordering::Release);
         }
@@ -157,15 +157,15 @@ impl<M: TableMemory> Table<M> {
 }
 
 /// State and use as one word: the state in its lower half.
-fn packed(state: u32, made: u32) -> u64 {
-    u64::from(state) | u64::from(made) << 32
+fn packed(state: u32, generation: u32) -> u64 {
+    u64::from(state) | u64::from(generation) << 32
 }
 
 pub(crate) fn state_of(word: u64) -> u32 {
     word as u32
 }
 
-fn made_of(word: u64) -> u32 {
+fn generation_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 

@@ -69,7 +69,7 @@ impl Rank {
         let Some(block) = self.allocator.alloc(len) else { return false };
         let number = self.number + 1;
         block.view().fill(number as u8);
-        let head = [number, block.index() as u64, block.made() as u64, len];
+        let head = [number, block.index() as u64, block.generation() as u64, len];
         let bytes: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
         let padding = vec![number as u8; dice.below(300) as usize];
         if self.up.push(&[&bytes, &padding]).is_err() {
@@ -115,7 +115,7 @@ impl Owner {
         let mut record = Vec::new();
         let Some(position) = self.up.next(&mut record).unwrap() else { return false };
         let word = |i: usize| u64::from_le_bytes(record[i * 8..i * 8 + 8].try_into().unwrap());
-        let (number, index, made, len) = (word(0), word(1) as u32, word(2) as u32, word(3));
+        let (number, index, generation, len) = (word(0), word(1) as u32, word(2) as u32, word(3));
         assert!(record[32..].iter().all(|b| *b == number as u8), "half a record");
         let applied = self.segment.word(APPLIED).load(SeqCst);
         assert!(number <= applied + 1, "record {} is lost: {applied} is applied", applied + 1);
@@ -125,7 +125,7 @@ impl Owner {
             assert!(block.view().iter().all(|b| b == number as u8), "half a block");
             self.segment.word(APPLIED).store(number, SeqCst);
         }
-        self.segment.release_made(index, made).unwrap();
+        self.segment.release_generation(index, generation).unwrap();
         self.up.release_to(position);
         self.look();
         true

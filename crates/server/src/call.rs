@@ -62,8 +62,8 @@ pub(crate) struct LookedAt {
 
 impl Drop for LookedAt {
     fn drop(&mut self) {
-        if let Some((segment, index, made)) = lock(&self.back).take() {
-            let _ = segment.release_made(index, made);
+        if let Some((segment, index, generation)) = lock(&self.back).take() {
+            let _ = segment.release_generation(index, generation);
         }
     }
 }
@@ -197,9 +197,9 @@ impl Call {
         for slot in &self.slots {
             if let ParamValue::Array(_, Store::Block(block, _, Whose::Client(Some(kept)))) = slot
                 && Arc::strong_count(kept) > 1
-                && segment.hold(block.index(), block.made()).is_ok_and(|held| held)
+                && segment.hold(block.index(), block.generation()).is_ok_and(|held| held)
             {
-                *lock(&kept.back) = Some((segment.clone(), block.index(), block.made()));
+                *lock(&kept.back) = Some((segment.clone(), block.index(), block.generation()));
             }
         }
     }

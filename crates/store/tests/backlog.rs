@@ -62,8 +62,13 @@ impl Ahead {
             });
             if let Some((segment, block)) = found {
                 block.write_from(0, bytes);
-                let (index, made) = (block.index(), block.made());
-                return Some(Payload::Block(HeldBlock { segment, index, made, bytes: bytes.len() as u64 }));
+                let (index, generation) = (block.index(), block.generation());
+                return Some(Payload::Block(HeldBlock {
+                    segment,
+                    index,
+                    generation,
+                    bytes: bytes.len() as u64,
+                }));
             }
             match self.full {
                 WhenFull::DropNewest => return None,

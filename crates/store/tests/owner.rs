@@ -126,7 +126,7 @@ fn what_does_not_fit_the_arena_goes_to_the_stores_own_buffer() {
     let payload = forebay_types::record::Payload::Block(forebay_types::record::HeldBlock {
         segment: 1,
         index: block.index(),
-        made: block.made(),
+        generation: block.generation(),
         bytes: bytes.len() as u64,
     });
     let meta = forebay_types::ArrayMeta::new(forebay_types::DType::F64, shape(&[1_000_000]));
@@ -327,7 +327,7 @@ fn a_record_that_makes_no_sense_harms_itself_alone() {
     rank.publish(&Record::Insert { table: 77, step: 0, rows: 1, cells: &[0] });
     rank.publish(&Record::Declare { json: "{" });
     let meta = forebay_types::ArrayMeta::new(forebay_types::DType::F64, shape(&[100_000]));
-    let nowhere = forebay_types::record::HeldBlock { segment: 3, index: 9, made: 1, bytes: 800_000 };
+    let nowhere = forebay_types::record::HeldBlock { segment: 3, index: 9, generation: 1, bytes: 800_000 };
     let payload = forebay_types::record::Payload::Block(nowhere);
     rank.publish(&Record::Put { name: "x", set: 0, meta, units: "", attrs: "", if_version: None, payload });
     rank.put("good", &f64s(4, 4), None);

@@ -176,7 +176,12 @@ fn step_over(rank: &mut Rank, over: &Segment, step: i64, bytes: &[u8], place: Pl
     let mut room = over.allocator();
     let block = room.alloc(bytes.len() as u64).unwrap();
     block.write_from(0, bytes);
-    let held = HeldBlock { segment: 1, index: block.index(), made: block.made(), bytes: bytes.len() as u64 };
+    let held = HeldBlock {
+        segment: 1,
+        index: block.index(),
+        generation: block.generation(),
+        bytes: bytes.len() as u64,
+    };
     let meta = ArrayMeta::new(DType::F64, shape(&[bytes.len() as u64 / 8]));
     let payload = Payload::Block(held);
     rank.begin(step);

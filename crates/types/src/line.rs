@@ -6,13 +6,13 @@
 //!
 //! | kind | name | from | body |
 //! | --- | --- | --- | --- |
-//! | 0x40 | records | rank | each: length `u32` (bit 31: a block follows), record, then if so index `u32`, made `u32`, offset `u64`, length `u64` |
-//! | 0x41 | block | rank | index `u32`, made `u32`, first byte `u64`; its large part: the bytes |
+//! | 0x40 | records | rank | each: length `u32` (bit 31: a block follows), record, then if so index `u32`, generation `u32`, offset `u64`, length `u64` |
+//! | 0x41 | block | rank | index `u32`, generation `u32`, first byte `u64`; its large part: the bytes |
 //! | 0x42 | rank | rank | [`RankWords`] |
 //! | 0x43 | curve | rank | block `u32`, points `u32`, step `i64`, time `f64`, abscissae, ordinates |
 //! | 0x50 | notice | owner | the notice; the frame's id counts them from 1 |
 //! | 0x51 | owner | owner | [`OwnerWords`] |
-//! | 0x52 | released | owner | index `u32`, made `u32` of each block |
+//! | 0x52 | released | owner | index `u32`, generation `u32` of each block |
 //! | 0x53 | watched | owner | block `u32`, 0 or 1 `u32` of each curve |
 //! | 0x60 | read | reader | [`crate::reading`] |
 //! | 0x61 | data | owner | [`crate::reading`]; flag 1: more follows |
@@ -149,7 +149,7 @@ pub struct FarResumed {
     pub seq: u64,
     /// Where the mirror's up ring ends.
     pub tail: u64,
-    /// Blocks that the owner holds: index, made, bytes that arrived.
+    /// Blocks that the owner holds: index, generation, bytes that arrived.
     pub blocks: Vec<(u32, u32, u64)>,
 }
 
@@ -250,7 +250,7 @@ pub struct BlockPlace {
     /// Index in the table.
     pub index: u32,
     /// Which use of the entry.
-    pub made: u32,
+    pub generation: u32,
     /// Offset in the segment.
     pub offset: u64,
     /// Length.
@@ -262,7 +262,7 @@ pub fn put_record(w: &mut Writer, record: &[u8], block: Option<&BlockPlace>) {
     let flag = if block.is_some() { WITH_BLOCK } else { 0 };
     w.u32(record.len() as u32 | flag).raw(record);
     if let Some(b) = block {
-        w.u32(b.index).u32(b.made).u64(b.offset).u64(b.len);
+        w.u32(b.index).u32(b.generation).u64(b.offset).u64(b.len);
     }
 }
 
@@ -272,7 +272,7 @@ pub fn take_record<'a>(r: &mut Reader<'a>) -> Result<(&'a [u8], Option<BlockPlac
     let record = r.raw((word & !WITH_BLOCK) as usize)?;
     let block = match word & WITH_BLOCK {
         0 => None,
-        _ => Some(BlockPlace { index: r.u32()?, made: r.u32()?, offset: r.u64()?, len: r.u64()? }),
+        _ => Some(BlockPlace { index: r.u32()?, generation: r.u32()?, offset: r.u64()?, len: r.u64()? }),
     };
     Ok((record, block))
 }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn records_and_words_come_back_as_they_were_and_short_ones_are_refused() {
         let mut w = Writer::new();
-        let place = BlockPlace { index: 3, made: 9, offset: 8192, len: 77 };
+        let place = BlockPlace { index: 3, generation: 9, offset: 8192, len: 77 };
         put_record(&mut w, b"one", None);
         put_record(&mut w, b"two", Some(&place));
         let bytes = w.finish();

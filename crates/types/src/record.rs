@@ -56,7 +56,7 @@ pub struct BlockRef {
     pub bytes: u64,
 }
 
-/// A block that a rank gives into custody. Its entry in the table is used again and again; `made` says
+/// A block that a rank gives into custody. Its entry in the table is used again and again; `generation` says
 /// which use is meant, so that who reads an old record never touches a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldBlock {
@@ -65,7 +65,7 @@ pub struct HeldBlock {
     /// Index in the block table of that segment.
     pub index: u32,
     /// How often the entry has been used, this time included.
-    pub made: u32,
+    pub generation: u32,
     /// Bytes used, from the start of the block.
     pub bytes: u64,
 }
@@ -270,7 +270,7 @@ fn head(w: &mut Writer, kind: u16, seq: u64) {
 fn payload(w: &mut Writer, p: &Payload) {
     match p {
         Payload::Inline(b) => w.u8(0).bytes(b),
-        Payload::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u32(b.made).u64(b.bytes),
+        Payload::Block(b) => w.u8(1).u32(b.segment).u32(b.index).u32(b.generation).u64(b.bytes),
     };
 }
 
@@ -278,8 +278,8 @@ fn read_payload<'a>(r: &mut Reader<'a>) -> Result<Payload<'a>> {
     Ok(match r.u8()? {
         0 => Payload::Inline(r.bytes()?),
         1 => {
-            let (segment, index, made) = (r.u32()?, r.u32()?, r.u32()?);
-            Payload::Block(HeldBlock { segment, index, made, bytes: r.u64()? })
+            let (segment, index, generation) = (r.u32()?, r.u32()?, r.u32()?);
+            Payload::Block(HeldBlock { segment, index, generation, bytes: r.u64()? })
         }
         other => return Err(corrupt(format!("{other} is no kind of payload"))),
     })
@@ -567,7 +567,7 @@ mod tests {
 
     fn samples() -> Vec<Record<'static>> {
         let meta = ArrayMeta::new(DType::F64, Shape::new(&[4, 2]).unwrap());
-        let block = HeldBlock { segment: 1, index: 7, made: 3, bytes: 32 };
+        let block = HeldBlock { segment: 1, index: 7, generation: 3, bytes: 32 };
         vec![
             Record::Put {
                 name: "a/b",

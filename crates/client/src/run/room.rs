@@ -35,7 +35,12 @@ impl Placed {
     /// As records name it.
     pub fn reference(&self) -> HeldBlock {
         let block = &self.block;
-        HeldBlock { segment: self.segment, index: block.index(), made: block.made(), bytes: block.len() }
+        HeldBlock {
+            segment: self.segment,
+            index: block.index(),
+            generation: block.generation(),
+            bytes: block.len(),
+        }
     }
 }
 

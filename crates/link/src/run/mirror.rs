@@ -70,7 +70,7 @@ impl Mirror {
                 continue;
             }
             if let Some(p) = place {
-                let block = self.blocks.announce(p.index, p.made, p.offset, p.len)?;
+                let block = self.blocks.announce(p.index, p.generation, p.offset, p.len)?;
                 match record {
                     Record::Declare { json } => self.slot(block, json)?,
                     _ => drop(self.coming.insert(p.index, Coming { block, at: 0 })),
@@ -101,22 +101,23 @@ impl Mirror {
     /// Which use of a block the bytes belong to that come next, so many of them, for [`Mirror::fill`].
     pub fn place(&mut self, body: &[u8], length: u64) -> Result<u64> {
         let mut r = Reader::new(body);
-        let (index, made, at) = (r.u32()?, r.u32()?, r.u64()?);
-        let due = self.coming.get(&index).filter(|c| c.block.made() == made);
+        let (index, generation, at) = (r.u32()?, r.u32()?, r.u64()?);
+        let due = self.coming.get(&index).filter(|c| c.block.generation() == generation);
         if let Some(Coming { block, at: due }) = due
             && (at != *due || length > block.len() - at)
         {
             let text = format!("{length} bytes at {at} of a block of {} came, {due} were due", block.len());
             return Err(Error::new(Code::Corrupt, text));
         }
-        Ok(u64::from(index) << 32 | u64::from(made))
+        Ok(u64::from(index) << 32 | u64::from(generation))
     }
 
     /// Bytes of a block came and go where they belong; those of one that was given up meanwhile are passed over. Says
     /// whether it is whole and the owner has to look.
-    pub fn fill(&mut self, index_and_made: u64, bytes: &[u8]) -> bool {
-        let (index, made) = ((index_and_made >> 32) as u32, index_and_made as u32);
-        let Some(Coming { block, at }) = self.coming.get_mut(&index).filter(|c| c.block.made() == made)
+    pub fn fill(&mut self, index_and_generation: u64, bytes: &[u8]) -> bool {
+        let (index, generation) = ((index_and_generation >> 32) as u32, index_and_generation as u32);
+        let Some(Coming { block, at }) =
+            self.coming.get_mut(&index).filter(|c| c.block.generation() == generation)
         else {
             return false;
         };
@@ -226,7 +227,8 @@ impl Mirror {
         self.given = heard;
         self.unheard.clear();
         let at = |index: &u32| self.coming.get(index).map(|c| c.at);
-        let blocks = self.blocks.all().map(|(index, made, len)| (index, made, at(&index).unwrap_or(len)));
+        let blocks =
+            self.blocks.all().map(|(index, generation, len)| (index, generation, at(&index).unwrap_or(len)));
         FarResumed { seq: self.seq, tail: self.up.position(), blocks: blocks.collect() }
     }
 }

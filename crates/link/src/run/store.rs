@@ -130,8 +130,8 @@ impl StoreEnd {
         let back = self.mirror.reap();
         if !back.is_empty() {
             let mut w = Writer::new();
-            for (index, made) in &back {
-                w.u32(*index).u32(*made);
+            for (index, generation) in &back {
+                w.u32(*index).u32(*generation);
             }
             line.push(Header::new(kind::RELEASED, 0), b"", &[&w.finish()])?;
         }

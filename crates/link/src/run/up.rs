@@ -36,7 +36,7 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// A block on its way.
 struct Bulk {
     index: u32,
-    made: u32,
+    generation: u32,
     at: u64,
     len: u64,
 }
@@ -175,25 +175,31 @@ impl Up {
         self.seq = seq;
         if self.left.as_ref().is_some_and(|left| !lacks(left, seq, &record)) {
             // Given back with the next record that is sent, or kept until the segment goes.
-            held.iter().for_each(|b| drop(self.segment.release_made(b.index, b.made)));
+            held.iter().for_each(|b| drop(self.segment.release_generation(b.index, b.generation)));
             return Ok(seq);
         }
         if let Some(step) = step_of(&record).filter(|step| self.torn.contains(step)) {
             if !matches!(record, Record::StepBegin { .. }) {
-                held.iter().for_each(|b| drop(self.segment.release_made(b.index, b.made)));
+                held.iter().for_each(|b| drop(self.segment.release_generation(b.index, b.generation)));
                 return Ok(seq);
             }
             self.torn.remove(&step); // the same number once more
         }
         let mut place = None;
         if let Some(b) = held {
-            let Some(block) = self.segment.block(b.index).ok().filter(|block| block.made() == b.made) else {
+            let Some(block) =
+                self.segment.block(b.index).ok().filter(|block| block.generation() == b.generation)
+            else {
                 return self.tear(seq, &record, position, body);
             };
-            self.bulk.push_back(Bulk { index: b.index, made: b.made, at: 0, len: block.len() });
-            self.out.insert(b.index, (b.made, seq));
-            place =
-                Some(BlockPlace { index: b.index, made: b.made, offset: block.offset(), len: block.len() });
+            self.bulk.push_back(Bulk { index: b.index, generation: b.generation, at: 0, len: block.len() });
+            self.out.insert(b.index, (b.generation, seq));
+            place = Some(BlockPlace {
+                index: b.index,
+                generation: b.generation,
+                offset: block.offset(),
+                len: block.len(),
+            });
         } else if let Record::Declare { json } = record
             && let Ok(Declare::Slot { block, points, .. }) = serde_json::from_str(json)
         {
@@ -226,7 +232,8 @@ impl Up {
     /// A curve gets a triple buffer: the mirror needs one of the same size.
     fn slot(&mut self, index: u32, points: u32) -> Option<BlockPlace> {
         let block = self.segment.block(index).ok()?;
-        let place = BlockPlace { index, made: block.made(), offset: block.offset(), len: block.len() };
+        let place =
+            BlockPlace { index, generation: block.generation(), offset: block.offset(), len: block.len() };
         let reader = TripleBuffer::reader(block, points).ok()?;
         self.slots.push(CurveSource { block: index, reader, watched: false, sent: None });
         Some(place)
@@ -237,17 +244,17 @@ impl Up {
         let room = self.window.room().min(PIECE);
         let Some(first) = self.bulk.front_mut().filter(|_| room > 0) else { return Ok(false) };
         let end = (first.at + room).min(first.len);
-        let (index, made, range) = (first.index, first.made, first.at..end);
+        let (index, generation, range) = (first.index, first.generation, first.at..end);
         first.at = end;
         if end == first.len {
             self.bulk.pop_front();
         }
         // One that the owner has given up meanwhile is gone.
-        let Some(block) = self.segment.block(index).ok().filter(|b| b.made() == made) else {
+        let Some(block) = self.segment.block(index).ok().filter(|b| b.generation() == generation) else {
             return Ok(true);
         };
         let mut body = Writer::new();
-        body.u32(index).u32(made).u64(range.start);
+        body.u32(index).u32(generation).u64(range.start);
         let length = range.end - range.start;
         self.pieces += 1;
         line.push_block(Header::new(kind::BLOCK, self.pieces), &body.finish(), block, range)?;
@@ -326,13 +333,13 @@ impl Up {
         Ok(())
     }
 
-    fn give_back(&mut self, index: u32, made: u32) {
-        if self.out.get(&index).is_some_and(|out| out.0 == made) {
+    fn give_back(&mut self, index: u32, generation: u32) {
+        if self.out.get(&index).is_some_and(|out| out.0 == generation) {
             self.out.remove(&index);
-            self.bulk.retain(|b| b.index != index || b.made != made);
+            self.bulk.retain(|b| b.index != index || b.generation != generation);
             // What is brought stays here until all of it is taken: it may have to be brought again.
             if self.left.is_none() {
-                let _ = self.segment.release_made(index, made);
+                let _ = self.segment.release_generation(index, generation);
             }
         }
     }
@@ -360,17 +367,17 @@ impl Up {
         let gone: Vec<(u32, u32)> = self
             .out
             .iter()
-            .filter(|(index, (made, seq))| *seq <= far.seq && !held.contains(&(**index, *made)))
-            .map(|(index, (made, _))| (*index, *made))
+            .filter(|(index, (generation, seq))| *seq <= far.seq && !held.contains(&(**index, *generation)))
+            .map(|(index, (generation, _))| (*index, *generation))
             .collect();
-        gone.into_iter().for_each(|(index, made)| self.give_back(index, made));
+        gone.into_iter().for_each(|(index, generation)| self.give_back(index, generation));
         self.bulk.clear();
         let mut coming: Vec<(u64, Bulk)> = Vec::new();
-        for (index, made, at) in &far.blocks {
-            let out = self.out.get(index).filter(|out| out.0 == *made);
+        for (index, generation, at) in &far.blocks {
+            let out = self.out.get(index).filter(|out| out.0 == *generation);
             let len = self.segment.block(*index).map_or(0, |b| b.len());
             if let Some((_, seq)) = out.filter(|_| *at < len) {
-                coming.push((*seq, Bulk { index: *index, made: *made, at: *at, len }));
+                coming.push((*seq, Bulk { index: *index, generation: *generation, at: *at, len }));
             }
         }
         coming.sort_by_key(|(seq, _)| *seq);

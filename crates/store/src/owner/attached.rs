@@ -135,9 +135,13 @@ impl Attached {
     /// The block that a record names, checked against its length.
     pub fn block(&self, b: &HeldBlock) -> Result<Block> {
         let block = self.segment_of(b.segment)?.block(b.index)?;
-        if block.made() != b.made {
-            let text =
-                format!("a record names use {} of block {}, this is {}", b.made, b.index, block.made());
+        if block.generation() != b.generation {
+            let text = format!(
+                "a record names use {} of block {}, this is {}",
+                b.generation,
+                b.index,
+                block.generation()
+            );
             return Err(Error::new(Code::Corrupt, text));
         }
         match block.len() >= b.bytes {
@@ -158,7 +162,7 @@ impl Attached {
     /// Gives a block back to the rank.
     pub fn free(&self, b: &HeldBlock) {
         // A reference that means nothing has nothing to give back.
-        let _ = self.segment_of(b.segment).and_then(|s| s.release_made(b.index, b.made));
+        let _ = self.segment_of(b.segment).and_then(|s| s.release_generation(b.index, b.generation));
     }
 
     /// Removes the names of its segments: nothing in them is needed any more.

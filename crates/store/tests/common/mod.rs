@@ -184,7 +184,7 @@ impl Rank {
         Payload::Block(HeldBlock {
             segment: 0,
             index: block.index(),
-            made: block.made(),
+            generation: block.generation(),
             bytes: bytes.len() as u64,
         })
     }

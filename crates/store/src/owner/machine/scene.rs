@@ -145,7 +145,7 @@ impl Scene {
 
     pub fn block_that(&mut self, session: u64, step: i64, name: &str, is: Result<bool>) -> u64 {
         let index = self.rings.get(&session).map_or(0, |r| r.0 as u32);
-        let payload = Payload::Block(HeldBlock { segment: 0, index, made: 1, bytes: LARGE });
+        let payload = Payload::Block(HeldBlock { segment: 0, index, generation: 1, bytes: LARGE });
         let (units, place, part) = ("", Place::Whole, 0);
         let b = StepBlock { step, name, units, meta: bytes(LARGE), place, part, payload };
         self.publish(session, &Record::StepBlock(b), 10, Some(is))
@@ -182,7 +182,7 @@ impl Scene {
     pub fn large_put(&mut self, session: u64) -> u64 {
         let index = self.rings.get(&session).map_or(0, |r| r.0 as u32);
         let (set, units, attrs, if_version) = (0, "", "", None);
-        let payload = Payload::Block(HeldBlock { segment: 0, index, made: 1, bytes: LARGE });
+        let payload = Payload::Block(HeldBlock { segment: 0, index, generation: 1, bytes: LARGE });
         let put = Record::Put { name: "l", set, meta: bytes(LARGE), units, attrs, if_version, payload };
         self.publish(session, &put, 10, Some(Ok(true)))
     }

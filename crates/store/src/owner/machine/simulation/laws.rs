@@ -24,7 +24,7 @@ impl World {
         let entry = rank.blocks[block.index as usize];
         law!(
             self,
-            entry.made == block.made && entry.of == Some(ticket.1) && entry.there,
+            entry.generation == block.generation && entry.of == Some(ticket.1) && entry.there,
             "{ticket:?} names a block that was given back, or has not come"
         );
     }
@@ -39,7 +39,7 @@ impl World {
         }
         let Some(rank) = self.ranks.get_mut(&session) else { return };
         let entry = &mut rank.blocks[block.index as usize];
-        if entry.made == block.made {
+        if entry.generation == block.generation {
             // A successor gives back again what its predecessor had given back.
             entry.of = None;
         }

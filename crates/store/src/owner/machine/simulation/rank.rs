@@ -22,7 +22,7 @@ pub const PIECE: u64 = 8;
 /// One entry of the table of blocks.
 #[derive(Clone, Copy, Default)]
 pub struct Entry {
-    pub made: u32,
+    pub generation: u32,
     /// The record that gave it into custody.
     pub of: Option<u64>,
     pub there: bool,
@@ -167,10 +167,10 @@ impl Rank {
     fn block(&mut self, bytes: u64) -> Option<HeldBlock> {
         let index = self.blocks.iter().position(|b| b.of.is_none())?;
         let entry = &mut self.blocks[index];
-        entry.made += 1;
+        entry.generation += 1;
         entry.of = Some(self.seq + 1);
         entry.there = !self.far;
-        Some(HeldBlock { segment: 0, index: index as u32, made: entry.made, bytes })
+        Some(HeldBlock { segment: 0, index: index as u32, generation: entry.generation, bytes })
     }
 
     /// The line to its host is lost, and the last records did not come over it any more.
@@ -220,7 +220,7 @@ impl Rank {
             let mut bytes = bytes.clone();
             if let Some(b) = block {
                 let entry = memory.blocks[b.index as usize];
-                if entry.made != b.made || entry.of != Some(*seq) {
+                if entry.generation != b.generation || entry.of != Some(*seq) {
                     let step = step?;
                     torn.insert(step);
                     let mut w = Writer::new();

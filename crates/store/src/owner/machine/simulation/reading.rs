@@ -31,7 +31,7 @@ impl World {
             let block = match payload {
                 Some(Payload::Block(b)) => {
                     let entry = rank.blocks[b.index as usize];
-                    Some(match entry.made == b.made && entry.of == Some(seq) {
+                    Some(match entry.generation == b.generation && entry.of == Some(seq) {
                         true => Ok(entry.there),
                         false => Err(Error::new(Code::Corrupt, "a record names another use of its block")),
                     })

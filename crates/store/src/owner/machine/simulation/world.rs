@@ -672,7 +672,7 @@ impl World {
         let there = |(ticket, b): &mut (Ticket, HeldBlock)| {
             ranks.get(&ticket.0).is_none_or(|r| {
                 let entry = r.blocks[b.index as usize];
-                entry.made != b.made || entry.of.is_none() || entry.there
+                entry.generation != b.generation || entry.of.is_none() || entry.there
             })
         };
         let arrived: Vec<Ticket> = self.awaited.extract_if(.., there).map(|a| a.0).collect();
