@@ -37,7 +37,7 @@ use std::os::fd::BorrowedFd;
 pub use crate::net::Flusher;
 pub use accept::Accepted;
 pub use dial::{NotLetIn, Target, dial};
-pub use memory::{BLOCKS, Peek, breathe, room};
+pub use memory::{BLOCKS, NotLent, Peek, breathe, room};
 
 /// The sending end.
 pub struct Sender(SendingWay);
@@ -97,7 +97,7 @@ impl Sender {
     }
 
     /// Memory that the server uses in place; none where there is nothing to lend.
-    pub fn lend(&self, bytes: u64) -> Result<Option<Block>> {
+    pub fn lend(&self, bytes: u64) -> Result<Option<Block>, NotLent> {
         match &self.0 {
             SendingWay::Memory(memory) => memory.lend(bytes).map(Some),
             SendingWay::Network(_) => Ok(None),
