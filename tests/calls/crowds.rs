@@ -113,8 +113,13 @@ fn a_server_of_little_address_space_serves_several_clients_and_says_whose_limit_
     clients.iter().for_each(|client| drop(client.call("void", vec![], None).unwrap()));
     assert_eq!(e.code(), Code::Full);
     let (x, mut y) = (vec![1.0; 3 << 20], vec![0.5; 3 << 20]);
+    let none: [f64; 0] = [];
+    let under_way = vec!["under way".into(), 3_000.into(), none[..].into()];
+    let mut under_way = clients[0].call_async("look", under_way, None).unwrap();
     let large =
         clients[0].call("axpy", vec![2.0.into(), x[..].into(), Arg::from(&mut y[..])], None).unwrap_err();
+    assert!(!under_way.done(), "what never finds room does not wait for other calls to give theirs back");
+    drop(under_way);
     assert_eq!(large.code(), Code::Full);
     assert!(large.text().contains("address space of this process or of the server"), "{large}");
     for says in ["server \"small\"", "limit of the server's process", "ulimit -v"] {

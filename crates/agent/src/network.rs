@@ -117,7 +117,8 @@ fn serve(shared: &Arc<Shared>, mut lobby: Lobby) {
             Ok(None) => {}
             Err(e) => {
                 shared.refused.line(shared.diary, format_args!("a connection was refused: {e}"));
-                if e.code() == Code::Io {
+                // What the system lacks, memory too, is no fault of who came: the next one would meet it at once.
+                if matches!(e.code(), Code::Io | Code::Full) {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }

@@ -6,7 +6,7 @@
 //!   header, 64 bytes, number = n | n x u64: bytes of each part | body | parts
 //! ```
 
-use super::{Arrived, Bulk, Peek, Room};
+use super::{Arrived, Bulk, NotLent, Peek, Room};
 use crate::frame::{Frame, HEADER_BYTES, Header};
 use crate::lock;
 use crate::pool::{Budget, Pool};
@@ -118,7 +118,7 @@ impl Sender {
         false
     }
 
-    pub fn lend(&self, _: u64) -> Result<Option<Block>> {
+    pub fn lend(&self, _: u64) -> Result<Option<Block>, NotLent> {
         Ok(None)
     }
 

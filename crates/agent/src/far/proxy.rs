@@ -16,7 +16,7 @@ use forebay_link::silence::OF_RANK;
 use forebay_link::{Stream, Wire};
 use forebay_types::control::{RunOpened, word};
 use forebay_types::line::{FarAttached, Measures};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, limits};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const GOING: Duration = Duration::from_millis(300);
 /// Between two looks whether the rank's side has called again.
 const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes that a rank's segment may have here.
-const LARGEST: u64 = 1 << 40;
+const LARGEST: u64 = limits::BUFFER_BYTES;
 
 /// A line that was opened again: the line, the request's id, how many notices the rank has heard.
 type Again = (Wire, u64, u64);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use forebay_arena::{Block, Doorbell};
 use forebay_host::identity;
-use forebay_link::call::{self, Arrived, Flusher, NotLetIn, Peek, Receiver, Sender, Target};
+use forebay_link::call::{self, Arrived, Flusher, NotLent, NotLetIn, Peek, Receiver, Sender, Target};
 use forebay_link::net::{Address, Fingerprint, Key};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, Header, PeerState, QuickMap, Transport};
@@ -260,9 +260,9 @@ impl Connection {
     }
 
     /// A block for an argument; none over the network, where it is sent from where it lies.
-    pub fn block(&self, bytes: u64) -> Result<Option<Block>> {
+    pub fn block(&self, bytes: u64) -> Result<Option<Block>, NotLent> {
         match self.sender.lend(bytes) {
-            Err(e) if e.code() == Code::Full && self.make_room() => self.sender.lend(bytes),
+            Err(e) if e.may_come && self.make_room() => self.sender.lend(bytes),
             found => found,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_arena::Block;
-use forebay_link::call::breathe;
+use forebay_link::call::{NotLent, breathe};
 use forebay_link::frame::SHORT_BYTES;
 use forebay_link::standing;
 use forebay_types::call::{self, Call, INLINE_BYTES, INLINE_TOTAL, Item, Location};
@@ -121,8 +121,8 @@ impl<'r> Request<'r, '_> {
             let done = params.try_for_each(|(i, param)| self.place(connection, i, param, &mut placed));
             let Err(e) = done else { return Ok(placed) };
             connection.free(placed.chunks);
-            if e.code() != Code::Full || !connection.is_busy() {
-                return Err(Sent::Not(e));
+            if !e.may_come || !connection.is_busy() {
+                return Err(Sent::Not(e.error));
             }
             let _wait = standing::Wait::begin();
             if let Err(e) = wait.once() {
@@ -174,7 +174,7 @@ impl<'r> Request<'r, '_> {
         index: usize,
         param: &Param,
         placed: &mut Placed<'r>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotLent> {
         let arg = &self.args[index];
         let from = From { arg, kept: self.kept.get(index).and_then(Option::as_ref) };
         let item = match (&self.given[index], arg) {
@@ -262,7 +262,7 @@ impl<'r> Placed<'r> {
         index: usize,
         param: &Param,
         from: From<'r, '_>,
-    ) -> Result<Location, Error> {
+    ) -> Result<Location, NotLent> {
         let bytes = from.len();
         let len = bytes as u64;
         let goes = param.way.goes();

@@ -60,6 +60,21 @@ fn create(room: u64) -> Result<ShmLink> {
     }
 }
 
+/// Why nothing was lent.
+#[derive(Clone, Debug)]
+pub struct NotLent {
+    /// What there is to say of it.
+    pub error: Error,
+    /// Others have the room; what they give back may do.
+    pub may_come: bool,
+}
+
+impl From<Error> for NotLent {
+    fn from(error: Error) -> NotLent {
+        NotLent { error, may_come: false }
+    }
+}
+
 pub(super) struct Sender {
     segment: Segment,
     wire: Wire,
@@ -186,7 +201,7 @@ impl Lent {
     }
 
     #[cold]
-    fn no_room(&self, bytes: u64) -> Error {
+    fn no_room(&self, bytes: u64) -> NotLent {
         let (room, used, live) = (self.allocator.capacity(), self.allocator.used(), self.arguments());
         let remedy = match room < bytes {
             true if room < FULL_ROOM => {
@@ -195,13 +210,14 @@ impl Lent {
             true => "pass it in pieces",
             false => "wait for calls, pass it in pieces, or free memory",
         };
-        Error::new(
+        let error = Error::new(
             Code::Full,
             format!(
                 "an argument of {bytes} bytes finds no shared memory: {used} bytes of {room} are used by {live} \
                  arguments under way; {remedy}"
             ),
-        )
+        );
+        NotLent { error, may_come: bytes <= room }
     }
 }
 
@@ -243,7 +259,7 @@ impl Sender {
         Room::Lent(&self.segment)
     }
 
-    pub fn lend(&self, bytes: u64) -> Result<Option<Block>> {
+    pub fn lend(&self, bytes: u64) -> Result<Option<Block>, NotLent> {
         let found = {
             let mut out = self.outgoing.lock();
             let lent = out.lent.as_mut().ok_or_else(|| Error::internal("a server lends nothing"))?;

@@ -44,7 +44,7 @@ use std::os::fd::BorrowedFd;
 pub use crate::stream::Flusher;
 pub use accept::Accepted;
 pub use dial::{NotLetIn, Target, dial};
-pub use memory::{BLOCKS, Peek, breathe, room};
+pub use memory::{BLOCKS, NotLent, Peek, breathe, room};
 
 /// The sending end.
 pub struct Sender(SendingWay);
@@ -110,7 +110,7 @@ impl Sender {
     }
 
     /// Memory that the server uses in place; none where there is nothing to lend.
-    pub fn lend(&self, bytes: u64) -> Result<Option<Block>> {
+    pub fn lend(&self, bytes: u64) -> Result<Option<Block>, NotLent> {
         either!(SendingWay, &self.0, way => way.lend(bytes))
     }
 

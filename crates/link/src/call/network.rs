@@ -1,7 +1,7 @@
 //! Over the network: arguments are written from where they lie, what comes lies in recycled memory, and what shared
 //! memory says with a word is a short frame.
 
-use super::{Arrived, Bulk, Peek, Room};
+use super::{Arrived, Bulk, NotLent, Peek, Room};
 use crate::frame::kind::BEAT;
 use crate::frame::{Frame, Header};
 use crate::lock;
@@ -129,7 +129,7 @@ impl Sender {
         Room::Own(&self.pool)
     }
 
-    pub fn lend(&self, _: u64) -> Result<Option<Block>> {
+    pub fn lend(&self, _: u64) -> Result<Option<Block>, NotLent> {
         Ok(None)
     }
 

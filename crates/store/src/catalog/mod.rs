@@ -633,7 +633,7 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
     if e.sqlite_error_code() == Some(ErrorCode::CannotOpen)
         && let Some(e) = lacks_descriptors()
     {
-        return rlimits::cannot(what, e);
+        return short_of_descriptors(what, e);
     }
     let code = match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Code::Full,
@@ -649,6 +649,12 @@ pub fn sql_error(what: &str, e: rusqlite::Error) -> Error {
         rusqlite::Error::SqlInputError { msg, .. } => Error::new(code, format!("{what}: {msg}")),
         e => Error::new(code, format!("{what}: {e}")),
     }
+}
+
+/// A file that could not be opened for want of descriptors. Its code is that of a full disk, which it is not: it is
+/// marked as want of memory is, so that nobody waits until there is room on the disk.
+fn short_of_descriptors(what: &str, e: std::io::Error) -> Error {
+    rlimits::cannot(what, e).caused_by(std::io::ErrorKind::OutOfMemory)
 }
 
 /// Why this process, or this machine, can open no file now, if that is so.
@@ -679,6 +685,15 @@ pub(crate) fn scratch() -> (tempfile::TempDir, Catalog) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Fault;
+
+    #[test]
+    fn who_may_open_no_more_files_does_not_wait_for_room_on_the_disk() {
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            let e = short_of_descriptors("cannot open the catalog", errno.into());
+            assert_eq!((e.code(), Fault::of(&e)), (Code::Full, Fault::Again), "{e}");
+        }
+    }
 
     #[test]
     fn others_cannot_lock_the_index_of_the_log_though_they_may_read_the_run() {
